@@ -1,0 +1,85 @@
+"""Contracts: what a table promises, readable aloud. Everything else is derived from them.
+
+Lives here: columns, keys, the days of other tables that a day is made from, and the gate of a table.
+Does not live here: how a table is computed (`pipeline`), written (`lake.replace`) or checked (`core.gates`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal
+
+SparkType = Literal["BIGINT", "INT", "STRING", "TIMESTAMP", "DATE"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its Spark SQL type, whether NULL is allowed, and what it means. `tags` are shown in Dagster."""
+
+    name: str
+    type: SparkType
+    description: str
+    nullable: bool = False
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+class Basis(StrEnum):
+    """What of an input decides a day, and so what its input digest covers."""
+
+    CONTENT = "content"  # the fingerprints of the input's days
+    KNOWN_AT_CUT = "known_at_cut"  # what had arrived for those days by the cut of the day being made
+    ARRIVALS = "arrivals"  # the deliveries that the ledger `arrivals` lists for the day
+    FILES = "files"  # the landed files of the day
+
+
+@dataclass(frozen=True)
+class Input:
+    """The days `d - before` through `d + after` (both included) of `table`, for making day `d`.
+
+    Days through `d` are required, later ones as soon as they lie before the frontier; a missing required day makes
+    day `d` incomplete.
+    """
+
+    table: str
+    before: int = 0
+    after: int = 0
+    basis: Basis = Basis.CONTENT
+
+
+@dataclass(frozen=True)
+class Contract:
+    """A daily table: each row's `day_column` names its day, and `key` is unique within a day.
+
+    `waits_for_cut`: a day stays pending (and empty) until the frontier has passed midnight after it plus the grace.
+    `matures_after_days`: None, or the days after `d + 1` from which on day `d` counts as mature (S0-02).
+    """
+
+    name: str
+    description: str
+    columns: tuple[Column, ...]
+    day_column: str
+    key: tuple[str, ...]
+    inputs: tuple[Input, ...]
+    waits_for_cut: bool = False
+    matures_after_days: int | None = None
+    partition_by: str | None = None
+
+    def __post_init__(self) -> None:
+        names = [c.name for c in self.columns]
+        if self.day_column not in names or len(set(names)) != len(names) or not set(self.key) <= set(names):
+            raise ValueError(f"contract {self.name}: day column and key must be columns, and no name may repeat")
+
+    @property
+    def partition_column(self) -> str:
+        """The column the table's files are laid out by: the day unless `partition_by` says otherwise ("" = none)."""
+        return self.day_column if self.partition_by is None else self.partition_by
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The columns in the table's order."""
+        return tuple(c.name for c in self.columns)
+
+    @property
+    def required_columns(self) -> tuple[str, ...]:
+        """The columns that may not be NULL."""
+        return tuple(c.name for c in self.columns if not c.nullable)

@@ -1,0 +1,88 @@
+"""Days: the only slices of time that tables are cut into. UTC, half-open.
+
+Lives here: the half-open range of days, its parsing from what people type (inclusive) and its grouping.
+Does not live here: windows of a contract (`contracts.py`) and anything that asks the clock.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+
+from backfill_assets.core.errors import BackfillError
+
+ONE_DAY = timedelta(days=1)
+# `date.fromisoformat` also takes ISO weeks (2024-W13-7), which are ten characters long too.
+DAY_FORM = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+
+@dataclass(frozen=True, order=True)
+class DayRange:
+    """The days `start` (included) up to `end` (excluded). Never empty: raises ValueError when `end <= start`."""
+
+    start: date
+    end: date
+
+    def __post_init__(self) -> None:
+        if self.end <= self.start:
+            raise ValueError(f"a range of days ends after it starts, got [{self.start}, {self.end})")
+
+    def __iter__(self) -> Iterator[date]:
+        return (self.start + ONE_DAY * i for i in range(len(self)))
+
+    def __len__(self) -> int:
+        return (self.end - self.start).days
+
+    def __contains__(self, day: object) -> bool:
+        return isinstance(day, date) and self.start <= day < self.end
+
+    @property
+    def last(self) -> date:
+        """The last day inside the range."""
+        return self.end - ONE_DAY
+
+    def __str__(self) -> str:
+        return str(self.start) if len(self) == 1 else f"{self.start}..{self.last}"
+
+
+def from_inclusive(first: date, last: date) -> DayRange:
+    """The range of the days from `first` through `last`, both included, as people type it."""
+    if last < first:
+        raise BackfillError(
+            "the range of days",
+            f"it ends on {last}, before it starts on {first}",
+            "Nothing was done",
+            "Give the earlier day first",
+        )
+    return DayRange(first, last + ONE_DAY)
+
+
+def parse_day(text: str) -> date:
+    """The day that `YYYY-MM-DD` names (ASCII digits only); raises BackfillError otherwise."""
+    try:
+        if not DAY_FORM.fullmatch(text):
+            raise ValueError
+        return date.fromisoformat(text)
+    except ValueError:
+        raise BackfillError(
+            f"the day {text[:40]!r}",
+            "it is not a date of the form YYYY-MM-DD",
+            "Nothing was done",
+            "Write e.g. 2024-03-31",
+        ) from None
+
+
+def contiguous(days: Iterable[date]) -> list[DayRange]:
+    """The fewest ranges that hold exactly `days` (any order, repetitions allowed), ascending."""
+    ranges: list[DayRange] = []
+    for day in sorted(set(days)):
+        if ranges and ranges[-1].end == day:
+            ranges[-1] = DayRange(ranges[-1].start, day + ONE_DAY)
+        else:
+            ranges.append(DayRange(day, day + ONE_DAY))
+    return ranges
+
+
+def midnight(day: date) -> datetime:
+    """The instant (aware, UTC) at which `day` begins."""
+    return datetime(day.year, day.month, day.day, tzinfo=UTC)

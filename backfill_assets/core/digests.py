@@ -1,0 +1,126 @@
+"""Input digests: what should determine a day, hashed. A day is stale iff the recorded digest differs from today's.
+
+Lives here: the digest of every kind of input (`contracts.Basis`), computed from receipts and ledgers alone. Does not
+live here: code and settings, which have digests of their own (same inputs, other code = outdated, not stale).
+No digest contains the clock, a version number, a path or a modification time.
+"""
+
+import hashlib
+import json
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from backfill_assets.core.contracts import Basis, Contract, Input
+from backfill_assets.core.days import ONE_DAY, midnight
+from backfill_assets.core.receipts import Built
+from backfill_assets.core.view import LakeView
+
+DIGEST_CHARS = 32  # 128 bits of a SHA-256: no two inputs of a lake collide by accident
+MISSING = "missing"
+NOTHING = "empty"
+
+
+def digest_of(value: Any) -> str:
+    """The digest (hex, 32 characters) of a JSON value, independent of the order of its keys."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:DIGEST_CHARS]
+
+
+def raw_digest(day: date, view: LakeView) -> str:
+    """Of raw(day): the contents (sha256) of its files, and `as_of` if it falls within the day."""
+    if not view.is_due(day):
+        return digest_of([])
+    landed = view.landed.get(day)
+    parts: list[str] = sorted(landed.shas) if landed else []
+    if view.as_of is not None and view.as_of < midnight(day + ONE_DAY):
+        parts.append(f"as_of {view.as_of.isoformat()}")
+    return digest_of(parts)
+
+
+def days_of(wanted: Input, day: date, view: LakeView) -> list[date]:
+    """The days of an input that `day` is made from, none before the lake's first day, ascending."""
+    first = max(view.start, day - ONE_DAY * wanted.before)
+    return [first + ONE_DAY * i for i in range((day + ONE_DAY * wanted.after - first).days + 1)]
+
+
+def is_required(wanted: date, day: date, frontier: datetime | None) -> bool:
+    """Whether day `wanted` of an input must exist for `day`: all through it, later ones before the frontier."""
+    return wanted <= day or (frontier is not None and midnight(wanted + ONE_DAY) <= frontier)
+
+
+class Digests:
+    """The digests of one view. Keeps what it computed, because a window is shared by all days it touches."""
+
+    def __init__(self, contracts: Iterable[Contract], view: LakeView, frontier: datetime | None) -> None:
+        self.contracts: Mapping[str, Contract] = {c.name: c for c in contracts}
+        self.view, self.frontier = view, frontier
+        self._prefixes: dict[date, tuple[list[date], list[str]]] = {}
+        self._digests: dict[tuple[str, date], str] = {}
+
+    def of(self, table: str, day: date) -> str:
+        """Today's input digest of a day of a table."""
+        key = (table, day)
+        if key not in self._digests:
+            self._digests[key] = self._compute(self.contracts[table], day)
+        return self._digests[key]
+
+    def _compute(self, contract: Contract, day: date) -> str:
+        if any(i.basis is Basis.FILES for i in contract.inputs):
+            return raw_digest(day, self.view)
+        parts: list[Any] = [[i.table, self._input(i, day)] for i in contract.inputs]
+        if contract.waits_for_cut:
+            passed = self.frontier is not None and midnight(day + ONE_DAY) + self.view.grace <= self.frontier
+            parts.append(["cut passed", passed])
+        if contract.matures_after_days is not None:
+            ripe = midnight(day + ONE_DAY * (1 + contract.matures_after_days))
+            parts.append(["mature", self.frontier is not None and ripe <= self.frontier])
+        return digest_of(parts)
+
+    def _input(self, wanted: Input, day: date) -> list[str]:
+        if wanted.basis is Basis.ARRIVALS:
+            return [f"{a} {fingerprint}" for a, fingerprint in self._arrivals(day)]
+        if wanted.basis is Basis.KNOWN_AT_CUT:
+            return [self._known_at_cut(wanted.table, d, day) for d in days_of(wanted, day, self.view)]
+        return [self._content(wanted.table, d, day) for d in days_of(wanted, day, self.view)]
+
+    def _content(self, table: str, wanted: date, day: date) -> str:
+        required = is_required(wanted, day, self.frontier)
+        stamp = self.view.table(table).stamps.get(wanted)
+        if stamp is None or (not required and not stamp.entry.rows):
+            return MISSING if required else NOTHING
+        mark = " incomplete" if stamp.entry.built is Built.INCOMPLETE else ""
+        return f"{stamp.entry.rows} {stamp.entry.fingerprint}{mark}{self._foreign(table, wanted)}"
+
+    def _foreign(self, table: str, day: date) -> str:
+        """A mark where a commit that is not ours touched the day: what was made from it must be made again."""
+        return " foreign" if day in self.view.table(table).foreign else ""
+
+    def _arrivals(self, day: date) -> list[tuple[date, str]]:
+        """The ledger's rows for an event day, as (arrival day, fingerprint), marked where raw is not as we wrote it."""
+        return [(a, fingerprint + self._foreign("raw", a)) for a, fingerprint in self.view.arrivals.get(day, ())]
+
+    def _known_at_cut(self, table: str, wanted: date, day: date) -> str:
+        """The arrivals of `wanted` up to the cut of `day`, if the table's day is the one those arrivals give."""
+        stamp = self.view.table(table).stamps.get(wanted)
+        if stamp is None:
+            return MISSING
+        foreign = self._foreign(table, wanted)
+        if foreign or stamp.entry.built is Built.HELD or stamp.entry.input_digest != self.of(table, wanted):
+            return f"write {stamp.write_id}{foreign}"
+        arrival_days, prefixes = self._prefix(wanted)
+        # With grace the arrival day that contains the cut counts whole: arrivals are kept per day.
+        cut = midnight(day + ONE_DAY) + self.view.grace
+        known = bisect_right(arrival_days, (cut - timedelta(microseconds=1)).date())
+        return prefixes[known]
+
+    def _prefix(self, wanted: date) -> tuple[list[date], list[str]]:
+        if wanted not in self._prefixes:
+            rows = self._arrivals(wanted)
+            prefixes, running = [NOTHING], hashlib.sha256()
+            for arrival_day, fingerprint in rows:
+                running.update(f"{arrival_day} {fingerprint}\n".encode())
+                prefixes.append(running.hexdigest()[:DIGEST_CHARS])
+            self._prefixes[wanted] = ([a for a, _ in rows], prefixes)
+        return self._prefixes[wanted]

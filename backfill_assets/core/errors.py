@@ -1,0 +1,54 @@
+"""The errors of the product: what broke, who did it, what did not happen, what to do.
+
+Lives here: the base class and the few kinds that callers tell apart (permanent, transient, finding nothing).
+Does not live here: recorded findings (an error is raised when a promise is broken; a finding is kept and reported).
+"""
+
+
+class BackfillError(Exception):
+    """A broken promise, told in four parts so that every message reads the same.
+
+    `object` names the thing (a table, a file, a setting), `culprit` what is wrong with it, `consequence` what did
+    not happen because of it, and `fix` the next command or edit. Picklable, because executors ship errors between
+    processes. Permanent: retrying the same call cannot help (see `TransientError`).
+    """
+
+    def __init__(self, object: str, culprit: str, consequence: str, fix: str) -> None:
+        super().__init__(object, culprit, consequence, fix)
+        self.object, self.culprit, self.consequence, self.fix = object, culprit, consequence, fix
+
+    def __str__(self) -> str:
+        """One line: object: culprit. Consequence. Fix."""
+        return f"{self.object}: {self.culprit}. {self.consequence}. {self.fix}."
+
+
+class TransientError(BackfillError):
+    """A failure that a later identical call may survive: a lost server, a commit conflict, a held lock."""
+
+
+class EngineLost(TransientError):
+    """The Spark engine died or cannot be reached."""
+
+
+class Superseded(TransientError):
+    """Another receipt touched the same days since our base version and our inputs are no longer the newest."""
+
+
+class ContractBroken(BackfillError):
+    """A blocking rule failed: nothing was written. The evaluations are kept by the caller."""
+
+
+class SettingsError(BackfillError):
+    """A setting in `lake.toml` or the environment is missing or out of bounds."""
+
+
+class LandingError(BackfillError):
+    """The landing folder contradicts the ledger: an altered, vanished or miscounted file."""
+
+
+class InputMissing(BackfillError):
+    """The day itself does not exist in an input table."""
+
+
+class DaysHeld(BackfillError):
+    """Days that a rollback put back and that wait for `release`."""

@@ -1,0 +1,58 @@
+"""The frontier: the instant up to which all that landed is loaded. It decides cuts and maturity.
+
+Lives here: the frontier, the cut of a day, what is loaded. Does not live here: the clock, which never decides content.
+"""
+
+from datetime import date, datetime
+
+from backfill_assets.core.days import ONE_DAY, midnight
+from backfill_assets.core.digests import raw_digest
+from backfill_assets.core.view import LakeView
+
+
+def is_loaded(day: date, view: LakeView) -> bool:
+    """Whether raw(day) is in the table, from today's files, and the ledger `arrivals` has named its version."""
+    stamp = view.table("raw").stamps.get(day)
+    named = view.table("arrivals").inputs.get("raw", -1)
+    return stamp is not None and stamp.version <= named and stamp.entry.input_digest == raw_digest(day, view)
+
+
+def frontier_of(view: LakeView) -> datetime | None:
+    """The frontier of the lake (aware, UTC), or None before anything was loaded.
+
+    Midnight after the newest loaded arrival day that holds a delivery, but not past the start of the oldest arrival
+    day with usable landed rows that is not loaded; `as_of` itself once nothing before it waits. Never less than any
+    frontier that a receipt names, so that late files only stop it rising: of whichever table, because a withdrawn file
+    or a later `as_of` lets it rise, and days be built, without a load that would record it.
+    """
+    waiting = [
+        d for d, landed in view.landed.items() if landed.usable_rows and view.is_due(d) and not is_loaded(d, view)
+    ]
+    loaded = [d for d, stamp in view.table("raw").stamps.items() if stamp.entry.rows and is_loaded(d, view)]
+    recorded = [t.frontier for t in view.tables.values() if t.frontier is not None]
+    candidates = list(recorded)
+    if waiting and loaded:
+        candidates.append(min(midnight(min(waiting)), midnight(max(loaded) + ONE_DAY)))
+    elif view.as_of is not None and not waiting and view.table("arrivals").version >= 0:
+        candidates.append(view.as_of)
+    elif loaded:
+        candidates.append(midnight(max(loaded) + ONE_DAY))
+    if not candidates:
+        return None
+    newest = max(candidates)
+    return newest if view.as_of is None else min(newest, view.as_of)
+
+
+def cut_of(day: date, view: LakeView) -> datetime:
+    """The instant at which `day` is looked at by what may only know the past: midnight after it plus the grace."""
+    return midnight(day + ONE_DAY) + view.grace
+
+
+def cut_has_passed(day: date, view: LakeView, frontier: datetime | None) -> bool:
+    """Whether everything that arrived before the cut of `day` is loaded."""
+    return frontier is not None and cut_of(day, view) <= frontier
+
+
+def is_mature(day: date, matures_after_days: int, frontier: datetime | None) -> bool:
+    """Whether `day + 1 + matures_after_days` days <= frontier."""
+    return frontier is not None and midnight(day + ONE_DAY * (1 + matures_after_days)) <= frontier

@@ -1,0 +1,131 @@
+"""The gate: what must hold of a day's rows before anything is written, and what is only worth a warning.
+
+Lives here: judging a profile, in plain values. Does not live here: computing the profile (`lake.profile`) and telling
+Dagster (`orchestration.checks`). A finding is a recorded value, never an exception.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from statistics import median
+from typing import Literal
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.profiles import DayProfile
+
+ROW_COUNT, NOT_NULL, UNIQUE_KEY, PROFILE = "row_count", "not_null", "unique_key", "profile"
+CHECKS: Mapping[str, bool] = {ROW_COUNT: True, NOT_NULL: True, UNIQUE_KEY: True, PROFILE: False}  # name -> blocking
+TRAILING_DAYS = 28  # four whole weeks, so that weekends do not move the median
+MEDIAN_NEEDS_DAYS = 7  # fewer days with rows say nothing about an ordinary day
+UNUSUAL_FACTOR = 10  # warned of without any setting: ten times more or fewer rows than on an ordinary day
+UNUSUAL_NEEDS_ROWS = 20  # below it a factor of ten is chance
+NULL_SHARE_JUMP = 0.2  # a NULL share this far above the median of the chunk's days is worth a look
+
+
+@dataclass(frozen=True)
+class Gate:
+    """The bounds of one table's days; `None` means no bound. Changes are against the trailing median of rows."""
+
+    min_rows: int | None = None
+    max_rows: int | None = None
+    max_relative_change: float | None = None
+    max_absolute_change: int | None = None
+    empty: Literal["warn", "allow", "refuse"] = "warn"
+    incomplete: Literal["warn", "refuse"] = "warn"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The verdict of one check on one day. `refuses`: failed, and nothing may be written."""
+
+    check: str
+    day: date
+    passed: bool
+    refuses: bool
+    message: str
+    facts: Mapping[str, int | float | str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a day is judged against: rows of earlier days, whether emptiness is expected, and missing required days."""
+
+    trailing_rows: Sequence[int] = ()
+    may_be_empty: bool = False
+    absent: Sequence[tuple[str, date]] = ()
+    usual_null_shares: Mapping[str, float] = field(default_factory=dict)
+
+
+def judge(contract: Contract, day: date, found: DayProfile, gate: Gate, around: Surroundings) -> list[Finding]:
+    """The findings of every check for one day, in the order of `CHECKS`."""
+    return [
+        _row_count(day, found, gate, around),
+        _not_null(contract, day, found),
+        _unique_key(contract, day, found),
+        _profile(day, found, gate, around),
+    ]
+
+
+def _row_count(day: date, found: DayProfile, gate: Gate, around: Surroundings) -> Finding:
+    usual = median(around.trailing_rows) if len(around.trailing_rows) >= MEDIAN_NEEDS_DAYS else None
+    facts: dict[str, int | float | str] = {"rows": found.rows}
+    if usual is not None:
+        facts["trailing_median"] = float(usual)
+    if not found.rows and around.may_be_empty:
+        return Finding(ROW_COUNT, day, True, False, "empty, as expected", facts)
+    broken = _bounds_broken(found.rows, gate, usual)
+    if not found.rows and gate.empty == "refuse":
+        broken.append("the day is empty")
+    if broken:
+        return Finding(ROW_COUNT, day, False, True, "; ".join(broken), facts)
+    if not found.rows and gate.empty == "warn":
+        return Finding(ROW_COUNT, day, False, False, "the day is empty", facts)
+    if usual is not None and usual >= UNUSUAL_NEEDS_ROWS and found.rows:
+        factor = max(found.rows / usual, usual / found.rows)
+        if factor > UNUSUAL_FACTOR:
+            return Finding(ROW_COUNT, day, False, False, f"{found.rows} rows, usually about {usual:.0f}", facts)
+    return Finding(ROW_COUNT, day, True, False, f"{found.rows} rows", facts)
+
+
+def _bounds_broken(rows: int, gate: Gate, usual: float | None) -> list[str]:
+    broken = []
+    if gate.min_rows is not None and rows < gate.min_rows:
+        broken.append(f"{rows} rows, fewer than min_rows = {gate.min_rows}")
+    if gate.max_rows is not None and rows > gate.max_rows:
+        broken.append(f"{rows} rows, more than max_rows = {gate.max_rows}")
+    if usual is not None:
+        change = abs(rows - usual)
+        if gate.max_absolute_change is not None and change > gate.max_absolute_change:
+            broken.append(f"{rows} rows, {change:.0f} from the trailing median {usual:.0f}")
+        if gate.max_relative_change is not None and usual and change / usual > gate.max_relative_change:
+            broken.append(f"{rows} rows, {change / usual:.0%} from the trailing median {usual:.0f}")
+    return broken
+
+
+def _not_null(contract: Contract, day: date, found: DayProfile) -> Finding:
+    broken = {c: found.nulls[c] for c in contract.required_columns if found.nulls.get(c)}
+    message = "; ".join(f"{n} NULL(s) in {c}" for c, n in broken.items()) or "no NULL in required columns"
+    return Finding(NOT_NULL, day, not broken, bool(broken), message, {f"nulls {c}": n for c, n in broken.items()})
+
+
+def _unique_key(contract: Contract, day: date, found: DayProfile) -> Finding:
+    key = ", ".join(contract.key)
+    message = f"{found.duplicates} row(s) repeat a key ({key})" if found.duplicates else f"({key}) is unique"
+    return Finding(
+        UNIQUE_KEY, day, not found.duplicates, bool(found.duplicates), message, {"repeats": found.duplicates}
+    )
+
+
+def _profile(day: date, found: DayProfile, gate: Gate, around: Surroundings) -> Finding:
+    warnings = []
+    if around.absent:
+        table, first = around.absent[0]
+        warnings.append(f"incomplete: {len(around.absent)} required input day(s) are missing, first {table} {first}")
+    for column, usual in around.usual_null_shares.items():
+        share = found.nulls.get(column, 0) / found.rows if found.rows else usual
+        if share - usual > NULL_SHARE_JUMP:
+            warnings.append(f"{share:.0%} of {column} is NULL, usually {usual:.0%}")
+    facts: dict[str, int | float | str] = {f"sum {c}": n for c, n in found.sums.items()}
+    facts |= {f"nulls {c}": n for c, n in found.nulls.items()}
+    refuses = bool(around.absent) and gate.incomplete == "refuse"
+    return Finding(PROFILE, day, not warnings, refuses, "; ".join(warnings) or "nothing unusual", facts)

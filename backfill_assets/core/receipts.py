@@ -1,0 +1,106 @@
+"""Receipts: what every commit of ours says about itself, as JSON in Delta's `userMetadata`.
+
+Lives here: the receipt, its days and its text form. Does not live here: reading them from a log (`lake.log`) and what
+they imply (`core.states`). The Delta log is the truth; whatever else tells of a write is derived from these.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from enum import StrEnum
+from typing import Any
+
+SCHEMA = 1
+
+
+class Built(StrEnum):
+    """What a write said of a day when it was made."""
+
+    COMPLETE = "complete"
+    INCOMPLETE = "incomplete"  # required input days were missing
+    PENDING = "pending"  # its cut lay after the frontier: empty on purpose
+    HELD = "held"  # put back by a rollback; waits for release
+
+
+@dataclass(frozen=True)
+class DayEntry:
+    """One day of a receipt: its row count, content fingerprint, input digest and what was said of it."""
+
+    rows: int
+    fingerprint: str
+    input_digest: str
+    built: Built = Built.COMPLETE
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """Who wrote which days of `table` from which inputs. `inputs` are table versions; `frontier` an aware instant."""
+
+    write_id: str
+    table: str
+    reason: str
+    days: Mapping[date, DayEntry]
+    run_id: str = ""
+    note: str = ""
+    code_digest: str = ""
+    settings_digest: str = ""
+    frontier: datetime | None = None
+    inputs: Mapping[str, int] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.frontier is not None and self.frontier.tzinfo is None:
+            raise ValueError(f"the frontier of a receipt is an aware instant, got {self.frontier}")
+
+    def to_json(self) -> str:
+        """The text for `userMetadata`: compact, keys sorted, days as `[rows, fingerprint, digest, built]`."""
+        body = {
+            "backfill_assets": SCHEMA,
+            "write_id": self.write_id,
+            "table": self.table,
+            "reason": self.reason,
+            "run_id": self.run_id,
+            "note": self.note,
+            "code": self.code_digest,
+            "settings": self.settings_digest,
+            "frontier": self.frontier.isoformat() if self.frontier else None,
+            "inputs": dict(self.inputs),
+            "tags": dict(self.tags),
+            "days": {str(d): [e.rows, e.fingerprint, e.input_digest, e.built] for d, e in self.days.items()},
+        }
+        return json.dumps(body, sort_keys=True, separators=(",", ":"))
+
+
+def parse_receipt(text: str | None) -> Receipt | None:
+    """The receipt in a commit's `userMetadata`, or None where the commit is not ours (or of an unknown schema).
+
+    A text that claims to be ours and is not whole counts as foreign: nothing in it can be trusted.
+    """
+    try:
+        body: Any = json.loads(text or "")
+        if not isinstance(body, dict) or body.get("backfill_assets") != SCHEMA:
+            return None
+        return _from_body(body)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+
+
+def _from_body(body: Mapping[str, Any]) -> Receipt:
+    days = {
+        date.fromisoformat(day): DayEntry(int(rows), str(fingerprint), str(digest), Built(built))
+        for day, (rows, fingerprint, digest, built) in body["days"].items()
+    }
+    return Receipt(
+        write_id=body["write_id"],
+        table=body["table"],
+        reason=body["reason"],
+        days=days,
+        run_id=body["run_id"],
+        note=body["note"],
+        code_digest=body["code"],
+        settings_digest=body["settings"],
+        frontier=datetime.fromisoformat(body["frontier"]) if body["frontier"] else None,
+        inputs=dict(body["inputs"]),
+        tags=dict(body["tags"]),
+    )

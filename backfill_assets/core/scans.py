@@ -1,0 +1,42 @@
+"""What a scan of the landing folder found, as values that every caller prints or acts on.
+
+Lives here: the report of a scan. Does not live here: looking (`lake.scan`).
+"""
+
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+
+
+@dataclass(frozen=True)
+class ScanReport:
+    """The outcome of one scan. Paths are below the folder that `[source] files` names.
+
+    `new` rows and bad rows per file read for the first time; `copies` path -> the path of the same content; `refused`
+    and `waiting` path -> reason (never read; read at the next scan); `altered` and `missing` stop rebuilds of `blocked`
+    days until `landing accept`; `unreadable` path -> reason (counted as one bad row, kept in quarantine).
+    """
+
+    new: dict[str, tuple[int, int]] = field(default_factory=dict)
+    copies: dict[str, str] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+    waiting: dict[str, str] = field(default_factory=dict)
+    unreadable: dict[str, str] = field(default_factory=dict)
+    altered: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    blocked: frozenset[date] = frozenset()
+    known: int = 0
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing asks for a person: no file altered, missing, refused or unreadable."""
+        return not (self.altered or self.missing or self.refused or self.unreadable)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as JSON values."""
+        return {
+            "new": {k: {"rows": r, "bad_rows": b} for k, (r, b) in self.new.items()},
+            "copies": self.copies, "refused": self.refused, "waiting": self.waiting, "unreadable": self.unreadable,
+            "altered": list(self.altered), "missing": list(self.missing),
+            "blocked_days": sorted(map(str, self.blocked)), "known": self.known,
+        }  # fmt: skip

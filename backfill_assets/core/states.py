@@ -1,0 +1,120 @@
+"""The state of a day, from receipts and ledger alone, and why.
+
+Lives here: the seven states and the rule that picks one (the first that matches), missing required days, held days.
+Does not live here: reading the lake (`lake.view`) and asking for runs (`orchestration`).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from enum import StrEnum
+
+from backfill_assets.core.contracts import Basis, Contract
+from backfill_assets.core.digests import Digests, days_of, is_required
+from backfill_assets.core.frontier import cut_has_passed, frontier_of
+from backfill_assets.core.receipts import Built
+from backfill_assets.core.view import LakeView, Stamp
+
+
+class State(StrEnum):
+    """Every day of every table is in exactly one of these; the order is the order of the rule."""
+
+    HELD = "held"
+    PENDING = "pending"
+    MISSING = "missing"
+    STALE = "stale"
+    INCOMPLETE = "incomplete"
+    OUTDATED = "outdated"
+    FRESH = "fresh"
+
+
+@dataclass(frozen=True)
+class Codes:
+    """Today's digests of a table: of the code that makes it and of the settings that reach its content."""
+
+    code_digest: str
+    settings_digest: str
+
+
+class States:
+    """The states of a view's days. `codes` are today's digests per table (a table it lacks is never outdated)."""
+
+    def __init__(self, contracts: Iterable[Contract], view: LakeView, codes: Mapping[str, Codes]) -> None:
+        self.contracts = {c.name: c for c in contracts}
+        self.view, self.codes = view, codes
+        self.frontier: datetime | None = frontier_of(view)
+        self.digests = Digests(self.contracts.values(), view, self.frontier)
+
+    def of(self, table: str, day: date) -> State:
+        """The state of a day: held, pending, missing, stale, incomplete, outdated, else fresh (first match)."""
+        contract, stamp = self.contracts[table], self.stamp(table, day)
+        if stamp is not None and stamp.entry.built is Built.HELD:
+            return State.HELD
+        if self.is_pending(contract, day):
+            return State.PENDING
+        if stamp is None:
+            return State.MISSING
+        if self._is_stale(table, day, stamp):
+            return State.STALE
+        if stamp.entry.built is Built.INCOMPLETE:
+            return State.INCOMPLETE
+        return State.OUTDATED if self._is_outdated(table, stamp) else State.FRESH
+
+    def stamp(self, table: str, day: date) -> Stamp | None:
+        """The newest receipt of the day, or None."""
+        return self.view.table(table).stamps.get(day)
+
+    def is_pending(self, contract: Contract, day: date) -> bool:
+        """Whether the day waits for the frontier to pass its cut."""
+        return contract.waits_for_cut and not cut_has_passed(day, self.view, self.frontier)
+
+    def is_settled(self, table: str, day: date) -> bool:
+        """Whether making the day again is known to give what is there: same inputs, code, settings; nothing foreign."""
+        stamp = self.stamp(table, day)
+        return (
+            stamp is not None
+            and stamp.entry.built is not Built.HELD
+            and not self._is_stale(table, day, stamp)
+            and not self._is_outdated(table, stamp)
+        )
+
+    def absent(self, table: str, day: date) -> list[tuple[str, date]]:
+        """The required input days of `day` that do not exist, as (table, day); for ledgers and files there are none."""
+        found = []
+        for wanted in self.contracts[table].inputs:
+            if wanted.basis in (Basis.ARRIVALS, Basis.FILES):
+                continue
+            stamps = self.view.table(wanted.table).stamps
+            found += [
+                (wanted.table, d)
+                for d in days_of(wanted, day, self.view)
+                if d not in stamps and is_required(d, day, self.frontier)
+            ]
+        return found
+
+    def built_as(self, table: str, day: date) -> Built:
+        """What a write of the day says of it now: pending, incomplete (an input is missing or is so) or complete."""
+        contract = self.contracts[table]
+        if self.is_pending(contract, day):
+            return Built.PENDING
+        if self.absent(table, day):
+            return Built.INCOMPLETE
+        for wanted in contract.inputs:
+            stamps = self.view.table(wanted.table).stamps
+            if wanted.basis is Basis.CONTENT and any(
+                d in stamps and stamps[d].entry.built is Built.INCOMPLETE for d in days_of(wanted, day, self.view)
+            ):
+                return Built.INCOMPLETE
+        return Built.COMPLETE
+
+    def _is_stale(self, table: str, day: date, stamp: Stamp) -> bool:
+        if day in self.view.table(table).foreign or stamp.entry.input_digest != self.digests.of(table, day):
+            return True
+        return table == "raw" and stamp.version > self.view.table("arrivals").inputs.get("raw", -1)
+
+    def _is_outdated(self, table: str, stamp: Stamp) -> bool:
+        today = self.codes.get(table)
+        return today is not None and (stamp.code_digest, stamp.settings_digest) != (
+            today.code_digest,
+            today.settings_digest,
+        )

@@ -1,0 +1,71 @@
+"""A view of a lake: its receipts and ledgers at one moment, as plain values.
+
+Lives here: the frozen values that digests and states are computed from. Does not live here: how they are read
+(`lake.view`, without a JVM) and what follows from them (`core.digests`, `core.states`, `core.frontier`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+
+from backfill_assets.core.days import midnight
+from backfill_assets.core.receipts import DayEntry
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """The newest receipt of a day: what it says, in which table version, by which write, code and settings."""
+
+    entry: DayEntry
+    version: int
+    write_id: str
+    code_digest: str
+    settings_digest: str
+    run_id: str
+
+
+@dataclass(frozen=True)
+class TableView:
+    """The head of a table's log. `version` is -1 where the table does not exist.
+
+    `inputs` are the input versions that the newest receipt names; `frontier` is the greatest that any receipt names;
+    `foreign` are the days that a commit without a receipt touched after our last write of them (never trusted).
+    """
+
+    version: int = -1
+    stamps: Mapping[date, Stamp] = field(default_factory=dict)
+    inputs: Mapping[str, int] = field(default_factory=dict)
+    frontier: datetime | None = None
+    foreign: frozenset[date] = frozenset()
+
+
+@dataclass(frozen=True)
+class LandedDay:
+    """What the ledger `files` says of one arrival day: the contents that name it, and its usable rows."""
+
+    shas: frozenset[str]
+    usable_rows: int
+
+
+@dataclass(frozen=True)
+class LakeView:
+    """Everything that decides states, as read at one moment.
+
+    `arrivals[D]` are the ledger's rows for event day D as (arrival day, fingerprint), ascending by arrival day.
+    `grace` is added to midnight after a day to give its cut. `start` is the lake's first day.
+    """
+
+    start: date
+    as_of: datetime | None
+    grace: timedelta
+    tables: Mapping[str, TableView]
+    landed: Mapping[date, LandedDay]
+    arrivals: Mapping[date, tuple[tuple[date, str], ...]]
+
+    def table(self, name: str) -> TableView:
+        """The view of a table; an empty one where it does not exist yet."""
+        return self.tables.get(name, TableView())
+
+    def is_due(self, arrival_day: date) -> bool:
+        """Whether any delivery of that day may be loaded: the day begins before `as_of`."""
+        return self.as_of is None or midnight(arrival_day) < self.as_of

@@ -1,0 +1,195 @@
+"""Building a candidate: pinned inputs, one pure transform over the whole range, conform, persist and profile.
+
+Lives here: the read side of the load path for every table but raw (`lake.load`). Does not live here: the gate
+(`core.gates`) and the write (`lake.replace`). Refuses, before any work, days whose own input days do not exist and
+days held by a rollback.
+"""
+
+import time
+from collections.abc import Iterable, Mapping
+from datetime import date
+from typing import TYPE_CHECKING
+
+from backfill_assets.core.contracts import Basis, Contract, Input
+from backfill_assets.core.days import DayRange, contiguous
+from backfill_assets.core.digests import days_of
+from backfill_assets.core.errors import DaysHeld, InputMissing
+from backfill_assets.core.profiles import DayProfile
+from backfill_assets.core.receipts import Built, DayEntry
+from backfill_assets.core.states import States
+from backfill_assets.lake.candidate import Candidate, Request
+from backfill_assets.lake.ledger import ARRIVALS
+from backfill_assets.lake.model import Chunk, Table
+from backfill_assets.lake.profile import conform, profile
+from backfill_assets.lake.replace import Published, Write, publish
+from backfill_assets.lake.spark import Workshop
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def build(request: Request) -> Candidate:
+    """The candidate of a table that is made from other tables. Nothing is written.
+
+    Raises InputMissing, DaysHeld, ContractBroken, EngineLost.
+    """
+    states, table, days = request.states(), request.table, request.days
+    refuse_unbuildable(states, table.contract, days)
+    settled = settled_days(request, states)
+    todo = [d for d in days if d not in settled]
+    if not todo:
+        return nothing_to_do(states, table.contract, days)
+    began = time.perf_counter()
+    frame = _transformed(request.workshop, states, table, DayRange(todo[0], contiguous(todo)[-1].end))
+    between = [d for d in settled if todo[0] < d < todo[-1]]
+    frame = frame.where(~frame[table.contract.day_column].isin(between)) if between else frame
+    frame = conform(frame, table.contract).persist()
+    try:
+        profiles = dict(profile(frame, table.contract))
+    except BaseException:
+        frame.unpersist()
+        raise
+    return _candidate(request, states, settled, frame, profiles, time.perf_counter() - began)
+
+
+def settled_days(request: Request, states: States) -> frozenset[date]:
+    """The days that need no computing: their receipts say that the same work gave what is there."""
+    if request.force:
+        return frozenset()
+    return frozenset(d for d in request.days if states.is_settled(request.table.name, d))
+
+
+def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> None:
+    """Raise where a day is held, or does not exist itself in an input table; names what to do first."""
+    held = [d for d in days if (s := states.stamp(contract.name, d)) is not None and s.entry.built is Built.HELD]
+    if held:
+        raise DaysHeld(
+            f"the table {contract.name}",
+            f"{_listed(held)} put back by a rollback and held",
+            "Nothing was written",
+            f"Run `backfill-assets release {contract.name}` for these days first",
+        )
+    lacking: dict[str, list[date]] = {}
+    for wanted in contract.inputs:
+        if wanted.basis not in (Basis.ARRIVALS, Basis.FILES):
+            stamps = states.view.table(wanted.table).stamps
+            absent = [d for d in days if d not in stamps]
+            if absent:
+                lacking[wanted.table] = absent
+        elif wanted.basis is Basis.ARRIVALS and states.view.table(ARRIVALS.name).version < 0:
+            lacking[wanted.table] = list(days)
+    if lacking:
+        tables = " and ".join(f"{name} for {_listed(absent)}" for name, absent in lacking.items())
+        first = min(min(absent) for absent in lacking.values())
+        last = max(max(absent) for absent in lacking.values())
+        raise InputMissing(
+            f"the table {contract.name}",
+            f"it is made from {tables}, which were never made",
+            "Nothing was written",
+            f"Materialize them first: `backfill-assets backfill --from {first} --to {last} --tables "
+            f"{','.join(lacking)}`",
+        )
+
+
+def _listed(days: Iterable[date]) -> str:
+    return ", ".join(str(r) for r in contiguous(days)[:5]) + (", ..." if len(contiguous(days)) > 5 else "")
+
+
+def nothing_to_do(states: States, contract: Contract, days: DayRange) -> Candidate:
+    """A candidate of settled days only: publishing it changes nothing."""
+    before = states.view.table(contract.name)
+    entries = {d: before.stamps[d].entry for d in days}
+    return Candidate(
+        contract,
+        days,
+        frozenset(days),
+        {d: as_profile(e) for d, e in entries.items()},
+        entries,
+        before,
+        states.frontier,
+        None,
+        publish=lambda: Published(before.version, ""),
+        release=lambda: None,
+    )
+
+
+def as_profile(entry: DayEntry) -> DayProfile:
+    """What a receipt still knows of a day's profile."""
+    return DayProfile(entry.rows, entry.fingerprint)
+
+
+def _transformed(workshop: Workshop, states: States, table: Table, days: DayRange) -> "DataFrame":
+    if table.transform is None:
+        raise ValueError(f"{table.name} has no transform: it is loaded, not built")
+    frames = {i.table: _input_frame(workshop, states, table.contract, i, days) for i in table.contract.inputs}
+    frame = table.transform(frames, Chunk(days, states.frontier))
+    pending = [d for d in days if states.is_pending(table.contract, d)]
+    if pending:
+        frame = frame.where(~frame[table.contract.day_column].isin(pending))
+    return _without_incomplete(states, table, frame, days)
+
+
+def _without_incomplete(states: States, table: Table, frame: "DataFrame", days: DayRange) -> "DataFrame":
+    """Leave out the days that a table refuses to hold while they are incomplete (training)."""
+    if not table.drops_incomplete:
+        return frame
+    incomplete = [d for d in days if states.built_as(table.name, d) is Built.INCOMPLETE]
+    return frame.where(~frame[table.contract.day_column].isin(incomplete)) if incomplete else frame
+
+
+def _input_frame(workshop: Workshop, states: States, contract: Contract, wanted: Input, days: DayRange) -> "DataFrame":
+    """The input's days that the range needs, pinned at the version that the view saw (raw: that arrivals names)."""
+    view = states.view
+    upstream = states.contracts[wanted.table]
+    if wanted.basis is Basis.ARRIVALS:
+        version = view.table(ARRIVALS.name).inputs["raw"]
+        listed = {a for d in days for a, _ in view.arrivals.get(d, ())}
+        everything = len(listed) >= sum(1 for s in view.table("raw").stamps.values() if s.entry.rows)
+        return workshop.read(wanted.table, version, upstream.day_column, None if everything else listed)
+    needed = {d for day in (days.start, days.last) for d in days_of(wanted, day, view)}
+    span = DayRange(min(needed), contiguous(needed)[-1].end)
+    return workshop.read_span(wanted.table, view.table(wanted.table).version, upstream.day_column, span)
+
+
+def _candidate(
+    request: Request,
+    states: States,
+    settled: frozenset[date],
+    frame: "DataFrame",
+    profiles: dict[date | None, DayProfile],
+    seconds: float,
+) -> Candidate:
+    contract, view, days = request.table.contract, states.view, request.days
+    name, before = contract.name, view.table(contract.name)
+    for day in days:
+        profiles.setdefault(day, as_profile(before.stamps[day].entry) if day in settled else DayProfile())
+    made = {
+        d: DayEntry(profiles[d].rows, profiles[d].fingerprint, states.digests.of(name, d), states.built_as(name, d))
+        for d in days
+        if d not in settled
+    }
+    said = request.signed(states, {i.table: view.table(i.table).version for i in contract.inputs})
+    write = Write(contract, frame, made, before.version, said, force=request.force)
+
+    def digests_now(asked: Iterable[date]) -> Mapping[date, str]:
+        now = request.states()
+        return {d: now.digests.of(name, d) for d in asked}
+
+    return Candidate(
+        contract=contract,
+        chunk=days,
+        settled=settled,
+        profiles=profiles,
+        entries={d: before.stamps[d].entry for d in settled} | made,
+        before=before,
+        frontier=states.frontier,
+        frame=frame,
+        publish=lambda: publish(request.workshop, write, digests_now),
+        release=lambda: _free(frame),
+        absent={d: missing for d in made if (missing := states.absent(name, d))},
+        seconds={"compute": seconds},
+    )
+
+
+def _free(frame: "DataFrame") -> None:
+    frame.unpersist()

@@ -1,0 +1,216 @@
+"""Landed rows as deliveries: read from the stock, mapped by `[source] select`, each with the reason it is unusable.
+
+Lives here: one frame over any number of files in which every row of every file occurs exactly once, and the split of
+one arrival day's rows into raw, quarantine and duplicates. Does not live here: listing and strict parsing (`landing`,
+`intake`), and writing (`lake.load`).
+
+Columns of the frame: `sha256`, `row_number` (1-based), `text` and `reason` (NULL for a usable row), the columns of the
+delivery contract, and `arrival_date` (NULL where the arrival time is unusable and the file has no home day yet).
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.lake.select import expressions
+from backfill_assets.lake.settings import LakeSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+DELIVERY_TYPES = {
+    "seq": "bigint", "arrival_ts": "timestamp", "version_ts": "timestamp", "event_ts": "timestamp",
+    "event_key": "string", "op": "string", "entity": "string", "value": "bigint", "flag": "int",
+}  # fmt: skip
+INTAKE_COLUMNS = ("__row_number", "__bad_text", "__bad_reason")
+TEXT_CHARS = 8192  # of an unusable row's text; the landed file keeps the rest
+FIRST_SCAN_SLACK_DAYS = 1  # clocks of senders may run ahead of ours by a day, not more
+
+
+@dataclass(frozen=True)
+class StockFile:
+    """A landed content in the stock: its sha256, the parquet to read (named by it), the types of a text file's columns
+    (empty for parquet), when it was first scanned (aware), and the day of its rows without a usable arrival time."""
+
+    sha256: str
+    parquet: Path
+    types: Mapping[str, str]
+    schema: str
+    first_scan: datetime
+    home_day: date | None = None
+    absent_is_null: bool = False
+
+
+def read_deliveries(session: "SparkSession", files: Sequence[StockFile], settings: LakeSettings) -> "DataFrame":
+    """Every row of the files as a delivery with its reason; raises SettingsError where `select` fits no file at all."""
+    from pyspark.sql import functions as F
+
+    groups: dict[tuple[str, bool], list[StockFile]] = defaultdict(list)
+    for file in files:
+        groups[file.schema, file.absent_is_null].append(file)
+    frames = [_group(session, group, settings) for _, group in sorted(groups.items())]
+    frame = frames[0]
+    for other in frames[1:]:
+        frame = frame.unionByName(other)
+    known = session.createDataFrame(
+        [(f.sha256, f.first_scan.isoformat(), f.home_day) for f in files],
+        "sha256 string, first_scan string, home_day date",
+    )
+    frame = frame.join(F.broadcast(known), "sha256").withColumn("first_scan", F.col("first_scan").cast("timestamp"))
+    return _judged(frame, settings)
+
+
+def _group(session: "SparkSession", files: Sequence[StockFile], settings: LakeSettings) -> "DataFrame":
+    """The rows of files of one schema, with the delivery columns cast and a first reason."""
+    from pyspark.sql import functions as F
+
+    source = session.read.parquet(*(str(f.parquet) for f in files))
+    is_text = "__row_number" in source.columns
+    names = [c for c in source.columns if c not in INTAKE_COLUMNS]
+    number = F.col("__row_number") if is_text else F.col("_metadata.row_index") + 1
+    row = F.to_json(F.struct(*(F.col(_quoted(n)) for n in names))) if names else F.lit("")
+    kept = source.select(
+        row.alias("__json"),
+        F.substring(F.col("_metadata.file_name"), 1, 64).alias("__sha256"),
+        number.alias("__number"),
+        (F.col("__bad_text") if is_text else F.lit(None).cast("string")).alias("__text"),
+        (F.col("__bad_reason") if is_text else F.lit(None).cast("string")).alias("__reason"),
+        *(_typed(n, files[0].types.get(n, "STRING")) if is_text else F.col(_quoted(n)) for n in names),
+    )
+    mapped, lacking = _mapped(kept, settings, files[0].absent_is_null)
+    reason = F.coalesce(F.col("__reason"), F.lit(lacking))
+    text = F.substring(F.coalesce("__text", "__json"), 1, TEXT_CHARS)
+    return mapped.select(
+        F.col("__sha256").alias("sha256"),
+        F.col("__number").cast("bigint").alias("row_number"),
+        text.alias("text"),
+        reason.alias("reason"),
+        *DELIVERY_TYPES,
+    )
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _typed(name: str, kind: str) -> "Column":
+    from pyspark.sql import functions as F
+
+    return F.col(_quoted(name)).try_cast(kind.lower()).alias(name)
+
+
+def _mapped(frame: "DataFrame", settings: LakeSettings, absent_is_null: bool) -> "tuple[DataFrame, str | None]":
+    """`select` applied to a frame; a column that the files lack is NULL (JSON) or the reason all their rows are bad."""
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import functions as F
+
+    chosen, lacking = expressions(settings.source.select), None
+    for _ in range(len(chosen) * 8):
+        try:
+            mapped = frame.selectExpr("*", *(f"struct({e}) AS __d{i}" for i, e in enumerate(chosen)))
+            return _cast(mapped, len(chosen)), lacking
+        except AnalysisException as error:
+            column = (error.getMessageParameters() or {}).get("objectName", "").strip("`")
+            if not (error.getCondition() or "").startswith("UNRESOLVED_COLUMN") or not column:
+                raise SettingsError(
+                    "[source] select in lake.toml",
+                    f"Spark refuses it ({str(error).splitlines()[0]})",
+                    "Nothing was read",
+                    "Correct the expression; it sees the file's columns only",
+                ) from None
+            if not absent_is_null:
+                lacking = f"the file lacks the column {column}"
+            frame = frame.withColumn(column, F.lit(None).cast("string"))
+    raise SettingsError(
+        "[source] select in lake.toml", "it names too many absent columns", "Nothing was read", "Check it"
+    )
+
+
+def _cast(mapped: "DataFrame", count: int) -> "DataFrame":
+    """The selected values as the delivery contract's types; what cannot be cast is NULL."""
+    from pyspark.sql import functions as F
+
+    schema: Any = mapped.schema
+    fields = {schema[f"__d{i}"].dataType[0].name: (i, schema[f"__d{i}"].dataType[0].dataType) for i in range(count)}
+    if set(fields) != set(DELIVERY_TYPES):
+        missing, extra = sorted(set(DELIVERY_TYPES) - set(fields)), sorted(set(fields) - set(DELIVERY_TYPES))
+        raise SettingsError(
+            "[source] select in lake.toml",
+            f"it lacks {missing or 'nothing'} and has {extra or 'nothing'} too many",
+            "Nothing was read",
+            f"Give exactly these columns: {', '.join(DELIVERY_TYPES)}",
+        )
+    columns = {}
+    for name, target in DELIVERY_TYPES.items():
+        index, kind = fields[name]
+        value = F.col(f"__d{index}").getField(name)
+        if target in ("bigint", "int") and kind.typeName() in ("double", "float", "decimal"):
+            # A cast would cut fractions off in silence; NaN and infinity have no remainder of zero either.
+            value = F.when(value % F.lit(1) == F.lit(0), value)
+        columns[name] = value.try_cast(target)
+    return mapped.withColumns(columns)
+
+
+def _judged(frame: "DataFrame", settings: LakeSettings) -> "DataFrame":
+    """Add every row's reason and arrival day. A delete needs no event time, entity, value or flag."""
+    from pyspark.sql import functions as F
+
+    c, start = F.col, F.lit(settings.start_date)
+    upsert = c("op") == "upsert"
+    slack = F.expr(f"INTERVAL '{FIRST_SCAN_SLACK_DAYS}' DAY")
+    early = F.expr(f"INTERVAL '{settings.lateness.early_tolerance_days}' DAY")
+    too_new = c("arrival_ts") > c("first_scan") + slack
+    unusable = c("reason").isNotNull() | c("arrival_ts").isNull() | (c("arrival_ts").cast("date") < start) | too_new
+    rules: list[tuple[Column, str]] = [
+        (c("arrival_ts").isNull(), "arrival_ts is NULL or no timestamp"),
+        (c("arrival_ts").cast("date") < start, "arrival_ts lies before the lake's first day"),
+        (too_new, "arrival_ts is later than the file's first scan plus one day"),
+        (c("seq").isNull(), "seq is NULL or no whole number of 64 bits"),
+        (c("version_ts").isNull(), "version_ts is NULL or no timestamp"),
+        (c("event_key").isNull() | (F.trim("event_key") == ""), "event_key is NULL or blank"),
+        (c("op").isNull() | ~c("op").isin("upsert", "delete"), "op is neither upsert nor delete"),
+        (upsert & c("event_ts").isNull(), "event_ts is NULL or no timestamp"),
+        (upsert & c("value").isNull(), "value is NULL or no whole number of 64 bits"),
+        (upsert & (c("flag").isNull() | ~c("flag").isin(0, 1)), "flag is neither 0 nor 1"),
+        (upsert & (c("event_ts").cast("date") < start), "the event date lies before the lake's first day"),
+        (upsert & (c("event_ts") > c("arrival_ts") + early),
+         f"the event lies more than {settings.lateness.early_tolerance_days} day(s) after its arrival"),
+    ]  # fmt: skip
+    told = F.concat_ws("; ", *(F.when(condition, F.lit(text)) for condition, text in rules))
+    reason = F.coalesce(c("reason"), F.when(told != "", told))
+    day = F.when(unusable, c("home_day")).otherwise(c("arrival_ts").cast("date"))
+    judged = frame.withColumns({"arrival_date": day, "usable_arrival": ~unusable}).withColumn("reason", reason)
+    return judged.withColumn("text", F.when(c("reason").isNotNull(), c("text"))).drop("home_day", "first_scan")
+
+
+def split_day_rows(judged: "DataFrame") -> "DataFrame":
+    """Add `outcome` (`raw`, `quarantine`, `duplicate`, `not due`) to the rows of whole arrival days.
+
+    `seq` is unique within its arrival day: of rows with one seq the smallest (sha256, row number) stays, equal rows
+    count as duplicates of it, and others go to quarantine. Rows not `due` (they arrived at or after `as_of`) wait.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    content = F.struct(*DELIVERY_TYPES)
+    good = F.col("reason").isNull() & F.col("due")
+    peers = Window.partitionBy("arrival_date", "seq", good).orderBy("sha256", "row_number")
+    first = F.first(content).over(peers.rowsBetween(Window.unboundedPreceding, Window.currentRow))
+    placed = judged.withColumns({"__place": F.row_number().over(peers), "__same": content.eqNullSafe(first)})
+    outcome = (
+        F.when(~F.col("due"), "not due")
+        .when(~good, "quarantine")
+        .when(F.col("__place") == 1, "raw")
+        .when(F.col("__same"), "duplicate")
+        .otherwise("quarantine")
+    )
+    clash = F.lit("another row of the same arrival day has this seq and other content")
+    taken = placed.withColumn("outcome", outcome).withColumn(
+        "reason", F.when(good & (F.col("outcome") == "quarantine"), clash).otherwise(F.col("reason"))
+    )
+    rest = F.when(F.col("outcome") == "quarantine", F.coalesce("text", F.to_json(content)))
+    return taken.withColumn("text", rest).drop("__place", "__same")

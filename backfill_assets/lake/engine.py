@@ -1,0 +1,184 @@
+"""The front of the Spark engine: one call gives a live session, whatever the setting.
+
+Lives here: opening, checking and dropping sessions, and the names other rooms use. Does not live here: the embedded
+server (`server`), a driver of our own (`engine_classic`), configuration (`engine_confs`), telling losses from failures
+(`engine_loss`). Nothing here imports pyspark before a session is asked for.
+"""
+
+import os
+import socket
+import threading
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from backfill_assets.core.errors import BackfillError, EngineLost
+from backfill_assets.lake.engine_cache import cache_folder, delta_coordinate, present_jars
+from backfill_assets.lake.engine_classic import open_classic
+from backfill_assets.lake.engine_confs import EMBEDDED, EngineSettings, scrub, session_confs
+from backfill_assets.lake.engine_loss import engine_lost, is_engine_loss
+from backfill_assets.lake.java import find_java
+from backfill_assets.lake.server import Endpoint, ensure_server, hold, release
+from backfill_assets.lake.server_state import Process
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = [
+    "EngineSettings", "JavaAndJars", "drop_session", "engine_lost", "is_engine_loss", "java_and_jars", "open_session",
+    "session_confs",
+]  # fmt: skip
+_CONNECT_PORT = 15002  # Spark Connect's default
+_REACH_TIMEOUT_SECONDS = 5.0
+# Spark's own defaults retry a dead server for ten minutes; these give up after 6 s.
+_RETRIES = 4
+_FIRST_BACKOFF_MS = 200
+_LONGEST_BACKOFF_MS = 2000
+
+
+@dataclass(frozen=True)
+class _Open:
+    """A session this process opened; `server` is the JVM behind it where we know it."""
+
+    session: "SparkSession"
+    settings: EngineSettings
+    server: Process | None
+
+
+class _Sessions:
+    """The sessions of this process, one per lake. A forked child starts with none: channels do not survive a fork."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.open: dict[tuple[int, Path], _Open] = {}
+
+
+@cache
+def _sessions() -> _Sessions:
+    return _Sessions()
+
+
+def open_session(lake: Path, settings: EngineSettings) -> "SparkSession":
+    """A session that answers: this process's own for the lake and these settings, else a new one.
+
+    Embedded: starts the lake's server if need be (7 s) and holds it for the life of this process. Relative paths in
+    queries mean the server's folder: pass absolute ones. Raises EngineLost where the engine cannot be reached, and
+    SettingsError where this process or the lake's server already runs with other settings.
+    """
+    lake = lake.resolve()
+    sessions = _sessions()
+    with sessions.lock:
+        key = (os.getpid(), lake)
+        known = sessions.open.pop(key, None)
+        try:
+            opened = _checked_or_new(lake, settings, known)
+        except BackfillError:
+            raise
+        except Exception as error:
+            if is_engine_loss(error):
+                raise engine_lost(error) from None
+            raise
+        sessions.open[key] = opened
+        return opened.session
+
+
+def _checked_or_new(lake: Path, settings: EngineSettings, known: _Open | None) -> _Open:
+    if not settings.is_connect:
+        return _Open(open_classic(lake, settings), settings, None)
+    endpoint = _endpoint(lake, settings)
+    server = endpoint.process if endpoint else None
+    if known is not None:
+        if known.settings == settings and known.server == server and _answers(known.session):
+            return known
+        _close(known)
+    return _Open(_connect(endpoint.url if endpoint else settings.engine, settings), settings, server)
+
+
+def _endpoint(lake: Path, settings: EngineSettings) -> Endpoint | None:
+    if settings.engine == EMBEDDED:
+        hold(lake)
+        return ensure_server(lake, settings)
+    _reach(settings.engine)
+    return None
+
+
+def _reach(url: str) -> None:
+    """Raise EngineLost at once where nobody listens: Spark would retry its first call for ten minutes."""
+    parts = urlsplit(url)
+    try:
+        address = (parts.hostname or "localhost", parts.port or _CONNECT_PORT)
+        with socket.create_connection(address, timeout=_REACH_TIMEOUT_SECONDS):
+            return
+    except (OSError, ValueError) as error:
+        reason = scrub(str(error))
+        raise EngineLost(
+            f"the Spark engine sc://{parts.hostname}", f"it cannot be reached ({reason})", "Nothing was run",
+            "Start it, or correct `engine` in the lake's settings",
+        ) from None  # fmt: skip
+
+
+def _connect(url: str, settings: EngineSettings) -> "SparkSession":
+    """A new session; never Spark's `getOrCreate`, which hands back the session of a dead server."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.remote(url)
+    session: SparkSession = builder.create()
+    client = session.client
+    policy = type(client.get_retry_policies()[0])
+    client.set_retry_policies(
+        [policy(max_retries=_RETRIES, initial_backoff=_FIRST_BACKOFF_MS, max_backoff=_LONGEST_BACKOFF_MS)]
+    )
+    if settings.engine != EMBEDDED:  # our own server was started with all of this
+        for key, value in session_confs(settings).items():
+            session.conf.set(key, value)
+    return session
+
+
+def _answers(session: "SparkSession") -> bool:
+    """True if the server still knows the session; servers forget one after an hour without a call."""
+    try:
+        return session.conf.get("spark.sql.session.timeZone") is not None
+    except Exception as error:
+        if is_engine_loss(error):
+            return False
+        raise
+
+
+def _close(known: _Open) -> None:
+    """Close a session. A dead server is not told, which would cost 5 s of retries."""
+    if known.settings.is_connect and known.server is not None and not known.server.is_alive():
+        known.session.release_session_on_close = False  # type: ignore[attr-defined]
+    known.session.stop()
+
+
+def drop_session(lake: Path) -> None:
+    """Close this process's session on the lake's engine and let the embedded server go idle. Stops no server."""
+    lake = lake.resolve()
+    sessions = _sessions()
+    with sessions.lock:
+        known = sessions.open.pop((os.getpid(), lake), None)
+        if known is not None:
+            _close(known)
+    release(lake)
+
+
+@dataclass(frozen=True)
+class JavaAndJars:
+    """What the engine needs from this machine: the Java found (None with the reason) and Delta's jars in the cache."""
+
+    java: str | None
+    java_problem: str | None
+    delta: str
+    jars_folder: Path
+    jars_present: bool
+
+
+def java_and_jars() -> JavaAndJars:
+    """Look without starting or fetching anything; for `doctor`."""
+    try:
+        java, problem = str(find_java()), None
+    except BackfillError as error:
+        java, problem = None, str(error)
+    return JavaAndJars(java, problem, delta_coordinate(), cache_folder() / "jars", bool(present_jars()))

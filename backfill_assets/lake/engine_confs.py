@@ -1,0 +1,138 @@
+"""The settings of an engine and the Spark configuration that follows from them.
+
+Lives here: the one setting that chooses the engine, and every configuration a lake relies on, with its reason. Does
+not live here: sessions (`engine`), the server's process (`server`), and what the user writes in `lake.toml`.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+from backfill_assets.core.errors import SettingsError
+
+EMBEDDED = "embedded"
+LOOPBACK = "127.0.0.1"
+_LOCAL_MASTER = re.compile(r"local(-cluster)?(\[|$)")
+_SECRET_IN_URL = re.compile(r"((?:token|password|secret|[\w-]*key)=)[^;&\s'\"]+", re.IGNORECASE)
+# What the package's promises rest on; a user's value would break them silently.
+_OURS = (
+    "spark.master", "spark.remote", "spark.api.mode", "spark.connect.", "spark.sql.session.timeZone",
+    "spark.sql.ansi.enabled", "spark.sql.catalog.spark_catalog", "spark.sql.files.ignoreCorruptFiles",
+    "spark.driver.host", "spark.driver.bindAddress", "spark.driver.memory", "spark.local.dir",
+    "spark.sql.warehouse.dir",
+)  # fmt: skip
+DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """Which engine, and its size: `embedded`, an `sc://` address or a master URL.
+
+    `memory` is the heap of the driver or server (e.g. 2g), `cores` those of the embedded server (0 = all),
+    `idle_minutes` how long the server outlives its last client, `confs` further Spark configuration. Its repr
+    shows no token and no configuration value. Raises SettingsError for a configuration that the package fixes.
+    """
+
+    engine: str = EMBEDDED
+    memory: str = "2g"
+    cores: int = 0
+    idle_minutes: float = 10
+    confs: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "confs", MappingProxyType({str(k): str(v) for k, v in self.confs.items()}))
+        ours = sorted(key for key in self.confs if key.startswith(_OURS))
+        if ours:
+            raise SettingsError(
+                f"spark.confs: {', '.join(ours)}", "the package sets this itself", "Spark was not started",
+                "Remove it (`engine`, `memory` and `cores` have settings of their own)",
+            )  # fmt: skip
+
+    def __reduce__(self) -> tuple[type["EngineSettings"], tuple[object, ...]]:
+        return EngineSettings, (self.engine, self.memory, self.cores, self.idle_minutes, dict(self.confs))
+
+    def __hash__(self) -> int:
+        return hash((self.engine, self.memory, self.cores, self.idle_minutes, tuple(sorted(self.confs.items()))))
+
+    def __repr__(self) -> str:
+        return (
+            f"EngineSettings(engine={scrub(self.engine)!r}, memory={self.memory!r}, cores={self.cores}, "
+            f"idle_minutes={self.idle_minutes}, confs={sorted(self.confs)})"
+        )
+
+    @property
+    def is_connect(self) -> bool:
+        """True where sessions are Spark Connect sessions: the embedded server and `sc://` addresses."""
+        return self.engine == EMBEDDED or self.engine.startswith("sc://")
+
+    @property
+    def is_local(self) -> bool:
+        """True where driver and executors run on this machine: the embedded server and `local…` masters."""
+        return self.engine == EMBEDDED or _LOCAL_MASTER.match(self.engine) is not None
+
+
+def scrub(text: str) -> str:
+    """`text` without the values of tokens, passwords and keys in the addresses it contains."""
+    return _SECRET_IN_URL.sub(r"\1***", text)
+
+
+def session_confs(settings: EngineSettings) -> dict[str, str]:
+    """What can be set on a running session, on every engine: the meaning of the data, then the user's own."""
+    fixed = {
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.ansi.enabled": "true",
+        "spark.sql.files.ignoreCorruptFiles": "false",
+        "spark.sql.parquet.compression.codec": "zstd",
+        # Above this many folders Spark lists with one task per folder: slower than the driver for our day folders.
+        "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
+    }
+    if settings.is_local:
+        fixed["spark.sql.shuffle.partitions"] = str(2 * _local_cores(settings))
+        # Delta's default of 50 makes a small commit cost 10 CPU seconds instead of 1 to 2.
+        fixed["spark.databricks.delta.snapshotPartitions"] = "2"
+    return fixed | {k: v for k, v in settings.confs.items() if k.startswith(("spark.sql.", "spark.databricks.delta."))}
+
+
+def launch_confs(settings: EngineSettings, folder: Path) -> dict[str, str]:
+    """All configuration of a driver that we start; its warehouse and temporary files go below `folder`."""
+    confs = session_confs(settings) | dict(settings.confs)
+    extensions = [DELTA_EXTENSION, confs.get("spark.sql.extensions", "")]
+    confs |= {
+        "spark.sql.extensions": ",".join(dict.fromkeys(e for e in extensions if e)),
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.warehouse.dir": (folder / "warehouse").as_uri(),
+        "spark.driver.memory": settings.memory,
+        "spark.master": settings.engine,
+    }
+    confs.setdefault("spark.ui.enabled", "false")
+    confs.setdefault("spark.app.name", "backfill-assets")
+    if settings.is_local:
+        confs |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK, "spark.ui.enabled": "false"}
+    if settings.engine == EMBEDDED:
+        confs["spark.master"] = f"local[{settings.cores or '*'}]"
+        confs["spark.connect.grpc.binding.address"] = LOOPBACK
+        # Port 0: the system picks a free one, and nobody can take it between our choice and the server's start.
+        confs["spark.connect.grpc.binding.port"] = "0"
+    return confs
+
+
+def _local_cores(settings: EngineSettings) -> int:
+    listed = re.match(r"local\[(\d+)", settings.engine)
+    if listed:
+        return int(listed[1])
+    if settings.engine == "local":
+        return 1
+    return settings.cores or os.cpu_count() or 1
+
+
+def properties_text(confs: Mapping[str, str]) -> str:
+    """`confs` as a Java properties file, escaped so that any value survives."""
+    return "".join(f"{_escaped(key)}={_escaped(value)}\n" for key, value in sorted(confs.items()))
+
+
+def _escaped(text: str) -> str:
+    named = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+    return "".join(named.get(c) or (f"\\{c}" if c in "\\ :=#!" else c) for c in text)

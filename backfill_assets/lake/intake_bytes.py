@@ -1,0 +1,211 @@
+"""From the bytes of a landed file to its lines, with a bound on everything that a hostile file could make grow.
+
+Lives here: the limits, reading and hashing at once, gzip, the byte order mark, and cutting into physical lines. Does
+not live here: what a line means (`intake_json`, `intake_csv`) and which file it is (`landing`).
+
+Whether a file is gzip is decided by its first two bytes, never by its name: what a content means must not depend on the
+name under which it came first, and no text file can start with them (the second is no UTF-8).
+"""
+
+import hashlib
+import os
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+GZIP_MAGIC = b"\x1f\x8b"
+UTF8_MARK = b"\xef\xbb\xbf"
+OTHER_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a landed file may cost us. The first group decides what is refused, the second only how it is read.
+
+    max_row_bytes 1 MiB: the longest event of our sources has 40 KiB, and one row must fit many times into memory.
+    max_bytes 8 GiB, after decompression: a day of text at which one should deliver several files.
+    max_ratio 250, counted from bomb_floor_bytes 64 MiB on: logs compress 10 to 100 fold, deflate ends at 1,032 fold.
+    max_depth 100 levels of JSON: MongoDB's bound, far below where Python's own parser gives up.
+    max_columns 2,000: beyond it Spark's generated code no longer compiles well.
+    text_bytes 8 KiB kept of an unusable record: enough to find it in the landed file, which keeps the rest.
+    batch_rows 4,096, batch_bytes, batch_cells, block_bytes: at most some 100 MB of Python objects, whatever the file;
+    measured, more rows at once are slower, because Python's garbage collector walks over all that wait.
+    """
+
+    max_row_bytes: int = 1 << 20
+    max_bytes: int = 8 << 30
+    max_ratio: int = 250
+    bomb_floor_bytes: int = 64 << 20
+    max_depth: int = 100
+    max_columns: int = 2_000
+    text_bytes: int = 8 << 10
+
+    block_bytes: int = 256 << 10
+    batch_rows: int = 4_096
+    batch_bytes: int = 8 << 20
+    batch_cells: int = 1_000_000
+
+    def deciding(self) -> tuple[int, ...]:
+        """The limits that decide what becomes of a row, in a fixed order: a stock is as good as they are equal."""
+        return (
+            self.max_row_bytes, self.max_bytes, self.max_ratio, self.bomb_floor_bytes,
+            self.max_depth, self.max_columns, self.text_bytes,
+        )  # fmt: skip
+
+
+class Unreadable(Exception):
+    """The file cannot be used as a whole; the text says why. A finding for the ledger, never shown as a failure."""
+
+
+@dataclass
+class Oversized:
+    """A physical line longer than the limit, of which only the beginning is kept. `quotes` counts its `"`."""
+
+    head: bytes
+    size: int = 0
+    quotes: int = 0
+
+    def extend(self, piece: bytes) -> None:
+        """Count a further piece of the line, keeping nothing of it."""
+        self.size += len(piece)
+        self.quotes += piece.count(b'"')
+
+
+Line = bytes | Oversized
+
+
+class HashedReader:
+    """The bytes behind a descriptor, hashed as they are read."""
+
+    def __init__(self, descriptor: int, block_bytes: int) -> None:
+        self._descriptor, self._block_bytes, self._digest = descriptor, block_bytes, hashlib.sha256()
+
+    def blocks(self) -> Iterator[bytes]:
+        """The bytes from here to the end, in blocks that are never empty."""
+        while block := os.read(self._descriptor, self._block_bytes):
+            self._digest.update(block)
+            yield block
+
+    def sha256(self) -> str:
+        """The SHA-256 of the whole file: reads on to the end where a parser gave up before it."""
+        for _ in self.blocks():
+            pass
+        return self._digest.hexdigest()
+
+
+def text_lines(raw: Iterator[bytes], size: int, limits: Limits) -> Iterator[Line]:
+    """The physical lines of a file of `size` bytes, without their line feed; a last one without line feed counts.
+
+    Raises Unreadable for broken gzip, decompression bombs, too large files and encodings that are not UTF-8.
+    """
+    raw = _with_head(raw, 4)
+    first = next(raw, b"")
+    blocks = _prepend(first, raw)
+    if first.startswith(GZIP_MAGIC):
+        blocks = _gunzipped(blocks, size, limits)
+    elif size > limits.max_bytes:
+        raise Unreadable(f"the file has {size} bytes, more than the limit of {limits.max_bytes}")
+    return _lines(_unmarked(blocks), limits)
+
+
+def _with_head(blocks: Iterator[bytes], size: int) -> Iterator[bytes]:
+    """The same bytes, the first block being at least `size` long if there are as many."""
+    head = b""
+    for block in blocks:
+        head += block
+        if len(head) >= size:
+            break
+    if head:
+        yield head
+        yield from blocks
+
+
+def _prepend(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    if first:
+        yield first
+        yield from rest
+
+
+def _unmarked(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    blocks = _with_head(blocks, 4)
+    first = next(blocks, b"")
+    if first.startswith(OTHER_MARKS):
+        raise Unreadable("its byte order mark says UTF-16 or UTF-32; only UTF-8 is read")
+    yield first.removeprefix(UTF8_MARK)
+    yield from blocks
+
+
+def _gunzipped(raw: Iterable[bytes], size: int, limits: Limits) -> Iterator[bytes]:
+    """The content of all gzip members in turn; zero bytes after a member are padding, as for GNU gzip."""
+    total, members, member = 0, 0, zlib.decompressobj(wbits=31)
+    started = False
+    for block in raw:
+        while block:
+            block = block if started or not members else block.lstrip(b"\0")
+            if not block:
+                break
+            started = True
+            try:
+                for piece in _inflated(member, block, limits.block_bytes):
+                    total += len(piece)
+                    _refuse_bomb(total, size, limits)
+                    yield piece
+            except zlib.error as error:
+                where = "after its end it has bytes that are no gzip" if members else "its gzip data is broken"
+                raise Unreadable(f"{where} ({error})") from None
+            block = member.unused_data
+            if member.eof:
+                members, member, started = members + 1, zlib.decompressobj(wbits=31), False
+    if started:
+        raise Unreadable("its gzip data ends too early: it was cut off")
+
+
+def _inflated(member: "zlib._Decompress", block: bytes, most: int) -> Iterator[bytes]:
+    """The pieces, none longer than `most`, that a member makes of a block."""
+    while True:
+        piece = member.decompress(block, most)
+        if piece:
+            yield piece
+        block = member.unconsumed_tail
+        # A full piece may leave output inside zlib even when it has taken all input.
+        if member.eof or (not block and len(piece) < most):
+            return
+
+
+def _refuse_bomb(total: int, size: int, limits: Limits) -> None:
+    if total > limits.max_bytes:
+        raise Unreadable(f"it decompresses to more than the limit of {limits.max_bytes} bytes")
+    if total > limits.bomb_floor_bytes and total > limits.max_ratio * size:
+        raise Unreadable(f"it decompresses more than {limits.max_ratio} fold: a decompression bomb")
+
+
+def _lines(blocks: Iterator[bytes], limits: Limits) -> Iterator[Line]:
+    tail, long = b"", None
+    for block in blocks:
+        *whole, rest = block.split(b"\n")
+        if whole:
+            if long is None:
+                whole[0] = tail + whole[0]
+            else:
+                long.extend(whole[0])
+                yield long
+                del whole[0]
+            for line in whole:
+                yield line if len(line) <= limits.max_row_bytes else _oversized(line, limits)
+            tail, long = rest, None
+        elif long is None:
+            tail += rest
+        else:
+            long.extend(rest)
+        if long is None and len(tail) > limits.max_row_bytes:
+            tail, long = b"", _oversized(tail, limits)
+    if long is not None:
+        yield long
+    elif tail:
+        yield tail
+
+
+def _oversized(line: bytes, limits: Limits) -> Oversized:
+    found = Oversized(line[: limits.text_bytes])
+    found.extend(line)
+    return found

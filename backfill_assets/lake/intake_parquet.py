@@ -1,0 +1,76 @@
+"""Landed parquet files: decoded once from end to end, so that a broken page is found before Spark meets it.
+
+Lives here: whether such a file can be read as a whole, how many rows it has, its names. Does not live here: copies
+of it (there are none, Spark reads the landed file) and what its columns mean. Not found here: flipped bits that still
+decode, in files written without page checksums; the content's SHA-256 at least keeps them from changing later.
+"""
+
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from backfill_assets.lake.intake_bytes import Limits, Unreadable
+from backfill_assets.lake.intake_rows import folded_name, name_fault, shown
+
+BATCH_ROWS = 16_384
+# What pyarrow raises over hostile files; an OSError with a number is the machine's, not the file's.
+CORRUPT = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError, OverflowError, MemoryError)
+
+
+def examine(source: BinaryIO, size: int, limits: Limits) -> tuple[int, tuple[str, ...]]:
+    """Rows and column names of a parquet file of `size` bytes; raises Unreadable with the reason if any page is bad."""
+    if size == 0:
+        raise Unreadable("the file has 0 bytes")
+    try:
+        with pq.ParquetFile(source, page_checksum_verification=True, pre_buffer=False) as file:
+            _refuse_schema(file.schema_arrow)
+            _refuse_size(file.metadata, limits)
+            rows = 0
+            for batch in file.iter_batches(BATCH_ROWS, use_threads=False):
+                rows += batch.num_rows
+            expected, names = file.metadata.num_rows, tuple(file.schema_arrow.names)
+    except Unreadable:
+        raise
+    except CORRUPT as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        lines = str(error).splitlines() or [type(error).__name__]
+        raise Unreadable(f"not a whole parquet file: {lines[0]}") from None
+    if rows != expected:
+        raise Unreadable(f"its footer promises {expected} rows, its pages hold {rows}")
+    return rows, names
+
+
+def _refuse_size(footer: pq.FileMetaData, limits: Limits) -> None:
+    groups = (footer.row_group(i) for i in range(footer.num_row_groups))
+    total = sum(g.column(c).total_uncompressed_size for g in groups for c in range(g.num_columns))
+    if total > limits.max_bytes:
+        raise Unreadable(f"it decompresses to {total} bytes, more than the limit of {limits.max_bytes}")
+    if footer.num_columns > limits.max_columns:
+        raise Unreadable(f"it has {footer.num_columns} columns, more than the limit of {limits.max_columns}")
+
+
+def _refuse_schema(schema: pa.Schema) -> None:
+    if not schema.names:
+        raise Unreadable("it has no columns")
+    for name in schema.names:
+        if why := name_fault(name):
+            raise Unreadable(why)
+    for names in _levels(list(schema)):
+        seen: set[str] = set()
+        for name in names:
+            if folded_name(name) in seen:
+                raise Unreadable(f"the name {shown(name)} occurs twice, case aside")
+            seen.add(folded_name(name))
+
+
+def _levels(fields: list[pa.Field]) -> Iterator[list[str]]:
+    """The names that must differ from one another: those of the file, then those of each struct in it."""
+    yield [f.name for f in fields]
+    for field in fields:
+        kind = field.type
+        if kind.num_fields:
+            inner = [kind.field(i) for i in range(kind.num_fields)]
+            yield from _levels(inner)

@@ -1,0 +1,161 @@
+"""The ledger tables: `files`, `quarantine` and `arrivals`. Their contracts, and reading them without a JVM.
+
+Lives here: what has landed (`files`, append-only events, the newest per content wins), and the plain values that
+states are computed from. Does not live here: writing them (`lake.scan`, `lake.load`).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+from backfill_assets.core.contracts import Basis, Column, Contract, Input
+from backfill_assets.core.view import LandedDay
+
+WITHDRAWN = "withdrawn"
+LANDED = "landed"
+
+FILES_SCHEMA = (
+    "event string, path string, sha256 string, arrival_date date, rows bigint, bad_rows bigint, usable_rows bigint, "
+    "size bigint, mtime_ns bigint, first_scan timestamp, home_day date, recorded_at timestamp, note string"
+)
+
+FILES = Contract(
+    "files",
+    "What has landed: one row per file and arrival day; of a path and content the newest event wins.",
+    (
+        Column("event", "STRING", "landed, or withdrawn by `landing accept`"),
+        Column("path", "STRING", "below the folder that [source] files names"),
+        Column("sha256", "STRING", "of the file's bytes: the identity that input digests use"),
+        Column("arrival_date", "DATE", "a day on which rows of the file arrived", nullable=True),
+        Column("rows", "BIGINT", "rows of the file on that day, counted apart from Spark's readers in total"),
+        Column("bad_rows", "BIGINT", "of these, rows that cannot become a delivery by themselves"),
+        Column("usable_rows", "BIGINT", "the others"),
+        Column("size", "BIGINT", "bytes"),
+        Column("mtime_ns", "BIGINT", "modification time when scanned, nanoseconds since 1970"),
+        Column("first_scan", "TIMESTAMP", "when this content was first seen; bounds plausible arrival times"),
+        Column("home_day", "DATE", "the day of rows without a usable arrival time, fixed at the first scan"),
+        Column("recorded_at", "TIMESTAMP", "when this event was appended; the newest wins"),
+        Column("note", "STRING", "what `landing accept` was told", nullable=True),
+    ),
+    "arrival_date",
+    ("path", "sha256", "arrival_date"),
+    (),
+    partition_by="",
+)
+
+QUARANTINE = Contract(
+    "quarantine",
+    "Landed rows that could not become deliveries, with the reason. Nothing that lands is lost.",
+    (
+        Column("arrival_date", "DATE", "the day the row arrived, else the home day of its file"),
+        Column("source_file", "STRING", "sha256 of the file; its path is in `files`"),
+        Column("row_number", "BIGINT", "1-based position in the file; 0: the file as a whole"),
+        Column("text", "STRING", "the row as it stands in the file (cut to 8 KiB)", nullable=True),
+        Column("reason", "STRING", "why it is unusable"),
+    ),
+    "arrival_date",
+    ("source_file", "row_number"),
+    (Input("landing", basis=Basis.FILES),),
+)
+
+ARRIVALS = Contract(
+    "arrivals",
+    "Which arrival day touches which event day: a row iff a key of the one has a delivery for the other.",
+    (
+        Column("arrival_date", "DATE", "the day of arrival"),
+        Column("event_date", "DATE", "an event day that keys delivered then have or had"),
+        Column("deliveries", "BIGINT", "deliveries of that arrival day of such keys"),
+        Column("keys", "BIGINT", "such keys"),
+        Column("moved_keys", "BIGINT", "of these, keys with more than one event day"),
+        Column("greatest_lateness_s", "BIGINT", "greatest arrival minus event time, seconds", nullable=True),
+        Column("fingerprint", "STRING", "of these deliveries, source file apart"),
+        Column("arrival_month", "STRING", "YYYY-MM: the table's layout, few files to read for all days"),
+    ),
+    "arrival_date",
+    ("event_date",),
+    (Input("raw"),),
+    partition_by="arrival_month",
+)
+
+
+@dataclass(frozen=True)
+class FileRecord:
+    """One content at one path, as the ledger knows it now. `days` are (rows, bad rows, usable rows) per arrival day."""
+
+    path: str
+    sha256: str
+    size: int
+    mtime_ns: int
+    first_scan: datetime
+    home_day: date
+    days: Mapping[date, tuple[int, int, int]]
+    withdrawn: bool = False
+
+    @property
+    def rows(self) -> int:
+        """All rows of the file."""
+        return sum(r for r, _, _ in self.days.values())
+
+    @property
+    def usable_rows(self) -> int:
+        """The rows of the file that can become deliveries by themselves."""
+        return sum(u for _, _, u in self.days.values())
+
+
+def read_arrow(table: Path, version: int | None = None, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    """The rows of a small table through delta-rs (read only, no JVM); empty where there is no table."""
+    from deltalake import DeltaTable
+
+    if not (table / "_delta_log").is_dir():
+        return []
+    rows: list[dict[str, Any]] = (
+        DeltaTable(str(table), version=version).to_pyarrow_table(columns=list(columns) if columns else None).to_pylist()
+    )
+    return rows
+
+
+def read_files(table: Path) -> list[FileRecord]:
+    """The ledger `files` as it stands: the newest event per path and content."""
+    events: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for row in read_arrow(table):
+        events[row["path"], row["sha256"]].append(row)
+    return sorted((_newest(rows) for rows in events.values()), key=lambda r: (r.path, r.first_scan, r.sha256))
+
+
+def _newest(rows: list[dict[str, Any]]) -> FileRecord:
+    withdrawn = max(rows, key=lambda r: r["recorded_at"])["event"] == WITHDRAWN
+    last = max((r for r in rows if r["event"] == LANDED), key=lambda r: r["recorded_at"])
+    days = {r["arrival_date"]: (r["rows"], r["bad_rows"], r["usable_rows"]) for r in rows if r["event"] == LANDED}
+    return FileRecord(
+        last["path"],
+        last["sha256"],
+        last["size"],
+        last["mtime_ns"],
+        last["first_scan"],
+        last["home_day"],
+        days,
+        withdrawn,
+    )
+
+
+def landed_days(records: Iterable[FileRecord]) -> dict[date, LandedDay]:
+    """Per arrival day the contents that name it and their usable rows; a content at two paths counts once."""
+    shas: dict[date, set[str]] = defaultdict(set)
+    usable: dict[date, int] = defaultdict(int)
+    for record in records:
+        for day, (_, _, good) in record.days.items():
+            if not record.withdrawn and record.sha256 not in shas[day]:
+                shas[day].add(record.sha256)
+                usable[day] += good
+    return {d: LandedDay(frozenset(s), usable[d]) for d, s in shas.items() if s}
+
+
+def read_arrivals(table: Path, version: int) -> dict[date, tuple[tuple[date, str], ...]]:
+    """The ledger `arrivals` per event day, as (arrival day, fingerprint) ascending."""
+    found: dict[date, list[tuple[date, str]]] = defaultdict(list)
+    for row in read_arrow(table, version, ("arrival_date", "event_date", "fingerprint")) if version >= 0 else []:
+        found[row["event_date"]].append((row["arrival_date"], row["fingerprint"]))
+    return {day: tuple(sorted(rows)) for day, rows in found.items()}

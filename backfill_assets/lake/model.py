@@ -1,0 +1,120 @@
+"""A pipeline as the rooms below see it: tables with a contract, a pure transform, and the settings that reach them.
+
+Lives here: `Table`, `Chunk`, `Pipeline`, and the digests of code and settings. Does not live here: any particular
+table (`backfill_assets.pipeline`); a user's own pipeline is a `Pipeline` too.
+"""
+
+import ast
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from importlib.metadata import version
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from backfill_assets.core.contracts import Basis, Contract
+from backfill_assets.core.days import DayRange
+from backfill_assets.core.digests import digest_of
+from backfill_assets.core.states import Codes, States
+from backfill_assets.core.view import LakeView
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+ENGINE_PACKAGES = ("pyspark", "delta-spark")
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """What a transform may know besides its input frames: the days to make, and the frontier (aware) of maturity."""
+
+    days: DayRange
+    frontier: datetime | None
+
+
+Transform = Callable[[Mapping[str, "DataFrame"], Chunk], "DataFrame"]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a pipeline. `transform` is pure: input frames (by table name) and chunk -> rows of exactly its days.
+
+    `transform` is None for raw, which is loaded from landed files. `settings` are the values that reach its content
+    (JSON); `sources` the modules whose code does (default: the module of the transform). `drops_incomplete`: days with
+    missing required inputs stay empty (training).
+    """
+
+    contract: Contract
+    transform: Transform | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    sources: tuple[ModuleType, ...] = ()
+    drops_incomplete: bool = False
+
+    @property
+    def name(self) -> str:
+        """The table's name, from its contract."""
+        return self.contract.name
+
+    @property
+    def is_landed(self) -> bool:
+        """Whether the table is loaded from landed files (raw)."""
+        return any(i.basis is Basis.FILES for i in self.contract.inputs)
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """The tables of a lake, upstream first, with today's digests of their code and settings."""
+
+    tables: tuple[Table, ...]
+    codes: Mapping[str, Codes]
+
+    @property
+    def contracts(self) -> tuple[Contract, ...]:
+        """The contracts, upstream first."""
+        return tuple(t.contract for t in self.tables)
+
+    def table(self, name: str) -> Table:
+        """The table of that name; raises KeyError."""
+        return next(t for t in self.tables if t.name == name)
+
+    def states(self, view: LakeView) -> States:
+        """The states of all days of a view."""
+        return States(self.contracts, view, self.codes)
+
+
+def make_pipeline(tables: Iterable[Table]) -> Pipeline:
+    """A pipeline of these tables (upstream first). Reads the source of their transforms, once."""
+    ordered = tuple(tables)
+    own = {t.name: _code(t) for t in ordered}
+    codes = {}
+    for table in ordered:
+        # What was known at a cut is judged by arrivals, not by rows: the code that made those rows is part of ours.
+        upstream = [own.get(i.table, []) for i in table.contract.inputs if i.basis is Basis.KNOWN_AT_CUT]
+        codes[table.name] = Codes(digest_of([own[table.name], upstream]), digest_of(dict(table.settings)))
+    return Pipeline(ordered, codes)
+
+
+def _code(table: Table) -> list[str]:
+    sources = table.sources or ((inspect.getmodule(table.transform),) if table.transform else ())
+    parts = sorted(_without_prose(inspect.getsource(m)) for m in sources if m is not None)
+    columns = [[c.name, c.type, c.nullable] for c in table.contract.columns]
+    contract = digest_of(
+        [columns, table.contract.day_column, table.contract.key, list(map(str, table.contract.inputs))]
+    )
+    return [*parts, contract, *(f"{p} {version(p)}" for p in ENGINE_PACKAGES)]
+
+
+def _without_prose(source: str) -> str:
+    """The digest of code without comments, docstrings and layout: rewording does not make a table outdated."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if (
+            isinstance(body, list)
+            and body
+            and isinstance(body[0], ast.Expr)
+            and isinstance(body[0].value, ast.Constant)
+        ):
+            body[0] = ast.Pass()
+    return digest_of(ast.dump(tree))

@@ -1,0 +1,211 @@
+"""The only writer: compare a candidate with the receipts, then replace exactly the changed days in one commit.
+
+Lives here: the comparison, the fence against newer inputs, the commit with its receipt, and the answer to 'did my
+commit happen?' after an error. Does not live here: computing a candidate (`lake.build`) and judging it (`core.gates`).
+
+Everything that changes rows goes through `publish`: the daily run, a range backfill, late data, a plan, a rollback.
+"""
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from typing import TYPE_CHECKING
+
+import stamina
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.errors import Superseded, TransientError
+from backfill_assets.core.receipts import DayEntry, Receipt
+from backfill_assets.core.view import TableView
+from backfill_assets.lake.engine import engine_lost, is_engine_loss
+from backfill_assets.lake.lock import table_lock, this_committer
+from backfill_assets.lake.log import find_write, table_view
+from backfill_assets.lake.spark import Workshop
+from backfill_assets.lake.table import (
+    commit_receipt,
+    commit_replace,
+    days_predicate,
+    ensure_table,
+    is_conflict,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+CONFLICT_ATTEMPTS = 5  # each one re-reads the log; a day is fought over by two or three writers at most
+DigestsNow = Callable[[Iterable[date]], Mapping[date, str]]
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Who writes, why, with which code and settings, from which input versions, and the frontier they were seen at."""
+
+    reason: str
+    run_id: str = ""
+    note: str = ""
+    code_digest: str = ""
+    settings_digest: str = ""
+    frontier: datetime | None = None
+    inputs: Mapping[str, int] | None = None
+    tags: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Write:
+    """What should stand in a table for some days: their rows (`frame`, conformed) and what the receipt will say.
+
+    `base_version` is the table's version when the work began.
+    """
+
+    contract: Contract
+    frame: "DataFrame"
+    entries: Mapping[date, DayEntry]
+    base_version: int
+    provenance: Provenance
+    always: bool = False  # commit the receipt even if nothing moved: it names newer input versions
+    force: bool = False  # write the rows even if they are what is there
+
+
+@dataclass(frozen=True)
+class Published:
+    """What a publish did: the table's version, the days whose rows were replaced, and those only re-receipted."""
+
+    version: int
+    write_id: str
+    changed: frozenset[date] = frozenset()
+    receipted: frozenset[date] = frozenset()
+
+    @property
+    def committed(self) -> bool:
+        """Whether there is a new commit at all."""
+        return bool(self.write_id)
+
+
+def publish(workshop: Workshop, write: Write, digests_now: DigestsNow) -> Published:
+    """Make the table hold `write` for its days, in at most one commit.
+
+    `digests_now` gives the input digests from the current heads, for the fence. Raises Superseded when a newer receipt
+    touched one of the days and our inputs are not the newest; TransientError when conflicts do not end; EngineLost.
+    """
+    path = workshop.lake.table_path(write.contract.name)
+    committer = this_committer(workshop.server_pid())
+    with table_lock(workshop.lake.locks, write.contract.name, committer):
+        for attempt in stamina.retry_context(on=_is_contended, attempts=CONFLICT_ATTEMPTS, timeout=None):
+            with attempt:
+                view = table_view(path, write.contract.day_column)
+                _fence(write, view, digests_now)
+                return _commit(workshop, write, view)
+    raise AssertionError("unreachable: the retry context returns or raises")
+
+
+def _is_contended(error: Exception) -> bool:
+    return isinstance(error, _Conflict)
+
+
+class _Conflict(TransientError):
+    """Delta refused our commit because another came first; re-read the log and try again."""
+
+
+def _fence(write: Write, view: TableView, digests_now: DigestsNow) -> None:
+    touched = [d for d in write.entries if (s := view.stamps.get(d)) is not None and s.version > write.base_version]
+    if not touched:
+        return
+    now = digests_now(touched)
+    behind = [d for d in touched if now[d] != write.entries[d].input_digest]
+    if behind:
+        raise Superseded(
+            f"the table {write.contract.name}",
+            f"{len(behind)} day(s) from {min(behind)} were written by another run from newer inputs",
+            "Nothing was written",
+            "Run again: it reads the newest inputs",
+        )
+
+
+def _differences(write: Write, view: TableView) -> tuple[frozenset[date], frozenset[date]]:
+    """The days whose rows differ from the receipts, and those of which only inputs, code or settings moved."""
+    changed, moved = set(), set()
+    code = (write.provenance.code_digest, write.provenance.settings_digest)
+    for day, entry in write.entries.items():
+        stamp = view.stamps.get(day)
+        if (
+            stamp is None
+            or day in view.foreign
+            or write.force
+            or (stamp.entry.rows, stamp.entry.fingerprint) != (entry.rows, entry.fingerprint)
+        ):
+            changed.add(day)
+        elif stamp.entry != entry or (stamp.code_digest, stamp.settings_digest) != code:
+            moved.add(day)
+    return frozenset(changed), frozenset(moved)
+
+
+def _commit(workshop: Workshop, write: Write, view: TableView) -> Published:
+    changed, moved = _differences(write, view)
+    if not changed and not moved and not write.always:
+        return Published(view.version, "")
+    path = workshop.lake.table_path(write.contract.name)
+    receipt = _receipt(write, sorted(changed | moved))
+    # A day that never had rows needs no data commit: its receipt says that it is empty.
+    rows_move = {d for d in changed if write.entries[d].rows or _had_rows(view, d)}
+    try:
+        ensure_table(workshop.session(), path, write.contract, workshop.lake.settings.retention.rollback_days)
+        if rows_move:
+            predicate = days_predicate(write.contract.day_column, rows_move)
+            commit_replace(write.frame.where(predicate), path, predicate, receipt, write.contract.partition_column)
+        else:
+            commit_receipt(workshop.session(), path, receipt)
+    except Exception as error:
+        version = find_write(path, receipt.write_id, view.version)
+        if version is None:
+            raise _told(error, write) from error
+    else:
+        version = find_write(path, receipt.write_id, view.version)
+    if version is None:
+        raise TransientError(
+            f"the table {write.contract.name}",
+            "the engine reported success but the log holds no such commit",
+            "The days keep their old rows",
+            "Run `backfill-assets doctor`, then run again",
+        )
+    return Published(version, receipt.write_id, changed, moved)
+
+
+def _had_rows(view: TableView, day: date) -> bool:
+    stamp = view.stamps.get(day)
+    return day in view.foreign or (stamp is not None and stamp.entry.rows > 0)
+
+
+def _receipt(write: Write, days: list[date]) -> Receipt:
+    p = write.provenance
+    return Receipt(
+        write_id=uuid.uuid4().hex,
+        table=write.contract.name,
+        reason=p.reason,
+        run_id=p.run_id,
+        note=p.note,
+        days={d: write.entries[d] for d in days},
+        code_digest=p.code_digest,
+        settings_digest=p.settings_digest,
+        frontier=p.frontier,
+        inputs=p.inputs or {},
+        tags=p.tags or {},
+    )
+
+
+def _told(error: Exception, write: Write) -> Exception:
+    if is_engine_loss(error):
+        return engine_lost(error)
+    if is_conflict(error):
+        return _Conflict(
+            f"the table {write.contract.name}",
+            f"another commit on the same days came first ({type(error).__name__})",
+            "Nothing was written",
+            "Run again",
+        )
+    return error
+
+
+def with_entries(write: Write, entries: Mapping[date, DayEntry]) -> Write:
+    """The same write for other entries (a subset of days, or digests computed later)."""
+    return replace(write, entries=entries)

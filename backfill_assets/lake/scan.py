@@ -1,0 +1,237 @@
+"""The scan: comparing the landing folder with the ledger `files`, and reading new files once to learn their days.
+
+Lives here: what is new, a copy, altered, missing; the append to `files`; `landing accept`. Does not live here: listing
+and strict parsing (`landing`, `intake`), loading days into raw (`lake.load`). The caller holds the load lock.
+"""
+
+import os
+import uuid
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+
+from backfill_assets.core.errors import LandingError
+from backfill_assets.core.receipts import Receipt
+from backfill_assets.core.scans import ScanReport
+from backfill_assets.lake.deliveries import StockFile, read_deliveries
+from backfill_assets.lake.intake import Intake, take
+from backfill_assets.lake.landing import LandedFile, Listing, StillChanging, list_landing, settle, sha256_of
+from backfill_assets.lake.ledger import FILES, FILES_SCHEMA, LANDED, WITHDRAWN, FileRecord, read_files
+from backfill_assets.lake.lock import table_lock, this_committer
+from backfill_assets.lake.spark import Workshop
+from backfill_assets.lake.stock import find, put
+from backfill_assets.lake.table import commit_append, ensure_table
+
+Days = dict[date | None, tuple[int, int, int]]
+
+
+def look(workshop: Workshop) -> tuple[Listing, list[FileRecord]]:
+    """The landing folder and the ledger, side by side. No JVM."""
+    source, lake = workshop.lake.settings.source, workshop.lake
+    return list_landing(source.files, lake.root, source.format), read_files(lake.table_path(FILES.name))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The landing folder against the ledger. `lapsed`: records without usable rows whose file changed or vanished."""
+
+    fresh: list[LandedFile]
+    altered: list[FileRecord]
+    missing: list[FileRecord]
+    lapsed: list[FileRecord]
+
+
+def compare(listing: Listing, records: Sequence[FileRecord]) -> Comparison:
+    """What is new, altered, missing. Hashes only files whose size or time changed; no JVM.
+
+    A record none of whose rows was usable is no basis of raw: its file may change or vanish freely. A missing file is
+    not missing while the same content lies at another path.
+    """
+    here = {f.name: f for f in listing.files}
+    live = [r for r in records if not r.withdrawn]
+    altered, gone, same = [], [], set()
+    for record in live:
+        file = here.get(record.path)
+        if file is None:
+            gone.append(record)
+        elif (file.size, file.mtime_ns) == (record.size, record.mtime_ns) or _sha(file) == record.sha256:
+            same.add(record.path)
+        else:
+            altered.append(record)
+    taken = same | {r.path for r in altered if r.usable_rows}
+    present = {r.sha256 for r in live if r.path in same}
+    return Comparison(
+        fresh=[f for f in listing.files if f.name not in taken],
+        altered=[r for r in altered if r.usable_rows],
+        missing=[r for r in gone if r.usable_rows and r.sha256 not in present],
+        lapsed=[r for r in (*altered, *gone) if not r.usable_rows or (r in gone and r.sha256 in present)],
+    )
+
+
+def _sha(file: LandedFile) -> str:
+    try:
+        return sha256_of(file)
+    except StillChanging:
+        return ""
+
+
+def scan(workshop: Workshop, now: datetime | None = None) -> ScanReport:
+    """Take stock: append what is new to the ledger and report. Raises LandingError when counts do not add up."""
+    listing, records = look(workshop)
+    found = compare(listing, records)
+    moment = now or datetime.now(UTC)
+    _append(workshop, _withdrawals(found.lapsed, moment, "nothing of it was used"), "scan", "")
+    waiting: dict[str, str] = {}
+    intakes: list[tuple[LandedFile, Intake]] = []
+    for file in found.fresh:
+        try:
+            if not settle(file):
+                raise StillChanging(str(file.path))
+            current = _again(file)
+            intakes.append((current, take(current, workshop.lake.settings.source.format, workshop.lake.stock)))
+        except (StillChanging, FileNotFoundError):
+            waiting[file.name] = "still being written; the next scan reads it"
+    altered, missing = found.altered, [m for m in found.missing if m.sha256 not in {i.sha256 for _, i in intakes}]
+    copies = _record(workshop, intakes, records, moment)
+    return ScanReport(
+        new={f.name: (i.rows, i.bad_rows) for f, i in intakes if f.name not in copies},
+        copies=copies,
+        refused={r.name: r.reason for r in listing.refused},
+        waiting=waiting,
+        unreadable={f.name: i.unreadable for f, i in intakes if i.unreadable},
+        altered=tuple(sorted(r.path for r in altered)),
+        missing=tuple(sorted(r.path for r in missing)),
+        blocked=frozenset(d for r in (*altered, *missing) for d in r.days),
+        known=len(records) + len(intakes),
+    )
+
+
+def _again(file: LandedFile) -> LandedFile:
+    """The file as it is after it settled."""
+    stat = os.lstat(file.path)
+    return LandedFile(file.name, file.path, stat.st_size, stat.st_mtime_ns)
+
+
+def _record(
+    workshop: Workshop, intakes: Sequence[tuple[LandedFile, Intake]], records: Sequence[FileRecord], moment: datetime
+) -> dict[str, str]:
+    """Append the new files to the ledger; returns the copies (path -> path of the same content)."""
+    first = {r.sha256: r for r in reversed(records)}
+    owners: dict[str, str] = {r.sha256: r.path for r in reversed(records) if not r.withdrawn}
+    unknown = {i.sha256: (f, i) for f, i in reversed(intakes) if i.sha256 not in first}
+    counted = _count_days(workshop, [i for _, i in unknown.values()], moment)
+    rows: list[tuple[object, ...]] = []
+    copies: dict[str, str] = {}
+    for file, intake in intakes:
+        known = first.get(intake.sha256)
+        if known:
+            days, home, seen = dict(known.days), known.home_day, known.first_scan
+        else:
+            days, home = _settle_days(counted.get(intake.sha256, {}), workshop.lake.settings.start_date)
+            seen = moment
+            _add_up(file, intake, days)
+        owner = owners.setdefault(intake.sha256, file.name)
+        if owner != file.name:
+            copies[file.name] = owner
+        rows += [
+            (LANDED, file.name, intake.sha256, day, *counts, file.size, file.mtime_ns, seen, home, moment, None)
+            for day, counts in sorted(days.items())
+        ]
+    _append(workshop, rows, "scan", "")
+    return copies
+
+
+def _count_days(workshop: Workshop, intakes: Sequence[Intake], moment: datetime) -> dict[str, Days]:
+    """Rows, bad rows and usable rows per content and arrival day (None: no usable arrival time), read once by Spark."""
+    from pyspark.sql import functions as F
+
+    if not intakes:
+        return {}
+    settings = workshop.lake.settings
+    for intake in intakes:
+        put(workshop.lake.stock, intake, settings.source.format)
+    files = [f for i in intakes if (f := find(workshop.lake.stock, i.sha256, moment)) is not None]
+    judged = read_deliveries(workshop.session(), files, settings)
+    counts = judged.groupBy("sha256", "arrival_date").agg(
+        F.count(F.lit(1)).alias("rows"), F.count("reason").alias("bad_rows")
+    )
+    found: dict[str, Days] = defaultdict(dict)
+    for row in counts.collect():
+        found[row["sha256"]][row["arrival_date"]] = (row["rows"], row["bad_rows"], row["rows"] - row["bad_rows"])
+    return found
+
+
+def _settle_days(counted: Days, start: date) -> tuple[dict[date, tuple[int, int, int]], date]:
+    """Rows without a usable arrival time go to the file's earliest usable day, else to the lake's first day."""
+    days = {d: c for d, c in counted.items() if d is not None}
+    home = min(days, default=start)
+    homeless = counted.get(None)
+    if homeless:
+        before = days.get(home, (0, 0, 0))
+        days[home] = (before[0] + homeless[0], before[1] + homeless[1], before[2])
+    return days or {home: (0, 0, 0)}, home
+
+
+def _add_up(file: LandedFile, intake: Intake, days: dict[date, tuple[int, int, int]]) -> None:
+    counted = sum(r for r, _, _ in days.values())
+    if counted != intake.rows:
+        raise LandingError(
+            f"the landed file {file.name}",
+            f"it has {intake.rows} rows, Spark's reader gave {counted}",
+            "Nothing of it was recorded or loaded",
+            "Keep the file and report this: a reader lost rows",
+        )
+
+
+def _append(workshop: Workshop, rows: Sequence[tuple[object, ...]], reason: str, note: str) -> None:
+    if not rows:
+        return
+    lake = workshop.lake
+    path = lake.table_path(FILES.name)
+    receipt = Receipt(uuid.uuid4().hex, FILES.name, reason, {}, note=note)
+    with table_lock(lake.locks, FILES.name, this_committer(workshop.server_pid())):
+        session = workshop.session()
+        ensure_table(session, path, FILES, lake.settings.retention.rollback_days)
+        commit_append(session.createDataFrame(list(rows), FILES_SCHEMA).coalesce(1), path, receipt)
+
+
+def accept(workshop: Workshop, note: str, paths: Iterable[str] = ()) -> list[str]:
+    """Withdraw altered and missing contents from the ledger, so that their days follow what lies there now.
+
+    `paths` restricts it; returns the paths withdrawn. The new content of an altered file is read by the next scan.
+    """
+    listing, records = look(workshop)
+    found = compare(listing, records)
+    wanted = set(paths)
+    chosen = [r for r in (*found.altered, *found.missing) if not wanted or r.path in wanted]
+    _append(workshop, _withdrawals(chosen, datetime.now(UTC), note), "landing accept", note)
+    return sorted(r.path for r in chosen)
+
+
+def stocked(workshop: Workshop, record: FileRecord) -> StockFile:
+    """The record's content in the stock, taken again from the landing where the stock was deleted."""
+    lake = workshop.lake
+    found = find(lake.stock, record.sha256, record.first_scan, record.home_day)
+    if found is not None:
+        return found
+    listing, _ = look(workshop)
+    for file in (f for f in listing.files if f.name == record.path):
+        intake = take(file, lake.settings.source.format, lake.stock)
+        put(lake.stock, intake, lake.settings.source.format)
+    found = find(lake.stock, record.sha256, record.first_scan, record.home_day)
+    if found is None:
+        raise LandingError(
+            f"the landed file {record.path}",
+            "its content is neither in the stock nor in the landing folder",
+            "Nothing was written",
+            "Put the file back, then run again",
+        )
+    return found
+
+
+def _withdrawals(records: Sequence[FileRecord], moment: datetime, note: str) -> list[tuple[object, ...]]:
+    return [
+        (WITHDRAWN, r.path, r.sha256, r.home_day, 0, 0, 0, r.size, r.mtime_ns, r.first_scan, r.home_day, moment, note)
+        for r in records
+    ]

@@ -1,0 +1,193 @@
+"""The settings of a lake: one file, `LAKE/lake.toml`, overridden by environment variables.
+
+Lives here: every key with its type, bounds and default, and the errors that say which file or variable gave a bad
+value. Does not live here: what the settings mean for a table (`pipeline`), and secrets, which are never in the file.
+"""
+
+import os
+import re
+import tomllib
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from backfill_assets.core.errors import SettingsError
+
+FILE_NAME = "lake.toml"
+ENV_PREFIX = "BACKFILL_ASSETS__"  # e.g. BACKFILL_ASSETS__SPARK__MEMORY=4g
+WINDOW_DAYS_MAX = 3650  # ten years: longer windows are a typing error
+Days = Annotated[int, Field(ge=0, le=WINDOW_DAYS_MAX)]
+PositiveDays = Annotated[int, Field(ge=1, le=WINDOW_DAYS_MAX)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class SourceSettings(_Section):
+    """Where deliveries land, their format, and the Spark SQL that maps a file's columns onto the delivery contract."""
+
+    files: str = Field(min_length=1)
+    format: Literal["parquet", "csv", "jsonl"]
+    select: str = Field(min_length=1)
+
+
+class FeatureSettings(_Section):
+    """The two trailing windows (days, the day itself included) and the grace (hours) after midnight of the cut."""
+
+    windows_days: tuple[PositiveDays, PositiveDays] = (7, 28)
+    cutoff_grace_hours: int = Field(default=0, ge=0, le=24 * 365)
+
+    @model_validator(mode="after")
+    def _short_before_long(self) -> "FeatureSettings":
+        if self.windows_days[0] > self.windows_days[1]:
+            raise ValueError("windows_days: the short window comes first and may not exceed the long one")
+        return self
+
+
+class LabelSettings(_Section):
+    """What is summed over the horizon (d, d + horizon], the rule that makes a label of it, and when it is mature."""
+
+    measure: Literal["events", "flag", "value"] = "events"
+    rule: Literal["any", "rise"] = "any"
+    horizon_days: PositiveDays = 7
+    maturity_days: Days = 7
+
+
+class LatenessSettings(_Section):
+    """How long (days) before its event a delivery may arrive; one that arrives earlier is quarantined."""
+
+    early_tolerance_days: Days = 1
+
+
+class TableGate(_Section):
+    """Bounds for the rows of a day, absolute and relative to the median of 28 trailing days (0.5 = half .. 1.5)."""
+
+    min_rows: int | None = Field(default=None, ge=0)
+    max_rows: int | None = Field(default=None, ge=0)
+    max_relative_change: float | None = Field(default=None, gt=0)
+    max_absolute_change: int | None = Field(default=None, ge=0)
+    empty: Literal["warn", "allow", "refuse"] = "warn"
+
+
+class GateSettings(_Section):
+    """`incomplete`: what a day with missing required input days does. `tables`: the bounds per table."""
+
+    incomplete: Literal["warn", "refuse"] = "warn"
+    tables: dict[str, TableGate] = Field(default_factory=dict)
+
+
+class SparkSettings(_Section):
+    """The engine: `embedded`, an `sc://` address or a master URL; its heap, cores (0 = all) and idle time (minutes)."""
+
+    engine: str = "embedded"
+    memory: str = Field(default="2g", pattern=r"^[1-9]\d*[mgMG]$")
+    cores: int = Field(default=0, ge=0, le=4096)
+    idle_minutes: float = Field(default=10, gt=0, le=60 * 24)
+    confs: dict[str, str] = Field(default_factory=dict)
+
+    @field_validator("engine")
+    @classmethod
+    def _known_engine(cls, value: str) -> str:
+        if not re.match(r"^(embedded$|sc://|local(\[|$)|local-cluster\[|spark://|yarn$|k8s://)", value):
+            raise ValueError(
+                "engine is `embedded`, an sc:// address, or a master URL such as local[4] or spark://host:7077"
+            )
+        return value
+
+
+class RetentionSettings(_Section):
+    """How long (days) replaced data files stay restorable."""
+
+    rollback_days: PositiveDays = 90
+
+
+class LakeSettings(_Section):
+    """All of `lake.toml`. `as_of` (aware) stops the world there: later deliveries are not loaded."""
+
+    start_date: date
+    as_of: datetime | None = None
+    source: SourceSettings
+    features: FeatureSettings = FeatureSettings()
+    labels: LabelSettings = LabelSettings()
+    lateness: LatenessSettings = LatenessSettings()
+    gates: GateSettings = GateSettings()
+    spark: SparkSettings = SparkSettings()
+    retention: RetentionSettings = RetentionSettings()
+
+    @field_validator("start_date", mode="before")
+    @classmethod
+    def _a_day(cls, value: object) -> object:
+        if isinstance(value, datetime):
+            raise ValueError("start_date is a day, without a time")
+        return value
+
+    @field_validator("as_of")
+    @classmethod
+    def _in_utc(cls, value: datetime | None) -> datetime | None:
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+    @property
+    def grace(self) -> timedelta:
+        """The time after midnight at which a day's cut lies."""
+        return timedelta(hours=self.features.cutoff_grace_hours)
+
+
+def load_settings(lake: Path, environ: dict[str, str] | None = None) -> LakeSettings:
+    """The settings of the lake at `lake`; raises SettingsError naming the file or variable of every bad value."""
+    path = lake / FILE_NAME
+    try:
+        body: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SettingsError(
+            f"the lake {lake}",
+            f"it has no {FILE_NAME}",
+            "Nothing was done",
+            "Make one with `backfill-assets init`, or a sample with `backfill-assets demo`",
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(str(path), f"it is not TOML ({error})", "Nothing was done", "Correct the file") from None
+    variables = _overlay(body, dict(os.environ if environ is None else environ))
+    try:
+        return LakeSettings.model_validate(body)
+    except ValidationError as error:
+        raise SettingsError(
+            str(path),
+            "; ".join(_tell(e, variables) for e in error.errors()),
+            "Nothing was done",
+            "Correct these values (`backfill-assets init` writes a commented example)",
+        ) from None
+
+
+def _overlay(body: dict[str, Any], environ: dict[str, str]) -> dict[tuple[str, ...], str]:
+    """Put the environment's values over the file's; returns which variable set which key."""
+    variables = {}
+    for name, value in sorted(environ.items()):
+        if name.startswith(ENV_PREFIX):
+            keys = tuple(name[len(ENV_PREFIX) :].lower().split("__"))
+            target = body
+            for key in keys[:-1]:
+                target = target.setdefault(key, {})
+            target[keys[-1]] = _typed(value)
+            variables[keys] = name
+    return variables
+
+
+def _typed(value: str) -> Any:
+    """A variable's value as TOML reads it (numbers, dates, lists), else as it stands."""
+    try:
+        return tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return value
+
+
+def _tell(error: Any, variables: dict[tuple[str, ...], str]) -> str:
+    keys = tuple(str(k) for k in error["loc"])
+    source = next((v for k, v in variables.items() if keys[: len(k)] == k), None)
+    where = ".".join(keys) + (f" (from ${source})" if source else "")
+    given = "" if error["type"] == "missing" else f", got {str(error.get('input'))[:80]!r}"
+    return f"{where}: {error['msg']}{given}"

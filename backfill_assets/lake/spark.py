@@ -1,0 +1,61 @@
+"""A workshop: a lake together with the engine that works on it.
+
+Lives here: opening the lake's Spark session when it is first needed, and reading table versions through it. Does not
+live here: how an engine is found or started (`lake.engine`, `lake.server`). Nothing starts before `session()`.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING
+
+from backfill_assets.core.days import DayRange
+from backfill_assets.lake.engine import EngineSettings, open_session
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.server import server_status
+from backfill_assets.lake.table import days_predicate
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+EMBEDDED = "embedded"
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """A lake and the session that reads and writes it. Cheap to make; the engine starts at the first `session()`."""
+
+    lake: Lake
+
+    @property
+    def engine(self) -> EngineSettings:
+        """The engine's settings, from the lake's."""
+        spark = self.lake.settings.spark
+        return EngineSettings(spark.engine, spark.memory, spark.cores, spark.idle_minutes, spark.confs)
+
+    def session(self) -> "SparkSession":
+        """A live session on this lake's engine, started or replaced if need be; raises EngineLost."""
+        return open_session(self.lake.root, self.engine)
+
+    def server_pid(self) -> int | None:
+        """The process that commits for all clients of an embedded engine; None for other engines."""
+        if self.engine.engine != EMBEDDED:
+            return None
+        status = server_status(self.lake.root)
+        return status.pid if status else None
+
+    def read(self, table: str, version: int, day_column: str, days: Iterable[date] | None = None) -> "DataFrame":
+        """The rows of some days (all if None) of a table, pinned at a version."""
+        path = str(self.lake.table_path(table))
+        frame = self.session().read.format("delta").option("versionAsOf", version).load(path)
+        if days is None:
+            return frame
+        listed = sorted(set(days))
+        return frame.where(days_predicate(day_column, listed)) if listed else frame.limit(0)
+
+    def read_span(self, table: str, version: int, day_column: str, days: DayRange) -> "DataFrame":
+        """The rows of a contiguous range of days of a table, pinned at a version."""
+        from pyspark.sql import functions as F
+
+        frame = self.read(table, version, day_column)
+        return frame.where((F.col(day_column) >= F.lit(days.start)) & (F.col(day_column) < F.lit(days.end)))

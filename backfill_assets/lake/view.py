@@ -1,0 +1,29 @@
+"""Reading the view of a lake: heads and receipts of its tables, and its ledgers. No JVM, milliseconds.
+
+Lives here: making a `core.view.LakeView` of logs and delta-rs reads. Does not live here: what follows from it.
+"""
+
+from collections.abc import Iterable
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.view import LakeView
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, landed_days, read_arrivals, read_files
+from backfill_assets.lake.log import table_view
+
+
+def read_view(lake: Lake, contracts: Iterable[Contract]) -> LakeView:
+    """The view of the lake now. Raw is read before arrivals, so that a load in between shows as not yet loaded."""
+    tables = {}
+    for contract in (*(c for c in contracts), QUARANTINE):
+        tables[contract.name] = table_view(lake.table_path(contract.name), contract.day_column)
+    arrivals = table_view(lake.table_path(ARRIVALS.name), ARRIVALS.day_column)
+    tables[ARRIVALS.name] = arrivals
+    return LakeView(
+        start=lake.settings.start_date,
+        as_of=lake.settings.as_of,
+        grace=lake.settings.grace,
+        tables=tables,
+        landed=landed_days(read_files(lake.table_path(FILES.name))),
+        arrivals=read_arrivals(lake.table_path(ARRIVALS.name), arrivals.version),
+    )

@@ -1,0 +1,42 @@
+"""The assembler: a pipeline and a lake's folder become Dagster definitions.
+
+Lives here: the one partitions definition, the assets and checks, the job `rebuild`, the in-process executor. Does not
+live here: any particular table. A user's own pipeline goes through the same door.
+"""
+
+from pathlib import Path
+
+import dagster as dg
+
+from backfill_assets.orchestration.assets import IO_MANAGER, lake_asset
+from backfill_assets.orchestration.checks import no_stale_days
+from backfill_assets.orchestration.io_manager import LakeIOManager
+from backfill_assets.orchestration.work import Shop, TablesOf
+
+REBUILD = "rebuild"
+
+
+def assemble(root: Path, tables_of: TablesOf) -> dg.Definitions:
+    """Definitions of the lake at `root`. Reads its `lake.toml` (raises SettingsError); starts no engine."""
+    shop = Shop(root, tables_of)
+    lake, pipeline = shop.open()
+    # No end date: with one in the past the UI draws no plots (Dagster 1.13).
+    partitions = dg.DailyPartitionsDefinition(start_date=lake.settings.start_date.isoformat(), timezone="UTC")
+    assets = [lake_asset(shop, table, partitions) for table in pipeline.tables]
+    checks = [no_stale_days(shop, table.contract) for table in pipeline.tables]
+    names = [table.name for table in pipeline.tables]
+    day_checks = dg.AssetSelection.checks(*(k for a in assets for k in a.check_keys))
+    rebuild = dg.define_asset_job(
+        REBUILD,
+        selection=dg.AssetSelection.assets(*names).without_checks() | day_checks,
+        description="Every table over a range of days, in one run: the same load path as any other way.",
+        partitions_def=partitions,
+        executor_def=dg.in_process_executor,
+    )
+    return dg.Definitions(
+        assets=assets,
+        asset_checks=checks,
+        jobs=[rebuild],
+        resources={IO_MANAGER: LakeIOManager(), "io_manager": LakeIOManager()},
+        executor=dg.in_process_executor,
+    )

@@ -1,0 +1,118 @@
+"""Assets and their checks, made from contracts. An asset's body prepares a job; the IO manager publishes it.
+
+Lives here: the Dagster face of a table: partitions, policy, dependencies (identity mappings, windows live in the
+contracts), checks per day. Does not live here: the load path itself (`work`) and any particular table.
+
+Order of events (facts of Dagster 1.13): a check evaluated before its materialization would be cleared by it, so a good
+run yields the output first; a bad run yields its evaluations and then fails, and nothing was written.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+
+from backfill_assets.core.days import DayRange, from_inclusive, parse_day
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.lake.candidate import Request
+from backfill_assets.lake.lock import load_lock
+from backfill_assets.lake.model import Table
+from backfill_assets.lake.replace import Provenance
+from backfill_assets.lake.spark import Workshop
+from backfill_assets.orchestration.checks import check_specs, evaluations, newest_day_results
+from backfill_assets.orchestration.io_manager import as_failure
+from backfill_assets.orchestration.metadata import asset_metadata
+from backfill_assets.orchestration.reconcile import reconcile
+from backfill_assets.orchestration.work import Job, Shop
+
+IO_MANAGER = "lake_io_manager"
+GROUP = "lake"  # one group: with two or more the lineage page opens with all of them collapsed
+REASON_TAG, NOTE_TAG = "backfill_assets/reason", "backfill_assets/note"
+LEDGERS = ("landing",)
+
+
+class LoadConfig(dg.Config):
+    """What a person may say in the launchpad. `force` computes and rewrites days that are known to be right."""
+
+    force: bool = False
+    note: str = ""
+
+
+def lake_asset(shop: Shop, table: Table, partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
+    """The Dagster asset of a table, with its four checks per day. Runs a range of days as one run, one commit."""
+    lake, pipeline = shop.open()
+    contract = table.contract
+    spec = dg.AssetSpec(
+        contract.name,
+        deps=[
+            dg.AssetDep(i.table, partition_mapping=dg.IdentityPartitionMapping())
+            for i in contract.inputs
+            if i.table not in LEDGERS
+        ],
+        description=contract.description, group_name=GROUP, kinds={"spark", "deltalake"}, owners=["team:data"],
+        code_version=pipeline.codes[contract.name].code_digest, partitions_def=partitions,
+        metadata=asset_metadata(lake, contract),
+    ).with_io_manager_key(IO_MANAGER)  # fmt: skip
+
+    @dg.multi_asset(
+        name=f"make_{contract.name}",
+        specs=[spec],
+        check_specs=check_specs(contract, partitions),
+        can_subset=True,
+        backfill_policy=dg.BackfillPolicy.single_run(),
+    )
+    def make(context: dg.AssetExecutionContext, config: LoadConfig) -> Iterator[Any]:
+        if not context.selected_asset_keys or not _has_days(context):
+            yield from newest_day_results(shop, contract)
+        else:
+            yield from _run(context, config, shop, contract.name)
+
+    return make
+
+
+def _has_days(context: dg.AssetExecutionContext) -> bool:
+    return bool(context.has_partition_key or context.has_partition_key_range)
+
+
+def _days(context: dg.AssetExecutionContext) -> DayRange:
+    keys = context.partition_key_range
+    return from_inclusive(parse_day(keys.start), parse_day(keys.end))
+
+
+def _run(context: dg.AssetExecutionContext, config: LoadConfig, shop: Shop, name: str) -> Iterator[Any]:
+    try:
+        yield from _steps(context, config, shop, name)
+    except BackfillError as error:
+        raise as_failure(error) from error
+
+
+def _steps(context: dg.AssetExecutionContext, config: LoadConfig, shop: Shop, name: str) -> Iterator[Any]:
+    lake, pipeline = shop.open()
+    reconcile(context.instance, lake, pipeline, context.run_id)
+    tags = context.run.tags
+    said = Provenance(
+        reason=tags.get(REASON_TAG, "manual"), run_id=context.run_id, note=config.note or tags.get(NOTE_TAG, ""),
+        tags={k: tags[k] for k in ("dagster/backfill", "dagster/sensor_name", "dagster/schedule_name") if k in tags},
+    )  # fmt: skip
+    job = Job(Request(Workshop(lake), pipeline, pipeline.table(name), _days(context), said, config.force))
+    guard = load_lock(lake.locks) if job.table.is_landed else contextlib.nullcontext()
+    with guard:
+        try:
+            findings = job.prepare()
+            if any(f.refuses for f in findings):
+                yield from evaluations(context, job, findings)
+                raise job.refusal()
+            yield _output(context, job)
+            yield from evaluations(context, job, job.findings)
+        finally:
+            with contextlib.suppress(Exception):
+                job.release()
+
+
+def _output(context: dg.AssetExecutionContext, job: Job) -> dg.Output[Job]:
+    """The hand-over to the IO manager. A single day also gets its fingerprint as Dagster's data version."""
+    if len(job.days) > 1:
+        return dg.Output(job, output_name=job.table.name)
+    entry = job.ready.entries[job.days.start]
+    return dg.Output(job, output_name=job.table.name, data_version=dg.DataVersion(f"{entry.rows}.{entry.fingerprint}"))

@@ -1,0 +1,130 @@
+"""Asset checks: four per day from the contract, and one standing fact per table, `no_stale_days`.
+
+Lives here: their specs, their evaluations per partition, and what a button without a partition does (it judges the
+newest written day again). Does not live here: the rules (`core.gates`).
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import date
+from typing import Any
+
+import dagster as dg
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.days import contiguous
+from backfill_assets.core.gates import CHECKS, Finding, Gate, Surroundings, judge
+from backfill_assets.core.profiles import DayProfile
+from backfill_assets.core.states import State
+from backfill_assets.lake.profile import profile
+from backfill_assets.lake.spark import Workshop
+from backfill_assets.lake.view import read_view
+from backfill_assets.orchestration.dagster_private import check_target
+from backfill_assets.orchestration.work import Job, Shop
+
+DESCRIPTIONS = {
+    "row_count": "The day's rows lie within the bounds of [gates] and near the trailing median. Blocks the write.",
+    "not_null": "No NULL in a required column. Blocks the write.",
+    "unique_key": "The key is unique within the day. Blocks the write.",
+    "profile": "Required input days exist, NULL shares are as usual. Only warns.",
+}
+SAMPLE_DAYS = 10
+
+
+def check_specs(contract: Contract, partitions: dg.DailyPartitionsDefinition) -> list[dg.AssetCheckSpec]:
+    """The four checks per day of a table."""
+    return [
+        dg.AssetCheckSpec(
+            name, asset=contract.name, blocking=blocking, description=DESCRIPTIONS[name], partitions_def=partitions
+        )
+        for name, blocking in CHECKS.items()
+    ]
+
+
+def evaluations(context: dg.AssetExecutionContext, job: Job, findings: Sequence[Finding]) -> Iterator[Any]:
+    """One evaluation per day and check, each aimed at the day's newest materialization, then the checks' outputs."""
+    key = dg.AssetKey(job.table.name)
+    targets = _newest_materializations(context, key, [str(d) for d in job.days])
+    chosen = {k.name for k in context.selected_asset_check_keys}
+    sampled = False
+    for finding in findings:
+        if finding.check not in chosen:
+            continue
+        facts: dict[str, Any] = {"what": finding.message, **finding.facts}
+        if finding.refuses and not sampled:
+            facts["sample_keys"] = dg.MetadataValue.json(job.samples(finding))
+            sampled = True
+        target = targets.get(str(finding.day))
+        yield dg.AssetCheckEvaluation(
+            asset_key=key, check_name=finding.check, passed=finding.passed, metadata=facts,
+            severity=dg.AssetCheckSeverity.ERROR if finding.refuses else dg.AssetCheckSeverity.WARN,
+            blocking=CHECKS[finding.check], partition=str(finding.day),
+            target_materialization_data=check_target(target) if target else None,
+        )  # fmt: skip
+
+
+def _newest_materializations(
+    context: dg.AssetExecutionContext, key: dg.AssetKey, partitions: list[str]
+) -> dict[str, dg.EventLogRecord]:
+    """The newest materialization per partition, by one query for the run's own events, then one per other partition."""
+    found: dict[str, dg.EventLogRecord] = {}
+    newest = context.instance.fetch_materializations(dg.AssetRecordsFilter(key), limit=len(partitions)).records
+    for record in reversed(newest):
+        if record.partition_key in set(partitions) and record.run_id == context.run_id:
+            found[str(record.partition_key)] = record
+    if not found:
+        for partition in partitions:
+            records = context.instance.fetch_materializations(
+                dg.AssetRecordsFilter(key, asset_partitions=[partition]), limit=1
+            ).records
+            found |= dict.fromkeys([partition], records[0]) if records else {}
+    return found
+
+
+def newest_day_results(shop: Shop, contract: Contract) -> Iterator[dg.AssetCheckResult]:
+    """For buttons that start checks without a partition: the newest written day, read and judged again."""
+    lake, pipeline = shop.open()
+    table = read_view(lake, pipeline.contracts).table(contract.name)
+    newest = max((d for d, s in table.stamps.items() if s.entry.rows), default=None)
+    if newest is None:
+        for name in CHECKS:
+            yield dg.AssetCheckResult(
+                passed=True, check_name=name, asset_key=contract.name, metadata={"what": "no day has rows yet"}
+            )
+        return
+    frame = Workshop(lake).read(contract.name, table.version, contract.day_column, [newest])
+    found = profile(frame, contract).get(newest, DayProfile())
+    drifted = found.fingerprint != table.stamps[newest].entry.fingerprint
+    for finding in judge(contract, newest, found, Gate(), Surroundings()):
+        facts: dict[str, Any] = {"day": str(newest), "what": finding.message, "equals its receipt": not drifted}
+        yield dg.AssetCheckResult(
+            passed=finding.passed and not drifted, check_name=finding.check, asset_key=contract.name, metadata=facts
+        )
+
+
+def no_stale_days(shop: Shop, contract: Contract) -> dg.AssetChecksDefinition:
+    """The standing fact of a table: no written day is stale. Exact count, capped sample, no JVM."""
+
+    @dg.asset_check(
+        asset=contract.name, name="no_stale_days", description=f"No written day of {contract.name} is stale."
+    )
+    def check() -> dg.AssetCheckResult:
+        lake, pipeline = shop.open()
+        view = read_view(lake, pipeline.contracts)
+        states = pipeline.states(view)
+        counted = {d: states.of(contract.name, d) for d in view.table(contract.name).stamps}
+        stale = sorted(d for d, s in counted.items() if s is State.STALE)
+        metadata: dict[str, Any] = {f"days {s.value}": n for s, n in sorted(Counter(counted.values()).items())}
+        metadata["stale days"] = len(stale)
+        if stale:
+            metadata["which"] = _told(stale)
+        return dg.AssetCheckResult(passed=not stale, severity=dg.AssetCheckSeverity.WARN, metadata=metadata)
+
+    return check
+
+
+def _told(stale: list[date]) -> str:
+    ranges = contiguous(stale)
+    listed = ", ".join(map(str, ranges[:SAMPLE_DAYS]))
+    more = f" and {len(ranges) - SAMPLE_DAYS} more ranges" if len(ranges) > SAMPLE_DAYS else ""
+    return f"{listed}{more}. Rebuild: backfill-assets backfill --from {stale[0]} --to {stale[-1]}"

@@ -1,0 +1,52 @@
+"""The IO manager: the only place where a step of Dagster writes, and it writes only through `Job.publish`.
+
+Lives here: the hand-over from an asset's body, and the metadata of every day. Does not live here: reading inputs (the
+load path pins and reads them itself, windows included) and any other way of storing (an asset that returns a plain
+value is refused, never pickled).
+"""
+
+from typing import Any
+
+import dagster as dg
+
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.orchestration.dagster_private import set_partition_metadata
+from backfill_assets.orchestration.metadata import day_metadata
+from backfill_assets.orchestration.work import Job
+
+
+class LakeIOManager(dg.IOManager):
+    """Publishes jobs; stateless."""
+
+    def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
+        """Publish the job's candidate in at most one commit; raises dg.Failure telling what stayed as it was."""
+        if not isinstance(obj, Job):
+            raise dg.Failure(
+                f"the asset {context.asset_key.to_user_string()} returned a {type(obj).__name__}; only assets made by "
+                "`lake_asset` can be stored in a lake. Nothing was written.",
+                allow_retries=False,
+            )
+        try:
+            published = obj.publish()
+        except BackfillError as error:
+            raise as_failure(error) from error
+        set_partition_metadata(context, context.asset_key, day_metadata(obj, published))
+
+    def load_input(self, context: dg.InputContext) -> Any:
+        """Not offered: the load path reads its inputs at pinned versions. Raises dg.Failure."""
+        raise dg.Failure(
+            "Read a lake's table with `backfill_assets.lake`, or with any Delta reader.", allow_retries=False
+        )
+
+
+def as_failure(error: BackfillError) -> dg.Failure:
+    """The error as Dagster shows it: one line of cause, and its four parts as metadata. Never retried by Dagster:
+    what is transient was retried inside the load path."""
+    return dg.Failure(
+        str(error),
+        metadata={
+            "what": error.object, "cause": error.culprit, "consequence": error.consequence, "next": error.fix,
+            "kind": type(error).__name__,
+        },
+        allow_retries=False,
+    )  # fmt: skip

@@ -1,0 +1,79 @@
+"""Labels: the outcome of an entity over the horizon after a day, for the entities known at that day's cut.
+
+Lives here: forward and backward sums by differences, the label rules, maturity. Does not live here: which days are
+rebuilt when the frontier moves (`core.states`).
+"""
+
+from datetime import datetime
+from typing import Literal
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from backfill_assets.core.days import DayRange
+
+Measure = Literal["events", "flag", "value"]
+Rule = Literal["any", "rise"]
+
+
+def labels(
+    staging: DataFrame,
+    features_as_known: DataFrame,
+    days: DayRange,
+    *,
+    horizon_days: int,
+    measure: Measure,
+    rule: Rule,
+    matures_after_days: int,
+    frontier: datetime | None,
+) -> DataFrame:
+    """One row per entity of `features_as_known` and day d of `days` (half-open).
+
+    `forward` sums the measure over event days (d, d + horizon], `backward` over (d - horizon, d], both as known now.
+    `label` is 1 iff forward > 0 (`any`) or forward > backward (`rise`). `mature` iff d + 1 + matures_after_days days <=
+    `frontier` (aware; None: nothing is mature).
+    """
+    asked = features_as_known.where(F.col("feature_date").between(F.lit(days.start), F.lit(days.last)))
+    queries = asked.select(
+        "entity",
+        F.col("feature_date").alias("day"),
+        F.lit(0).alias("forward"),
+        F.lit(0).alias("backward"),
+        F.lit(True).alias("asked"),
+    )
+    points = (
+        queries.unionByName(_changes(staging, horizon_days, measure))
+        .groupBy("entity", "day")
+        .agg(F.sum("forward").alias("forward"), F.sum("backward").alias("backward"), F.bool_or("asked").alias("asked"))
+    )
+    so_far = Window.partitionBy("entity").orderBy("day").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    sums = points.withColumns({"forward": F.sum("forward").over(so_far), "backward": F.sum("backward").over(so_far)})
+    positive = F.col("forward") > (F.lit(0) if rule == "any" else F.col("backward"))
+    return sums.where("asked").select(
+        "entity", F.col("forward").cast("bigint").alias("forward"), F.col("backward").cast("bigint").alias("backward"),
+        positive.cast("int").alias("label"), _state(matures_after_days, frontier).alias("label_state"), F.col("day").alias("label_date"),
+    )  # fmt: skip
+
+
+def _changes(staging: DataFrame, horizon_days: int, measure: Measure) -> DataFrame:
+    """An event of day E is ahead of the days [E - H, E - 1] and behind the days [E, E + H - 1]."""
+    amount = F.lit(1) if measure == "events" else F.col(measure)
+    current = staging.where(F.col("known_until").isNull() & F.col("entity").isNotNull())
+    daily = current.groupBy("entity", "event_date").agg(F.sum(amount.cast("bigint")).alias("amount"))
+    shifts = ((-horizon_days, 1, 0), (0, -1, 1), (horizon_days, 0, -1))
+    parts = [
+        daily.select(
+            "entity", F.date_add("event_date", shift).alias("day"),
+            (F.col("amount") * F.lit(ahead)).alias("forward"), (F.col("amount") * F.lit(behind)).alias("backward"),
+            F.lit(False).alias("asked"),
+        )
+        for shift, ahead, behind in shifts
+    ]  # fmt: skip
+    return parts[0].unionByName(parts[1]).unionByName(parts[2])
+
+
+def _state(matures_after_days: int, frontier: datetime | None) -> Column:
+    if frontier is None:
+        return F.lit("provisional")
+    ripe = F.date_add("day", 1 + matures_after_days).cast("timestamp") <= F.lit(frontier.isoformat()).cast("timestamp")
+    return F.when(ripe, "mature").otherwise("provisional")

@@ -1,0 +1,94 @@
+"""Trailing windows over days, by differences at interval ends instead of one row per event and day of the window.
+
+Lives here: sums over two windows and the last active event day, for rows that count on an interval of days. Does not
+live here: which interval a row counts on (`features`, `features_as_known`).
+"""
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from backfill_assets.core.days import DayRange
+
+MEASURES = ("events", "value", "flagged")
+
+
+def trailing(rows: DataFrame, days: DayRange, windows_days: tuple[int, int]) -> DataFrame:
+    """Feature rows (entity, feature_date) of `days` (half-open), only where the long window holds an event.
+
+    `rows` have `entity`, `event_date`, `value`, `flag`, and the days they may count on: `first_day` and `last_day`
+    (both included, `last_day` NULL: without end). A row counts for window w on day d iff d lies in both
+    [first_day, last_day] and [event_date, event_date + w - 1].
+    """
+    short, long = windows_days
+    grouped = rows.groupBy("entity", "event_date", "first_day", "last_day").agg(
+        F.count(F.lit(1)).alias("events"), F.sum("value").alias("value"), F.sum("flag").cast("bigint").alias("flagged")
+    )
+    spans = grouped.withColumns(
+        {"first": F.greatest("first_day", "event_date"), "end_short": _end(short), "end_long": _end(long)}
+    )
+    spans = spans.where(F.col("first") <= F.col("end_long"))
+    sums = _sums_per_day(spans, days)
+    last = _last_event_day(spans, days)
+    joined = sums.join(last, ["entity", "feature_date"])
+    return joined.select(
+        "entity", "events_short", "events_long", "value_short", "value_long", "flagged_long",
+        F.datediff("feature_date", "last_event").alias("days_since_last"), "feature_date",
+    )  # fmt: skip
+
+
+def _end(window_days: int) -> Column:
+    """The last day on which a row counts for a window."""
+    return F.least(F.date_add("event_date", window_days - 1), F.col("last_day"))
+
+
+def _change(spans: DataFrame, day: Column, short: int, long: int) -> DataFrame:
+    """What changes on a day: the measures times `short` for the short window and `long` for the long one."""
+    return spans.select(
+        "entity", day.alias("day"),
+        *((F.col(m) * F.lit(short)).alias(f"{m}_short") for m in MEASURES[:2]),
+        *((F.col(m) * F.lit(long)).alias(f"{m}_long") for m in MEASURES),
+    )  # fmt: skip
+
+
+def _sums_per_day(spans: DataFrame, days: DayRange) -> DataFrame:
+    """Running sums of the changes, given to every day until the next change, where the long window holds an event."""
+    in_short = spans.where(F.col("first") <= F.col("end_short"))
+    changes = (
+        _change(spans, F.col("first"), 0, 1)
+        .unionByName(_change(spans, F.date_add("end_long", 1), 0, -1))
+        .unionByName(_change(in_short, F.col("first"), 1, 0))
+        .unionByName(_change(in_short, F.date_add("end_short", 1), -1, 0))
+    )
+    names = ["events_short", "value_short", "events_long", "value_long", "flagged_long"]
+    per_day = changes.groupBy("entity", "day").agg(*(F.sum(n).alias(n) for n in names))
+    order = Window.partitionBy("entity").orderBy("day")
+    so_far = order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    running = per_day.select(
+        "entity", "day", F.lead("day").over(order).alias("next"), *(F.sum(n).over(so_far).alias(n) for n in names)
+    )
+    active = running.where(F.col("events_long") > 0)
+    return _on_each_day(active, F.col("day"), F.date_sub("next", 1), days).drop("day", "next")
+
+
+def _last_event_day(spans: DataFrame, days: DayRange) -> DataFrame:
+    """The greatest event day that counts on each day of `days`, per entity.
+
+    A span whose successor (by event day) reaches at least as far is cut where that one begins: the later event day wins
+    there anyway. What remains is about one row per day, not one per event and day.
+    """
+    order = Window.partitionBy("entity").orderBy("event_date", "first", "end_long")
+    following = spans.select(
+        "entity", "event_date", "first", "end_long",
+        F.lead("event_date").over(order).alias("next_event"), F.lead("first").over(order).alias("next_first"), F.lead("end_long").over(order).alias("next_end"),
+    )  # fmt: skip
+    covered = (F.col("next_event") > F.col("event_date")) & (F.col("next_end") >= F.col("end_long"))
+    end = F.when(covered, F.least(F.col("end_long"), F.date_sub("next_first", 1))).otherwise(F.col("end_long"))
+    each = _on_each_day(following.withColumn("end", end), F.col("first"), F.col("end"), days)
+    return each.groupBy("entity", "feature_date").agg(F.max("event_date").alias("last_event"))
+
+
+def _on_each_day(spans: DataFrame, first: Column, last: Column, days: DayRange) -> DataFrame:
+    """One row per span and day of it (both ends included) within `days`."""
+    low, high = F.greatest(first, F.lit(days.start)), F.least(last, F.lit(days.last))
+    inside = spans.withColumns({"low": low, "high": high}).where(F.col("low") <= F.col("high"))
+    return inside.withColumn("feature_date", F.explode(F.sequence("low", "high"))).drop("low", "high")

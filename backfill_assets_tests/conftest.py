@@ -1,0 +1,56 @@
+"""Fixtures that several rooms share, and the police of the cost tiers.
+
+Lives here: the Spark session of the test run, the folder of shared data, and the rule that the marker `spark` is what a
+test's fixtures say. Does not live here: builders and scenarios. Nothing starts unless a test asks for it.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from backfill_assets_tests.processes import CHECKOUT
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SPARK_FIXTURES = frozenset({"spark", "lake_session", "spark_server"})
+ROOMS_WITHOUT_SPARK = frozenset({"core"})  # milliseconds each, and what they test knows the standard library only
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark what needs Spark; refuse a marker without a fixture, and a fixture in a room that has none."""
+    needs_spark = SPARK_FIXTURES.intersection(getattr(item, "fixturenames", ()))
+    if item.get_closest_marker("spark") and not needs_spark:
+        raise pytest.UsageError(
+            f"{item.nodeid} is marked spark but uses none of {', '.join(sorted(SPARK_FIXTURES))}. "
+            "Nothing was run. Drop the marker, or take the fixture: the marker follows by itself"
+        )
+    if needs_spark:
+        room = item.path.parent.name
+        if room in ROOMS_WITHOUT_SPARK:
+            raise pytest.UsageError(
+                f"{item.nodeid} uses {', '.join(sorted(needs_spark))} in {room}/, where tests take milliseconds. "
+                "Nothing was run. Move it to the room of what it tests"
+            )
+        item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of data and known answers beside the checkout; skips the test where there is none."""
+    folder = CHECKOUT.parent / "shared"
+    if not folder.is_dir():
+        pytest.skip("the folder ../shared with the data and their known answers is not beside this checkout")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
+    """The one classic local session with Delta of this test run; Connect sessions need a process of their own."""
+    from backfill_assets.lake.engine import EngineSettings, open_session
+
+    session = open_session(tmp_path_factory.mktemp("spark_lake"), EngineSettings(engine="local[2]", memory="2g"))
+    yield session
+    session.stop()

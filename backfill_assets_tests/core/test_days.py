@@ -1,0 +1,133 @@
+"""Days and half-open ranges of days: what people type, what code holds, and how ranges are grouped.
+
+Tested here: `core.days`. Not tested here: windows of contracts (`test_contracts.py`, `test_digests.py`).
+"""
+
+from datetime import UTC, date, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backfill_assets.core.days import ONE_DAY, DayRange, contiguous, from_inclusive, midnight, parse_day
+from backfill_assets.core.errors import BackfillError
+from backfill_assets_tests.strategies import day_ranges, days, near_days
+
+LEAP_DAY = date(2024, 2, 29)
+
+NOT_DAYS = {
+    "nothing": "",
+    "a word": "yesterday",
+    "one digit too few": "2024-3-31",
+    "no separators": "20240331",
+    "an ISO week, ten characters long": "2024-W13-7",
+    "an ordinal date": "2024-091",
+    "a time": "2024-03-31T00:00:00",
+    "a blank at the end": "2024-03-31 ",
+    "a line break at the end": "2024-03-31\n",
+    "a leap day of a common year": "2023-02-29",
+    "month 13": "2024-13-01",
+    "year 0": "0000-01-01",
+    "a sign": "+024-03-31",
+    "Arabic-Indic digits": "٢٠٢٤-٠٣-٣١",
+    "full-width digits": "２０２４-03-31",
+    "dashes that only look like it": "2024‐03‐31",
+    "SQL": "2024-03-31' OR '1'='1",
+    "SQL of the right length": "1' OR '1'=",
+}
+
+
+@given(days)
+def test_a_day_is_read_back_from_its_own_text(day: date) -> None:
+    assert parse_day(str(day)) == day
+
+
+@pytest.mark.parametrize("text", NOT_DAYS.values(), ids=NOT_DAYS.keys())
+def test_text_that_is_not_a_day_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(BackfillError, match="YYYY-MM-DD") as caught:
+        parse_day(text)
+    assert "2024-03-31" in caught.value.fix
+
+
+def test_a_long_text_is_cut_in_the_message() -> None:
+    with pytest.raises(BackfillError) as caught:
+        parse_day("x" * 10_000)
+    assert len(str(caught.value)) < 300
+
+
+@given(st.text(max_size=12))
+def test_any_text_is_a_day_or_refused(text: str) -> None:
+    try:
+        found = parse_day(text)
+    except BackfillError:
+        return
+    assert str(found) == text
+
+
+@given(day_ranges)
+def test_a_range_lists_each_of_its_days_once_ascending(span: DayRange) -> None:
+    listed = list(span)
+    assert len(listed) == len(span) == (span.end - span.start).days
+    assert listed[0] == span.start
+    assert listed[-1] == span.last
+    assert listed == sorted(set(listed))
+
+
+@given(day_ranges)
+def test_a_range_holds_its_first_day_and_not_its_end(span: DayRange) -> None:
+    assert span.start in span
+    assert span.last in span
+    assert span.end not in span
+    assert "2024-02-29" not in span
+
+
+@given(day_ranges)
+def test_grouping_the_days_of_a_range_gives_the_range(span: DayRange) -> None:
+    assert contiguous(span) == [span]
+
+
+@given(st.lists(near_days))
+def test_ranges_hold_exactly_the_days_they_were_grouped_from(some: list[date]) -> None:
+    assert [d for span in contiguous(some) for d in span] == sorted(set(some))
+
+
+@given(st.lists(near_days))
+def test_ranges_are_the_fewest_with_a_day_free_between_any_two(some: list[date]) -> None:
+    spans = contiguous(some)
+    assert all(after.start - before.end >= ONE_DAY for before, after in zip(spans, spans[1:], strict=False))
+
+
+@given(st.lists(near_days))
+def test_grouping_ignores_order_and_repetition(some: list[date]) -> None:
+    assert contiguous([*some, *reversed(some)]) == contiguous(sorted(some)) == contiguous(set(some))
+
+
+def test_no_days_make_no_ranges() -> None:
+    assert contiguous([]) == []
+
+
+@pytest.mark.parametrize("end", [LEAP_DAY, LEAP_DAY - ONE_DAY])
+def test_a_range_is_never_empty(end: date) -> None:
+    with pytest.raises(ValueError, match="ends after it starts"):
+        DayRange(LEAP_DAY, end)
+
+
+def test_people_type_the_last_day_and_code_holds_the_day_after() -> None:
+    assert from_inclusive(LEAP_DAY, LEAP_DAY) == DayRange(LEAP_DAY, date(2024, 3, 1))
+    assert list(from_inclusive(date(2024, 2, 28), date(2024, 3, 1))) == [date(2024, 2, 28), LEAP_DAY, date(2024, 3, 1)]
+
+
+def test_days_given_backwards_are_refused_by_both_names() -> None:
+    with pytest.raises(BackfillError, match="2024-02-28, before it starts on 2024-02-29"):
+        from_inclusive(LEAP_DAY, date(2024, 2, 28))
+
+
+@given(day_ranges)
+def test_a_range_reads_as_people_type_it(span: DayRange) -> None:
+    ends = [parse_day(part) for part in str(span).split("..")]
+    assert from_inclusive(ends[0], ends[-1]) == span
+
+
+def test_a_day_begins_at_midnight_in_utc() -> None:
+    assert midnight(LEAP_DAY) == datetime(2024, 2, 29, tzinfo=UTC)
+    assert midnight(LEAP_DAY + ONE_DAY) - midnight(LEAP_DAY) == ONE_DAY

@@ -1,0 +1,184 @@
+"""The frontier, sentence by sentence of design.md section 2: it decides cuts and maturity, and never falls.
+
+Tested here: `core.frontier`, on lakes told as stories. Not tested here: what digests and states make of it.
+"""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backfill_assets.core.days import ONE_DAY, midnight
+from backfill_assets.core.frontier import cut_has_passed, cut_of, is_loaded, is_mature
+from backfill_assets_tests.builders import Story, day, loaded
+
+MIDDAY_OF_3 = midnight(day(3)) + timedelta(hours=12)
+
+
+def test_there_is_no_frontier_before_anything_was_loaded() -> None:
+    assert Story().frontier() is None
+    assert Story().land(day(0), "file").frontier() is None
+
+
+def test_it_is_midnight_after_the_newest_loaded_day() -> None:
+    assert loaded(4).frontier() == midnight(day(4))
+
+
+def test_a_loaded_day_without_a_delivery_does_not_move_it() -> None:
+    assert loaded(2).load(day(2), day(3)).frontier() == midnight(day(2))
+
+
+def test_an_empty_day_between_loaded_days_does_not_stop_it() -> None:
+    story = Story().land(day(0), "a").land(day(2), "b")
+    assert story.load(day(0), day(2)).frontier() == midnight(day(3))
+
+
+def test_it_stops_at_the_start_of_the_oldest_day_that_landed_and_is_not_loaded() -> None:
+    story = Story().land(day(0), "a").land(day(1), "b").land(day(2), "c").land(day(3), "d")
+    assert story.load(day(0), day(3)).frontier() == midnight(day(1))
+    assert story.load(day(1)).frontier() == midnight(day(2))
+    assert story.load(day(2)).frontier() == midnight(day(4))
+
+
+def test_a_day_that_landed_after_the_newest_loaded_one_does_not_move_it() -> None:
+    assert loaded(2).land(day(9), "early bird").frontier() == midnight(day(2))
+
+
+def test_when_only_later_days_are_loaded_it_is_the_start_of_the_first_waiting_day() -> None:
+    story = Story().land(day(0), "a").land(day(1), "b").load(day(1))
+    assert story.frontier() == midnight(day(0))
+
+
+def test_late_files_only_stop_it_rising() -> None:
+    story = loaded(4).land(day(1), "late")
+    assert story.frontier() == midnight(day(4))
+    story.land(day(4), "next").load(day(4))
+    assert story.frontier() == midnight(day(4)), "day 1 still waits"
+    assert story.load(day(1)).frontier() == midnight(day(5))
+
+
+def test_an_altered_file_only_stops_it_rising() -> None:
+    story = loaded(4)
+    story.landed[day(2)] = replace(story.landed[day(2)], shas=frozenset({"altered"}))
+    assert not is_loaded(day(2), story.view())
+    assert story.frontier() == midnight(day(4))
+    assert story.land(day(4), "next").load(day(4)).frontier() == midnight(day(4))
+
+
+def test_it_is_at_least_what_a_receipt_of_raw_names() -> None:
+    story = loaded(2)
+    story.tables["raw"] = replace(story.tables["raw"], frontier=midnight(day(7)))
+    assert story.frontier() == midnight(day(7))
+
+
+def test_days_built_against_a_frontier_keep_it_from_falling() -> None:
+    """A withdrawn file lets it rise without a load that would record it; then another file lands on the same day."""
+    story = Story().land(day(0), "a").land(day(1), "withdrawn").land(day(2), "c").load(day(0), day(2))
+    del story.landed[day(1)]
+    assert story.frontier() == midnight(day(3))
+    story.tables["features_as_known"] = replace(story.view().table("features_as_known"), frontier=midnight(day(3)))
+    assert story.land(day(1), "another").frontier() == midnight(day(3))
+
+
+def test_unusable_rows_never_count() -> None:
+    story = loaded(2).land(day(0), "rubbish", usable=0).land(day(5), "more rubbish", usable=0)
+    story.load(day(0), day(5))
+    assert story.frontier() == midnight(day(2))
+
+
+def test_a_day_on_which_only_unusable_rows_landed_does_not_hold_it_back() -> None:
+    story = Story().land(day(0), "rubbish", usable=0).land(day(1), "good").load(day(1))
+    assert story.frontier() == midnight(day(2))
+
+
+def test_a_raw_version_that_arrivals_does_not_name_is_not_loaded() -> None:
+    story = loaded(2).land(day(2), "new").load(day(2), finish=False)
+    assert not is_loaded(day(2), story.view())
+    assert story.frontier() == midnight(day(2))
+    assert story.finish().frontier() == midnight(day(3))
+
+
+def test_a_rewritten_day_that_arrivals_does_not_name_yet_waits_again() -> None:
+    story = loaded(3).load(day(1), finish=False)
+    assert not is_loaded(day(1), story.view())
+    assert is_loaded(day(2), story.view())
+    assert story.frontier() == midnight(day(3)), "it does not fall"
+
+
+def test_it_is_as_of_once_everything_that_landed_before_is_loaded() -> None:
+    story = loaded(3, as_of=MIDDAY_OF_3)
+    assert story.frontier() == MIDDAY_OF_3
+    assert story.land(day(1), "late").land(day(2), "late too").frontier() == MIDDAY_OF_3
+    fresh = Story(as_of=MIDDAY_OF_3).land(day(0), "a").land(day(2), "c").load(day(0))
+    assert fresh.frontier() == midnight(day(1)), "day 2 waits"
+
+
+def test_what_landed_at_as_of_or_after_does_not_wait() -> None:
+    story = Story(as_of=midnight(day(3))).land(day(0), "a").land(day(3), "at as_of").land(day(8), "after").load(day(0))
+    assert story.frontier() == midnight(day(3))
+
+
+def test_the_day_that_holds_as_of_waits_until_it_is_loaded() -> None:
+    story = loaded(3, as_of=MIDDAY_OF_3)
+    other = Story(as_of=MIDDAY_OF_3).land(day(0), "a").land(day(3), "b").load(day(0))
+    assert other.frontier() == midnight(day(1))
+    assert other.load(day(3)).frontier() == story.frontier() == MIDDAY_OF_3
+
+
+def test_it_never_passes_as_of() -> None:
+    story = loaded(6)
+    story.as_of = MIDDAY_OF_3
+    assert story.frontier() == MIDDAY_OF_3
+
+
+def test_raising_as_of_lets_it_rise_after_the_day_it_cut_is_loaded_again() -> None:
+    story = Story(as_of=MIDDAY_OF_3).land(day(3), "file").load(day(3))
+    story.as_of = midnight(day(4))
+    assert story.frontier() == MIDDAY_OF_3, "day 3 was loaded up to midday only"
+    assert story.load(day(3)).frontier() == midnight(day(4))
+
+
+STEPS = st.lists(st.tuples(st.sampled_from(("land", "load", "load all", "cut off")), st.integers(0, 5)), max_size=14)
+
+
+@given(STEPS)
+def test_it_never_falls_whatever_lands_and_is_loaded_in_any_order(steps: list[tuple[str, int]]) -> None:
+    story, before = Story(), None
+    for number, (step, at) in enumerate(steps):
+        if step == "land":
+            story.land(day(at), f"file-{number}")
+        else:
+            story.load(*map(day, range(6) if step == "load all" else (at,)), finish=step != "cut off")
+        now = story.frontier()
+        assert before is None or (now is not None and now >= before)
+        before = now
+
+
+@given(st.permutations(range(5)))
+def test_where_it_ends_does_not_depend_on_the_order_of_loading(order: list[int]) -> None:
+    story = Story()
+    for n in order:
+        story.land(day(n), f"file-{n}")
+    for n in order:
+        story.load(day(n))
+    assert story.frontier() == midnight(day(5))
+
+
+def test_the_cut_of_a_day_is_midnight_after_it_plus_grace() -> None:
+    assert cut_of(day(3), Story().view()) == midnight(day(4))
+    assert cut_of(day(3), Story(grace=timedelta(hours=6)).view()) == datetime(2024, 3, 1, 6, tzinfo=UTC)
+
+
+def test_a_cut_has_passed_when_the_frontier_reaches_it() -> None:
+    view, just_before = Story(grace=timedelta(hours=6)).view(), timedelta(microseconds=1)
+    assert cut_has_passed(day(3), view, cut_of(day(3), view))
+    assert not cut_has_passed(day(3), view, cut_of(day(3), view) - just_before)
+    assert not cut_has_passed(day(3), view, None)
+
+
+def test_a_day_is_mature_from_the_frontier_that_its_days_name() -> None:
+    ripe = midnight(day(3) + ONE_DAY * 15)
+    assert is_mature(day(3), 14, ripe)
+    assert not is_mature(day(3), 14, ripe - timedelta(microseconds=1))
+    assert not is_mature(day(3), 14, None)

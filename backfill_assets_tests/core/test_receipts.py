@@ -1,0 +1,112 @@
+"""Receipts: what a commit says of itself survives the log, and nothing else passes for a receipt.
+
+Tested here: `core.receipts`. Not tested here: finding receipts in a log (`lake/test_log.py`).
+"""
+
+import json
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from backfill_assets.core.receipts import SCHEMA, Built, DayEntry, Receipt, parse_receipt
+from backfill_assets_tests.builders import day, receipt
+from backfill_assets_tests.strategies import json_values, receipts
+
+WHOLE: dict[str, Any] = json.loads(receipt(frontier=datetime(2024, 3, 1, tzinfo=UTC), inputs={"raw": 4}).to_json())
+
+FOREIGN = {
+    "no metadata": None,
+    "an empty text": "",
+    "a person's note": "fixed the bad day by hand",
+    "torn JSON": '{"backfill_assets":1,"write_id":"w',
+    "zero bytes": "\x00\x00\x00",
+    "a number": "7",
+    "a list": '[{"backfill_assets":1}]',
+    "null": "null",
+    "another tool's JSON": '{"job":"nightly","days":{}}',
+    "a later schema": json.dumps({**WHOLE, "backfill_assets": SCHEMA + 1}),
+    "the schema and nothing else": '{"backfill_assets":1}',
+    "a yes instead of a schema": '{"backfill_assets":true}',
+    "brackets without end": "[" * 100_000,
+}
+
+BROKEN: dict[str, dict[str, Any]] = {
+    "days as a list": {"days": ["2024-02-26"]},
+    "days missing": {"days": None},
+    "a day that is none": {"days": {"2024-02-30": [1, "A", "d", "complete"]}},
+    "a day with a fact too few": {"days": {"2024-02-26": [1, "A", "d"]}},
+    "a day said to be something unknown": {"days": {"2024-02-26": [1, "A", "d", "perfect"]}},
+    "rows that are no number": {"days": {"2024-02-26": ["many", "A", "d", "complete"]}},
+    "a frontier that is no time": {"frontier": "soon"},
+    "a frontier without a time zone": {"frontier": "2024-03-01T00:00:00"},
+    "a frontier as a number": {"frontier": 17},
+    "inputs as a number": {"inputs": 4},
+    "tags as a text": {"tags": "late"},
+}
+
+
+@given(receipts)
+def test_any_receipt_is_read_back_equal(written: Receipt) -> None:
+    assert parse_receipt(written.to_json()) == written
+
+
+@given(receipts)
+def test_the_text_of_a_receipt_is_one_line_and_does_not_depend_on_the_order_of_its_days(written: Receipt) -> None:
+    reversed_days = dict(reversed(written.days.items()))
+    again = Receipt(**{**vars(written), "days": reversed_days})
+    assert again.to_json() == written.to_json()
+    assert "\n" not in written.to_json()
+
+
+@pytest.mark.parametrize("text", FOREIGN.values(), ids=FOREIGN.keys())
+def test_what_is_not_ours_is_no_receipt(text: str | None) -> None:
+    assert parse_receipt(text) is None
+
+
+@given(json_values)
+def test_no_json_of_others_is_a_receipt_or_an_error(value: object) -> None:
+    assert parse_receipt(json.dumps(value)) is None
+
+
+@pytest.mark.parametrize("missing", sorted(set(WHOLE)))
+def test_a_receipt_that_lacks_a_part_is_no_receipt(missing: str) -> None:
+    assert parse_receipt(json.dumps({k: v for k, v in WHOLE.items() if k != missing})) is None
+
+
+@pytest.mark.parametrize("part", BROKEN.values(), ids=BROKEN.keys())
+def test_a_receipt_with_a_broken_part_is_no_receipt(part: dict[str, Any]) -> None:
+    assert parse_receipt(json.dumps(WHOLE)) is not None
+    assert parse_receipt(json.dumps({**WHOLE, **part})) is None
+
+
+def test_a_part_that_a_later_release_adds_does_not_make_a_receipt_foreign() -> None:
+    assert parse_receipt(json.dumps({**WHOLE, "colour": "blue"})) == parse_receipt(json.dumps(WHOLE))
+
+
+@pytest.mark.parametrize("built", Built)
+def test_what_was_said_of_a_day_survives(built: Built) -> None:
+    entry = DayEntry(0, "0", "digest", built)
+    found = parse_receipt(receipt(days={day(3): entry}).to_json())
+    assert found is not None
+    assert found.days == {day(3): entry}
+    assert found.days[day(3)].built is built
+
+
+def test_a_frontier_in_another_time_zone_is_the_same_instant() -> None:
+    here = datetime(2024, 3, 1, 2, tzinfo=timezone(timedelta(hours=2)))
+    found = parse_receipt(receipt(frontier=here).to_json())
+    assert found is not None
+    assert found.frontier == datetime(2024, 3, 1, tzinfo=UTC)
+
+
+def test_a_receipt_with_a_naive_frontier_cannot_be_made() -> None:
+    naive = datetime(2024, 3, 1, tzinfo=UTC).replace(tzinfo=None)
+    with pytest.raises(ValueError, match="aware"):
+        receipt(frontier=naive)
+
+
+def test_the_names_in_the_text_are_the_ones_that_audits_look_for() -> None:
+    expected = "backfill_assets code days frontier inputs note reason run_id settings table tags write_id"
+    assert " ".join(sorted(WHOLE)) == expected

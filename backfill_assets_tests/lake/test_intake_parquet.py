@@ -1,0 +1,91 @@
+"""Landed parquet files: decoded to the last page, or unreadable with a reason.
+
+Lives here: damaged, empty, encrypted and awkwardly named parquet files. Does not live here: text files.
+"""
+
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from backfill_assets.lake.intake import Intake
+from backfill_assets.lake.intake_bytes import Limits
+from backfill_assets_tests.lake.landed import bad_rows, take_in
+
+TABLE = pa.table({"id": list(range(5000)), "name": [f"name {i}" for i in range(5000)]})
+
+
+def content_of(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, row_group_size=1000, write_page_checksum=True)
+    return bytes(sink.getvalue())
+
+
+def unreadable(folder: Path, content: bytes, limits: Limits | None = None) -> str:
+    intake = take_in(folder, "a.parquet", content, limits)
+    assert (intake.rows, intake.bad_rows, intake.columns) == (1, 1, {})
+    assert intake.unreadable is not None
+    assert bad_rows(intake) == {0: intake.unreadable}
+    assert intake.parquet.parent == folder / "stock"
+    return intake.unreadable
+
+
+def test_a_whole_file_is_read_where_it_landed(tmp_path: Path) -> None:
+    intake = take_in(tmp_path, "a.parquet", content_of(TABLE))
+    expected = Intake(intake.sha256, 5000, 0, tmp_path / "landing/a.parquet", {}, ("id", "name"))
+    assert intake == expected
+    assert not (tmp_path / "stock").exists()
+
+
+def test_a_file_without_rows_is_no_fault(tmp_path: Path) -> None:
+    assert take_in(tmp_path, "a.parquet", content_of(TABLE.slice(0, 0))).rows == 0
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"id,name\n1,2\n", b"PAR1" + bytes(100) + b"PAR1", b"PARE" * 9])
+def test_what_is_no_parquet_is_unreadable(tmp_path: Path, content: bytes) -> None:
+    assert unreadable(tmp_path, content)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
+def test_a_truncated_file_is_unreadable(tmp_path: Path, share: float) -> None:
+    content = content_of(TABLE)
+    assert "not a whole parquet file" in unreadable(tmp_path, content[: int(len(content) * share)])
+
+
+@pytest.mark.parametrize("position", [200, 3000, 9000, 20000])
+def test_a_flipped_bit_in_any_page_is_found_by_decoding(tmp_path: Path, position: int) -> None:
+    content = bytearray(content_of(TABLE))
+    content[position] ^= 0x10
+    assert unreadable(tmp_path, bytes(content))
+
+
+def test_noise_never_gets_further_than_unreadable(tmp_path: Path) -> None:
+    content = content_of(TABLE.slice(0, 50))
+    for start in range(4, len(content) - 8, 97):
+        noisy = content[:start] + os.urandom(8) + content[start + 8 :]
+        intake = take_in(tmp_path, f"{start}.parquet", noisy)
+        assert intake.unreadable or intake.rows == 50
+
+
+@pytest.mark.parametrize(
+    ("names", "reason"),
+    [(["a", "A"], "occurs twice"), (["a", "a"], "occurs twice"), (["_metadata", "b"], "reserved"), (["", "b"], "blank")],
+)
+def test_names_that_spark_cannot_tell_apart_are_unreadable(tmp_path: Path, names: list[str], reason: str) -> None:
+    assert reason in unreadable(tmp_path, content_of(TABLE.rename_columns(names)))
+
+
+def test_names_inside_a_struct_count_too(tmp_path: Path) -> None:
+    kind = pa.list_(pa.struct([("k", pa.int32()), ("K", pa.int32())]))
+    assert "'K' occurs twice" in unreadable(tmp_path, content_of(pa.table({"s": pa.array([None], kind)})))
+
+
+def test_a_file_without_columns_is_unreadable(tmp_path: Path) -> None:
+    assert unreadable(tmp_path, content_of(pa.table({})))
+
+
+def test_the_limits_hold_for_parquet_too(tmp_path: Path) -> None:
+    assert "more than the limit" in unreadable(tmp_path, content_of(TABLE), Limits(max_bytes=1000))
+    assert "columns" in unreadable(tmp_path, content_of(TABLE), Limits(max_columns=1))

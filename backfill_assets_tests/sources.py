@@ -1,0 +1,105 @@
+"""The project's own source files, parsed, for the tests that hold the house to its rules.
+
+Lives here: listing files and answering questions about their syntax trees, standard library only. Does not live here:
+the rules themselves (`test_architecture.py`, `test_house.py`). Nothing is imported, so nothing can start.
+"""
+
+import ast
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+PACKAGE = "backfill_assets"
+TESTS = "backfill_assets_tests"
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Definition = Function | ast.ClassDef
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported module, absolute, and where: `from a import b` gives `a` and `a.b`, since `b` may be a module."""
+
+    module: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Source:
+    """A Python file: its place in the checkout, its text and its syntax tree."""
+
+    place: str
+    text: str
+    tree: ast.Module
+
+    @property
+    def module(self) -> str:
+        """The dotted name it is imported by."""
+        return self.place.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+    @property
+    def room(self) -> str:
+        """The package's folder or file it belongs to, such as `core` or `definitions`; empty for the package itself."""
+        return [*self.module.split("."), ""][1]
+
+    def imports(self) -> Iterator[Import]:
+        """Every import in the file, at any depth, those for type checkers too."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                yield from (Import(alias.name, node.lineno) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                base = self._absolute(node)
+                yield Import(base, node.lineno)
+                yield from (Import(f"{base}.{alias.name}", node.lineno) for alias in node.names)
+
+    def _absolute(self, node: ast.ImportFrom) -> str:
+        if not node.level:
+            return node.module or ""
+        parts = self.place.removesuffix(".py").split("/")[: -node.level]
+        return ".".join([*parts, *([node.module] if node.module else [])])
+
+    def functions(self) -> Iterator[Function]:
+        """Every function and method, at any depth."""
+        return (n for n in ast.walk(self.tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
+
+    def public_definitions(self) -> Iterator[Definition]:
+        """Classes, functions and methods that others may name: not underscored, not nested in a function."""
+        pending: list[ast.Module | ast.ClassDef] = [self.tree]
+        while pending:
+            for node in pending.pop().body:
+                if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.name[0] != "_":
+                    yield node
+                    if isinstance(node, ast.ClassDef):
+                        pending.append(node)
+
+
+@cache
+def sources(*folders: str) -> tuple[Source, ...]:
+    """All Python files under some folders of the checkout, in order."""
+    paths = sorted(path for folder in folders for path in (CHECKOUT / folder).rglob("*.py"))
+    texts = [(path, path.read_text(encoding="utf-8")) for path in paths]
+    return tuple(Source(path.relative_to(CHECKOUT).as_posix(), text, ast.parse(text)) for path, text in texts)
+
+
+@cache
+def tracked_files() -> tuple[str, ...]:
+    """What a commit of everything here would hold; skips the test where there is no git or no checkout of it."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        listed = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("there is no git here, so nobody can say which files are the project's")
+    if listed.returncode or not (CHECKOUT / ".git").exists():
+        pytest.skip("this is no git checkout, so nobody can say which files are the project's")
+    return tuple(f for f in listed.stdout.split("\0") if f and (CHECKOUT / f).is_file())
+
+
+def body_lines(function: Function) -> int:
+    """Lines from the first statement after the docstring to the last, comments and blank lines between included."""
+    body = function.body[1:] if ast.get_docstring(function, clean=False) is not None else function.body
+    return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0

@@ -1,0 +1,40 @@
+"""Hypothesis strategies for the values of `core`. What they make is valid: tests of refusals write their own.
+
+Lives here: days, ranges, day entries, receipts and orders of loading. Does not live here: frames.
+"""
+
+from datetime import UTC, date
+
+from hypothesis import strategies as st
+
+from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.core.receipts import Built, DayEntry, Receipt
+
+FIRST, LAST = date(1, 1, 1), date(9999, 12, 30)  # the day after the last must exist, since ranges are half-open
+
+days = st.dates(FIRST, LAST)
+near_days = st.dates(date(2024, 2, 20), date(2024, 3, 10))  # close together, so that runs of days form
+day_ranges = st.builds(
+    lambda start, length: DayRange(start, start + ONE_DAY * length), st.dates(FIRST, date(9000, 1, 1)), st.integers(1, 400)
+)
+texts = st.text(max_size=20)
+day_entries = st.builds(DayEntry, st.integers(0, 10**12), texts, texts, st.sampled_from(Built))
+receipts = st.builds(
+    Receipt,
+    write_id=texts,
+    table=texts,
+    reason=texts,
+    days=st.dictionaries(days, day_entries, max_size=5),
+    run_id=texts,
+    note=texts,
+    code_digest=texts,
+    settings_digest=texts,
+    frontier=st.none() | st.datetimes(timezones=st.just(UTC)),
+    inputs=st.dictionaries(texts, st.integers(-1, 10**9), max_size=3),
+    tags=st.dictionaries(texts, texts, max_size=3),
+)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=8,
+)

@@ -1,0 +1,147 @@
+"""Who may import whom. These rules hold even where import-linter is not installed.
+
+Lives here: the order of the rooms, and which room may know which library. Does not live here: sizes, signs and the top
+level of the repository (`test_house.py`). Only syntax trees are read: nothing is imported, nothing starts.
+"""
+
+import ast
+import sys
+from collections.abc import Iterable, Iterator
+
+import pytest
+
+from backfill_assets_tests.sources import PACKAGE, TESTS, Import, Source, sources
+
+# Upper rooms may import lower ones; rooms of one line do not know each other.
+FLOORS = (("definitions", "cli"), ("pipeline",), ("orchestration",), ("operations",), ("lake",), ("core",))
+FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
+
+DAGSTER_PRIVATE_ADAPTER = f"{PACKAGE}/orchestration/dagster_private.py"
+
+
+def _within(module: str, parents: Iterable[str]) -> bool:
+    return any(module == parent or module.startswith(f"{parent}.") for parent in parents)
+
+
+def _offences(files: Iterable[Source], forbidden: Iterable[str]) -> list[str]:
+    parents = tuple(forbidden)
+    return sorted(
+        {f"{f.place}:{i.line} imports {i.module}" for f in files for i in f.imports() if _within(i.module, parents)}
+    )
+
+
+def _room(*rooms: str) -> list[Source]:
+    return [f for f in sources(PACKAGE) if f.room in rooms]
+
+
+def _own_rooms(source: Source) -> Iterator[tuple[Import, str]]:
+    """The rooms of this package that a file imports."""
+    for imported in source.imports():
+        root, _, rest = imported.module.partition(".")
+        if root == PACKAGE and rest:
+            yield imported, rest.split(".")[0]
+
+
+def test_every_file_of_the_package_is_in_a_known_room() -> None:
+    lost = [f.place for f in sources(PACKAGE) if f.room and f.room not in FLOOR_OF]
+    assert not lost, "not in one of the rooms of design.md section 7"
+
+
+def test_imports_point_down_only() -> None:
+    offences = [
+        f"{source.place}:{imported.line} ({source.room}) imports {imported.module}"
+        for source in sources(PACKAGE)
+        if source.room in FLOOR_OF
+        for imported, room in _own_rooms(source)
+        if room != source.room and FLOOR_OF.get(room, -1) <= FLOOR_OF[source.room]
+    ]
+    assert not offences
+
+
+def test_the_package_itself_imports_none_of_its_rooms_at_the_front_doors() -> None:
+    package = [f for f in sources(PACKAGE) if not f.room]
+    assert not _offences(
+        package, (f"{PACKAGE}.definitions", f"{PACKAGE}.cli", f"{PACKAGE}.pipeline", "dagster", "pyspark")
+    )
+
+
+def test_core_knows_the_standard_library_only() -> None:
+    known = {*sys.stdlib_module_names, PACKAGE}
+    offences = [
+        f"{f.place}:{i.line} imports {i.module}"
+        for f in _room("core")
+        for i in f.imports()
+        if i.module.split(".")[0] not in known
+    ]
+    assert not offences
+
+
+@pytest.mark.parametrize(
+    ("room", "forbidden"),
+    [
+        ("operations", ("dagster", "pyspark", "delta")),
+        ("lake", ("dagster",)),
+        ("core", ("dagster", "pyspark", "delta")),
+    ],
+)
+def test_a_room_does_not_import_what_it_must_not_know(room: str, forbidden: tuple[str, ...]) -> None:
+    assert not _offences(_room(room), forbidden)
+
+
+def test_transforms_know_core_and_pyspark_only() -> None:
+    home = f"{PACKAGE}.pipeline.transforms"
+    allowed = ("pyspark", f"{PACKAGE}.core", home, *sys.stdlib_module_names)
+    offences = [
+        f"{f.place}:{i.line} imports {i.module}"
+        for f in sources(PACKAGE)
+        if _within(f.module, (home,))
+        for i in f.imports()
+        if not _within(i.module, allowed)
+    ]
+    assert not offences
+
+
+def test_only_the_front_door_for_dagster_imports_the_pipeline() -> None:
+    others = [f for f in sources(PACKAGE) if f.room not in ("definitions", "cli", "pipeline")]
+    assert not _offences(others, (f"{PACKAGE}.pipeline",))
+
+
+def test_dagsters_private_modules_stay_in_one_adapter() -> None:
+    elsewhere = [f for f in sources(PACKAGE, TESTS) if f.place != DAGSTER_PRIVATE_ADAPTER]
+    offences = [f"{f.place}:{i.line}" for f in elsewhere for i in f.imports() if i.module.startswith("dagster._")]
+    assert not offences
+
+
+def test_spark_connects_own_modules_stay_in_the_engine() -> None:
+    elsewhere = [f for f in sources(PACKAGE, TESTS) if not f.place.startswith(f"{PACKAGE}/lake/engine")]
+    assert not _offences(elsewhere, ("pyspark.sql.connect",))
+
+
+def test_files_that_dagster_inspects_have_real_annotations() -> None:
+    """Dagster looks at annotations as objects; the future import would hand it strings."""
+    offences = [
+        f.place
+        for f in sources(PACKAGE, TESTS)
+        if any(_within(i.module, ("dagster",)) for i in f.imports())
+        and any(i.module == "__future__.annotations" for i in f.imports())
+    ]
+    assert not offences
+
+
+def test_contracts_have_no_floating_point_types() -> None:
+    """Sums of floats depend on their order, and so would fingerprints: contracts hold integers, text and times."""
+    contracts = [*_room("pipeline"), *(f for f in _room("core", "lake") if "contract" in f.place or "model" in f.place)]
+    floating = {"float", "double", "real"}
+    offences = [
+        f"{f.place}:{node.lineno} {node.value}"
+        for f in contracts
+        for node in ast.walk(f.tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.strip().lower() in floating
+    ]
+    assert not offences
+    assert not [
+        f"{f.place}:{i.line}"
+        for f in contracts
+        for i in f.imports()
+        if i.module.endswith((".FloatType", ".DoubleType"))
+    ]

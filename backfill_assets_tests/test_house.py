@@ -1,0 +1,135 @@
+"""The budget of the house: sizes, signs on doors, and what lies in the repository.
+
+Lives here: what `conventions.md` section 7 asks of every file. Does not live here: who may import whom
+(`test_architecture.py`). Each failure lists every offender, so that one run is enough to tidy up.
+"""
+
+import ast
+import re
+
+import pytest
+
+from backfill_assets_tests.sources import CHECKOUT, PACKAGE, TESTS, Source, body_lines, sources, tracked_files
+
+MOST_LINES_PER_FILE = 300
+MOST_LINES_PER_BODY = 40
+FEWEST_SENTENCES_PER_SIGN = 2
+MOST_BYTES_PER_FILE = 100_000
+MOST_BYTES_OF_LOCK = 1_000_000  # hashes of every platform's wheels
+LOCK = ".ci/requirements.txt"
+
+TOP_LEVEL = {"pyproject.toml", PACKAGE, TESTS, "workspace.yaml", "dagster.yaml", "README.md"}
+
+SENTENCE_END = re.compile(r"[.!?…](?=\s|$|[`\"')])")
+# Written in pieces, so that this file does not offend against its own rule.
+MACHINE_PATH = re.compile(
+    r"(?<![\w.$}/-])/(?:" + "|".join(("tmp", "root", "work", "farm", "opt", "home", "Users")) + r")/[\w.-]+"
+)
+REGISTRY_HOSTS = tuple(
+    ".".join(parts)
+    for parts in (
+        ("pypi", "org"),
+        ("pythonhosted", "org"),
+        ("repo1", "maven"),
+        ("repo", "maven", "apache"),
+        ("registry", "npmjs"),
+    )
+)
+INDEX_ADDRESS = re.compile(r"https?://[^\s/]+/(?:simple|maven2|packages)/|--(?:extra-)?index-" + "url")
+
+EVERYWHERE = (PACKAGE, TESTS, ".ci")
+
+
+def _is_empty_door(source: Source) -> bool:
+    """A test room's `__init__.py` without a word in it."""
+    return source.place.startswith(TESTS) and not source.text.strip()
+
+
+def test_files_are_short_enough_to_read_at_once() -> None:
+    sizes = {f.place: f.text.count("\n") for f in sources(*EVERYWHERE)}
+    assert not {place: lines for place, lines in sizes.items() if lines > MOST_LINES_PER_FILE}
+
+
+def test_functions_are_short_enough_to_hold_in_mind() -> None:
+    offences = [
+        f"{f.place}:{function.lineno} {function.name} has {body_lines(function)} lines"
+        for f in sources(*EVERYWHERE)
+        for function in f.functions()
+        if body_lines(function) > MOST_LINES_PER_BODY
+    ]
+    assert not offences
+
+
+def test_every_module_has_a_sign_of_two_sentences_or_more() -> None:
+    offences = [
+        f.place
+        for f in sources(*EVERYWHERE)
+        if not _is_empty_door(f)
+        and len(SENTENCE_END.findall(ast.get_docstring(f.tree) or "")) < FEWEST_SENTENCES_PER_SIGN
+    ]
+    assert not offences
+
+
+def test_every_public_name_says_what_it_is() -> None:
+    offences = [
+        f"{f.place}:{node.lineno} {node.name}"
+        for f in sources(PACKAGE, ".ci")
+        for node in f.public_definitions()
+        if not ast.get_docstring(node) and not _is_overload(node)
+    ]
+    assert not offences
+
+
+def _is_overload(node: ast.AST) -> bool:
+    """Overloads and setters: their docstring is the implementation's and the property's."""
+    decorators = node.decorator_list if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else []
+    return any(ast.unparse(d).split(".")[-1] in ("overload", "setter") for d in decorators)
+
+
+def test_the_top_level_is_the_six_and_hidden_entries() -> None:
+    top = {name.split("/")[0] for name in tracked_files() if not name.startswith(".")}
+    assert top == TOP_LEVEL
+
+
+def test_no_file_is_too_big_for_a_repository() -> None:
+    sizes = {name: (CHECKOUT / name).stat().st_size for name in tracked_files()}
+    too_big = {name: size for name, size in sizes.items() if size > MOST_BYTES_PER_FILE and name != LOCK}
+    assert not too_big
+    assert sizes.get(LOCK, 0) <= MOST_BYTES_OF_LOCK
+
+
+def test_no_file_names_a_machines_path_or_a_package_registry() -> None:
+    offences = []
+    for name in tracked_files():
+        try:
+            lines = (CHECKOUT / name).read_text(encoding="utf-8").splitlines()
+        except UnicodeDecodeError:
+            continue
+        offences += [f"{name}:{n} {found}" for n, line in enumerate(lines, 1) for found in _what_binds_to_a_place(line)]
+    assert not offences
+
+
+def _what_binds_to_a_place(line: str) -> list[str]:
+    found = [match[0] for pattern in (MACHINE_PATH, INDEX_ADDRESS) if (match := pattern.search(line))]
+    return found + [host for host in REGISTRY_HOSTS if host in line]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "see /" + "tmp/thing",
+        "'/" + "work/main'",
+        "https://mirror.example/" + "simple/",
+        "--index-" + "url",
+        "pypi." + "org",
+    ],
+)
+def test_the_search_for_places_finds(line: str) -> None:
+    assert _what_binds_to_a_place(line)
+
+
+@pytest.mark.parametrize(
+    "line", ["base_dir: .dagster/tmp/x", "a/work/b", "$HOME/opt/java", "file://{root}/" + "opt/x", "work/main"]
+)
+def test_the_search_for_places_spares(line: str) -> None:
+    assert not _what_binds_to_a_place(line)
