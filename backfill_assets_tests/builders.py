@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from backfill_assets.core.contracts import Basis, Column, Contract, Input, SparkType
 from backfill_assets.core.days import ONE_DAY
@@ -22,6 +22,13 @@ from backfill_assets.core.view import LakeView, LandedDay, Stamp, TableView
 START = date(2024, 2, 26)  # four days before a leap day, so that windows cross it
 WINDOW, HORIZON, MATURITY = 3, 2, 1  # days: long enough to have edges, short enough to list by hand
 CODE = Codes("code-1", "settings-1")
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def turned(mapping: Mapping[K, V]) -> dict[K, V]:
+    """The same mapping, read in the opposite order."""
+    return dict(reversed(list(mapping.items())))
 
 
 def day(number: int) -> date:
@@ -86,6 +93,20 @@ def make_commit(
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(a) + "\n" for a in ({"commitInfo": about}, *actions)), encoding="utf-8")
     return path
+
+
+def write_rows(table: Path, made: Contract, rows: Sequence[Mapping[str, Any]], receipt: Receipt | None = None) -> None:
+    """Append rows to a real Delta table of a contract, without a JVM (the product itself only reads this way)."""
+    import pyarrow as pa
+    from deltalake import CommitProperties, write_deltalake
+
+    types = {"BIGINT": pa.int64(), "INT": pa.int32(), "STRING": pa.string(), "DATE": pa.date32()}
+    instant = pa.timestamp("us", tz="UTC")
+    schema = pa.schema([pa.field(c.name, types.get(c.type, instant), c.nullable) for c in made.columns])
+    layout = [made.partition_column] if made.partition_column else None
+    said = CommitProperties(custom_metadata={"userMetadata": receipt.to_json()}) if receipt else None
+    data = pa.Table.from_pylist([dict(r) for r in rows], schema)
+    write_deltalake(table, data, mode="append", partition_by=layout, commit_properties=said)
 
 
 def add(value: str | None, column: str = "event_date", *, data_change: bool = True) -> dict[str, Any]:

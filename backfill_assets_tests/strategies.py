@@ -1,21 +1,33 @@
 """Hypothesis strategies for the values of `core`. What they make is valid: tests of refusals write their own.
 
-Lives here: days, ranges, day entries, receipts and orders of loading. Does not live here: frames.
+Lives here: days, ranges, day entries, receipts, orders of loading, and the profile that all properties run under.
+Does not live here: frames.
 """
 
 from datetime import UTC, date
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.receipts import Built, DayEntry, Receipt
+
+# A deadline measures the machine (two busy cores took 300 ms for what takes 2), never the property.
+settings.register_profile("house", deadline=None, max_examples=50)
+settings.load_profile("house")
 
 FIRST, LAST = date(1, 1, 1), date(9999, 12, 30)  # the day after the last must exist, since ranges are half-open
 
 days = st.dates(FIRST, LAST)
 near_days = st.dates(date(2024, 2, 20), date(2024, 3, 10))  # close together, so that runs of days form
 day_ranges = st.builds(
-    lambda start, length: DayRange(start, start + ONE_DAY * length), st.dates(FIRST, date(9000, 1, 1)), st.integers(1, 400)
+    lambda start, length: DayRange(start, start + ONE_DAY * length),
+    st.dates(FIRST, date(9000, 1, 1)),
+    st.integers(1, 400),
+)
+orders_of_loading = st.permutations(range(6))
+lake_steps = st.lists(
+    st.tuples(st.sampled_from(("land", "load", "load all", "cut off")), st.integers(0, 5)), max_size=14
 )
 texts = st.text(max_size=20)
 day_entries = st.builds(DayEntry, st.integers(0, 10**12), texts, texts, st.sampled_from(Built))

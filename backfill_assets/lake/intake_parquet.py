@@ -5,6 +5,7 @@ of it (there are none, Spark reads the landed file) and what its columns mean. N
 decode, in files written without page checksums; the content's SHA-256 at least keeps them from changing later.
 """
 
+import json
 from collections.abc import Iterator
 from typing import BinaryIO
 
@@ -15,6 +16,7 @@ from backfill_assets.lake.intake_bytes import Limits, Unreadable
 from backfill_assets.lake.intake_rows import folded_name, name_fault, shown
 
 BATCH_ROWS = 16_384
+DECIMAL_DIGITS = 38  # Spark's most
 # What pyarrow raises over hostile files; an OSError with a number is the machine's, not the file's.
 CORRUPT = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError, OverflowError, MemoryError)
 
@@ -27,6 +29,7 @@ def examine(source: BinaryIO, size: int, limits: Limits) -> tuple[int, tuple[str
         with pq.ParquetFile(source, page_checksum_verification=True, pre_buffer=False) as file:
             _refuse_schema(file.schema_arrow)
             _refuse_size(file.metadata, limits)
+            _refuse_unknown_to_spark(file.schema, file.metadata)
             rows = 0
             for batch in file.iter_batches(BATCH_ROWS, use_threads=False):
                 rows += batch.num_rows
@@ -50,6 +53,24 @@ def _refuse_size(footer: pq.FileMetaData, limits: Limits) -> None:
         raise Unreadable(f"it decompresses to {total} bytes, more than the limit of {limits.max_bytes}")
     if footer.num_columns > limits.max_columns:
         raise Unreadable(f"it has {footer.num_columns} columns, more than the limit of {limits.max_columns}")
+
+
+def _refuse_unknown_to_spark(schema: pq.ParquetSchema, footer: pq.FileMetaData) -> None:
+    """Spark ends the whole job over one such file (tried on 4.2.0), so that no other file would be read either.
+
+    Nanoseconds in a column of their own pass: `stock` converts those, but not those inside lists and structs.
+    """
+    for column in (schema.column(i) for i in range(footer.num_columns)):
+        kind = json.loads(column.logical_type.to_json())
+        name, unit = kind["Type"], kind.get("timeUnit")
+        if name == "Timestamp" and unit == "nanoseconds" and column.path != column.name:
+            raise Unreadable(f"{shown(column.path)} counts nanoseconds, which Spark does not read; write microseconds")
+        if name in ("Time", "Float16", "Interval") or kind.get("precision", 0) > DECIMAL_DIGITS:
+            raise Unreadable(f"{shown(column.path)} has a type that Spark does not read: {column.logical_type}")
+    for group in (footer.row_group(i) for i in range(footer.num_row_groups)):
+        for chunk in (group.column(c) for c in range(group.num_columns)):
+            if chunk.compression in ("BROTLI", "LZO"):
+                raise Unreadable(f"it is compressed with {chunk.compression}, which Spark does not read")
 
 
 def _refuse_schema(schema: pa.Schema) -> None:

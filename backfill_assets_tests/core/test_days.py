@@ -4,6 +4,7 @@ Tested here: `core.days`. Not tested here: windows of contracts (`test_contracts
 """
 
 from datetime import UTC, date, datetime
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -94,7 +95,7 @@ def test_ranges_hold_exactly_the_days_they_were_grouped_from(some: list[date]) -
 @given(st.lists(near_days))
 def test_ranges_are_the_fewest_with_a_day_free_between_any_two(some: list[date]) -> None:
     spans = contiguous(some)
-    assert all(after.start - before.end >= ONE_DAY for before, after in zip(spans, spans[1:], strict=False))
+    assert all(after.start - before.end >= ONE_DAY for before, after in pairwise(spans))
 
 
 @given(st.lists(near_days))

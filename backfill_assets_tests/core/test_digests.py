@@ -5,6 +5,7 @@ Tested here: `core.digests` but for what is known at a cut (`test_digests_as_kno
 
 from dataclasses import replace
 from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -14,8 +15,9 @@ from backfill_assets.core.contracts import Input
 from backfill_assets.core.days import midnight
 from backfill_assets.core.digests import DIGEST_CHARS, days_of, digest_of, is_required, raw_digest
 from backfill_assets.core.receipts import Built
+from backfill_assets.core.states import States
 from backfill_assets.core.view import LandedDay
-from backfill_assets_tests.builders import HORIZON, MATURITY, WINDOW, Story, day, loaded
+from backfill_assets_tests.builders import CONTRACTS, HORIZON, MATURITY, WINDOW, Story, day, loaded, turned
 from backfill_assets_tests.strategies import json_values, texts
 
 MIDDAY_OF_3 = midnight(day(3)) + timedelta(hours=12)
@@ -23,7 +25,7 @@ MIDDAY_OF_3 = midnight(day(3)) + timedelta(hours=12)
 
 @given(st.dictionaries(texts, json_values, max_size=4))
 def test_no_digest_depends_on_the_order_of_keys(value: dict[str, object]) -> None:
-    assert digest_of(dict(reversed(value.items()))) == digest_of(value)
+    assert digest_of(turned(value)) == digest_of(value)
 
 
 @given(st.lists(texts, unique=True, max_size=4), st.lists(texts, unique=True, max_size=4))
@@ -232,7 +234,7 @@ def test_labels_move_once_when_they_mature_and_never_after() -> None:
         story.land(day(n), f"file-{n}").load(day(n), touching=[])
     assert story.frontier() == midnight(day(9))
     ripe = 1 + 1 + HORIZON + MATURITY
-    assert [n for n, (a, b) in enumerate(zip(seen, seen[1:], strict=False), start=5) if a != b] == [ripe]
+    assert [n for n, (a, b) in enumerate(pairwise(seen), start=5) if a != b] == [ripe]
 
 
 def test_labels_follow_the_features_they_are_for() -> None:
@@ -274,12 +276,12 @@ def test_digests_contain_neither_versions_nor_runs_nor_code() -> None:
 def test_digests_do_not_depend_on_the_order_of_what_was_read() -> None:
     story = _labelled(8, 8).build("labels", day(4))
     view = story.view()
-    turned = replace(
+    mirrored = replace(
         view,
-        tables={n: replace(t, stamps=dict(reversed(t.stamps.items()))) for n, t in reversed(view.tables.items())},
-        landed=dict(reversed(view.landed.items())),
-        arrivals=dict(reversed(view.arrivals.items())),
+        tables={n: replace(t, stamps=turned(t.stamps)) for n, t in turned(view.tables).items()},
+        landed=turned(view.landed),
+        arrivals=turned(view.arrivals),
     )
-    there, here = replace_view(story, turned), story.states().digests
+    there, here = States(CONTRACTS, mirrored, story.codes).digests, story.states().digests
     for table in here.contracts:
         assert there.of(table, day(4)) == here.of(table, day(4))

@@ -7,11 +7,11 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from hypothesis import given
-from hypothesis import strategies as st
 
 from backfill_assets.core.days import ONE_DAY, midnight
 from backfill_assets.core.frontier import cut_has_passed, cut_of, is_loaded, is_mature
 from backfill_assets_tests.builders import Story, day, loaded
+from backfill_assets_tests.strategies import lake_steps, orders_of_loading
 
 MIDDAY_OF_3 = midnight(day(3)) + timedelta(hours=12)
 
@@ -139,10 +139,7 @@ def test_raising_as_of_lets_it_rise_after_the_day_it_cut_is_loaded_again() -> No
     assert story.load(day(3)).frontier() == midnight(day(4))
 
 
-STEPS = st.lists(st.tuples(st.sampled_from(("land", "load", "load all", "cut off")), st.integers(0, 5)), max_size=14)
-
-
-@given(STEPS)
+@given(lake_steps)
 def test_it_never_falls_whatever_lands_and_is_loaded_in_any_order(steps: list[tuple[str, int]]) -> None:
     story, before = Story(), None
     for number, (step, at) in enumerate(steps):
@@ -155,14 +152,14 @@ def test_it_never_falls_whatever_lands_and_is_loaded_in_any_order(steps: list[tu
         before = now
 
 
-@given(st.permutations(range(5)))
+@given(orders_of_loading)
 def test_where_it_ends_does_not_depend_on_the_order_of_loading(order: list[int]) -> None:
     story = Story()
     for n in order:
         story.land(day(n), f"file-{n}")
     for n in order:
         story.load(day(n))
-    assert story.frontier() == midnight(day(5))
+    assert story.frontier() == midnight(day(6))
 
 
 def test_the_cut_of_a_day_is_midnight_after_it_plus_grace() -> None:

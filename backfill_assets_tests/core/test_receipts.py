@@ -54,7 +54,7 @@ def test_any_receipt_is_read_back_equal(written: Receipt) -> None:
 
 @given(receipts)
 def test_the_text_of_a_receipt_is_one_line_and_does_not_depend_on_the_order_of_its_days(written: Receipt) -> None:
-    reversed_days = dict(reversed(written.days.items()))
+    reversed_days = dict(reversed(list(written.days.items())))
     again = Receipt(**{**vars(written), "days": reversed_days})
     assert again.to_json() == written.to_json()
     assert "\n" not in written.to_json()

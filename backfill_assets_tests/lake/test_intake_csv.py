@@ -4,8 +4,6 @@ Lives here: CSV, by example and as a property over any mixture. Does not live he
 (`test_intake_bytes.py`).
 """
 
-import csv
-import io
 from pathlib import Path
 
 import pytest
@@ -150,7 +148,7 @@ def test_an_empty_line_is_a_record_only_where_there_is_one_column(tmp_path: Path
 
 def test_quotes_take_linear_time_however_they_are_arranged() -> None:
     limits = Limits()
-    for hostile in (b'""' * 400_000, b'"",' * 300_000 + b'"x', b'"\n' + b'""\n' * 300_000, b'"a"' * 300_000):
+    for hostile in (b'""' * 90_000, b'"",' * 90_000 + b'"x', b'"\n' + b'""\n' * 90_000, b'"a"' * 90_000):
         rows = parsed_rows(parse(CsvRecords(limits), b"k,v\n" + hostile, limits))
         assert all(isinstance(found, str) for _, found in rows)
 
@@ -176,8 +174,8 @@ def test_any_mixture_gives_every_record_once_in_order_whatever_the_batches(
 
 
 def _written(item: list[str] | bytes, end: str, quote_all: bool) -> bytes:
+    """After RFC 4180; Python's own writer leaves a carriage return unquoted."""
     if isinstance(item, bytes):
         return item + end.encode()
-    text = io.StringIO()
-    csv.writer(text, lineterminator=end, quoting=csv.QUOTE_ALL if quote_all else csv.QUOTE_MINIMAL).writerow(item)
-    return text.getvalue().encode()
+    quoted = [f'"{f.replace(chr(34), chr(34) * 2)}"' if quote_all or set(f) & set(',"\r\n') else f for f in item]
+    return (",".join(quoted) + end).encode()

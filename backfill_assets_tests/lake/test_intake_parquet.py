@@ -71,7 +71,7 @@ def test_noise_never_gets_further_than_unreadable(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("names", "reason"),
-    [(["a", "A"], "occurs twice"), (["a", "a"], "occurs twice"), (["_metadata", "b"], "reserved"), (["", "b"], "blank")],
+    [(["a", "A"], "twice"), (["a", "a"], "twice"), (["_metadata", "b"], "reserved"), (["", "b"], "blank")],
 )
 def test_names_that_spark_cannot_tell_apart_are_unreadable(tmp_path: Path, names: list[str], reason: str) -> None:
     assert reason in unreadable(tmp_path, content_of(TABLE.rename_columns(names)))
@@ -80,6 +80,38 @@ def test_names_that_spark_cannot_tell_apart_are_unreadable(tmp_path: Path, names
 def test_names_inside_a_struct_count_too(tmp_path: Path) -> None:
     kind = pa.list_(pa.struct([("k", pa.int32()), ("K", pa.int32())]))
     assert "'K' occurs twice" in unreadable(tmp_path, content_of(pa.table({"s": pa.array([None], kind)})))
+
+
+@pytest.mark.parametrize("kind", [pa.time32("ms"), pa.time64("us"), pa.float16(), pa.decimal256(50)], ids=str)
+def test_a_type_over_which_spark_would_end_the_whole_job_is_unreadable(tmp_path: Path, kind: pa.DataType) -> None:
+    inner = pa.table({"s": pa.array([{"t": None}], pa.struct([("t", kind)]))})
+    for table in (pa.table({"t": pa.array([None], kind)}), inner):
+        assert "Spark does not read" in unreadable(tmp_path, content_of(table))
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("ns"), pa.timestamp("ns", "UTC")], ids=str)
+def test_nanoseconds_are_unreadable_only_where_the_stock_does_not_convert_them(
+    tmp_path: Path, kind: pa.DataType
+) -> None:
+    assert take_in(tmp_path, "b.parquet", content_of(pa.table({"a.t": pa.array([None], kind)}))).rows == 1
+    for inner in (pa.array([{"t": None}], pa.struct([("t", kind)])), pa.array([None], pa.list_(kind))):
+        assert "nanoseconds" in unreadable(tmp_path, content_of(pa.table({"s": inner})))
+
+
+def test_a_codec_that_spark_lacks_is_unreadable(tmp_path: Path) -> None:
+    sink = pa.BufferOutputStream()
+    pq.write_table(TABLE, sink, compression="brotli")
+    assert "BROTLI" in unreadable(tmp_path, bytes(sink.getvalue()))
+
+
+def test_types_that_spark_reads_are_read_old_timestamps_too(tmp_path: Path) -> None:
+    kinds = [pa.timestamp("us", "UTC"), pa.uint64(), pa.decimal128(38), pa.date32(), pa.large_string(), pa.binary(16)]
+    table = pa.table({str(i): pa.array([None], kind) for i, kind in enumerate(kinds)})
+    assert take_in(tmp_path, "a.parquet", content_of(table)).unreadable is None
+    sink = pa.BufferOutputStream()
+    moment = pa.table({"t": pa.array([0], pa.timestamp("ns"))})
+    pq.write_table(moment, sink, use_deprecated_int96_timestamps=True)
+    assert take_in(tmp_path, "b.parquet", bytes(sink.getvalue())).rows == 1
 
 
 def test_a_file_without_columns_is_unreadable(tmp_path: Path) -> None:

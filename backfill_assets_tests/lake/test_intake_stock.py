@@ -76,7 +76,7 @@ def test_the_row_for_a_whole_file_is_numbered_zero(tmp_path: Path) -> None:
 
 
 def test_a_copy_that_fails_midway_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError), writing(tmp_path) as writer:
-        writer.write(BATCHES[0])
-        raise RuntimeError
+    broken = Batch(3, 1, {"a": [7]}, {})  # type: ignore[list-item]
+    with pytest.raises(TypeError):
+        written(tmp_path, [BATCHES[0], broken])
     assert list(tmp_path.iterdir()) == []

@@ -9,6 +9,7 @@ import os
 import pickle
 import socket
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -152,16 +153,25 @@ def test_a_file_altered_since_it_was_listed_is_still_changing(tmp_path: Path) ->
         sha256_of(file)
 
 
-@pytest.mark.parametrize("how", ["append", "replace", "unlink"])
-def test_a_file_changing_while_it_is_read_is_still_changing(tmp_path: Path, how: str) -> None:
+def _appended(file: LandedFile) -> None:
+    file.path.write_bytes(b"one and more")
+
+
+def _replaced(file: LandedFile) -> None:
+    land(file.path.parent, "b", b"one").path.replace(file.path)
+
+
+def _removed(file: LandedFile) -> None:
+    file.path.unlink()
+
+
+@pytest.mark.parametrize("meanwhile", [_appended, _replaced, _removed])
+def test_a_file_changing_while_it_is_read_is_still_changing(
+    tmp_path: Path, meanwhile: Callable[[LandedFile], None]
+) -> None:
     file = land(tmp_path, "a", b"one")
     with pytest.raises(StillChanging), opened(file):
-        if how == "append":
-            file.path.write_bytes(b"one and more")
-        elif how == "replace":
-            land(tmp_path, "b", b"one").path.replace(file.path)
-        else:
-            file.path.unlink()
+        meanwhile(file)
 
 
 @pytest.mark.parametrize("become", ["link", "fifo", "folder", "nothing"])

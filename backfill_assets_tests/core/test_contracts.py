@@ -1,0 +1,51 @@
+"""Contracts: what can be declared, what follows from it, and what cannot be built at all.
+
+Tested here: `core.contracts`. Not tested here: the contracts of this product (`pipeline`).
+"""
+
+from dataclasses import replace
+
+import pytest
+
+from backfill_assets.core.contracts import Basis, Contract, Input
+from backfill_assets_tests.builders import FEATURES, STAGING, contract
+
+
+def test_a_contract_lists_its_columns_in_the_tables_order() -> None:
+    assert STAGING.column_names == ("entity", "value", "event_date")
+
+
+def test_columns_are_required_unless_they_allow_null() -> None:
+    assert STAGING.required_columns == ("entity", "event_date")
+
+
+def test_files_are_laid_out_by_day_unless_the_contract_says_otherwise() -> None:
+    assert STAGING.partition_column == "event_date"
+    assert replace(STAGING, partition_by="entity").partition_column == "entity"
+    assert replace(STAGING, partition_by="").partition_column == ""
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        {"day_column": "no_such_day"},
+        {"key": ("entity", "no_such_key")},
+        {"columns": STAGING.columns + STAGING.columns[:1]},
+    ],
+    ids=["the day is no column", "a key is no column", "a column twice"],
+)
+def test_a_contract_that_contradicts_itself_cannot_be_built(spoilt: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="contract staging: day column and key must be columns"):
+        replace(STAGING, **spoilt)  # type: ignore[arg-type]
+
+
+def test_an_input_is_the_same_day_of_the_table_by_its_content_unless_said_otherwise() -> None:
+    plain = Input("staging")
+    assert (plain.before, plain.after, plain.basis) == (0, 0, Basis.CONTENT)
+
+
+def test_contracts_are_values() -> None:
+    again: Contract = contract("features", "feature_date", *FEATURES.inputs)
+    assert again == FEATURES
+    with pytest.raises(AttributeError):
+        again.name = "other"  # type: ignore[misc]

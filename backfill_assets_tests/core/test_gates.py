@@ -1,0 +1,210 @@
+"""The gate: which profiles are refused, which are worth a warning, and whether the message says how many.
+
+Tested here: `core.gates`. Not tested here: computing profiles (`lake`) and what Dagster makes of a finding.
+"""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backfill_assets.core.gates import (
+    CHECKS,
+    MEDIAN_NEEDS_DAYS,
+    NOT_NULL,
+    PROFILE,
+    ROW_COUNT,
+    UNIQUE_KEY,
+    Finding,
+    Gate,
+    Surroundings,
+    judge,
+)
+from backfill_assets.core.profiles import DayProfile
+from backfill_assets_tests.builders import STAGING, day
+from backfill_assets_tests.strategies import texts
+
+USUAL = (100,) * MEDIAN_NEEDS_DAYS
+OPEN = Gate()
+
+
+def _found(
+    check: str, rows: int = 100, gate: Gate = OPEN, around: Surroundings | None = None, **facts: object
+) -> Finding:
+    profile = DayProfile(rows, **facts)  # type: ignore[arg-type]
+    findings = {f.check: f for f in judge(STAGING, day(0), profile, gate, around or Surroundings(USUAL))}
+    return findings[check]
+
+
+def _verdict(finding: Finding) -> str:
+    return "refused" if finding.refuses else "passed" if finding.passed else "warned"
+
+
+def test_every_day_gets_one_finding_per_check_in_their_order() -> None:
+    findings = judge(STAGING, day(0), DayProfile(), OPEN, Surroundings())
+    assert [f.check for f in findings] == list(CHECKS) == [ROW_COUNT, NOT_NULL, UNIQUE_KEY, PROFILE]
+    assert {f.day for f in findings} == {day(0)}
+
+
+def test_all_checks_but_the_profile_block() -> None:
+    assert [name for name, blocks in CHECKS.items() if not blocks] == [PROFILE]
+
+
+# row_count: bounds
+
+BOUNDS = {
+    "at the least": (Gate(min_rows=100), 100, "passed"),
+    "below the least": (Gate(min_rows=100), 99, "refused"),
+    "at the most": (Gate(max_rows=100), 100, "passed"),
+    "above the most": (Gate(max_rows=100), 101, "refused"),
+    "none at all below the least": (Gate(min_rows=1, empty="allow"), 0, "refused"),
+    "as far from the median as allowed": (Gate(max_absolute_change=30), 130, "passed"),
+    "too far above the median": (Gate(max_absolute_change=30), 131, "refused"),
+    "too far below the median": (Gate(max_absolute_change=30), 69, "refused"),
+    "half of the median": (Gate(max_relative_change=0.5), 50, "passed"),
+    "half as much again": (Gate(max_relative_change=0.5), 150, "passed"),
+    "less than half": (Gate(max_relative_change=0.5), 49, "refused"),
+    "more than half as much again": (Gate(max_relative_change=0.5), 151, "refused"),
+    "no row where half may lack": (Gate(max_relative_change=0.5, empty="allow"), 0, "refused"),
+    "no row where all may lack": (Gate(max_relative_change=1.0, empty="allow"), 0, "passed"),
+}
+
+
+@pytest.mark.parametrize(("gate", "rows", "verdict"), BOUNDS.values(), ids=BOUNDS.keys())
+def test_a_bound_holds_up_to_and_including_itself(gate: Gate, rows: int, verdict: str) -> None:
+    assert _verdict(_found(ROW_COUNT, rows, gate)) == verdict
+
+
+MESSAGES = {
+    "fewer": (Gate(min_rows=100), 99, "99 rows, fewer than min_rows = 100"),
+    "more": (Gate(max_rows=100), 101, "101 rows, more than max_rows = 100"),
+    "absolute": (Gate(max_absolute_change=30), 131, "131 rows, 31 from the trailing median 100"),
+    "relative": (Gate(max_relative_change=0.5), 20, "20 rows, 80% from the trailing median 100"),
+}
+
+
+@pytest.mark.parametrize(("gate", "rows", "message"), MESSAGES.values(), ids=MESSAGES.keys())
+def test_a_refusal_names_what_was_found_and_what_was_allowed(gate: Gate, rows: int, message: str) -> None:
+    assert _found(ROW_COUNT, rows, gate).message == message
+
+
+def test_a_refusal_names_every_bound_that_broke() -> None:
+    message = _found(ROW_COUNT, 5, Gate(min_rows=10, max_absolute_change=30, max_relative_change=0.5)).message
+    assert all(part in message for part in ("min_rows = 10", "95 from", "95% from"))
+
+
+@pytest.mark.parametrize("trailing", [(), (100,) * (MEDIAN_NEEDS_DAYS - 1)])
+def test_too_few_earlier_days_make_no_median(trailing: Sequence[int]) -> None:
+    gate = Gate(max_absolute_change=0, max_relative_change=0.01)
+    assert _found(ROW_COUNT, 5000, gate, Surroundings(trailing)).passed
+
+
+def test_one_odd_day_does_not_move_the_median() -> None:
+    around = Surroundings((*USUAL, 1_000_000))
+    assert _found(ROW_COUNT, 100, Gate(max_absolute_change=0), around).facts["trailing_median"] == 100.0
+
+
+def test_a_median_of_nothing_has_no_relative_change() -> None:
+    around = Surroundings((0,) * MEDIAN_NEEDS_DAYS)
+    assert _found(ROW_COUNT, 7, Gate(max_relative_change=0.1), around).passed
+    assert _found(ROW_COUNT, 7, Gate(max_absolute_change=6), around).refuses
+
+
+@pytest.mark.parametrize(("rows", "verdict"), [(1000, "passed"), (1001, "warned"), (10, "passed"), (9, "warned")])
+def test_ten_times_more_or_fewer_rows_than_usual_are_worth_a_warning(rows: int, verdict: str) -> None:
+    finding = _found(ROW_COUNT, rows)
+    assert _verdict(finding) == verdict
+    assert str(rows) in finding.message
+    assert finding.passed or "usually about 100" in finding.message
+
+
+def test_on_a_small_table_a_factor_of_ten_is_chance() -> None:
+    assert _found(ROW_COUNT, 200, around=Surroundings((19,) * MEDIAN_NEEDS_DAYS)).passed
+
+
+@given(st.integers(0, 300), st.none() | st.integers(0, 300), st.none() | st.integers(0, 300))
+def test_row_bounds_refuse_exactly_what_lies_outside(rows: int, least: int | None, most: int | None) -> None:
+    outside = (least is not None and rows < least) or (most is not None and rows > most)
+    assert _found(ROW_COUNT, rows, Gate(least, most)).refuses == outside
+
+
+# row_count: emptiness
+
+
+@pytest.mark.parametrize(("empty", "verdict"), [("warn", "warned"), ("allow", "passed"), ("refuse", "refused")])
+def test_an_empty_day_is_what_the_gate_says(empty: str, verdict: str) -> None:
+    finding = _found(ROW_COUNT, 0, Gate(empty=empty), Surroundings())  # type: ignore[arg-type]
+    assert _verdict(finding) == verdict
+    assert finding.facts["rows"] == 0
+
+
+def test_an_empty_day_that_must_be_empty_passes_every_bound() -> None:
+    strict = Gate(min_rows=5, max_relative_change=0.1, max_absolute_change=1, empty="refuse")
+    finding = _found(ROW_COUNT, 0, strict, Surroundings(USUAL, may_be_empty=True))
+    assert (_verdict(finding), finding.message) == ("passed", "empty, as expected")
+
+
+def test_rows_on_a_day_that_may_be_empty_are_judged_like_any_others() -> None:
+    around = Surroundings(USUAL, may_be_empty=True)
+    assert _found(ROW_COUNT, 3, Gate(min_rows=5), around).refuses
+
+
+# not_null and unique_key
+
+
+def test_a_null_in_a_required_column_refuses_the_day_and_is_counted() -> None:
+    finding = _found(NOT_NULL, nulls={"entity": 3, "value": 50, "event_date": 1})
+    assert finding.refuses
+    assert finding.message == "3 NULL(s) in entity; 1 NULL(s) in event_date"
+    assert finding.facts == {"nulls entity": 3, "nulls event_date": 1}
+
+
+def test_nulls_in_a_column_that_allows_them_pass() -> None:
+    assert _found(NOT_NULL, nulls={"value": 100, "entity": 0}).passed
+
+
+def test_a_repeated_key_refuses_the_day_and_names_the_key() -> None:
+    finding = _found(UNIQUE_KEY, duplicates=4)
+    assert finding.refuses
+    assert finding.message == "4 row(s) repeat a key (entity)"
+    assert _found(UNIQUE_KEY).passed
+
+
+# profile
+
+ABSENT = (("staging", day(-2)), ("staging", day(-1)))
+
+
+@pytest.mark.parametrize(("incomplete", "verdict"), [("warn", "warned"), ("refuse", "refused")])
+def test_missing_required_days_are_what_the_gate_says(incomplete: str, verdict: str) -> None:
+    finding = _found(PROFILE, gate=Gate(incomplete=incomplete), around=Surroundings(absent=ABSENT))  # type: ignore[arg-type]
+    assert _verdict(finding) == verdict
+    assert finding.message == "incomplete: 2 required input day(s) are missing, first staging 2024-02-24"
+
+
+def test_a_complete_day_is_never_refused_for_its_profile() -> None:
+    finding = _found(
+        PROFILE,
+        gate=Gate(incomplete="refuse"),
+        around=Surroundings(usual_null_shares={"value": 0.0}),
+        nulls={"value": 90},
+    )
+    assert _verdict(finding) == "warned"
+
+
+@pytest.mark.parametrize(("nulls", "verdict"), [(30, "passed"), (31, "warned"), (0, "passed")])
+def test_a_share_of_nulls_far_above_the_usual_is_worth_a_warning(nulls: int, verdict: str) -> None:
+    finding = _found(PROFILE, around=Surroundings(usual_null_shares={"value": 0.1}), nulls={"value": nulls})
+    assert _verdict(finding) == verdict
+    assert finding.passed or finding.message == "31% of value is NULL, usually 10%"
+
+
+def test_an_empty_day_has_no_share_of_nulls() -> None:
+    assert _found(PROFILE, 0, around=Surroundings(usual_null_shares={"value": 0.0})).passed
+
+
+@given(st.dictionaries(texts, st.integers(), max_size=3), st.dictionaries(texts, st.integers(0, 9), max_size=3))
+def test_the_numbers_of_the_profile_are_kept_for_plots(sums: dict[str, int], nulls: dict[str, int]) -> None:
+    facts = _found(PROFILE, sums=sums, nulls=nulls).facts
+    assert facts == {f"sum {c}": n for c, n in sums.items()} | {f"nulls {c}": n for c, n in nulls.items()}

@@ -1,0 +1,248 @@
+"""The seven states of a day, the order in which they match, and what a write says of a day.
+
+Tested here: `core.states`, each state by an example. Not tested here: what moves a digest (`test_digests.py`).
+"""
+
+from datetime import timedelta
+
+import pytest
+
+from backfill_assets.core.days import midnight
+from backfill_assets.core.receipts import Built, DayEntry
+from backfill_assets.core.states import Codes, State, States
+from backfill_assets_tests.builders import CODE, CONTRACTS, Story, day, loaded
+
+ALL_DAYS = tuple(map(day, range(10)))
+
+
+def _built() -> Story:
+    """A lake of ten loaded days, every table built."""
+    return loaded(10).build_all(*ALL_DAYS)
+
+
+# one example each
+
+
+@pytest.mark.parametrize("table", [c.name for c in CONTRACTS])
+def test_what_was_built_from_todays_inputs_is_fresh(table: str) -> None:
+    assert _built().state(table, day(5)) is State.FRESH
+
+
+@pytest.mark.parametrize("table", [c.name for c in CONTRACTS])
+def test_a_day_without_a_receipt_is_missing(table: str) -> None:
+    story = _built()
+    stamps = dict(story.tables[table].stamps)
+    del stamps[day(5)]
+    story.tables[table] = story.tables[table].__class__(9, stamps, story.tables[table].inputs)
+    assert story.state(table, day(5)) is State.MISSING
+
+
+def test_a_lake_without_tables_is_missing_until_the_cut_where_it_waits() -> None:
+    found = {c.name: Story().state(c.name, day(0)) for c in CONTRACTS}
+    waiting = {"features_as_known", "labels", "training"}
+    assert {name for name, state in found.items() if state is State.PENDING} == waiting
+    assert {state for name, state in found.items() if name not in waiting} == {State.MISSING}
+
+
+def test_a_day_whose_inputs_changed_is_stale() -> None:
+    story = _built()
+    story.land(day(9), "late for 5").load(day(9), touching=[day(9), day(5)])
+    assert story.state("staging", day(5)) is State.STALE
+    assert story.state("staging", day(6)) is State.FRESH
+
+
+def test_staleness_travels_down_only_as_far_as_content_changes() -> None:
+    story = _built()
+    story.land(day(9), "late for 5").load(day(9), touching=[day(9), day(5)])
+    same = story.tables["staging"].stamps[day(5)].entry.fingerprint
+    story.build("staging", day(5), content=same)
+    assert {story.state("features", d) for d in ALL_DAYS[5:8]} == {State.FRESH}
+    story.build("staging", day(5), content="other")
+    assert [story.state("features", d) for d in ALL_DAYS[4:9]] == [State.FRESH, *[State.STALE] * 3, State.FRESH]
+
+
+def test_a_day_that_a_commit_of_others_touched_is_stale() -> None:
+    story = _built().edit("features", day(5))
+    assert story.state("features", day(5)) is State.STALE
+    assert story.state("features", day(6)) is State.FRESH
+    assert story.build("features", day(5)).state("features", day(5)) is State.FRESH
+
+
+def test_raw_is_stale_until_arrivals_names_its_version() -> None:
+    story = loaded(3).land(day(3), "new").load(day(3), finish=False)
+    assert story.state("raw", day(3)) is State.STALE
+    assert story.state("raw", day(2)) is State.FRESH
+    assert story.finish().state("raw", day(3)) is State.FRESH
+
+
+def test_raw_is_stale_when_another_file_lands_on_its_day() -> None:
+    assert loaded(3).land(day(1), "late").state("raw", day(1)) is State.STALE
+
+
+def test_the_raw_day_that_as_of_cut_is_stale_when_as_of_rises() -> None:
+    story = Story(as_of=midnight(day(1)) + timedelta(hours=9)).land(day(1), "file").load(day(1))
+    assert story.state("raw", day(1)) is State.FRESH
+    story.as_of = None
+    assert story.state("raw", day(1)) is State.STALE
+
+
+def test_other_code_or_other_settings_make_a_day_outdated() -> None:
+    story = _built()
+    story.codes["features"] = Codes("code-2", CODE.settings_digest)
+    assert story.state("features", day(5)) is State.OUTDATED
+    assert story.state("staging", day(5)) is State.FRESH
+    story.codes["features"] = Codes(CODE.code_digest, "settings-2")
+    assert story.state("features", day(5)) is State.OUTDATED
+
+
+def test_a_table_without_known_code_is_never_outdated() -> None:
+    story = _built()
+    assert States(CONTRACTS, story.view(), {}).of("features", day(5)) is State.FRESH
+
+
+def test_a_day_whose_cut_lies_after_the_frontier_is_pending_even_before_it_was_built() -> None:
+    story = loaded(3)
+    story.build("staging", *ALL_DAYS[:5])
+    assert story.state("features_as_known", day(2)) is State.MISSING
+    assert story.state("features_as_known", day(3)) is State.PENDING
+    assert story.build("features_as_known", day(3)).state("features_as_known", day(3)) is State.PENDING
+    assert story.state("features", day(3)) is State.MISSING, "features do not wait"
+
+
+def test_grace_keeps_a_day_pending_for_longer() -> None:
+    story = loaded(3, grace=timedelta(hours=1))
+    assert story.state("features_as_known", day(1)) is State.MISSING
+    assert story.state("features_as_known", day(2)) is State.PENDING
+
+
+def test_a_pending_day_is_stale_when_the_frontier_passes_its_cut() -> None:
+    story = loaded(3)
+    story.build("staging", *ALL_DAYS[:5]).build("features_as_known", day(3))
+    story.land(day(3), "file-3").load(day(3), touching=[])
+    assert story.state("features_as_known", day(3)) is State.STALE
+    assert story.build("features_as_known", day(3)).state("features_as_known", day(3)) is State.FRESH
+
+
+def test_a_provisional_label_is_stale_when_it_matures() -> None:
+    story = loaded(4)
+    story.build("staging", *ALL_DAYS).build("features_as_known", day(1)).build("labels", day(1))
+    assert story.state("labels", day(1)) is State.FRESH
+    story.land(day(4), "file-4").load(day(4), touching=[])
+    assert story.state("labels", day(1)) is State.STALE
+
+
+def test_a_day_built_without_a_required_day_is_incomplete_until_that_day_exists() -> None:
+    story = loaded(5)
+    story.build("staging", day(2), day(3)).build("features", day(3))
+    assert story.states().absent("features", day(3)) == [("staging", day(1))]
+    assert story.state("features", day(3)) is State.INCOMPLETE
+    assert story.build("staging", day(1)).state("features", day(3)) is State.STALE
+    assert story.build("features", day(3)).state("features", day(3)) is State.FRESH
+
+
+# the order
+
+
+def test_the_first_match_counts() -> None:
+    """One day, and one reason after another taken away: each uncovers the next state of the rule."""
+    story = loaded(3).build_all(*ALL_DAYS[:3])
+    table, last = "features_as_known", day(3)
+    stamp = DayEntry(1, "A", "digest of other inputs", Built.HELD)
+    story.codes[table] = Codes("code-2", "settings-2")
+    story.stamp(table, last, stamp)
+    story.codes[table] = Codes("code-3", "settings-3")
+    seen = [story.state(table, last)]
+    story.rewrite(table, last, built=Built.INCOMPLETE)
+    story.codes[table] = Codes("code-4", "settings-4")
+    seen.append(story.state(table, last))
+    story.land(last, "file-3").load(last)
+    story.build("staging", last)
+    seen.append(story.state(table, last))
+    story.rewrite(table, last, input_digest=story.digest(table, last))
+    story.codes[table] = Codes("code-5", "settings-5")
+    seen.append(story.state(table, last))
+    story.rewrite(table, last, built=Built.COMPLETE)
+    story.codes[table] = Codes("code-6", "settings-6")
+    seen.append(story.state(table, last))
+    story.rewrite(table, last)
+    seen.append(story.state(table, last))
+    assert seen == [State.HELD, State.PENDING, State.STALE, State.INCOMPLETE, State.OUTDATED, State.FRESH]
+
+
+def test_the_states_are_listed_in_the_order_of_the_rule() -> None:
+    assert [s.value for s in State] == ["held", "pending", "missing", "stale", "incomplete", "outdated", "fresh"]
+
+
+def test_a_held_day_stays_held_whatever_arrives() -> None:
+    story = _built()
+    story.rewrite("staging", day(5), built=Built.HELD)
+    story.land(day(9), "late for 5").load(day(9), touching=[day(9), day(5)]).edit("staging", day(5))
+    assert story.state("staging", day(5)) is State.HELD
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("held", [False, True])
+def test_a_fresh_day_is_settled_and_a_missing_stale_or_held_one_is_not(late: bool, held: bool) -> None:
+    story = _built()
+    if late:
+        story.land(day(9), "late for 5").load(day(9), touching=[day(9), day(5)])
+    if held:
+        story.rewrite("staging", day(6), built=Built.HELD)
+    states = story.states()
+    for table, asked in ((c.name, day(n)) for c in CONTRACTS for n in range(13)):
+        found = states.of(table, asked)
+        assert states.is_settled(table, asked) or found is not State.FRESH
+        assert not states.is_settled(table, asked) or found in (State.FRESH, State.INCOMPLETE, State.PENDING)
+
+
+# what a write says, and what needs no work
+
+
+def test_an_incomplete_input_makes_what_is_built_from_it_incomplete() -> None:
+    story = loaded(10)
+    story.build("staging", *ALL_DAYS[2:]).build("features_as_known", day(3)).build("labels", day(3))
+    assert story.states().built_as("features_as_known", day(3)) is Built.INCOMPLETE
+    assert story.states().built_as("labels", day(3)) is Built.INCOMPLETE
+    assert story.states().built_as("training", day(3)) is Built.INCOMPLETE
+    assert story.states().absent("training", day(3)) == []
+
+
+def test_missing_days_of_a_horizon_count_only_before_the_frontier() -> None:
+    story = loaded(5)
+    story.build("staging", *ALL_DAYS[:4]).build("features_as_known", *ALL_DAYS[:4])
+    assert story.states().absent("labels", day(3)) == [("staging", day(4))]
+    assert story.states().absent("labels", day(1)) == []
+
+
+def test_ledgers_and_files_are_never_absent() -> None:
+    states = Story().states()
+    assert states.absent("raw", day(0)) == states.absent("staging", day(0)) == []
+
+
+def test_pending_comes_before_incomplete_in_what_a_write_says() -> None:
+    assert loaded(2).states().built_as("features_as_known", day(2)) is Built.PENDING
+
+
+def test_a_built_pending_day_is_settled_until_its_cut_passes() -> None:
+    story = loaded(3)
+    story.build("staging", *ALL_DAYS[:5]).build("features_as_known", day(3))
+    assert story.states().is_settled("features_as_known", day(3))
+    story.land(day(3), "file-3").load(day(3), touching=[])
+    assert not story.states().is_settled("features_as_known", day(3))
+
+
+@pytest.mark.parametrize("spoil", ["missing", "held", "late", "code", "edited"])
+def test_nothing_is_settled_that_a_rebuild_could_change(spoil: str) -> None:
+    story, asked = _built(), day(5)
+    assert story.states().is_settled("staging", asked)
+    if spoil == "missing":
+        asked = day(11)
+    elif spoil == "held":
+        story.rewrite("staging", asked, built=Built.HELD)
+    elif spoil == "late":
+        story.land(day(9), "late").load(day(9), touching=[asked])
+    elif spoil == "code":
+        story.codes["staging"] = Codes("code-2", "settings-2")
+    else:
+        story.edit("staging", asked)
+    assert not story.states().is_settled("staging", asked)

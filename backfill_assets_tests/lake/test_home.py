@@ -1,0 +1,59 @@
+"""A lake's folder: where its parts lie, and which lake is meant when none is named.
+
+Tested here: `lake.home`. Not tested here: the settings it loads (`test_settings.py`).
+"""
+
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.lake.home import DEFAULT_FOLDER, LAKE_VARIABLE, lake_folder, open_lake, project_root
+from backfill_assets_tests.processes import CHECKOUT, run_python
+
+SETTINGS = 'start_date = 2013-10-01\n[source]\nfiles = "*.csv"\nformat = "csv"\nselect = "seq"\n'
+PRINT_FOLDER = "from backfill_assets.lake.home import lake_folder; import sys; print(lake_folder(*sys.argv[1:]))"
+
+
+def test_tables_stock_and_locks_lie_in_different_folders_of_the_lake(tmp_path: Path) -> None:
+    (tmp_path / "lake.toml").write_text(SETTINGS)
+    lake = open_lake(tmp_path)
+    places = {lake.table_path("raw"), lake.stock, lake.locks}
+    assert len(places) == 3
+    assert all(p.is_relative_to(lake.root) for p in places)
+    assert not lake.locks.is_relative_to(lake.table_path("raw").parent)
+
+
+def test_a_lake_is_known_by_its_absolute_folder(tmp_path: Path) -> None:
+    (tmp_path / "lake.toml").write_text(SETTINGS)
+    (tmp_path / "elsewhere").mkdir()
+    assert open_lake(tmp_path / "elsewhere" / "..").root == tmp_path.resolve()
+
+
+def test_a_link_to_a_lake_is_that_lake(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "lake.toml").write_text(SETTINGS)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    assert open_lake(tmp_path / "link") == open_lake(tmp_path / "real")
+
+
+def test_a_folder_without_settings_is_no_lake(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="it has no lake.toml"):
+        open_lake(tmp_path)
+
+
+def test_the_lake_named_wins_over_the_variable_and_the_variable_over_the_default(tmp_path: Path) -> None:
+    named, variable = tmp_path / "named", tmp_path / "variable"
+    assert lake_folder(str(named)) == named.resolve()
+    assert run_python(PRINT_FOLDER, named, env={LAKE_VARIABLE: str(variable)}).strip() == str(named.resolve())
+    assert run_python(PRINT_FOLDER, env={LAKE_VARIABLE: str(variable)}).strip() == str(variable.resolve())
+    assert run_python(PRINT_FOLDER, env={LAKE_VARIABLE: ""}).strip() == str(CHECKOUT / DEFAULT_FOLDER)
+
+
+def test_a_home_folder_is_spelled_out() -> None:
+    assert lake_folder("~/lake") == (Path.home() / "lake").resolve()
+
+
+def test_the_project_is_this_checkout() -> None:
+    assert project_root() == CHECKOUT
+    assert (CHECKOUT / DEFAULT_FOLDER).name.startswith("."), "hidden, and ignored by git"

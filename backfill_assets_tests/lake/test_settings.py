@@ -1,0 +1,244 @@
+"""The settings of a lake: what parses, what overrides what, and that every refusal names its file or variable.
+
+Tested here: `lake.settings`. Not tested here: what a setting does to a table (each beside its rule).
+"""
+
+import re
+import sys
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.lake.settings import ENV_PREFIX, FILE_NAME, LakeSettings, load_settings
+from backfill_assets_tests.processes import run_python
+
+NEEDED = 'start_date = 2013-10-01\n{top}\n[source]\nfiles = "*.csv"\nformat = "csv"\nselect = "seq"\n{rest}\n'
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def _load(lake: Path, top: str = "", rest: str = "", **environ: str) -> LakeSettings:
+    (lake / FILE_NAME).write_text(NEEDED.format(top=top, rest=rest), encoding="utf-8")
+    return load_settings(lake, {ENV_PREFIX + name: value for name, value in environ.items()})
+
+
+def _refusal(lake: Path, top: str = "", rest: str = "", **environ: str) -> str:
+    with pytest.raises(SettingsError) as caught:
+        _load(lake, top, rest, **environ)
+    assert caught.value.object == str(lake / FILE_NAME)
+    return caught.value.culprit
+
+
+# what parses
+
+
+def test_three_things_are_needed_and_all_else_has_a_default(lake: Path) -> None:
+    found = _load(lake)
+    assert found.start_date == date(2013, 10, 1)
+    assert (found.source.files, found.source.format, found.source.select) == ("*.csv", "csv", "seq")
+    assert found.as_of is None
+    assert (found.features.windows_days, found.grace) == ((7, 28), timedelta())
+    assert found.gates.tables == {}
+    assert found.spark.engine == "embedded"
+
+
+def test_every_key_can_be_given(lake: Path) -> None:
+    rest = """
+    [features]
+    windows_days = [3, 14]
+    cutoff_grace_hours = 6
+    [labels]
+    measure = "value"
+    rule = "rise"
+    horizon_days = 5
+    maturity_days = 0
+    [lateness]
+    early_tolerance_days = 60
+    [gates]
+    incomplete = "refuse"
+    [gates.tables.staging]
+    min_rows = 1
+    max_rows = 1000
+    max_relative_change = 0.5
+    max_absolute_change = 100
+    empty = "refuse"
+    [spark]
+    engine = "local[4]"
+    memory = "4g"
+    cores = 2
+    idle_minutes = 0.5
+    confs = { "spark.sql.shuffle.partitions" = "4" }
+    [retention]
+    rollback_days = 30
+    """
+    found = _load(lake, "as_of = 2014-06-01T12:30:00Z", rest)
+    assert found.as_of == datetime(2014, 6, 1, 12, 30, tzinfo=UTC)
+    assert (found.features.windows_days, found.grace) == ((3, 14), timedelta(hours=6))
+    assert (found.labels.measure, found.labels.rule, found.labels.horizon_days) == ("value", "rise", 5)
+    assert (found.lateness.early_tolerance_days, found.retention.rollback_days) == (60, 30)
+    assert found.gates.tables["staging"].max_relative_change == 0.5
+    assert found.spark.confs == {"spark.sql.shuffle.partitions": "4"}
+
+
+@pytest.mark.parametrize("name", ["trap_fixture", "openstack_changes_q1", "openstack_changes", "openstack_files"])
+def test_the_files_that_the_shared_tool_writes_parse(name: str, shared: Path, tmp_path: Path) -> None:
+    tool = shared / "tools" / "make_lake.py"
+    if not (tool.exists() and (shared / "data" / name / "golden.json").exists()):
+        pytest.skip(f"the tool or the data set {name} is not in the shared folder")
+    run_python("import runpy, sys; sys.argv = sys.argv[0:]; runpy.run_path(sys.argv[1])", tool, name, tmp_path)
+    found = load_settings(tmp_path, {})
+    assert found.as_of is not None
+    assert found.as_of.tzinfo is UTC
+    assert found.source.select
+
+
+@pytest.mark.parametrize(
+    ("written", "instant"),
+    [
+        ("2014-06-01T12:30:00Z", datetime(2014, 6, 1, 12, 30, tzinfo=UTC)),
+        ("2014-06-01T12:30:00", datetime(2014, 6, 1, 12, 30, tzinfo=UTC)),
+        ("2014-06-01 12:30:00.000001", datetime(2014, 6, 1, 12, 30, 0, 1, tzinfo=UTC)),
+        ("2014-06-01T02:00:00+02:00", datetime(2014, 6, 1, tzinfo=UTC)),
+        ("2014-06-01", datetime(2014, 6, 1, tzinfo=UTC)),
+        ('"2014-06-01T12:30:00"', datetime(2014, 6, 1, 12, 30, tzinfo=UTC)),
+    ],
+)
+def test_as_of_is_an_instant_in_utc_and_naive_means_utc(lake: Path, written: str, instant: datetime) -> None:
+    found = _load(lake, f"as_of = {written}").as_of
+    assert found == instant
+    assert found is not None
+    assert found.utcoffset() == timedelta()
+
+
+ENGINES = ("embedded", "sc://host:15002", "local[4]", "local[*]", "local", "spark://host:7077", "yarn", "k8s://https://h")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_kind_of_engine_is_known(lake: Path, engine: str) -> None:
+    assert _load(lake, rest=f'[spark]\nengine = "{engine}"').spark.engine == engine
+
+
+# what is refused, and how it is told
+
+BAD = {
+    "a day that is none": ("start_date", "", "", {"START_DATE": "2013-02-30"}),
+    "a start with a time": ("start_date", "", "", {"START_DATE": "2013-10-01T00:00:00"}),
+    "a start as a number": ("start_date", "", "", {"START_DATE": "20131001"}),
+    "as_of as a word": ("as_of", 'as_of = "yesterday"', "", {}),
+    "as_of as a yes": ("as_of", "as_of = true", "", {}),
+    "an unknown format": ("source.format", "", "", {"SOURCE__FORMAT": "orc"}),
+    "an empty select": ("source.select", "", "", {"SOURCE__SELECT": ""}),
+    "one window": ("features.windows_days", "", "[features]\nwindows_days = [7]", {}),
+    "three windows": ("features.windows_days", "", "[features]\nwindows_days = [1, 2, 3]", {}),
+    "a window of no days": ("features.windows_days.0", "", "[features]\nwindows_days = [0, 7]", {}),
+    "a window of centuries": ("features.windows_days.1", "", "[features]\nwindows_days = [7, 36500]", {}),
+    "windows in the wrong order": ("windows_days", "", "[features]\nwindows_days = [28, 7]", {}),
+    "negative grace": ("features.cutoff_grace_hours", "", "[features]\ncutoff_grace_hours = -1", {}),
+    "no horizon": ("labels.horizon_days", "", "[labels]\nhorizon_days = 0", {}),
+    "half a day": ("labels.maturity_days", "", "[labels]\nmaturity_days = 0.5", {}),
+    "an unknown measure": ("labels.measure", "", '[labels]\nmeasure = "mean"', {}),
+    "a negative bound": ("gates.tables.raw.min_rows", "", "[gates.tables.raw]\nmin_rows = -1", {}),
+    "a change of nothing": ("max_relative_change", "", "[gates.tables.raw]\nmax_relative_change = 0", {}),
+    "a change that is no number": ("max_relative_change", "", "[gates.tables.raw]\nmax_relative_change = nan", {}),
+    "an unknown emptiness": ("gates.tables.raw.empty", "", '[gates.tables.raw]\nempty = "maybe"', {}),
+    "an unknown engine": ("spark.engine", "", '[spark]\nengine = "mesos://h"', {}),
+    "memory without a unit": ("spark.memory", "", '[spark]\nmemory = "2048"', {}),
+    "memory as a number": ("spark.memory", "", "", {"SPARK__MEMORY": "2048"}),
+    "no idle time": ("spark.idle_minutes", "", "[spark]\nidle_minutes = 0", {}),
+    "a conf that is no text": ("spark.confs", "", "[spark.confs]\n'spark.x' = 4", {}),
+    "no retention": ("retention.rollback_days", "", "[retention]\nrollback_days = 0", {}),
+    "an unknown key": ("colour", 'colour = "blue"', "", {}),
+    "an unknown key in a section": ("features.window_days", "", "[features]\nwindow_days = [7, 28]", {}),
+    "an unknown section": ("feature", "", "[feature]\nwindows_days = [7, 28]", {}),
+}
+
+
+@pytest.mark.parametrize(("key", "top", "rest", "environ"), BAD.values(), ids=BAD.keys())
+def test_a_bad_value_is_refused_by_its_key_and_its_file_or_variable(
+    lake: Path, key: str, top: str, rest: str, environ: dict[str, str]
+) -> None:
+    culprit = _refusal(lake, top, rest, **environ)
+    assert key in culprit
+    for variable in environ:
+        assert f"(from ${ENV_PREFIX}{variable})" in culprit
+    assert environ or "from $" not in culprit
+
+
+def test_all_bad_values_are_told_at_once(lake: Path) -> None:
+    culprit = _refusal(lake, rest="[labels]\nhorizon_days = 0\n[spark]\ncores = -1", LATENESS__EARLY_TOLERANCE_DAYS="x")
+    assert all(key in culprit for key in ("labels.horizon_days", "spark.cores", "lateness.early_tolerance_days"))
+    assert culprit.count("from $") == 1
+
+
+def test_what_is_missing_is_named(lake: Path) -> None:
+    (lake / FILE_NAME).write_text("[source]\nfiles = '*.csv'\n")
+    with pytest.raises(SettingsError, match=r"start_date: .*source\.format: .*source\.select: "):
+        load_settings(lake, {})
+
+
+def test_a_long_bad_value_is_cut(lake: Path) -> None:
+    assert len(_refusal(lake, LABELS__RULE="x" * 10_000)) < 300
+
+
+def test_a_folder_without_settings_is_no_lake_and_the_error_says_how_to_make_one(lake: Path) -> None:
+    with pytest.raises(SettingsError, match=f"{re.escape(str(lake))}: it has no lake.toml") as caught:
+        load_settings(lake, {})
+    assert "backfill-assets init" in caught.value.fix
+
+
+@pytest.mark.parametrize("content", [b"start_date = ", b"\xff\xfe", b"a = 1\na = 2", b"\xef\xbb\xbfa = 1"])
+def test_a_file_that_is_not_toml_is_named(lake: Path, content: bytes) -> None:
+    (lake / FILE_NAME).write_bytes(content)
+    with pytest.raises(SettingsError, match="it is not TOML") as caught:
+        load_settings(lake, {})
+    assert caught.value.object == str(lake / FILE_NAME)
+
+
+# the environment
+
+
+def test_variables_win_over_the_file(lake: Path) -> None:
+    found = _load(lake, rest='[spark]\nmemory = "1g"\ncores = 1', SPARK__MEMORY="4g")
+    assert (found.spark.memory, found.spark.cores) == ("4g", 1)
+
+
+def test_variables_are_read_as_toml_reads_values_else_as_text(lake: Path) -> None:
+    found = _load(
+        lake,
+        FEATURES__WINDOWS_DAYS="[3, 9]",
+        START_DATE="2014-01-02",
+        AS_OF="2014-02-01T06:00:00",
+        SPARK__ENGINE="local[2]",
+        GATES__TABLES__RAW__MIN_ROWS="5",
+        SOURCE__FILES='"quoted *.csv"',
+    )
+    assert (found.features.windows_days, found.start_date) == ((3, 9), date(2014, 1, 2))
+    assert found.as_of == datetime(2014, 2, 1, 6, tzinfo=UTC)
+    assert (found.spark.engine, found.gates.tables["raw"].min_rows) == ("local[2]", 5)
+    assert found.source.files == "quoted *.csv"
+
+
+def test_other_variables_are_left_alone(lake: Path) -> None:
+    _load(lake)
+    assert load_settings(lake, {"BACKFILL_ASSETS_LAKE": "x", "SPARK__MEMORY": "x"}) == load_settings(lake, {})
+
+
+def test_the_process_environment_counts_when_none_is_given(lake: Path) -> None:
+    _load(lake)
+    code = """
+        import pathlib, sys
+        from backfill_assets.lake.settings import load_settings
+        print(load_settings(pathlib.Path(sys.argv[1])).spark.memory)
+    """
+    assert run_python(code, lake, env={f"{ENV_PREFIX}SPARK__MEMORY": "3g"}).strip() == "3g"
+    assert sys.flags.optimize == 0
+
+
+def test_settings_do_not_change(lake: Path) -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        _load(lake).start_date = date(2000, 1, 1)

@@ -1,0 +1,108 @@
+"""Reading the view of a lake: tables, receipts and ledgers at one moment, without a JVM.
+
+Tested here: `lake.view`, on logs written by hand and ledgers written without Spark. Not tested here: what follows from
+a view (`core/test_states.py`).
+"""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backfill_assets.core.receipts import DayEntry
+from backfill_assets.core.states import State, States
+from backfill_assets.core.view import LandedDay, TableView
+from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.ledger import ARRIVALS, FILES, LANDED
+from backfill_assets.lake.view import read_view
+from backfill_assets_tests.builders import CONTRACTS, START, Story, day, make_commit, receipt, write_rows
+from backfill_assets_tests.processes import run_python
+
+NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)
+SETTINGS = f"""start_date = {START}
+as_of = 2024-03-01T12:00:00
+[source]
+files = "*.csv"
+format = "csv"
+select = "seq"
+[features]
+cutoff_grace_hours = 6
+"""
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    (tmp_path / "lake.toml").write_text(SETTINGS)
+    return open_lake(tmp_path)
+
+
+def _land(lake: Lake, sha: str, number: int) -> None:
+    times = {"first_scan": NOON, "recorded_at": NOON, "home_day": day(number)}
+    row = {"event": LANDED, "path": f"{sha}.csv", "sha256": sha, "arrival_date": day(number), **times}
+    counts = {"rows": 3, "bad_rows": 1, "usable_rows": 2, "size": 1, "mtime_ns": 1, "note": None}
+    write_rows(lake.table_path("files"), FILES, [{**row, **counts}])
+
+
+def _arrive(lake: Lake, number: int, raw_version: int, **facts: Any) -> None:
+    row = {"arrival_date": day(number), "event_date": day(number), "arrival_month": "2024-02", "fingerprint": "F"}
+    counts = {"deliveries": 2, "keys": 2, "moved_keys": 0, "greatest_lateness_s": 5}
+    said = receipt("arrivals", inputs={"raw": raw_version}, **facts)
+    write_rows(lake.table_path("arrivals"), ARRIVALS, [{**row, **counts}], said)
+
+
+def _load(lake: Lake, sha: str, number: int) -> None:
+    digest = Story(as_of=NOON).land(day(number), sha).digest("raw", day(number))
+    make_commit(lake.table_path("raw"), 0, receipt("raw", {day(number): DayEntry(2, "R", digest)}))
+
+
+def test_a_new_lake_is_seen_as_empty(lake: Lake) -> None:
+    view = read_view(lake, CONTRACTS)
+    assert (view.start, view.as_of, view.grace) == (START, NOON, timedelta(hours=6))
+    assert set(view.tables) == {c.name for c in CONTRACTS} | {"quarantine", "arrivals"}
+    assert set(map(str, view.tables.values())) == {str(TableView())}
+    assert (view.landed, view.arrivals) == ({}, {})
+
+
+def test_receipts_files_and_arrivals_are_put_together(lake: Lake) -> None:
+    _land(lake, "sha", 0)
+    _load(lake, "sha", 0)
+    _arrive(lake, 0, raw_version=0, frontier=NOON)
+    view = read_view(lake, CONTRACTS)
+    assert view.landed == {day(0): LandedDay(frozenset({"sha"}), 2)}
+    assert view.arrivals == {day(0): ((day(0), "F"),)}
+    assert view.table("raw").stamps[day(0)].entry.rows == 2
+    assert (view.table("arrivals").inputs, view.table("arrivals").frontier) == ({"raw": 0}, NOON)
+    assert States(CONTRACTS, view, {}).of("raw", day(0)) is State.FRESH
+
+
+def test_a_load_that_was_killed_before_arrivals_shows_as_not_loaded(lake: Lake) -> None:
+    _land(lake, "sha", 0)
+    _load(lake, "sha", 0)
+    states = States(CONTRACTS, read_view(lake, CONTRACTS), {})
+    assert states.of("raw", day(0)) is State.STALE
+    assert states.frontier is None
+
+
+def test_a_file_that_landed_since_makes_its_day_stale(lake: Lake) -> None:
+    _land(lake, "sha", 0)
+    _load(lake, "sha", 0)
+    _arrive(lake, 0, raw_version=0)
+    _land(lake, "late", 0)
+    assert States(CONTRACTS, read_view(lake, CONTRACTS), {}).of("raw", day(0)) is State.STALE
+
+
+def test_other_tables_of_the_folder_are_not_looked_at(lake: Lake) -> None:
+    make_commit(lake.table_path("somebody_elses"), 0).write_bytes(b"torn")
+    assert "somebody_elses" not in read_view(lake, CONTRACTS).tables
+
+
+def test_reading_a_view_needs_neither_spark_nor_dagster(lake: Lake) -> None:
+    code = """
+        import pathlib, sys
+        from backfill_assets.lake.home import open_lake
+        from backfill_assets.lake.view import read_view
+        read_view(open_lake(pathlib.Path(sys.argv[1])), ())
+        print(sorted({"pyspark", "delta", "dagster"}.intersection(sys.modules)))
+    """
+    assert run_python(code, lake.root).strip() == "[]"
