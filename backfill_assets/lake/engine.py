@@ -93,7 +93,13 @@ def _checked_or_new(lake: Path, settings: EngineSettings, known: _Open | None) -
         if known.settings == settings and known.server == server and _answers(known.session):
             return known
         _close(known)
-    return _Open(_connect(endpoint.url if endpoint else settings.engine, settings), settings, server)
+    opened = _Open(_connect(endpoint.url if endpoint else settings.engine, settings), settings, server)
+    if server is None or _answers(opened.session):
+        return opened
+    # The server was dying when we found it; its successor is asked once, so that a sick one cannot hold us for ever.
+    _close(opened)
+    endpoint = ensure_server(lake, settings)
+    return _Open(_connect(endpoint.url, settings), settings, endpoint.process)
 
 
 def _endpoint(lake: Path, settings: EngineSettings) -> Endpoint | None:

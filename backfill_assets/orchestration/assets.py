@@ -21,6 +21,7 @@ from backfill_assets.lake.model import Table
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.spark import Workshop
 from backfill_assets.orchestration.checks import check_specs, evaluations, newest_day_results
+from backfill_assets.orchestration.dagster_private import quick_events
 from backfill_assets.orchestration.io_manager import as_failure
 from backfill_assets.orchestration.metadata import asset_metadata
 from backfill_assets.orchestration.reconcile import reconcile
@@ -97,7 +98,7 @@ def _steps(context: dg.AssetExecutionContext, config: LoadConfig, shop: Shop, na
     )  # fmt: skip
     job = Job(Request(Workshop(lake), pipeline, pipeline.table(name), _days(context), said, config.force))
     guard = load_lock(lake.locks) if job.table.is_landed else contextlib.nullcontext()
-    with guard:
+    with guard, quick_events(context.instance):
         try:
             findings = job.prepare()
             if any(f.refuses for f in findings):

@@ -1,17 +1,21 @@
 """The one file that touches what Dagster 1.13 does not call public, each with the reason and the test that watches it.
 
-Lives here: the target of a check evaluation, and per-partition metadata in one step. Does not live here: anything that
-a public name can do.
+Lives here: the target of a check evaluation, per-partition metadata in one step, and quick event storage. Does
+not live here: anything that a public name can do.
 """
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import dagster as dg
+import sqlalchemy as sa
 from dagster._core.definitions.asset_checks.asset_check_evaluation import (
     AssetCheckEvaluationTargetMaterializationData,
 )
 from dagster._core.execution.context.metadata_logging import AssetMetadataHandle, OutputMetadataAccumulator
+
+BUSY_TIMEOUT_SECONDS = 60  # what Dagster itself waits for a locked file
 
 
 def check_target(record: dg.EventLogRecord) -> AssetCheckEvaluationTargetMaterializationData:
@@ -33,3 +37,46 @@ def set_partition_metadata(
     before = step._metadata_accumulator.per_output_metadata
     ours: dict[Any, Any] = {AssetMetadataHandle(asset_key=key, partition_key=p): dict(m) for p, m in metadata.items()}
     step._metadata_accumulator = OutputMetadataAccumulator(per_output_metadata={**before, **ours})
+
+
+@contextlib.contextmanager
+def quick_events(instance: dg.DagsterInstance) -> Iterator[None]:
+    """Let Dagster's sqlite event storage keep its engines and connections while the block runs; others are left alone.
+
+    Dagster 1.13 makes a SQLAlchemy engine and a connection for every statement group, so that nothing compiled is
+    reused and every close checkpoints the file. Measured on 200 days with four checks (1,000 events): 10.3 CPU seconds
+    as it comes, 2.3 to 3.6 so. `synchronous=NORMAL` with the write-ahead log may lose the last events in a power cut,
+    never break the file; the reconcile records lost ones again from the receipts.
+    """
+    storage: Any = instance.event_log_storage
+    slow = getattr(storage, "_connect", None)
+    if slow is None or not hasattr(storage, "conn_string_for_shard"):
+        yield
+        return
+    engines: dict[str, sa.Engine] = {}
+
+    @contextlib.contextmanager
+    def connect(shard: str) -> Iterator[sa.Connection]:
+        if shard not in engines:
+            with slow(shard):
+                engines[shard] = _kept_engine(storage.conn_string_for_shard(shard))
+        with storage._db_lock, engines[shard].connect() as connection, connection.begin():
+            yield connection
+
+    storage._connect = connect
+    try:
+        yield
+    finally:
+        storage._connect = slow
+        for engine in engines.values():
+            engine.dispose()
+
+
+def _kept_engine(url: str) -> sa.Engine:
+    engine = sa.create_engine(url, poolclass=sa.QueuePool, pool_size=1, connect_args={"timeout": BUSY_TIMEOUT_SECONDS})
+
+    @sa.event.listens_for(engine, "connect")
+    def on_connect(connection: Any, _record: Any) -> None:
+        connection.execute("PRAGMA synchronous=NORMAL")
+
+    return engine

@@ -123,6 +123,25 @@ def test_a_pending_day_is_stale_when_the_frontier_passes_its_cut() -> None:
     assert story.build("features_as_known", day(3)).state("features_as_known", day(3)) is State.FRESH
 
 
+def test_with_grace_a_pending_day_is_stale_only_when_the_frontier_passes_the_grace_too() -> None:
+    story = loaded(3, grace=timedelta(hours=1))
+    story.build("staging", *ALL_DAYS[:5]).build("features_as_known", day(2))
+    before = story.digest("features_as_known", day(2))
+    story.as_of = midnight(day(3)) + timedelta(hours=1) - timedelta(microseconds=1)
+    assert story.digest("features_as_known", day(2)) == before
+    story.as_of = midnight(day(3)) + timedelta(hours=1)
+    assert story.state("features_as_known", day(2)) is State.STALE
+
+
+def test_a_label_is_stale_when_the_frontier_passes_a_missing_day_of_its_horizon() -> None:
+    story = loaded(4)
+    story.build("staging", *ALL_DAYS[:4]).build("features_as_known", *ALL_DAYS[:4]).build("labels", day(3))
+    assert story.state("labels", day(3)) is State.FRESH
+    story.land(day(4), "file-4").load(day(4))
+    assert story.state("labels", day(3)) is State.STALE
+    assert story.build("labels", day(3)).state("labels", day(3)) is State.INCOMPLETE
+
+
 def test_a_provisional_label_is_stale_when_it_matures() -> None:
     story = loaded(4)
     story.build("staging", *ALL_DAYS).build("features_as_known", day(1)).build("labels", day(1))

@@ -12,7 +12,11 @@ from backfill_assets.lake.home import DEFAULT_FOLDER, LAKE_VARIABLE, lake_folder
 from backfill_assets_tests.processes import CHECKOUT, run_python
 
 SETTINGS = 'start_date = 2013-10-01\n[source]\nfiles = "*.csv"\nformat = "csv"\nselect = "seq"\n'
-PRINT_FOLDER = "from backfill_assets.lake.home import lake_folder; import sys; print(lake_folder(*sys.argv[1:]))"
+PRINT_FOLDERS = """
+    import sys
+    from backfill_assets.lake.home import lake_folder
+    print(lake_folder(sys.argv[1]), lake_folder(), sep="\\n")
+"""
 
 
 def test_tables_stock_and_locks_lie_in_different_folders_of_the_lake(tmp_path: Path) -> None:
@@ -38,16 +42,15 @@ def test_a_link_to_a_lake_is_that_lake(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_settings_is_no_lake(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="it has no lake.toml"):
+    with pytest.raises(SettingsError, match=r"it has no lake\.toml"):
         open_lake(tmp_path)
 
 
 def test_the_lake_named_wins_over_the_variable_and_the_variable_over_the_default(tmp_path: Path) -> None:
-    named, variable = tmp_path / "named", tmp_path / "variable"
-    assert lake_folder(str(named)) == named.resolve()
-    assert run_python(PRINT_FOLDER, named, env={LAKE_VARIABLE: str(variable)}).strip() == str(named.resolve())
-    assert run_python(PRINT_FOLDER, env={LAKE_VARIABLE: str(variable)}).strip() == str(variable.resolve())
-    assert run_python(PRINT_FOLDER, env={LAKE_VARIABLE: ""}).strip() == str(CHECKOUT / DEFAULT_FOLDER)
+    named, variable = (tmp_path / "named").resolve(), (tmp_path / "variable").resolve()
+    for value, expected in ((str(variable), variable), ("", CHECKOUT / DEFAULT_FOLDER)):
+        found = run_python(PRINT_FOLDERS, named, env={LAKE_VARIABLE: value}).splitlines()
+        assert found == [str(named), str(expected)]
 
 
 def test_a_home_folder_is_spelled_out() -> None:

@@ -19,7 +19,7 @@ def a_java(folder: Path, release: str | None, said: str = "") -> Path:
     """A home with a `java` that prints `said` as its version; labelled with `release` unless None."""
     program = folder / "bin" / "java"
     program.parent.mkdir(parents=True)
-    program.write_text(f"#!/bin/sh\necho '{said}' >&2\nfor a in \"$@\"; do echo \"$a\"; done\n", encoding="utf-8")
+    program.write_text(f'#!/bin/sh\necho \'{said}\' >&2\nfor a in "$@"; do echo "$a"; done\n', encoding="utf-8")
     program.chmod(0o755)
     if release is not None:
         (folder / "release").write_text(release, encoding="utf-8")

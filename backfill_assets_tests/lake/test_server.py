@@ -119,6 +119,7 @@ def test_twenty_processes_asking_at_once_get_one_server(spark_server: Served) ->
 def test_a_killed_server_is_replaced_at_the_next_call(spark_server: Served) -> None:
     first = ensure_server(spark_server.lake, SETTINGS)
     os.kill(first.pid, signal.SIGKILL)
+    until(lambda: not first.process.is_alive())  # the kernel takes some milliseconds to end a large process
     second = ensure_server(spark_server.lake, SETTINGS)
     assert second.process != first.process
     assert jvms_of(spark_server.lake) == [second.pid]

@@ -4,7 +4,6 @@ Tested here: `lake.settings`. Not tested here: what a setting does to a table (e
 """
 
 import re
-import sys
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -90,7 +89,7 @@ def test_the_files_that_the_shared_tool_writes_parse(name: str, shared: Path, tm
     tool = shared / "tools" / "make_lake.py"
     if not (tool.exists() and (shared / "data" / name / "golden.json").exists()):
         pytest.skip(f"the tool or the data set {name} is not in the shared folder")
-    run_python("import runpy, sys; sys.argv = sys.argv[0:]; runpy.run_path(sys.argv[1])", tool, name, tmp_path)
+    run_python("import runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0])", tool, name, tmp_path)
     found = load_settings(tmp_path, {})
     assert found.as_of is not None
     assert found.as_of.tzinfo is UTC
@@ -115,7 +114,16 @@ def test_as_of_is_an_instant_in_utc_and_naive_means_utc(lake: Path, written: str
     assert found.utcoffset() == timedelta()
 
 
-ENGINES = ("embedded", "sc://host:15002", "local[4]", "local[*]", "local", "spark://host:7077", "yarn", "k8s://https://h")
+ENGINES = (
+    "embedded",
+    "sc://host:15002",
+    "local[4]",
+    "local[*]",
+    "local",
+    "spark://host:7077",
+    "yarn",
+    "k8s://https://h",
+)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -236,9 +244,35 @@ def test_the_process_environment_counts_when_none_is_given(lake: Path) -> None:
         print(load_settings(pathlib.Path(sys.argv[1])).spark.memory)
     """
     assert run_python(code, lake, env={f"{ENV_PREFIX}SPARK__MEMORY": "3g"}).strip() == "3g"
-    assert sys.flags.optimize == 0
 
 
 def test_settings_do_not_change(lake: Path) -> None:
     with pytest.raises(ValueError, match="frozen"):
         _load(lake).start_date = date(2000, 1, 1)
+
+
+# known gaps, each the smallest example
+
+
+@pytest.mark.xfail(strict=True, reason="a section's own validator has the section as its place, not the variable's key")
+def test_windows_in_the_wrong_order_are_refused_by_their_variable(lake: Path) -> None:
+    assert f"(from ${ENV_PREFIX}FEATURES__WINDOWS_DAYS)" in _refusal(lake, FEATURES__WINDOWS_DAYS="[28, 7]")
+
+
+@pytest.mark.xfail(strict=True, raises=TypeError, reason="lake.settings._overlay steps into what is no section")
+@pytest.mark.parametrize(("over", "under"), [("START_DATE", "START_DATE__DAY"), ("SOURCE", "SOURCE__FORMAT")])
+def test_a_variable_below_a_value_is_refused_by_its_name(lake: Path, over: str, under: str) -> None:
+    assert f"${ENV_PREFIX}{under}" in _refusal(lake, **{over: "7", under: "csv"})
+
+
+LAX = {
+    "as_of as seconds since 1970": ("as_of = 20140101", ""),
+    "a window of yes days": ("", "[features]\nwindows_days = [true, 28]"),
+    "fewer rows at most than at least": ("", "[gates.tables.raw]\nmin_rows = 10\nmax_rows = 5"),
+}
+
+
+@pytest.mark.xfail(strict=True, reason="pydantic's lax mode takes 5 for a time and yes for 1; bounds are not compared")
+@pytest.mark.parametrize(("top", "rest"), LAX.values(), ids=LAX.keys())
+def test_a_slip_of_the_pen_is_not_taken_for_another_value(lake: Path, top: str, rest: str) -> None:
+    _refusal(lake, top, rest)
