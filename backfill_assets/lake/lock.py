@@ -20,6 +20,7 @@ from backfill_assets.core.errors import TransientError
 LOCK_TIMEOUT_SECONDS = 3600.0  # a first load of years of data holds the load lock for minutes
 ORPHAN_WAIT_SECONDS = 60.0  # a JVM whose Python side was killed ended within 3 s when measured; 60 is generous
 POLL_SECONDS = 0.1
+CLOCK_SLACK_SECONDS = 2.0  # start times follow from the boot time, which moves when the clock is adjusted
 
 
 @dataclass(frozen=True)
@@ -86,9 +87,9 @@ def _wait_for_orphan(record: Path, committer: Committer, table: str) -> None:
         orphan = Committer(*json.loads(record.read_text()))
     except (FileNotFoundError, ValueError, TypeError):
         return
-    same = (orphan.pid, orphan.started) == (committer.pid, committer.started)
+    same = orphan.pid == committer.pid and abs(orphan.started - committer.started) < CLOCK_SLACK_SECONDS
     deadline = time.monotonic() + ORPHAN_WAIT_SECONDS
-    while not same and _started(orphan.pid) == orphan.started:
+    while not same and _is_running(orphan):
         if time.monotonic() > deadline:
             fix = "Run `backfill-assets server stop`" if orphan.shared else f"End the process {orphan.pid}"
             raise TransientError(
@@ -98,6 +99,11 @@ def _wait_for_orphan(record: Path, committer: Committer, table: str) -> None:
                 f"{fix}, then run again",
             )
         time.sleep(POLL_SECONDS)
+
+
+def _is_running(process: Committer) -> bool:
+    started = _started(process.pid)
+    return started is not None and abs(started - process.started) < CLOCK_SLACK_SECONDS
 
 
 def _started(pid: int) -> float | None:

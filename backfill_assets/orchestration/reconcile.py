@@ -17,6 +17,7 @@ from filelock import FileLock
 
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.lock import CLOCK_SLACK_SECONDS
 from backfill_assets.lake.log import commits
 from backfill_assets.lake.model import Pipeline
 
@@ -71,7 +72,7 @@ def _is_alive(path: Path) -> bool:
     try:
         pid, started = json.loads(path.read_text())
         process = psutil.Process(pid)
-        return process.create_time() == started and process.status() != psutil.STATUS_ZOMBIE
+        return abs(process.create_time() - started) < CLOCK_SLACK_SECONDS and process.status() != psutil.STATUS_ZOMBIE
     except (psutil.Error, ValueError):
         return False
 

@@ -19,6 +19,7 @@ MIDDAY_OF_3 = midnight(day(3)) + timedelta(hours=12)
 def test_there_is_no_frontier_before_anything_was_loaded() -> None:
     assert Story().frontier() is None
     assert Story().land(day(0), "file").frontier() is None
+    assert Story(as_of=MIDDAY_OF_3).frontier() is None
 
 
 def test_it_is_midnight_after_the_newest_loaded_day() -> None:
@@ -97,6 +98,12 @@ def test_a_raw_version_that_arrivals_does_not_name_is_not_loaded() -> None:
     assert not is_loaded(day(2), story.view())
     assert story.frontier() == midnight(day(2))
     assert story.finish().frontier() == midnight(day(3))
+
+
+def test_a_raw_version_that_was_never_named_does_not_count_when_its_file_is_withdrawn() -> None:
+    story = loaded(1).land(day(1), "withdrawn").load(day(1), finish=False)
+    del story.landed[day(1)]
+    assert story.frontier() == midnight(day(1))
 
 
 def test_a_rewritten_day_that_arrivals_does_not_name_yet_waits_again() -> None:

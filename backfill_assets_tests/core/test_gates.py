@@ -193,11 +193,11 @@ def test_a_complete_day_is_never_refused_for_its_profile() -> None:
     assert _verdict(finding) == "warned"
 
 
-@pytest.mark.parametrize(("nulls", "verdict"), [(30, "passed"), (31, "warned"), (0, "passed")])
+@pytest.mark.parametrize(("nulls", "verdict"), [(20, "passed"), (21, "warned"), (0, "passed")])
 def test_a_share_of_nulls_far_above_the_usual_is_worth_a_warning(nulls: int, verdict: str) -> None:
-    finding = _found(PROFILE, around=Surroundings(usual_null_shares={"value": 0.1}), nulls={"value": nulls})
+    finding = _found(PROFILE, around=Surroundings(usual_null_shares={"value": 0.0}), nulls={"value": nulls})
     assert _verdict(finding) == verdict
-    assert finding.passed or finding.message == "31% of value is NULL, usually 10%"
+    assert finding.passed or finding.message == "21% of value is NULL, usually 0%"
 
 
 def test_an_empty_day_has_no_share_of_nulls() -> None:

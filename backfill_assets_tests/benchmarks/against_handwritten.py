@@ -1,0 +1,111 @@
+"""A range backfill against a hand-written PySpark script that writes the same tables to Delta, in one run, one server.
+
+Lives here: the comparison and its figures: wall seconds, CPU seconds of Python and of the JVM, for the script, for the
+load path without Dagster, through Dagster, and for a rerun that changes nothing. Does not live here: any assertion.
+
+usage: python -m backfill_assets_tests.benchmarks.against_handwritten SET FIRST LAST   (SET: in ../shared/data)
+"""
+
+import logging
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import psutil
+
+from backfill_assets.core.days import DayRange, from_inclusive, parse_day
+from backfill_assets.lake.candidate import Request
+from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.lock import load_lock
+from backfill_assets.lake.model import Chunk, Pipeline, make_pipeline
+from backfill_assets.lake.replace import Provenance
+from backfill_assets.lake.spark import Workshop
+from backfill_assets.orchestration.assemble import assemble
+from backfill_assets.orchestration.dagster_private import quick_events
+from backfill_assets.orchestration.work import Job
+from backfill_assets.pipeline.tables import tables
+from backfill_assets_tests.processes import CHECKOUT
+
+
+def main(name: str, first: str, last: str) -> None:
+    """Load one data set once to warm the server, then print a line per part; every part writes all days again."""
+    days = from_inclusive(parse_day(first), parse_day(last))
+    with tempfile.TemporaryDirectory() as folder:
+        lake, pipeline = _lake(name, Path(folder) / "lake")
+        workshop = Workshop(lake)
+        _measure("first load (cold server)", workshop, lambda: _by_load_path(workshop, pipeline, days))
+        for _ in range(2):
+            _measure("hand-written script", workshop, lambda: _by_hand(workshop, pipeline, days))
+            _measure("load path, forced", workshop, lambda: _by_load_path(workshop, pipeline, days, force=True))
+        _measure("load path, nothing changed", workshop, lambda: _by_load_path(workshop, pipeline, days))
+        _measure("Dagster, nothing changed", workshop, lambda: _through_dagster(lake, days, Path(folder)))
+
+
+def _lake(name: str, root: Path) -> tuple[Lake, Pipeline]:
+    tool = CHECKOUT.parent / "shared" / "tools" / "make_lake.py"
+    subprocess.run([sys.executable, str(tool), name, str(root)], check=True, capture_output=True)
+    lake = open_lake(root)
+    return lake, make_pipeline(tables(lake.settings))
+
+
+def _measure(what: str, workshop: Workshop, work: Callable[[], Any]) -> None:
+    workshop.session()
+    pid = workshop.server_pid()
+    processes = [psutil.Process()] + ([psutil.Process(pid)] if pid else [])
+    before, began = [sum(p.cpu_times()[:2]) for p in processes], time.perf_counter()
+    work()
+    wall = time.perf_counter() - began
+    spent = [sum(p.cpu_times()[:2]) - b for p, b in zip(processes, before, strict=True)]
+    memory = [round(p.memory_info().rss / 2**20) for p in processes]
+    print(
+        f"{what:38s} wall {wall:7.1f} s   CPU python, JVM {[round(s, 1) for s in spent]} s   RSS {memory} MiB",
+        flush=True,
+    )
+
+
+def _by_load_path(workshop: Workshop, pipeline: Pipeline, days: DayRange, force: bool = False) -> None:
+    for table in pipeline.tables:
+        job = Job(Request(workshop, pipeline, table, days, Provenance("manual"), force))
+        with load_lock(workshop.lake.locks):
+            job.prepare()
+            job.publish()
+            job.release()
+
+
+def _by_hand(workshop: Workshop, pipeline: Pipeline, days: DayRange) -> None:
+    """What a good engineer writes without us: read, the same transforms, overwrite the partitions, no checks."""
+    from pyspark.sql import functions as F
+
+    session, root = workshop.session(), workshop.lake.root / "by_hand"
+    source = workshop.lake.settings.source
+    raw = session.read.parquet(source.files).selectExpr(source.select)
+    raw = raw.withColumn("arrival_date", F.to_date("arrival_ts")).where(F.col("arrival_date") < F.lit(days.last))
+    raw = raw.withColumns({c: F.col(c).cast("timestamp") for c in ("arrival_ts", "event_ts", "version_ts")})
+    _overwrite(raw, root / "raw", "arrival_date")
+    chunk = Chunk(days, workshop.lake.settings.as_of)
+    for table in pipeline.tables[1:]:
+        frames = {i.table: session.read.format("delta").load(str(root / i.table)) for i in table.contract.inputs}
+        if table.transform is not None:
+            _overwrite(table.transform(frames, chunk), root / table.name, table.contract.day_column)
+
+
+def _overwrite(frame: Any, path: Path, day: str) -> None:
+    writer = frame.hint("rebalance", day).write.format("delta").mode("overwrite").partitionBy(day)
+    writer.option("partitionOverwriteMode", "dynamic").save(str(path))
+
+
+def _through_dagster(lake: Lake, days: DayRange, folder: Path) -> None:
+    logging.disable(logging.CRITICAL)
+    job = assemble(lake.root, tables).resolve_job_def("rebuild")
+    span = {"dagster/asset_partition_range_start": str(days.start), "dagster/asset_partition_range_end": str(days.last)}
+    with dg.DagsterInstance.local_temp(str(folder)) as instance, quick_events(instance):
+        job.execute_in_process(instance=instance, tags=span)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:4])
