@@ -8,7 +8,7 @@ nested values become compact JSON text. Names of unusable lines never become col
 import json
 import re
 from collections.abc import Iterable, Iterator
-from json.encoder import encode_basestring  # type: ignore[attr-defined]
+from json.encoder import encode_basestring
 from operator import itemgetter
 from typing import Any
 

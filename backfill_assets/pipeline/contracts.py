@@ -39,7 +39,7 @@ def staging() -> Contract:
     """Every version of an event that was ever current, with its known interval."""
     return Contract(
         "staging",
-        "Every version of an event that was ever the current one, with the interval in which it was. 'As of T' is a filter.",
+        "Every version of an event that was ever the current one, with the interval in which it was. As of T: a filter.",
         (
             Column("event_key", "STRING", "the event", tags=KEY),
             Column("event_ts", "TIMESTAMP", "when it happened (UTC); decides the day"),
@@ -88,7 +88,7 @@ def features_as_known(windows_days: tuple[int, int]) -> Contract:
     """The same windows as known at the cut of the day."""
     return Contract(
         "features_as_known",
-        "The same windows as known at the cut: midnight after the day, plus grace. What arrives later never changes them.",
+        "The same windows as known at the cut: midnight after the day, plus grace. Later arrivals never change them.",
         _feature_columns(windows_days),
         "feature_date",
         ("entity",),

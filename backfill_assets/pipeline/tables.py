@@ -73,20 +73,13 @@ def _features_as_known(settings: LakeSettings) -> Table:
 
 
 def _labels(settings: LakeSettings) -> Table:
-    label = settings.labels
-    matures = label.horizon_days + label.maturity_days
+    chosen = settings.labels
+    contract = contracts.labels(chosen.horizon_days, chosen.maturity_days)
+    outcome = labels.Outcome(
+        chosen.horizon_days, chosen.measure, chosen.rule, chosen.horizon_days + chosen.maturity_days
+    )
 
     def build(frames: Frames, chunk: Chunk) -> "DataFrame":
-        return labels.labels(
-            frames["staging"],
-            frames["features_as_known"],
-            chunk.days,
-            horizon_days=label.horizon_days,
-            measure=label.measure,
-            rule=label.rule,
-            matures_after_days=matures,
-            frontier=chunk.frontier,
-        )
+        return labels.labels(frames["staging"], frames["features_as_known"], chunk.days, outcome, chunk.frontier)
 
-    contract = contracts.labels(label.horizon_days, label.maturity_days)
-    return Table(contract, build, label.model_dump(), (labels,))
+    return Table(contract, build, chosen.model_dump(), (labels,))

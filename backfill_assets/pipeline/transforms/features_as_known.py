@@ -12,8 +12,11 @@ from backfill_assets.pipeline.transforms.windows import trailing
 
 
 def features_as_known(staging: DataFrame, days: DayRange, windows_days: tuple[int, int], grace_hours: int) -> DataFrame:
-    """One row per entity and day of `days` (half-open): a version counts for day d iff known_from < cut(d) <= known_until,
-    where cut(d) is midnight after d plus `grace_hours` and a NULL `known_until` has no end."""
+    """One row per entity and day d of `days` (half-open) with an event known at cut(d) in the long trailing window.
+
+    A version counts for d iff known_from < cut(d) <= known_until, where cut(d) is midnight after d plus `grace_hours`
+    and a NULL `known_until` has no end. `staging` must hold the event days from `days.start - (long - 1)` on.
+    """
     known = staging.where(F.col("entity").isNotNull())
     # cut(d) > t from the day of t (less the grace) on; cut(d) <= t until the day before that day.
     first = _day_of("known_from", grace_hours)

@@ -4,6 +4,7 @@ Lives here: forward and backward sums by differences, the label rules, maturity.
 rebuilt when the frontier moves (`core.states`).
 """
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
@@ -16,15 +17,21 @@ Measure = Literal["events", "flag", "value"]
 Rule = Literal["any", "rise"]
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """What a label looks at: the horizon (days), what is summed over it, the rule, and the days until it is mature."""
+
+    horizon_days: int
+    measure: Measure
+    rule: Rule
+    matures_after_days: int
+
+
 def labels(
     staging: DataFrame,
     features_as_known: DataFrame,
     days: DayRange,
-    *,
-    horizon_days: int,
-    measure: Measure,
-    rule: Rule,
-    matures_after_days: int,
+    outcome: Outcome,
     frontier: datetime | None,
 ) -> DataFrame:
     """One row per entity of `features_as_known` and day d of `days` (half-open).
@@ -42,33 +49,39 @@ def labels(
         F.lit(True).alias("asked"),
     )
     points = (
-        queries.unionByName(_changes(staging, horizon_days, measure))
+        queries.unionByName(_changes(staging, outcome))
         .groupBy("entity", "day")
         .agg(F.sum("forward").alias("forward"), F.sum("backward").alias("backward"), F.bool_or("asked").alias("asked"))
     )
     so_far = Window.partitionBy("entity").orderBy("day").rowsBetween(Window.unboundedPreceding, Window.currentRow)
     sums = points.withColumns({"forward": F.sum("forward").over(so_far), "backward": F.sum("backward").over(so_far)})
-    positive = F.col("forward") > (F.lit(0) if rule == "any" else F.col("backward"))
+    positive = F.col("forward") > (F.lit(0) if outcome.rule == "any" else F.col("backward"))
     return sums.where("asked").select(
-        "entity", F.col("forward").cast("bigint").alias("forward"), F.col("backward").cast("bigint").alias("backward"),
-        positive.cast("int").alias("label"), _state(matures_after_days, frontier).alias("label_state"), F.col("day").alias("label_date"),
-    )  # fmt: skip
+        "entity",
+        F.col("forward").cast("bigint").alias("forward"),
+        F.col("backward").cast("bigint").alias("backward"),
+        positive.cast("int").alias("label"),
+        _state(outcome.matures_after_days, frontier).alias("label_state"),
+        F.col("day").alias("label_date"),
+    )
 
 
-def _changes(staging: DataFrame, horizon_days: int, measure: Measure) -> DataFrame:
+def _changes(staging: DataFrame, outcome: Outcome) -> DataFrame:
     """An event of day E is ahead of the days [E - H, E - 1] and behind the days [E, E + H - 1]."""
-    amount = F.lit(1) if measure == "events" else F.col(measure)
+    amount = F.lit(1) if outcome.measure == "events" else F.col(outcome.measure)
     current = staging.where(F.col("known_until").isNull() & F.col("entity").isNotNull())
     daily = current.groupBy("entity", "event_date").agg(F.sum(amount.cast("bigint")).alias("amount"))
-    shifts = ((-horizon_days, 1, 0), (0, -1, 1), (horizon_days, 0, -1))
+    shifts = ((-outcome.horizon_days, 1, 0), (0, -1, 1), (outcome.horizon_days, 0, -1))
     parts = [
         daily.select(
-            "entity", F.date_add("event_date", shift).alias("day"),
-            (F.col("amount") * F.lit(ahead)).alias("forward"), (F.col("amount") * F.lit(behind)).alias("backward"),
+            "entity",
+            F.date_add("event_date", shift).alias("day"),
+            (F.col("amount") * F.lit(ahead)).alias("forward"),
+            (F.col("amount") * F.lit(behind)).alias("backward"),
             F.lit(False).alias("asked"),
         )
         for shift, ahead, behind in shifts
-    ]  # fmt: skip
+    ]
     return parts[0].unionByName(parts[1]).unionByName(parts[2])
 
 

@@ -31,9 +31,15 @@ def trailing(rows: DataFrame, days: DayRange, windows_days: tuple[int, int]) -> 
     last = _last_event_day(spans, days)
     joined = sums.join(last, ["entity", "feature_date"])
     return joined.select(
-        "entity", "events_short", "events_long", "value_short", "value_long", "flagged_long",
-        F.datediff("feature_date", "last_event").alias("days_since_last"), "feature_date",
-    )  # fmt: skip
+        "entity",
+        "events_short",
+        "events_long",
+        "value_short",
+        "value_long",
+        "flagged_long",
+        F.datediff("feature_date", "last_event").alias("days_since_last"),
+        "feature_date",
+    )
 
 
 def _end(window_days: int) -> Column:
@@ -44,10 +50,11 @@ def _end(window_days: int) -> Column:
 def _change(spans: DataFrame, day: Column, short: int, long: int) -> DataFrame:
     """What changes on a day: the measures times `short` for the short window and `long` for the long one."""
     return spans.select(
-        "entity", day.alias("day"),
+        "entity",
+        day.alias("day"),
         *((F.col(m) * F.lit(short)).alias(f"{m}_short") for m in MEASURES[:2]),
         *((F.col(m) * F.lit(long)).alias(f"{m}_long") for m in MEASURES),
-    )  # fmt: skip
+    )
 
 
 def _sums_per_day(spans: DataFrame, days: DayRange) -> DataFrame:
@@ -78,9 +85,14 @@ def _last_event_day(spans: DataFrame, days: DayRange) -> DataFrame:
     """
     order = Window.partitionBy("entity").orderBy("event_date", "first", "end_long")
     following = spans.select(
-        "entity", "event_date", "first", "end_long",
-        F.lead("event_date").over(order).alias("next_event"), F.lead("first").over(order).alias("next_first"), F.lead("end_long").over(order).alias("next_end"),
-    )  # fmt: skip
+        "entity",
+        "event_date",
+        "first",
+        "end_long",
+        F.lead("event_date").over(order).alias("next_event"),
+        F.lead("first").over(order).alias("next_first"),
+        F.lead("end_long").over(order).alias("next_end"),
+    )
     covered = (F.col("next_event") > F.col("event_date")) & (F.col("next_end") >= F.col("end_long"))
     end = F.when(covered, F.least(F.col("end_long"), F.date_sub("next_first", 1))).otherwise(F.col("end_long"))
     each = _on_each_day(following.withColumn("end", end), F.col("first"), F.col("end"), days)
