@@ -19,7 +19,8 @@ LANDED = "landed"
 
 FILES_SCHEMA = (
     "event string, path string, sha256 string, arrival_date date, rows bigint, bad_rows bigint, usable_rows bigint, "
-    "size bigint, mtime_ns bigint, first_scan timestamp, home_day date, recorded_at timestamp, note string"
+    "size bigint, mtime_ns bigint, first_scan timestamp, home_day date, recorded_at timestamp, counted_by string, "
+    "note string"
 )
 
 FILES = Contract(
@@ -38,6 +39,7 @@ FILES = Contract(
         Column("first_scan", "TIMESTAMP", "when this content was first seen; bounds plausible arrival times"),
         Column("home_day", "DATE", "the day of rows without a usable arrival time, fixed at the first scan"),
         Column("recorded_at", "TIMESTAMP", "when this event was appended; the newest wins"),
+        Column("counted_by", "STRING", "digest of the settings under which days and rows were counted"),
         Column("note", "STRING", "what `landing accept` was told", nullable=True),
     ),
     "arrival_date",
@@ -93,6 +95,7 @@ class FileRecord:
     home_day: date
     days: Mapping[date, tuple[int, int, int]]
     withdrawn: bool = False
+    counted_by: str = ""
 
     @property
     def rows(self) -> int:
@@ -127,8 +130,11 @@ def read_files(table: Path) -> list[FileRecord]:
 
 def _newest(rows: list[dict[str, Any]]) -> FileRecord:
     withdrawn = max(rows, key=lambda r: r["recorded_at"])["event"] == WITHDRAWN
-    last = max((r for r in rows if r["event"] == LANDED), key=lambda r: r["recorded_at"])
-    days = {r["arrival_date"]: (r["rows"], r["bad_rows"], r["usable_rows"]) for r in rows if r["event"] == LANDED}
+    landings = [r for r in rows if r["event"] == LANDED]
+    newest = max(r["recorded_at"] for r in landings)
+    counted = [r for r in landings if r["recorded_at"] == newest]
+    last = counted[0]
+    days = {r["arrival_date"]: (r["rows"], r["bad_rows"], r["usable_rows"]) for r in counted}
     return FileRecord(
         last["path"],
         last["sha256"],
@@ -138,6 +144,7 @@ def _newest(rows: list[dict[str, Any]]) -> FileRecord:
         last["home_day"],
         days,
         withdrawn,
+        last["counted_by"],
     )
 
 

@@ -37,16 +37,14 @@ def versions(table: Path) -> list[int]:
 
 def commits(table: Path, after: int = -1) -> Iterator[Commit]:
     """The commits with a version greater than `after`, ascending; raises BackfillError where the log has a gap."""
-    expected = None
-    for version in versions(table):
-        if expected is not None and version != expected:
+    for expected, version in enumerate(versions(table)):
+        if version != expected:
             raise BackfillError(
                 f"the table {table.name}",
                 f"its log lacks version {expected}",
                 "It was not read",
                 "Restore the file from a backup, or move the table away and rebuild it; see `backfill-assets doctor`",
             )
-        expected = version + 1
         if version > after:
             yield read_commit(table, version)
 
@@ -60,12 +58,7 @@ def read_commit(table: Path, version: int) -> Commit:
         if info is None:
             info = next((a["commitInfo"] for a in actions(table, version) if "commitInfo" in a), {})
     except (ValueError, StopIteration):
-        raise BackfillError(
-            f"the table {table.name}",
-            f"version {version} of its log is torn ({path.name})",
-            "It was not read",
-            "Run `backfill-assets doctor`; move the torn file away and rebuild the days written last",
-        ) from None
+        raise _torn(table, version) from None
     stamp = int(info.get("inCommitTimestamp", info.get("timestamp", 0)))
     return Commit(version, parse_receipt(info.get("userMetadata")), stamp, str(info.get("operation", "")))
 
@@ -79,7 +72,19 @@ def actions(table: Path, version: int) -> Iterator[dict[str, Any]]:
     """All actions of one commit, as Delta's protocol writes them."""
     with commit_file(table, version).open(encoding="utf-8") as lines:
         for line in lines:
-            yield json.loads(line)
+            try:
+                yield json.loads(line)
+            except ValueError:
+                raise _torn(table, version) from None
+
+
+def _torn(table: Path, version: int) -> BackfillError:
+    return BackfillError(
+        f"the table {table.name}",
+        f"version {version} of its log is torn ({commit_file(table, version).name})",
+        "It was not read",
+        "Run `backfill-assets doctor`; move the torn file away and rebuild the days written last",
+    )
 
 
 def find_write(table: Path, write_id: str, after: int = -1) -> int | None:
@@ -117,7 +122,8 @@ def _days_touched(table: Path, version: int, day_column: str, known: set[date]) 
         change = action.get("add") or action.get("remove")
         if change and change.get("dataChange", True):
             value = (change.get("partitionValues") or {}).get(day_column)
-            if value is None:
+            try:
+                touched.add(date.fromisoformat(value or ""))
+            except ValueError:
                 return known
-            touched.add(date.fromisoformat(value))
     return touched

@@ -86,12 +86,14 @@ class Pipeline:
 def make_pipeline(tables: Iterable[Table]) -> Pipeline:
     """A pipeline of these tables (upstream first). Reads the source of their transforms, once."""
     ordered = tuple(tables)
-    own = {t.name: _code(t) for t in ordered}
+    own, by_name = {t.name: _code(t) for t in ordered}, {t.name: t for t in ordered}
     codes = {}
     for table in ordered:
         # What was known at a cut is judged by arrivals, not by rows: the code that made those rows is part of ours.
-        upstream = [own.get(i.table, []) for i in table.contract.inputs if i.basis is Basis.KNOWN_AT_CUT]
-        codes[table.name] = Codes(digest_of([own[table.name], upstream]), digest_of(dict(table.settings)))
+        above = [i.table for i in table.contract.inputs if i.basis is Basis.KNOWN_AT_CUT and i.table in own]
+        code = [own[name] for name in (table.name, *above)]
+        settings = [dict(by_name[name].settings) for name in (table.name, *above)]
+        codes[table.name] = Codes(digest_of(code), digest_of(settings))
     return Pipeline(ordered, codes)
 
 
@@ -116,5 +118,7 @@ def _without_prose(source: str) -> str:
             and isinstance(body[0], ast.Expr)
             and isinstance(body[0].value, ast.Constant)
         ):
-            body[0] = ast.Pass()
+            del body[0]
+            if not body:
+                body.append(ast.Pass())
     return digest_of(ast.dump(tree))

@@ -7,10 +7,11 @@ and strict parsing (`landing`, `intake`), loading days into raw (`lake.load`). T
 import os
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 
+from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import LandingError
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.scans import ScanReport
@@ -19,6 +20,7 @@ from backfill_assets.lake.intake import Intake, take
 from backfill_assets.lake.landing import LandedFile, Listing, StillChanging, list_landing, settle, sha256_of
 from backfill_assets.lake.ledger import FILES, FILES_SCHEMA, LANDED, WITHDRAWN, FileRecord, read_files
 from backfill_assets.lake.lock import table_lock, this_committer
+from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.spark import Workshop
 from backfill_assets.lake.stock import find, put
 from backfill_assets.lake.table import commit_append, ensure_table
@@ -93,7 +95,10 @@ def scan(workshop: Workshop, now: datetime | None = None) -> ScanReport:
         except (StillChanging, FileNotFoundError):
             waiting[file.name] = "still being written; the next scan reads it"
     altered, missing = found.altered, [m for m in found.missing if m.sha256 not in {i.sha256 for _, i in intakes}]
-    copies = _record(workshop, intakes, records, moment)
+    blocked = {r.path for r in (*altered, *missing, *found.lapsed)} | {f.name for f, _ in intakes}
+    today = _counting_digest(workshop.lake.settings)
+    recount = [r for r in records if not r.withdrawn and r.counted_by != today and r.path not in blocked]
+    copies = _record(workshop, intakes, records, moment, recount)
     return ScanReport(
         new={f.name: (i.rows, i.bad_rows) for f, i in intakes if f.name not in copies},
         copies=copies,
@@ -113,46 +118,78 @@ def _again(file: LandedFile) -> LandedFile:
     return LandedFile(file.name, file.path, stat.st_size, stat.st_mtime_ns)
 
 
+@dataclass(frozen=True)
+class _Landing:
+    """One content at one path, to be appended to the ledger with its days."""
+
+    path: str
+    sha256: str
+    size: int
+    mtime_ns: int
+    rows: int
+
+
 def _record(
-    workshop: Workshop, intakes: Sequence[tuple[LandedFile, Intake]], records: Sequence[FileRecord], moment: datetime
+    workshop: Workshop,
+    intakes: Sequence[tuple[LandedFile, Intake]],
+    records: Sequence[FileRecord],
+    moment: datetime,
+    recount: Sequence[FileRecord],
 ) -> dict[str, str]:
-    """Append the new files to the ledger; returns the copies (path -> path of the same content)."""
-    first = {r.sha256: r for r in reversed(records)}
-    owners: dict[str, str] = {r.sha256: r.path for r in reversed(records) if not r.withdrawn}
-    unknown = {i.sha256: (f, i) for f, i in reversed(intakes) if i.sha256 not in first}
-    counted = _count_days(workshop, [i for _, i in unknown.values()], moment)
+    """Append new files, and old ones counted under other settings; returns the copies (path -> path of the same)."""
+    settings = workshop.lake.settings
+    today = _counting_digest(settings)
+    for _, intake in intakes:
+        put(workshop.lake.stock, intake, settings.source.format)
+    landings = [_Landing(f.name, i.sha256, f.size, f.mtime_ns, i.rows) for f, i in intakes]
+    landings += [_Landing(r.path, r.sha256, r.size, r.mtime_ns, r.rows) for r in recount]
+    known = {r.sha256: r for r in records if r.counted_by == today}
+    seen = {r.sha256: r.first_scan for r in sorted(records, key=lambda r: r.first_scan, reverse=True)}
+    asked = {p.sha256: seen.get(p.sha256, moment) for p in landings if p.sha256 not in known}
+    counted = _count_days(workshop, asked, {r.sha256: r for r in recount})
     rows: list[tuple[object, ...]] = []
-    copies: dict[str, str] = {}
-    for file, intake in intakes:
-        known = first.get(intake.sha256)
-        if known:
-            days, home, seen = dict(known.days), known.home_day, known.first_scan
+    for landing in landings:
+        if landing.sha256 in known:
+            days, home = dict(known[landing.sha256].days), known[landing.sha256].home_day
         else:
-            days, home = _settle_days(counted.get(intake.sha256, {}), workshop.lake.settings.start_date)
-            seen = moment
-            _add_up(file, intake, days)
-        owner = owners.setdefault(intake.sha256, file.name)
-        if owner != file.name:
-            copies[file.name] = owner
-        rows += [
-            (LANDED, file.name, intake.sha256, day, *counts, file.size, file.mtime_ns, seen, home, moment, None)
-            for day, counts in sorted(days.items())
-        ]
+            days, home = _settle_days(counted.get(landing.sha256, {}), settings.start_date)
+            _add_up(landing, days)
+        common = (landing.size, landing.mtime_ns, seen.get(landing.sha256, moment), home, moment, today, None)
+        rows += [(LANDED, landing.path, landing.sha256, d, *counts, *common) for d, counts in sorted(days.items())]
     _append(workshop, rows, "scan", "")
-    return copies
+    return _copies([f.name for f, _ in intakes], landings, records)
 
 
-def _count_days(workshop: Workshop, intakes: Sequence[Intake], moment: datetime) -> dict[str, Days]:
-    """Rows, bad rows and usable rows per content and arrival day (None: no usable arrival time), read once by Spark."""
+def _copies(new: Sequence[str], landings: Sequence[_Landing], records: Sequence[FileRecord]) -> dict[str, str]:
+    """The new paths whose content was known at another path already."""
+    owners = {r.sha256: r.path for r in reversed(records) if not r.withdrawn}
+    for landing in landings:
+        owners.setdefault(landing.sha256, landing.path)
+    return {p.path: owners[p.sha256] for p in landings if p.path in new and owners[p.sha256] != p.path}
+
+
+def _counting_digest(settings: LakeSettings) -> str:
+    """Of the settings that decide a row's day and whether it is usable."""
+    source, tolerance = settings.source, settings.lateness.early_tolerance_days
+    return digest_of([source.format, source.select, str(settings.start_date), tolerance])
+
+
+def _count_days(workshop: Workshop, seen: Mapping[str, datetime], records: Mapping[str, FileRecord]) -> dict[str, Days]:
+    """Rows, bad rows and usable rows per content and arrival day (None: no usable arrival time), read once by Spark.
+
+    `seen` says when each content was first scanned; `records` are those that may have to be taken into the stock again.
+    """
     from pyspark.sql import functions as F
 
-    if not intakes:
+    if not seen:
         return {}
-    settings = workshop.lake.settings
-    for intake in intakes:
-        put(workshop.lake.stock, intake, settings.source.format)
-    files = [f for i in intakes if (f := find(workshop.lake.stock, i.sha256, moment)) is not None]
-    judged = read_deliveries(workshop.session(), files, settings)
+    files = [
+        replace(stocked(workshop, records[sha]), home_day=None, first_scan=first)
+        if sha in records
+        else find(workshop.lake.stock, sha, first)
+        for sha, first in seen.items()
+    ]
+    judged = read_deliveries(workshop.session(), [f for f in files if f is not None], workshop.lake.settings)
     counts = judged.groupBy("sha256", "arrival_date").agg(
         F.count(F.lit(1)).alias("rows"), F.count("reason").alias("bad_rows")
     )
@@ -173,12 +210,12 @@ def _settle_days(counted: Days, start: date) -> tuple[dict[date, tuple[int, int,
     return days or {home: (0, 0, 0)}, home
 
 
-def _add_up(file: LandedFile, intake: Intake, days: dict[date, tuple[int, int, int]]) -> None:
+def _add_up(landing: _Landing, days: dict[date, tuple[int, int, int]]) -> None:
     counted = sum(r for r, _, _ in days.values())
-    if counted != intake.rows:
+    if counted != landing.rows:
         raise LandingError(
-            f"the landed file {file.name}",
-            f"it has {intake.rows} rows, Spark's reader gave {counted}",
+            f"the landed file {landing.path}",
+            f"it has {landing.rows} rows, Spark's reader gave {counted}",
             "Nothing of it was recorded or loaded",
             "Keep the file and report this: a reader lost rows",
         )
@@ -232,6 +269,21 @@ def stocked(workshop: Workshop, record: FileRecord) -> StockFile:
 
 def _withdrawals(records: Sequence[FileRecord], moment: datetime, note: str) -> list[tuple[object, ...]]:
     return [
-        (WITHDRAWN, r.path, r.sha256, r.home_day, 0, 0, 0, r.size, r.mtime_ns, r.first_scan, r.home_day, moment, note)
+        (
+            WITHDRAWN,
+            r.path,
+            r.sha256,
+            r.home_day,
+            0,
+            0,
+            0,
+            r.size,
+            r.mtime_ns,
+            r.first_scan,
+            r.home_day,
+            moment,
+            r.counted_by,
+            note,
+        )
         for r in records
     ]

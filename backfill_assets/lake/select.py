@@ -41,10 +41,19 @@ UNDECIDED = frozenset(
         "randstr",
         "uniform",
         "version",
+        "user",
+        "try_reflect",
         "current_user",
         "session_user",
     ]
 )
+BARE_UNDECIDED = frozenset(
+    ["current_timestamp", "current_date", "current_time", "localtimestamp", "session_user", "current_user"]
+)
+TYPE_NAMES = frozenset(
+    ["bigint", "int", "smallint", "tinyint", "float", "double", "decimal", "date", "timestamp", "boolean", "binary"]
+)
+UNMATCHED = "its brackets or commas do not match"
 OPENERS = {TokenType.L_PAREN: TokenType.R_PAREN, TokenType.L_BRACKET: TokenType.R_BRACKET}
 
 
@@ -56,31 +65,46 @@ def expressions(select: str) -> tuple[str, ...]:
     except TokenError as error:
         raise _refused(f"it cannot be read ({error})") from None
     parts: list[str] = []
-    depth, current, position = 0, "", 0
+    current, position = "", 0
+    open_brackets: list[TokenType] = []
     for index, token in enumerate(tokens):
+        if token.start < position:  # a number with a type suffix (10L) comes as three tokens at one place
+            continue
         gap = select[position : token.start]
         position = token.end + 1
-        depth += (token.token_type in OPENERS) - (token.token_type in OPENERS.values())
+        _track(token.token_type, open_brackets)
         if token.token_type is TokenType.SEMICOLON:
             raise _refused("it holds more than one statement")
-        if token.token_type is TokenType.COMMA and depth == 0:
+        if token.token_type is TokenType.COMMA and not open_brackets:
             parts.append(current.strip())
             current = ""
             continue
         current += gap + _forgiving(token, tokens[index + 1 : index + 2], select)
     parts.append(current.strip())
-    if depth or any(not p for p in parts):
-        raise _refused("its brackets or commas do not match")
+    if open_brackets or any(not p for p in parts):
+        raise _refused(UNMATCHED)
     return tuple(parts)
+
+
+def _track(kind: TokenType, open_brackets: list[TokenType]) -> None:
+    """Push an opening bracket, pop the one that a closing bracket closes."""
+    if kind in OPENERS:
+        open_brackets.append(OPENERS[kind])
+    elif kind in OPENERS.values() and (not open_brackets or open_brackets.pop() is not kind):
+        raise _refused(UNMATCHED)
 
 
 def _forgiving(token: Token, following: list[Token], select: str) -> str:
     written = select[token.start : token.end + 1]
+    called = bool(following) and following[0].token_type is TokenType.L_PAREN
+    if written[:1] == "`" and called:
+        raise _refused(f"{written} is a function in backticks")
     if written[:1] in "'\"`":
         return written
-    called = bool(following) and following[0].token_type is TokenType.L_PAREN
     name = written.lower()
-    if name in UNDECIDED and (called or name.startswith("current_")):
+    if written == "::" or (called and name in TYPE_NAMES):
+        raise _refused(f"{written} ends the whole job at the first row it cannot cast; write cast(... AS type)")
+    if name in BARE_UNDECIDED or (called and name in UNDECIDED):
         raise _refused(f"{written} is not decided by the row, so that a rebuild would give other content")
     if name == "select":
         raise _refused(f"{written} is not an expression over one row of a file")

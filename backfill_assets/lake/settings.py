@@ -18,8 +18,8 @@ from backfill_assets.core.errors import SettingsError
 FILE_NAME = "lake.toml"
 ENV_PREFIX = "BACKFILL_ASSETS__"  # e.g. BACKFILL_ASSETS__SPARK__MEMORY=4g
 WINDOW_DAYS_MAX = 3650  # ten years: longer windows are a typing error
-Days = Annotated[int, Field(ge=0, le=WINDOW_DAYS_MAX)]
-PositiveDays = Annotated[int, Field(ge=1, le=WINDOW_DAYS_MAX)]
+Days = Annotated[int, Field(strict=True, ge=0, le=WINDOW_DAYS_MAX)]
+PositiveDays = Annotated[int, Field(strict=True, ge=1, le=WINDOW_DAYS_MAX)]
 
 
 class _Section(BaseModel):
@@ -70,6 +70,12 @@ class TableGate(_Section):
     max_relative_change: float | None = Field(default=None, gt=0)
     max_absolute_change: int | None = Field(default=None, ge=0)
     empty: Literal["warn", "allow", "refuse"] = "warn"
+
+    @model_validator(mode="after")
+    def _least_before_most(self) -> "TableGate":
+        if self.min_rows is not None and self.max_rows is not None and self.min_rows > self.max_rows:
+            raise ValueError("min_rows may not exceed max_rows")
+        return self
 
 
 class GateSettings(_Section):
@@ -124,6 +130,13 @@ class LakeSettings(_Section):
             raise ValueError("start_date is a day, without a time")
         return value
 
+    @field_validator("as_of", mode="before")
+    @classmethod
+    def _an_instant(cls, value: object) -> object:
+        if isinstance(value, int | float):
+            raise ValueError("as_of is a time such as 2015-04-01T00:00:00Z, not a number")
+        return value
+
     @field_validator("as_of")
     @classmethod
     def _in_utc(cls, value: datetime | None) -> datetime | None:
@@ -151,7 +164,7 @@ def load_settings(lake: Path, environ: dict[str, str] | None = None) -> LakeSett
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(str(path), f"it is not TOML ({error})", "Nothing was done", "Correct the file") from None
-    variables = _overlay(body, dict(os.environ if environ is None else environ))
+    variables = _overlay(path, body, dict(os.environ if environ is None else environ))
     try:
         return LakeSettings.model_validate(body)
     except ValidationError as error:
@@ -163,7 +176,7 @@ def load_settings(lake: Path, environ: dict[str, str] | None = None) -> LakeSett
         ) from None
 
 
-def _overlay(body: dict[str, Any], environ: dict[str, str]) -> dict[tuple[str, ...], str]:
+def _overlay(path: Path, body: dict[str, Any], environ: dict[str, str]) -> dict[tuple[str, ...], str]:
     """Put the environment's values over the file's; returns which variable set which key."""
     variables = {}
     for name, value in sorted(environ.items()):
@@ -172,6 +185,13 @@ def _overlay(body: dict[str, Any], environ: dict[str, str]) -> dict[tuple[str, .
             target = body
             for key in keys[:-1]:
                 target = target.setdefault(key, {})
+                if not isinstance(target, dict):
+                    raise SettingsError(
+                        str(path),
+                        f"${name} lies below {key}, which is a value and no section",
+                        "Nothing was done",
+                        "Correct the name of the variable",
+                    )
             target[keys[-1]] = _typed(value)
             variables[keys] = name
     return variables
@@ -187,7 +207,8 @@ def _typed(value: str) -> Any:
 
 def _tell(error: Any, variables: dict[tuple[str, ...], str]) -> str:
     keys = tuple(str(k) for k in error["loc"])
-    source = next((v for k, v in variables.items() if keys[: len(k)] == k), None)
+    related = (v for k, v in variables.items() if keys[: len(k)] == k or k[: len(keys)] == keys)
+    source = next(related, None)
     where = ".".join(keys) + (f" (from ${source})" if source else "")
     given = "" if error["type"] == "missing" else f", got {str(error.get('input'))[:80]!r}"
     return f"{where}: {error['msg']}{given}"

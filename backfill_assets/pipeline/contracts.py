@@ -39,7 +39,7 @@ def staging() -> Contract:
     """Every version of an event that was ever current, with its known interval."""
     return Contract(
         "staging",
-        "Every version of an event that was ever the current one, with the interval in which it was. As of T: a filter.",
+        "Every version of an event that was ever the current one, with the interval in which it was.",
         (
             Column("event_key", "STRING", "the event", tags=KEY),
             Column("event_ts", "TIMESTAMP", "when it happened (UTC); decides the day"),

@@ -24,6 +24,7 @@ from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.lock import load_lock
 from backfill_assets.lake.model import Chunk, Pipeline, make_pipeline
 from backfill_assets.lake.replace import Provenance
+from backfill_assets.lake.select import expressions
 from backfill_assets.lake.spark import Workshop
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.dagster_private import quick_events
@@ -83,7 +84,7 @@ def _by_hand(workshop: Workshop, pipeline: Pipeline, days: DayRange) -> None:
 
     session, root = workshop.session(), workshop.lake.root / "by_hand"
     source = workshop.lake.settings.source
-    raw = session.read.parquet(source.files).selectExpr(source.select)
+    raw = session.read.parquet(source.files).selectExpr(*expressions(source.select))
     raw = raw.withColumn("arrival_date", F.to_date("arrival_ts")).where(F.col("arrival_date") < F.lit(days.last))
     raw = raw.withColumns({c: F.col(c).cast("timestamp") for c in ("arrival_ts", "event_ts", "version_ts")})
     _overwrite(raw, root / "raw", "arrival_date")

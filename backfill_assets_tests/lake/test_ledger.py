@@ -30,7 +30,15 @@ SEEN = datetime(2024, 3, 1, 9, tzinfo=UTC)
 
 def _event(path: str, sha: str, arrival: date | None, rows: int = 3, bad: int = 0, **facts: Any) -> dict[str, Any]:
     counts = {"rows": rows, "bad_rows": bad, "usable_rows": rows - bad}
-    about = {"size": 10, "mtime_ns": 7, "first_scan": SEEN, "home_day": day(0), "recorded_at": SEEN, "note": None}
+    about = {
+        "size": 10,
+        "mtime_ns": 7,
+        "first_scan": SEEN,
+        "home_day": day(0),
+        "recorded_at": SEEN,
+        "counted_by": "s",
+        "note": None,
+    }
     return {"event": LANDED, "path": path, "sha256": sha, "arrival_date": arrival, **counts, **about, **facts}
 
 
@@ -81,7 +89,6 @@ def test_a_withdrawal_keeps_what_the_file_was_made_of(files: Path) -> None:
     assert found.days == {day(4): (5, 0, 5)}
 
 
-@pytest.mark.xfail(strict=True, reason="lake.ledger._newest joins the days of every landing of a content")
 def test_when_a_content_lands_again_on_other_days_only_those_count(files: Path) -> None:
     """It was withdrawn because `select` read its times wrongly; with the right one it names another day."""
     again = _event("a.csv", "sha", day(2), recorded_at=SEEN + timedelta(hours=2))

@@ -79,7 +79,6 @@ def test_rewording_and_layout_do_not_make_a_table_outdated(sources: Sources, tex
     assert sources.codes(text) == sources.codes()
 
 
-@pytest.mark.xfail(strict=True, reason="lake.model._without_prose leaves a `pass` where a docstring was")
 @pytest.mark.parametrize(
     "text",
     ['"""What lives here."""\n' + CODE, CODE.replace('    """Twice the rows."""\n', "")],
@@ -182,7 +181,6 @@ def test_other_code_of_staging_shows_as_outdated_where_content_cannot_show_it(so
     assert States(contracts, story.view(), after.codes).of("features_as_known", day(3)) is State.OUTDATED
 
 
-@pytest.mark.xfail(strict=True, reason="lake.model.make_pipeline adds upstream's code and not its settings")
 def test_what_is_judged_by_arrivals_has_its_upstreams_settings_as_its_own(sources: Sources) -> None:
     raw, staging, features, as_known = _tables(sources, CODE)
     before = make_pipeline([raw, staging, features, as_known]).codes

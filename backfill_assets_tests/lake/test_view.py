@@ -38,7 +38,7 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def _land(lake: Lake, sha: str, number: int) -> None:
-    times = {"first_scan": NOON, "recorded_at": NOON, "home_day": day(number)}
+    times = {"first_scan": NOON, "recorded_at": NOON, "counted_by": "s", "home_day": day(number)}
     row = {"event": LANDED, "path": f"{sha}.csv", "sha256": sha, "arrival_date": day(number), **times}
     counts = {"rows": 3, "bad_rows": 1, "usable_rows": 2, "size": 1, "mtime_ns": 1, "note": None}
     write_rows(lake.table_path("files"), FILES, [{**row, **counts}])

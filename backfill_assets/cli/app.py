@@ -1,0 +1,51 @@
+"""The command `backfill-assets`: its verbs and its exit codes.
+
+Lives here: putting the commands together, and turning errors into one line on stderr. Does not live here: any command.
+Exit codes: 0 fine, 1 something was found or failed, 2 wrong usage or settings.
+"""
+
+import click
+
+from backfill_assets.cli import backfill, demo, doctor, landing, server, settings, show, status
+from backfill_assets.cli.common import lake_option
+from backfill_assets.core.errors import BackfillError, SettingsError
+
+
+class _Group(click.Group):
+    """Tells the product's own errors in one line, without a traceback."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except BackfillError as error:
+            click.echo(f"Error: {error}", err=True)
+            ctx.exit(2 if isinstance(error, SettingsError) else 1)
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@lake_option
+@click.version_option(package_name="backfill-assets")
+def app() -> None:
+    """Rebuild any day of any table of a lake: in any order, any number of times.
+
+    Exit codes: 0 fine, 1 something was found or failed, 2 wrong usage or settings.
+    """
+
+
+for _command in (
+    settings.init,
+    demo.demo,
+    landing.scan,
+    landing.landing,
+    backfill.backfill,
+    status.status,
+    show.show,
+    doctor.doctor,
+    server.server,
+):
+    app.add_command(_command)
+
+
+def main() -> None:
+    """The console script."""
+    app(prog_name="backfill-assets")

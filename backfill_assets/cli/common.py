@@ -1,0 +1,103 @@
+"""What all commands share: which lake is meant, days as people type them, and output for programs.
+
+Lives here: options and small helpers. Does not live here: drawing for people (`drawing`). Imports only click and `core`:
+every command imports this file, and `--help` should not wait for settings or tables.
+"""
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from backfill_assets.core.days import DayRange, from_inclusive, parse_day
+from backfill_assets.core.errors import BackfillError
+
+if TYPE_CHECKING:
+    from backfill_assets.lake.home import Lake
+    from backfill_assets.lake.model import Pipeline
+
+LAKE_KEY = "backfill_assets.lake"
+
+
+def _remember(ctx: click.Context, _parameter: click.Parameter, value: str | None) -> None:
+    if value:
+        ctx.meta[LAKE_KEY] = value
+
+
+# Before or after the verb: `meta` is shared by a command and its groups, and the innermost is read last.
+lake_option = click.option(
+    "--lake",
+    metavar="DIR",
+    expose_value=False,
+    callback=_remember,
+    help="The lake's folder. [default: $BACKFILL_ASSETS_LAKE, else .lake in the project]",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+
+
+class DayType(click.ParamType):
+    """A day as people type it."""
+
+    name = "YYYY-MM-DD"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> date:
+        """The day, or click's error about the option."""
+        try:
+            return value if isinstance(value, date) else parse_day(str(value))
+        except BackfillError as error:
+            self.fail(str(error), param, ctx)
+
+
+DAY = DayType()
+
+
+def days_options(required: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The options `--from` and `--to`, both days included."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        last = click.option("--to", "last", type=DAY, required=required, help="The last day, included.")
+        first = click.option("--from", "first", type=DAY, required=required, help="The first day.")
+        return first(last(command))
+
+    return decorate
+
+
+@contextlib.contextmanager
+def usage() -> Iterator[None]:
+    """Errors inside are wrong usage: exit code 2."""
+    try:
+        yield
+    except BackfillError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def inclusive(first: date, last: date) -> DayRange:
+    """The range as typed; click's error where it ends before it starts."""
+    with usage():
+        return from_inclusive(first, last)
+
+
+def lake_root() -> Path:
+    """The folder of the lake meant, absolute; it need not exist."""
+    from backfill_assets.lake.home import lake_folder
+
+    return lake_folder(click.get_current_context().meta.get(LAKE_KEY))
+
+
+def opened() -> "tuple[Lake, Pipeline]":
+    """The lake meant and its pipeline; raises SettingsError where there is none."""
+    from backfill_assets.lake.home import open_lake
+    from backfill_assets.lake.model import make_pipeline
+    from backfill_assets.pipeline.tables import tables
+
+    lake = open_lake(lake_root())
+    return lake, make_pipeline(tables(lake.settings))
+
+
+def print_json(document: Any) -> None:
+    """One JSON document on stdout."""
+    click.echo(json.dumps(document, indent=2, default=str, ensure_ascii=False))

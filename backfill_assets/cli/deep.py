@@ -1,0 +1,49 @@
+"""`doctor --deep`: every row of every table is read, and its fingerprint compared with the receipts.
+
+Lives here: the comparison. Does not live here: the fingerprint (`lake.profile`). Starts the lake's engine.
+"""
+
+from pathlib import Path
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.days import contiguous
+from backfill_assets.core.profiles import DayProfile
+from backfill_assets.core.view import TableView
+from backfill_assets.lake.home import open_lake
+from backfill_assets.lake.ledger import QUARANTINE
+from backfill_assets.lake.model import make_pipeline
+from backfill_assets.lake.profile import conform, profile
+from backfill_assets.lake.spark import Workshop
+from backfill_assets.lake.view import read_view
+from backfill_assets.operations.diagnosis import Diagnosis, broken, fine, some
+from backfill_assets.pipeline.tables import tables
+
+
+def examine_contents(root: Path) -> list[Diagnosis]:
+    """One finding per written table: whether the rows and fingerprint of every day are those of its receipt."""
+    lake = open_lake(root)
+    pipeline = make_pipeline(tables(lake.settings))
+    view = read_view(lake, pipeline.contracts)
+    written = [c for c in (*pipeline.contracts, QUARANTINE) if view.table(c.name).stamps]
+    return [_examine(Workshop(lake), c, view.table(c.name)) for c in written]
+
+
+def _examine(workshop: Workshop, contract: Contract, seen: TableView) -> Diagnosis:
+    name = f"the contents of {contract.name}"
+    frame = workshop.read(contract.name, seen.version, contract.day_column)
+    found = profile(conform(frame, contract), contract)
+    receipts = {d: (s.entry.rows, s.entry.fingerprint) for d, s in seen.stamps.items()}
+    wrong = []
+    for day in {*receipts, *(d for d in found if d is not None)}:
+        profiled = found.get(day, DayProfile())
+        if receipts.get(day) != (profiled.rows, profiled.fingerprint):
+            wrong.append(day)
+    strays = found[None].rows if None in found else 0
+    if not wrong and not strays:
+        return fine(name, f"{len(receipts)} day(s), {sum(r for r, _ in receipts.values())} rows equal their receipts")
+    days = sorted(wrong)
+    told = [f"{len(days)} day(s) differ from their receipts: {some(contiguous(days))}"] if days else []
+    told += [f"{strays} row(s) have no day"] if strays else []
+    span = f"--from {days[0]} --to {days[-1]} " if days else ""
+    advice = f"Rebuild with `backfill-assets backfill --force {span}--tables {contract.name}`"
+    return broken(name, "; ".join(told), advice)

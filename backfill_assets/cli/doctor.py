@@ -1,0 +1,50 @@
+"""`backfill-assets doctor`: everything that can be wrong with a lake and the machine below it.
+
+Lives here: the command and its drawing. Does not live here: the examinations (`operations.doctor`, `cli.deep`).
+"""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from backfill_assets.cli.common import json_option, lake_option, lake_root, print_json
+from backfill_assets.cli.drawing import STYLES
+
+if TYPE_CHECKING:
+    from backfill_assets.operations.diagnosis import Diagnosis
+
+
+@click.command()
+@click.option("--deep", is_flag=True, help="Read every row: recompute the fingerprints (starts Spark).")
+@json_option
+@lake_option
+@click.pass_context
+def doctor(ctx: click.Context, deep: bool, as_json: bool) -> None:
+    """Look at Java, server, settings, landing, logs, files and receipts. Changes nothing. Exit code 1 if one is odd."""
+    from backfill_assets.operations.diagnosis import Level
+    from backfill_assets.operations.doctor import doctor as examine
+    from backfill_assets.pipeline.tables import tables
+
+    root = lake_root()
+    found = examine(root, tables)
+    if deep and not any(d.level is Level.ERROR for d in found):
+        from backfill_assets.cli.deep import examine_contents
+
+        found += examine_contents(root)
+    elif deep and not as_json:
+        click.echo("The contents are not read while something is broken.", err=True)
+    if as_json:
+        print_json({"lake": str(root), "findings": [d.to_dict() for d in found]})
+    else:
+        for diagnosis in found:
+            _draw(diagnosis)
+    if any(d.level is not Level.OK for d in found):
+        ctx.exit(1)
+
+
+def _draw(diagnosis: "Diagnosis") -> None:
+    style = STYLES[diagnosis.level.value].rsplit(" ", 1)
+    level = click.style(f"{diagnosis.level.value:5s}", fg=style[-1], bold=len(style) > 1)
+    click.echo(f"{level} {diagnosis.object}: {diagnosis.what}")
+    if diagnosis.advice:
+        click.echo(f"      {diagnosis.advice}")

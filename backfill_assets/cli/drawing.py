@@ -1,0 +1,62 @@
+"""Drawing for people: tables and lines, coloured on a terminal, plain text elsewhere.
+
+Lives here: how things look. Does not live here: what is said (each command). Data goes to stdout, what accompanies the
+work to stderr, so that a pipe gets the data only.
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+
+import click
+
+STYLES: Mapping[str, str] = {
+    "fresh": "green", "stale": "yellow", "missing": "red", "pending": "dim", "incomplete": "magenta",
+    "outdated": "cyan", "held": "blue", "ok": "green", "warn": "yellow", "error": "bold red",
+}  # fmt: skip
+
+
+def on_terminal() -> bool:
+    """Whether stdout is a screen."""
+    return sys.stdout.isatty()
+
+
+def draw_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
+    """A table on stdout; the first word of a cell decides its colour. Whole numbers stand to the right."""
+    right = [bool(rows) and all(_is_number(row[i]) for row in rows) for i in range(len(columns))]
+    if on_terminal():
+        _draw_rich(columns, rows, title, right)
+        return
+    if title:
+        click.echo(title)
+    widths = [max(len(c), *(len(row[i]) for row in rows)) if rows else len(c) for i, c in enumerate(columns)]
+    for row in (columns, *rows):
+        cells = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True)]
+        click.echo("  ".join(cells).rstrip())
+
+
+def _draw_rich(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str, right: Sequence[bool]) -> None:
+    from rich.box import SIMPLE
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title or None, box=SIMPLE, title_justify="left", pad_edge=False)
+    for column, to_right in zip(columns, right, strict=True):
+        table.add_column(column, justify="right" if to_right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell, style=STYLES.get(cell.split(" ")[0], "")) for cell in row))
+    Console().print(table)
+
+
+def _is_number(cell: str) -> bool:
+    return cell.replace(",", "").removesuffix(" s").replace(".", "", 1).isdigit() or cell in ("", "-")
+
+
+def number(value: int | None) -> str:
+    """A whole number with thousands separated; `-` for none."""
+    return "-" if value is None else f"{value:,}"
+
+
+def aside(text: str) -> None:
+    """A line that accompanies the work, on stderr."""
+    click.echo(text, err=True)

@@ -1,0 +1,95 @@
+"""`backfill-assets scan` and `backfill-assets landing accept`: what has landed, and following what changed there.
+
+Lives here: the two commands. Does not live here: comparing folder and ledger (`lake.scan`).
+"""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from backfill_assets.cli.common import json_option, lake_option, lake_root, print_json
+from backfill_assets.cli.drawing import number
+
+if TYPE_CHECKING:
+    from backfill_assets.core.scans import ScanReport
+
+
+@click.command()
+@json_option
+@lake_option
+@click.pass_context
+def scan(ctx: click.Context, as_json: bool) -> None:
+    """Take stock of the landing folder. Exit code 1 if a file is altered, missing, refused or unreadable."""
+    from backfill_assets.lake.home import open_lake
+    from backfill_assets.lake.lock import load_lock
+    from backfill_assets.lake.scan import scan as take_stock
+    from backfill_assets.lake.spark import Workshop
+
+    lake = open_lake(lake_root())
+    with load_lock(lake.locks):
+        report = take_stock(Workshop(lake))
+    if as_json:
+        print_json(report.to_dict())
+    else:
+        _draw(report)
+    if not report.is_clean:
+        ctx.exit(1)
+
+
+def _draw(report: "ScanReport") -> None:
+    for name, (rows, bad) in report.new.items():
+        click.echo(f"new        {name}: {number(rows)} rows" + (f", {number(bad)} unusable" if bad else ""))
+    told = {
+        "copy of": report.copies, "waiting": report.waiting, "refused": report.refused,
+        "unreadable": report.unreadable,
+    }  # fmt: skip
+    for word, files in told.items():
+        for name, reason in files.items():
+            click.echo(f"{word:10s} {name}: {reason}")
+    for word, names in {"altered": report.altered, "missing": report.missing}.items():
+        for name in names:
+            click.echo(f"{word:10s} {name}")
+    if report.blocked:
+        first = min(report.blocked)
+        click.echo(
+            f"{len(report.blocked)} day(s) from {first} are not rebuilt until the files are back, or you say "
+            '`backfill-assets landing accept --note "why"`'
+        )
+    click.echo(f"{len(report.new)} new file(s), {report.known} known")
+
+
+@click.group()
+def landing() -> None:
+    """What to do with landed files."""
+
+
+@landing.command()
+@click.option("--note", required=True, help="Why; it is kept in the ledger.")
+@click.argument("paths", nargs=-1)
+@json_option
+@lake_option
+@click.pass_context
+def accept(ctx: click.Context, note: str, paths: tuple[str, ...], as_json: bool) -> None:
+    """Follow what lies in the landing folder now: altered and missing files (all, or PATHS as `scan` prints them)."""
+    from backfill_assets.lake.home import open_lake
+    from backfill_assets.lake.lock import load_lock
+    from backfill_assets.lake.scan import accept as follow
+    from backfill_assets.lake.spark import Workshop
+
+    if not note.strip():
+        raise click.BadParameter("say why, in a few words", param_hint="--note")
+    lake = open_lake(lake_root())
+    with load_lock(lake.locks):
+        followed = follow(Workshop(lake), note.strip(), paths)
+    unknown = sorted(set(paths) - set(followed))
+    if as_json:
+        print_json({"accepted": followed, "neither altered nor missing": unknown})
+    else:
+        for path in followed:
+            click.echo(f"accepted   {path}: its days are stale now, `backfill-assets status --stale` lists them")
+        for path in unknown:
+            click.echo(f"unchanged  {path} is neither altered nor missing")
+        if not followed and not unknown:
+            click.echo("Nothing is altered or missing.")
+    if unknown:
+        ctx.exit(1)

@@ -1,0 +1,88 @@
+"""`backfill-assets server start | stop | status`: the lake's own Spark server.
+
+Lives here: the three commands. Does not live here: the server (`lake.server`); commands that need it start it anyway.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from backfill_assets.cli.common import json_option, lake_option, lake_root, print_json
+
+if TYPE_CHECKING:
+    from backfill_assets.lake.home import Lake
+
+MIB = 1 << 20
+
+
+@click.group()
+def server() -> None:
+    """The lake's Spark server. It starts by itself at the first use, and ends when idle."""
+
+
+@server.command()
+@json_option
+@lake_option
+def start(as_json: bool) -> None:
+    """Start it now, so that the next command need not wait."""
+    from backfill_assets.lake.server import ensure_server
+    from backfill_assets.lake.spark import Workshop
+
+    lake = _lake()
+    ensure_server(lake.root, Workshop(lake).engine)
+    _tell(_facts(lake), as_json)
+
+
+@server.command()
+@click.option("--force", is_flag=True, help="Even while others use it: their queries fail.")
+@json_option
+@lake_option
+def stop(force: bool, as_json: bool) -> None:
+    """Stop it; the next use starts a fresh one."""
+    from backfill_assets.lake.server import stop_server
+
+    stopped = stop_server(_lake().root, force=force)
+    if as_json:
+        print_json({"stopped": stopped})
+    else:
+        click.echo("stopped" if stopped else "it was not running")
+
+
+@server.command()
+@json_option
+@lake_option
+def status(as_json: bool) -> None:
+    """Whether it runs, since when, and how much memory it takes. Starts nothing."""
+    _tell(_facts(_lake()), as_json)
+
+
+def _lake() -> "Lake":
+    from backfill_assets.lake.home import open_lake
+    from backfill_assets.lake.spark import EMBEDDED
+
+    lake = open_lake(lake_root())
+    if lake.settings.spark.engine != EMBEDDED:
+        raise click.UsageError(
+            f"[spark] engine is {lake.settings.spark.engine!r}: only engine = {EMBEDDED!r} has a server of its own."
+        )
+    return lake
+
+
+def _facts(lake: "Lake") -> dict[str, Any]:
+    from backfill_assets.lake.server import server_status
+
+    found = server_status(lake.root)
+    return {"running": False} if found is None else {"running": True, **vars(found)}
+
+
+def _tell(facts: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(facts)
+    elif not facts["running"]:
+        click.echo("not running; it starts at the first use")
+    else:
+        used = "in use" if facts["in_use"] else "idle"
+        click.echo(
+            f"process {facts['pid']}, {facts['version']}, {used}, up {facts['uptime_seconds']:.0f} s, "
+            f"{facts['rss_bytes'] // MIB} MiB"
+        )

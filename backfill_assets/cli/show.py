@@ -1,0 +1,92 @@
+"""`backfill-assets show TABLE DAY`: everything about one day of one table.
+
+Lives here: how a day's report is drawn. Does not live here: collecting it (`operations.show`).
+"""
+
+from datetime import date
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import click
+
+from backfill_assets.cli.common import DAY, json_option, lake_option, opened, print_json, usage
+from backfill_assets.cli.drawing import draw_table, number
+from backfill_assets.core.days import contiguous
+
+if TYPE_CHECKING:
+    from backfill_assets.operations.show import DayReport, InputDay, Written
+
+
+@click.command()
+@click.argument("table")
+@click.argument("day", type=DAY)
+@json_option
+@lake_option
+def show(table: str, day: date, as_json: bool) -> None:
+    """Receipt, inputs, landed files, quarantine and history of DAY (YYYY-MM-DD) of TABLE."""
+    from backfill_assets.operations.show import find
+    from backfill_assets.operations.show import show as report_of
+
+    lake, pipeline = opened()
+    with usage():
+        find(lake, pipeline, table, day)
+    report = report_of(lake, pipeline, table, day)
+    if as_json:
+        print_json(report.to_dict())
+        return
+    click.echo(f"{table} {day}: {report.state.value}")
+    for reason in report.reasons:
+        click.echo(f"  because   {reason}")
+    if report.history:
+        _draw_receipt(report.history[0], day)
+    _draw_inputs(report)
+    _draw_landed(report)
+    if len(report.history) > 1:
+        rows = [_history_row(w, day) for w in report.history]
+        draw_table(["version", "at", "rows", "fingerprint", "reason", "run", "note"], rows, "history, newest first")
+
+
+def _draw_receipt(written: "Written", day: date) -> None:
+    said, entry = written.receipt, written.receipt.days[day]
+    inputs = ", ".join(f"{name} v{version}" for name, version in said.inputs.items())
+    facts = {
+        "rows": f"{number(entry.rows)}, built {entry.built.value}",
+        "content": f"fingerprint {entry.fingerprint}",
+        "written": f"{written.at:%Y-%m-%d %H:%M:%SZ} as version {written.version}, with {len(said.days)} day(s)",
+        "reason": said.reason + (f": {said.note}" if said.note else ""),
+        "run": said.run_id,
+        "inputs": f"{inputs or 'landed files'}; digest {entry.input_digest}",
+        "code": f"{said.code_digest}, settings {said.settings_digest}",
+        "frontier": f"{said.frontier:%Y-%m-%dT%H:%M:%SZ}" if said.frontier else "none",
+    }
+    for name, text in facts.items():
+        if text:
+            click.echo(f"  {name:9s} {text}")
+
+
+def _draw_inputs(report: "DayReport") -> None:
+    """One line per table and state: the days, and their rows together."""
+
+    def kind(wanted: "InputDay") -> tuple[str, str, bool]:
+        return wanted.table, wanted.state.value, wanted.required
+
+    for (table, state, required), group in groupby(sorted(report.inputs, key=lambda i: (kind(i), i.day)), kind):
+        days = list(group)
+        spans = ", ".join(map(str, contiguous(d.day for d in days)))
+        rows = sum(d.rows or 0 for d in days)
+        click.echo(f"  from      {table} {spans}: {state}, {number(rows)} rows{'' if required else ', not required'}")
+
+
+def _draw_landed(report: "DayReport") -> None:
+    for part in report.files:
+        bad = f", {number(part.bad_rows)} of them unusable" if part.bad_rows else ""
+        gone = " (withdrawn)" if part.withdrawn else ""
+        click.echo(f"  file      {part.path}{gone}: {number(part.rows)} rows of the day{bad}")
+    for reason, count in report.quarantine:
+        click.echo(f"  refused   {number(count)} x {reason}")
+
+
+def _history_row(written: "Written", day: date) -> list[str]:
+    said, entry = written.receipt, written.receipt.days[day]
+    at = f"{written.at:%Y-%m-%d %H:%M:%SZ}"
+    return [str(written.version), at, number(entry.rows), entry.fingerprint, said.reason, said.run_id[:8], said.note]

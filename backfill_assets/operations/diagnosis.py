@@ -1,0 +1,54 @@
+"""What the doctor says of one thing: fine, odd or broken, and what to do.
+
+Lives here: the value and its levels. Does not live here: the examinations (`doctor`, `doctor_tables`).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+SHOWN = 5
+
+
+class Level(StrEnum):
+    """How bad it is: `ok`, `warn` (works, but look at it), `error` (a promise of the product is broken)."""
+
+    OK = "ok"
+    WARN = "warn"
+    ERROR = "error"
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """One thing that was looked at, what was found, and what to do about it (empty where there is nothing to do)."""
+
+    level: Level
+    object: str
+    what: str
+    advice: str = ""
+
+    def to_dict(self) -> dict[str, str]:
+        """The diagnosis as JSON values."""
+        return {"level": self.level.value, "object": self.object, "what": self.what, "advice": self.advice}
+
+
+def fine(object: str, what: str) -> Diagnosis:
+    """Nothing to do."""
+    return Diagnosis(Level.OK, object, what)
+
+
+def odd(object: str, what: str, advice: str) -> Diagnosis:
+    """It works, but a person should look."""
+    return Diagnosis(Level.WARN, object, what, advice)
+
+
+def broken(object: str, what: str, advice: str) -> Diagnosis:
+    """A promise is broken."""
+    return Diagnosis(Level.ERROR, object, what, advice)
+
+
+def some(names: Iterable[object]) -> str:
+    """The first few of the names, and how many more there are."""
+    listed = [str(n) for n in names]
+    more = f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
+    return ", ".join(listed[:SHOWN]) + more

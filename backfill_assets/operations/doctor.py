@@ -1,0 +1,167 @@
+"""The doctor: everything about a lake that can be wrong, looked at without a JVM.
+
+Lives here: Java, jars, engine, settings, landing, ledger sums, runs without a process, and each table in turn. Does not
+live here: repairing anything. Every finding names what to do, and nothing is changed by looking.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from datetime import date
+from functools import partial
+from pathlib import Path
+
+import psutil
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.frontier import is_loaded
+from backfill_assets.core.view import LakeView
+from backfill_assets.lake.engine_cache import delta_coordinate, present_jars
+from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.java import find_java
+from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, FileRecord, read_files
+from backfill_assets.lake.model import Table
+from backfill_assets.lake.scan import compare, look
+from backfill_assets.lake.server import server_status
+from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.lake.spark import EMBEDDED, Workshop
+from backfill_assets.lake.view import read_view
+from backfill_assets.operations.diagnosis import Diagnosis, broken, fine, odd, some
+from backfill_assets.operations.doctor_tables import examine_table, orphans
+
+MIB = 1 << 20
+ACCEPT = 'Put it back, or say `backfill-assets landing accept --note "why"`'
+
+
+def doctor(root: Path, tables_of: Callable[[LakeSettings], Sequence[Table]]) -> list[Diagnosis]:
+    """All findings about the machine and the lake at `root`, good ones too. Raises nothing that a lake can cause."""
+    findings = [_java(), _jars()]
+    try:
+        lake = open_lake(root)
+        contracts = [*(t.contract for t in tables_of(lake.settings)), QUARANTINE, ARRIVALS, FILES]
+    except BackfillError as error:
+        return [*findings, _told(error)]
+    findings += [fine("lake.toml", f"valid, from {lake.settings.start_date}"), _engine(lake)]
+    findings += _guarded("the landing folder", lambda: _landing(lake))
+    for contract in contracts:
+        findings += _guarded(f"the table {contract.name}", partial(_table, lake, contract))
+    findings += _guarded("the ledger", lambda: [_sums(lake, contracts)])
+    findings += _runs(lake)
+    return findings
+
+
+def _guarded(object: str, look_at: Callable[[], Sequence[Diagnosis]]) -> Sequence[Diagnosis]:
+    """The findings, or the error that kept us from making them: one sick table must not hide the others."""
+    try:
+        return look_at()
+    except BackfillError as error:
+        return [_told(error)]
+    except Exception as error:  # noqa: BLE001  # whatever a damaged file causes is the finding
+        return [broken(object, f"it cannot be examined ({type(error).__name__}: {error})", "Look at the cause")]
+
+
+def _told(error: BackfillError) -> Diagnosis:
+    return broken(error.object, error.culprit, error.fix)
+
+
+def _java() -> Diagnosis:
+    try:
+        java = find_java()
+    except BackfillError as error:
+        return _told(error)
+    return fine("Java", f"version {java.version} from {java.source}")
+
+
+def _jars() -> Diagnosis:
+    jars = present_jars()
+    if jars:
+        return fine("Delta's jars", f"{len(jars)} in the cache ({delta_coordinate()})")
+    return odd("Delta's jars", "not fetched yet", "The first start fetches them: let it reach the network once")
+
+
+def _engine(lake: Lake) -> Diagnosis:
+    engine = lake.settings.spark.engine
+    if engine != EMBEDDED:
+        return fine("the engine", f"{engine}, not ours to look at")
+    found = server_status(lake.root)
+    if found is None:
+        return fine("the Spark server", "not running; it starts at the first use")
+    used = "in use" if found.in_use else "idle"
+    told = f"process {found.pid}, {used}, up {found.uptime_seconds:.0f} s, {found.rss_bytes // MIB} MiB"
+    return fine("the Spark server", told)
+
+
+def _landing(lake: Lake) -> list[Diagnosis]:
+    listing, records = look(Workshop(lake))
+    name = f"the landing {lake.settings.source.files}"
+    if listing.root_missing:
+        return [odd(name, "its folder does not exist", "Make it, or correct [source] files in lake.toml")]
+    found = compare(listing, records)
+    findings = []
+    if found.altered:
+        paths = some(r.path for r in found.altered)
+        findings.append(broken(name, f"{len(found.altered)} file(s) altered since they were loaded: {paths}", ACCEPT))
+    if found.missing:
+        paths = some(r.path for r in found.missing)
+        findings.append(broken(name, f"{len(found.missing)} file(s) missing since they were loaded: {paths}", ACCEPT))
+    if listing.refused:
+        paths = some(f"{r.name} ({r.reason})" for r in listing.refused)
+        findings.append(odd(name, f"{len(listing.refused)} file(s) are not read: {paths}", "Rename or remove them"))
+    fresh = f", {len(found.fresh)} wait for the next scan or load" if found.fresh else ""
+    return [*findings, fine(name, f"{len(listing.files)} file(s){fresh}")]
+
+
+def _table(lake: Lake, contract: Contract) -> list[Diagnosis]:
+    path = lake.table_path(contract.name)
+    lost = orphans(path, contract)
+    return [*examine_table(path, contract), *([lost] if lost else [])]
+
+
+def _sums(lake: Lake, contracts: Sequence[Contract]) -> Diagnosis:
+    """Rows of the landed files against raw and quarantine, for loaded days; what is more are duplicates or not due."""
+    view = read_view(lake, [c for c in contracts if c.name not in (ARRIVALS.name, FILES.name, QUARANTINE.name)])
+    landed = _landed_rows(read_files(lake.table_path(FILES.name)), view)
+    kept = {d: _kept(view, d) for d in landed}
+    short = sorted(d for d in landed if landed[d] < kept[d])
+    if short:
+        day = short[0]
+        return broken(
+            "the ledger",
+            f"{len(short)} day(s) hold more rows than landed; {day}: {kept[day]} kept of {landed[day]} landed",
+            f"Run `backfill-assets scan`, then `backfill-assets backfill --force --from {day} --to {short[-1]}`",
+        )
+    total, held = sum(landed.values()), sum(kept.values())
+    more = f", {total - held} duplicates or not due" if total > held else ""
+    return fine("the ledger", f"{total} landed rows of {len(landed)} loaded days = {held} in raw and quarantine{more}")
+
+
+def _landed_rows(records: Sequence[FileRecord], view: LakeView) -> dict[date, int]:
+    rows: dict[date, int] = {}
+    seen: set[tuple[str, date]] = set()
+    for record in records:
+        for day, (count, _, _) in record.days.items():
+            if not record.withdrawn and (record.sha256, day) not in seen and is_loaded(day, view):
+                seen.add((record.sha256, day))
+                rows[day] = rows.get(day, 0) + count
+    return rows
+
+
+def _kept(view: LakeView, day: date) -> int:
+    stamps = (view.table(name).stamps.get(day) for name in ("raw", QUARANTINE.name))
+    return sum(s.entry.rows for s in stamps if s is not None)
+
+
+def _runs(lake: Lake) -> Iterator[Diagnosis]:
+    """Runs that left a mark. Whether one without a process ended well only Dagster knows; the next run settles it."""
+    folder, gone = lake.root / ".runs", []
+    for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+        try:
+            pid, started = json.loads(path.read_text())
+            if psutil.Process(pid).create_time() == started:
+                yield fine(f"run {path.name}", f"process {pid} works on it, or has just ended it")
+                continue
+        except (psutil.Error, ValueError, TypeError, OSError):
+            pass
+        gone.append(path.name)
+    if gone:
+        yield fine("ended runs", f"{len(gone)} left their marks ({some(gone)}); the next run clears them")

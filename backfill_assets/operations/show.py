@@ -1,0 +1,172 @@
+"""Everything that is known about one day of one table.
+
+Lives here: its state and why, its receipt, its inputs with their states, landed files and quarantined rows (raw), and
+the history of its writes. Does not live here: rows of the table itself, which any Delta reader shows.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any
+
+from backfill_assets.core.contracts import Basis, Contract
+from backfill_assets.core.digests import days_of, is_required
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.receipts import Receipt
+from backfill_assets.core.states import State, States
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.ledger import FILES, QUARANTINE, read_arrow, read_files
+from backfill_assets.lake.log import Commit, commits
+from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.view import read_view
+from backfill_assets.operations.why import in_full
+
+
+@dataclass(frozen=True)
+class InputDay:
+    """One day of an input: its state, the rows of its newest receipt (None: no receipt), and if the day needs it."""
+
+    table: str
+    day: date
+    state: State
+    rows: int | None
+    required: bool
+
+
+@dataclass(frozen=True)
+class LandedPart:
+    """What a landed file gives to an arrival day: its rows of that day, and those that cannot be deliveries."""
+
+    path: str
+    sha256: str
+    rows: int
+    bad_rows: int
+    withdrawn: bool
+
+
+@dataclass(frozen=True)
+class Written:
+    """One write of the day: its version, when it was committed (aware), and its receipt."""
+
+    version: int
+    at: datetime
+    receipt: Receipt
+
+    def to_dict(self, day: date) -> dict[str, Any]:
+        """The write, seen from `day`, as JSON values."""
+        entry, said = self.receipt.days[day], self.receipt
+        return {
+            "version": self.version, "at": self.at.isoformat(), "rows": entry.rows, "fingerprint": entry.fingerprint,
+            "built": entry.built.value, "input_digest": entry.input_digest, "reason": said.reason, "note": said.note,
+            "run_id": said.run_id, "write_id": said.write_id, "code": said.code_digest,
+            "settings": said.settings_digest, "frontier": said.frontier.isoformat() if said.frontier else None,
+            "inputs": dict(said.inputs), "tags": dict(said.tags), "days_in_write": len(said.days),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class DayReport:
+    """One day of one table. `history` is newest first: its first entry is the receipt in force."""
+
+    table: str
+    day: date
+    state: State
+    reasons: tuple[str, ...]
+    inputs: tuple[InputDay, ...]
+    history: tuple[Written, ...]
+    files: tuple[LandedPart, ...] = ()
+    quarantine: tuple[tuple[str, int], ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as JSON values."""
+        return {
+            "table": self.table, "day": str(self.day), "state": self.state.value, "reasons": list(self.reasons),
+            "receipt": self.history[0].to_dict(self.day) if self.history else None,
+            "inputs": [
+                {"table": i.table, "day": str(i.day), "state": i.state.value, "rows": i.rows, "required": i.required}
+                for i in self.inputs
+            ],
+            "files": [vars(f) for f in self.files],
+            "quarantine": dict(self.quarantine),
+            "history": [w.to_dict(self.day) for w in self.history],
+        }  # fmt: skip
+
+
+def show(lake: Lake, pipeline: Pipeline, table: str, day: date) -> DayReport:
+    """The report of a day; raises BackfillError as `find` does."""
+    contract = find(lake, pipeline, table, day)
+    states = pipeline.states(read_view(lake, pipeline.contracts))
+    history = tuple(_written(c) for c in reversed([*commits(lake.table_path(table))]) if _names(c, day))
+    is_landed = any(i.basis is Basis.FILES for i in contract.inputs)
+    return DayReport(
+        table,
+        day,
+        states.of(table, day),
+        in_full(states, table, day, history[0].receipt if history else None),
+        tuple(_inputs(states, contract, day)),
+        history,
+        _files(lake, day) if is_landed else (),
+        _quarantine(lake, states, day) if is_landed else (),
+    )
+
+
+def find(lake: Lake, pipeline: Pipeline, table: str, day: date) -> Contract:
+    """The contract of the table; raises BackfillError where the lake has no such table, or the day before its first."""
+    known = {c.name: c for c in pipeline.contracts}
+    if table not in known:
+        raise BackfillError(
+            f"the table {table!r}",
+            "this lake has no such table",
+            "There is nothing to show",
+            f"Choose one of {', '.join(known)}",
+        )
+    if day < lake.settings.start_date:
+        raise BackfillError(
+            f"the day {day}",
+            f"it lies before the lake's first day, {lake.settings.start_date}",
+            "There is nothing to show",
+            "Ask for a later day",
+        )
+    return known[table]
+
+
+def _names(commit: Commit, day: date) -> bool:
+    return commit.receipt is not None and day in commit.receipt.days
+
+
+def _written(commit: Commit) -> Written:
+    if commit.receipt is None:
+        raise ValueError(f"version {commit.version} has no receipt")
+    return Written(commit.version, datetime.fromtimestamp(commit.timestamp_ms / 1000, UTC), commit.receipt)
+
+
+def _inputs(states: States, contract: Contract, day: date) -> list[InputDay]:
+    found: dict[tuple[str, date], bool] = {}
+    for wanted in contract.inputs:
+        if wanted.basis is Basis.ARRIVALS:
+            found |= {(wanted.table, arrival): True for arrival, _ in states.view.arrivals.get(day, ())}
+        elif wanted.basis is not Basis.FILES:
+            for d in days_of(wanted, day, states.view):
+                found[wanted.table, d] = is_required(d, day, states.frontier)
+    days = []
+    for (table, d), required in sorted(found.items()):
+        stamp = states.stamp(table, d)
+        days.append(InputDay(table, d, states.of(table, d), stamp.entry.rows if stamp else None, required))
+    return days
+
+
+def _files(lake: Lake, day: date) -> tuple[LandedPart, ...]:
+    return tuple(
+        LandedPart(r.path, r.sha256, r.days[day][0], r.days[day][1], r.withdrawn)
+        for r in read_files(lake.table_path(FILES.name))
+        if day in r.days
+    )
+
+
+def _quarantine(lake: Lake, states: States, day: date) -> tuple[tuple[str, int], ...]:
+    """Reason and count, the most frequent first."""
+    stamp = states.view.table(QUARANTINE.name).stamps.get(day)
+    if stamp is None or not stamp.entry.rows:
+        return ()
+    rows = read_arrow(lake.table_path(QUARANTINE.name), columns=("arrival_date", "reason"))
+    return tuple(Counter(r["reason"] for r in rows if r["arrival_date"] == day).most_common())

@@ -1,0 +1,96 @@
+"""The state of every day of every table, from receipts and ledgers alone.
+
+Lives here: the report and its default range. Does not live here: drawing it (`cli.status`) and deciding states
+(`core.states`). No JVM, no Dagster: with 1,000 commits and 1,096 days it takes less than a second.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import Any
+
+from backfill_assets.core.days import DayRange, from_inclusive
+from backfill_assets.core.states import State
+from backfill_assets.core.view import LakeView
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.view import read_view
+from backfill_assets.operations.why import brief
+
+
+@dataclass(frozen=True)
+class DayStatus:
+    """One day of one table. `rows` and `version` are those of its newest receipt, None where it has none."""
+
+    table: str
+    day: date
+    state: State
+    rows: int | None = None
+    version: int | None = None
+    reason: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The day as JSON values."""
+        return {
+            "table": self.table, "day": str(self.day), "state": self.state.value, "rows": self.rows,
+            "version": self.version, "reason": self.reason,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class StatusReport:
+    """The days asked for (None: the lake has none yet) of every table, and the frontier of the lake."""
+
+    lake: str
+    days: DayRange | None
+    frontier: datetime | None
+    as_of: datetime | None
+    tables: Mapping[str, tuple[DayStatus, ...]] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[DayStatus]:
+        return (day for column in self.tables.values() for day in column)
+
+    def totals(self) -> dict[str, dict[State, int]]:
+        """Per table the number of days in each state that occurs, in the order of the rule."""
+        counted = {name: Counter(d.state for d in column) for name, column in self.tables.items()}
+        return {name: {s: found[s] for s in State if found[s]} for name, found in counted.items()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as JSON values."""
+        return {
+            "lake": self.lake,
+            "from": str(self.days.start) if self.days else None,
+            "to": str(self.days.last) if self.days else None,
+            "frontier": self.frontier.isoformat() if self.frontier else None,
+            "as_of": self.as_of.isoformat() if self.as_of else None,
+            "totals": {name: {s.value: n for s, n in found.items()} for name, found in self.totals().items()},
+            "days": [d.to_dict() for d in self],
+        }
+
+
+def status(lake: Lake, pipeline: Pipeline, days: DayRange | None = None) -> StatusReport:
+    """The states of `days`, by default from the lake's first day to the last that a receipt or a delivery names."""
+    view = read_view(lake, pipeline.contracts)
+    states = pipeline.states(view)
+    wanted = days or known_days(view)
+
+    def one(table: str, day: date) -> DayStatus:
+        state, stamp = states.of(table, day), states.stamp(table, day)
+        rows, version = (stamp.entry.rows, stamp.version) if stamp else (None, None)
+        return DayStatus(table, day, state, rows, version, brief(states, table, day, state))
+
+    return StatusReport(
+        str(lake.root),
+        wanted,
+        states.frontier,
+        view.as_of,
+        {t.name: tuple(one(t.name, d) for d in wanted or ()) for t in pipeline.tables},
+    )
+
+
+def known_days(view: LakeView) -> DayRange | None:
+    """From the lake's first day to the last that anything names; None where nothing does."""
+    named = [d for table in view.tables.values() for d in table.stamps]
+    last = max((*named, *view.landed, *view.arrivals), default=None)
+    return None if last is None or last < view.start else from_inclusive(view.start, last)

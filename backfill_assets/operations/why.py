@@ -1,0 +1,127 @@
+"""Why a day is in its state, as far as receipts and ledgers tell.
+
+Lives here: one short reason per day for the grid, and every culprit for a single day. Does not live here: the rule
+that picks the state (`core.states`). A digest says that inputs differ, never which: the culprits are found by comparing
+the input versions that a receipt names with those that the inputs' days have now.
+"""
+
+from collections.abc import Iterator
+from datetime import date
+
+from backfill_assets.core.contracts import Basis, Contract, Input
+from backfill_assets.core.days import contiguous
+from backfill_assets.core.digests import days_of
+from backfill_assets.core.frontier import cut_has_passed, cut_of, is_mature
+from backfill_assets.core.receipts import Built, Receipt
+from backfill_assets.core.states import State, States
+
+SHOWN_RANGES = 5
+
+
+def brief(states: States, table: str, day: date, state: State) -> str:
+    """One short reason, empty for a fresh day."""
+    if state is State.MISSING:
+        return _why_missing(states, table, day)
+    if state is State.STALE:
+        return _why_stale(states, table, day)
+    if state is State.PENDING:
+        return f"its cut is {cut_of(day, states.view):%Y-%m-%dT%H:%MZ}, the frontier {_told(states)}"
+    if state is State.INCOMPLETE:
+        return f"required input days are missing: {_listed(states, table, day)}"
+    if state is State.OUTDATED:
+        return _why_outdated(states, table, day)
+    return "put back by a rollback" if state is State.HELD else ""
+
+
+def in_full(states: States, table: str, day: date, receipt: Receipt | None) -> tuple[str, ...]:
+    """Every reason that can be told of the day's state; `receipt` is the newest that names the day."""
+    state = states.of(table, day)
+    reasons = [r for r in (brief(states, table, day, state),) if r]
+    if state is not State.STALE or receipt is None:
+        return tuple(reasons)
+    contract = states.contracts[table]
+    for wanted in contract.inputs:
+        reasons += _newer(states, wanted, day, receipt)
+    if receipt.days[day].built is Built.PENDING and cut_has_passed(day, states.view, states.frontier):
+        reasons.append("its cut has passed since")
+    ripe = contract.matures_after_days
+    if ripe is not None and is_mature(day, ripe, states.frontier) and not is_mature(day, ripe, receipt.frontier):
+        reasons.append("its label has become mature since")
+    return tuple(reasons)
+
+
+def _newer(states: States, wanted: Input, day: date, receipt: Receipt) -> Iterator[str]:
+    """The input days that were written after the versions that the receipt names."""
+    if wanted.basis is Basis.FILES:
+        return
+    if wanted.basis is Basis.ARRIVALS:
+        days = [arrival for arrival, _ in states.view.arrivals.get(day, ())]
+    else:
+        days = days_of(wanted, day, states.view)
+    read = receipt.inputs.get(wanted.table)
+    stamps = states.view.table(wanted.table).stamps
+    newer = [d for d in days if d in stamps and read is not None and stamps[d].version > read]
+    if newer:
+        yield f"{wanted.table} {ranges(newer)} was written after version {read}, from which this day was made"
+    foreign = [d for d in days if d in states.view.table(wanted.table).foreign]
+    if foreign:
+        yield f"{wanted.table} {ranges(foreign)} was touched by a commit that is not ours"
+
+
+def ranges(days: list[date]) -> str:
+    """The days as a few ranges, with how many more there are."""
+    found = contiguous(days)
+    more = f" and {len(found) - SHOWN_RANGES} more ranges" if len(found) > SHOWN_RANGES else ""
+    return ", ".join(map(str, found[:SHOWN_RANGES])) + more
+
+
+def _why_missing(states: States, table: str, day: date) -> str:
+    contract = states.contracts[table]
+    if _is_landed(contract):
+        landed = states.view.landed.get(day)
+        return f"never loaded; {len(landed.shas) if landed else 0} landed file(s) name it"
+    absent = [f"{i.table} {day}" for i in contract.inputs if _lacks(states, i, day)]
+    return f"never built; first build {', '.join(absent)}" if absent else "never built"
+
+
+def _lacks(states: States, wanted: Input, day: date) -> bool:
+    if wanted.basis in (Basis.ARRIVALS, Basis.FILES):
+        return False
+    return day not in states.view.table(wanted.table).stamps
+
+
+def _why_stale(states: States, table: str, day: date) -> str:
+    if day in states.view.table(table).foreign:
+        return "a commit that is not ours touched it"
+    stamp = states.stamp(table, day)
+    if table == "raw" and stamp is not None:
+        if stamp.version > states.view.table("arrivals").inputs.get("raw", -1):
+            return "its load ended before the ledger arrivals named it"
+        landed = states.view.landed.get(day)
+        return f"its landed files changed: {len(landed.shas) if landed else 0} name it now"
+    if any(i.basis is Basis.ARRIVALS for i in states.contracts[table].inputs):
+        return "deliveries for it were loaded or taken back since"
+    return "its inputs changed since"
+
+
+def _why_outdated(states: States, table: str, day: date) -> str:
+    stamp, today = states.stamp(table, day), states.codes.get(table)
+    if stamp is None or today is None:
+        return "other code or settings"
+    code, settings = stamp.code_digest != today.code_digest, stamp.settings_digest != today.settings_digest
+    return "made by other code and settings" if code and settings else f"made by other {'code' if code else 'settings'}"
+
+
+def _listed(states: States, table: str, day: date) -> str:
+    absent = states.absent(table, day)
+    names = dict.fromkeys(name for name, _ in absent)
+    listed = [f"{name} {ranges([d for n, d in absent if n == name])}" for name in names]
+    return "; ".join(listed) or "they exist now, or an input is incomplete itself"
+
+
+def _is_landed(contract: Contract) -> bool:
+    return any(i.basis is Basis.FILES for i in contract.inputs)
+
+
+def _told(states: States) -> str:
+    return f"{states.frontier:%Y-%m-%dT%H:%MZ}" if states.frontier else "not there yet: nothing is loaded"
