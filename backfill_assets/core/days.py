@@ -4,6 +4,7 @@ Lives here: the half-open range of days, its parsing from what people type (incl
 Does not live here: windows of a contract (`contracts.py`) and anything that asks the clock.
 """
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -80,6 +81,16 @@ def contiguous(days: Iterable[date]) -> list[DayRange]:
             ranges[-1] = DayRange(ranges[-1].start, day + ONE_DAY)
         else:
             ranges.append(DayRange(day, day + ONE_DAY))
+    return ranges
+
+
+def covering(days: Iterable[date], at_most: int) -> list[DayRange]:
+    """At most `at_most` (>= 1) ranges that hold all of `days`, ascending; the smallest gaps are filled."""
+    ranges = contiguous(days)
+    while len(ranges) > max(at_most, 1):
+        gaps = [(b.start - a.end, i) for i, (a, b) in enumerate(itertools.pairwise(ranges))]
+        _, i = min(gaps)
+        ranges[i : i + 2] = [DayRange(ranges[i].start, ranges[i + 1].end)]
     return ranges
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.core.days import ONE_DAY, DayRange, contiguous, from_inclusive, midnight, parse_day
+from backfill_assets.core.days import ONE_DAY, DayRange, contiguous, covering, from_inclusive, midnight, parse_day
 from backfill_assets.core.errors import BackfillError
 from backfill_assets_tests.strategies import day_ranges, days, near_days
 
@@ -132,3 +132,11 @@ def test_a_range_reads_as_people_type_it(span: DayRange) -> None:
 def test_a_day_begins_at_midnight_in_utc() -> None:
     assert midnight(LEAP_DAY) == datetime(2024, 2, 29, tzinfo=UTC)
     assert midnight(LEAP_DAY + ONE_DAY) - midnight(LEAP_DAY) == ONE_DAY
+
+
+@given(st.sets(st.dates(date(2024, 1, 1), date(2024, 3, 1)), min_size=1), st.integers(1, 5))
+def test_covering_ranges_are_few_hold_every_day_and_are_contiguous_when_they_may(days: set[date], most: int) -> None:
+    found = covering(days, most)
+    assert len(found) <= most
+    assert days <= {d for r in found for d in r}
+    assert covering(days, len(days)) == contiguous(days)
