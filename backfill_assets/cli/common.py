@@ -1,7 +1,7 @@
 """What all commands share: which lake is meant, days as people type them, and output for programs.
 
-Lives here: options and small helpers. Does not live here: drawing for people (`drawing`). Imports only click and `core`:
-every command imports this file, and `--help` should not wait for settings or tables.
+Lives here: options and small helpers. Does not live here: drawing for people (`drawing`). Every command imports this
+file, so it imports only click and `core`: `--help` should not wait for settings or tables.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ lake_option = click.option(
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 
 
-class DayType(click.ParamType):
+class DayType(click.ParamType):  # type: ignore[type-arg]  # a generic class in newer versions of click only
     """A day as people type it."""
 
     name = "YYYY-MM-DD"

@@ -30,10 +30,7 @@ WANTING = (State.MISSING, State.STALE, State.INCOMPLETE)
 @click.option("--every-day", is_flag=True, help="One row per day, however many.")
 @json_option
 @lake_option
-@click.pass_context
-def status(
-    ctx: click.Context, first: date | None, last: date | None, stale: bool, check: bool, every_day: bool, as_json: bool
-) -> None:
+def status(first: date | None, last: date | None, stale: bool, check: bool, every_day: bool, as_json: bool) -> None:
     """States, rows and versions of all days and tables. Reads receipts only: no JVM starts."""
     from backfill_assets.operations.status import status as report_of
 
@@ -55,7 +52,7 @@ def status(
         _draw_grid(report, every_day or len(report.days) <= GRID_DAYS)
         _draw_totals(report)
     if check and any(d.state in WANTING for d in report):
-        ctx.exit(1)
+        click.get_current_context().exit(1)
 
 
 def _draw_grid(report: "StatusReport", every_day: bool) -> None:

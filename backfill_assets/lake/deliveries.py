@@ -15,6 +15,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake.select import expressions
 from backfill_assets.lake.settings import LakeSettings
@@ -49,9 +50,9 @@ def read_deliveries(session: "SparkSession", files: Sequence[StockFile], setting
     """Every row of the files as a delivery with its reason; raises SettingsError where `select` fits no file at all."""
     from pyspark.sql import functions as F
 
-    groups: dict[tuple[str, bool], list[StockFile]] = defaultdict(list)
+    groups: dict[tuple[str, str, bool], list[StockFile]] = defaultdict(list)
     for file in files:
-        groups[file.schema, file.absent_is_null].append(file)
+        groups[file.schema, digest_of(dict(file.types)), file.absent_is_null].append(file)
     frames = [_group(session, group, settings) for _, group in sorted(groups.items())]
     frame = frames[0]
     for other in frames[1:]:

@@ -52,7 +52,7 @@ def _schema_digest(parquet: Path) -> str:
     import pyarrow.parquet as pq
 
     schema = pq.read_schema(parquet).remove_metadata()
-    return digest_of([[f.name, str(f.type)] for f in schema])
+    return digest_of(sorted([f.name, str(f.type)] for f in schema))
 
 
 def _link_or_convert(landed: Path, target: Path) -> None:

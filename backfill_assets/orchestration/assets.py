@@ -20,7 +20,7 @@ from backfill_assets.lake.lock import load_lock
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.spark import Workshop
-from backfill_assets.orchestration.checks import check_specs, evaluations, newest_day_results
+from backfill_assets.orchestration.checks import check_outputs, check_specs, evaluations, newest_day_results
 from backfill_assets.orchestration.dagster_private import quick_events
 from backfill_assets.orchestration.io_manager import as_failure
 from backfill_assets.orchestration.metadata import asset_metadata
@@ -105,6 +105,7 @@ def _steps(context: dg.AssetExecutionContext, config: LoadConfig, shop: Shop, na
                 yield from evaluations(context, job, findings)
                 raise job.refusal()
             yield _output(context, job)
+            yield from check_outputs(context)
             yield from evaluations(context, job, job.findings)
         finally:
             with contextlib.suppress(Exception):

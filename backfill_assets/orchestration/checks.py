@@ -41,6 +41,13 @@ def check_specs(contract: Contract, partitions: dg.DailyPartitionsDefinition) ->
     ]
 
 
+def check_outputs(context: dg.AssetExecutionContext) -> Iterator[dg.Output[None]]:
+    """The outputs that Dagster expects of checks whose evaluations are yielded as events, one per chosen check."""
+    for key in sorted(context.selected_asset_check_keys):
+        spec = dg.AssetCheckSpec(key.name, asset=key.asset_key)
+        yield dg.Output(None, output_name=spec.get_python_identifier())
+
+
 def evaluations(context: dg.AssetExecutionContext, job: Job, findings: Sequence[Finding]) -> Iterator[Any]:
     """One evaluation per day and check, each aimed at the day's newest materialization, then the checks' outputs."""
     key = dg.AssetKey(job.table.name)

@@ -1,0 +1,90 @@
+"""`backfill-assets backfill`: any days of any tables again, as one run of Dagster.
+
+Lives here: the command, what may be asked, and the summary. Does not live here: the run itself (`runner`).
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from backfill_assets.cli.common import days_options, inclusive, json_option, lake_option, opened, print_json
+from backfill_assets.cli.drawing import aside, draw_table, number
+from backfill_assets.cli.progress import Asked, Lines, Outcome
+from backfill_assets.core.days import ONE_DAY, DayRange
+
+if TYPE_CHECKING:
+    from backfill_assets.lake.home import Lake
+
+
+@click.command()
+@days_options(required=True)
+@click.option("--tables", "named", help="Comma-separated, e.g. staging,features. [default: all]")
+@click.option("--force", is_flag=True, help="Compute and write even what is known to be right.")
+@click.option("--note", default="", help="Why; it is kept in the receipts.")
+@json_option
+@lake_option
+def backfill(first: date, last: date, named: str | None, force: bool, note: str, as_json: bool) -> None:
+    """Make the days --from through --to (both included) of the tables again. Exit code 1 if the run fails."""
+    lake, pipeline = opened()
+    days = allowed(inclusive(first, last), lake.settings.start_date)
+    asked = Asked(days, chosen(named, [t.name for t in pipeline.tables]), force, note)
+    outcome = work(lake, asked)
+    if as_json:
+        print_json({"from": str(days.start), "to": str(days.last), **outcome.to_dict()})
+    else:
+        draw(lake, outcome)
+    if not outcome.success:
+        aside(f"Error: {outcome.cause}")
+        click.get_current_context().exit(1)
+
+
+def allowed(days: DayRange, start: date) -> DayRange:
+    """The days, if all of them are partitions: from the lake's first day through yesterday (UTC)."""
+    newest = datetime.now(UTC).date() - ONE_DAY
+    if days.start < start:
+        raise click.UsageError(
+            f"the days {days}: {days.start} lies before the lake's first day, {start}. Nothing was done. "
+            f"Start with --from {start}."
+        )
+    if days.last > newest:
+        raise click.UsageError(
+            f"the days {days}: {days.last} is not over yet (UTC). Nothing was done. End with --to {newest}, "
+            "and build the others once they are over."
+        )
+    return days
+
+
+def chosen(named: str | None, known: Sequence[str]) -> tuple[str, ...]:
+    """The tables named, in the lake's order; click's error for one it does not have."""
+    wanted = {n.strip() for n in named.split(",") if n.strip()} if named is not None else set(known)
+    unknown = sorted(wanted - set(known))
+    if unknown or not wanted:
+        raise click.BadParameter(
+            f"no table {', '.join(unknown) or 'is named'}; this lake has {', '.join(known)}", param_hint="--tables"
+        )
+    return tuple(n for n in known if n in wanted)
+
+
+def work(lake: "Lake", asked: Asked) -> Outcome:
+    """The run, telling about it on stderr."""
+    with Lines(asked.days) as lines:
+        from backfill_assets.cli.runner import run_backfill
+
+        return run_backfill(lake, asked, lines)
+
+
+def draw(lake: "Lake", outcome: Outcome) -> None:
+    """What the run did to each table, and how to see it in the UI."""
+    from backfill_assets.cli.runner import ui_command
+
+    rows = [
+        [t.table, str(t.days), str(t.changed), str(t.days - t.changed), number(t.rows), f"{t.seconds:.1f} s"]
+        for t in outcome.tables
+        if not t.cause
+    ]
+    if rows:
+        draw_table(["table", "days", "changed", "unchanged", "rows", "took"], rows)
+    verdict = "succeeded" if outcome.success else "failed"
+    click.echo(f"run {outcome.run_id} {verdict} after {outcome.seconds:.1f} s; see it with: {ui_command(lake)}")

@@ -1,0 +1,122 @@
+"""What a backfill is asked, what it gave, and telling about it while it works.
+
+Lives here: plain values between the commands and `runner`, and the two ways of telling: a live line on a terminal, one
+line per table elsewhere. Does not live here: Dagster. All of it goes to stderr.
+"""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Protocol
+
+from backfill_assets.cli.drawing import aside
+from backfill_assets.core.days import DayRange
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The days and tables (upstream first) to make; `force`: even what is known to be right."""
+
+    days: DayRange
+    tables: tuple[str, ...]
+    force: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class TableOutcome:
+    """One table of a run: days made, of these changed on disk, rows, seconds, and the cause where it failed."""
+
+    table: str
+    days: int
+    changed: int
+    rows: int
+    seconds: float
+    extra: Mapping[str, int] = field(default_factory=dict)
+    cause: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The outcome as JSON values."""
+        return {
+            "table": self.table, "days": self.days, "changed": self.changed, "unchanged": self.days - self.changed,
+            "rows": self.rows, "seconds": round(self.seconds, 3), "failed": bool(self.cause),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A whole run; `cause` is the first failing step's, in one line."""
+
+    run_id: str
+    success: bool
+    tables: tuple[TableOutcome, ...]
+    cause: str
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """The outcome as JSON values."""
+        return {
+            "run_id": self.run_id, "success": self.success, "cause": self.cause or None,
+            "seconds": round(self.seconds, 3), "tables": [t.to_dict() for t in self.tables],
+        }  # fmt: skip
+
+
+class Watcher(Protocol):
+    """Who hears of a run's tables."""
+
+    def started(self, table: str) -> None:
+        """The table's step began."""
+
+    def ended(self, outcome: TableOutcome) -> None:
+        """The table's step ended, well or not."""
+
+
+class Lines:
+    """One line per table when it is done, and on a terminal a live line with the seconds while it works."""
+
+    def __init__(self, days: DayRange) -> None:
+        self.days = days
+        self._live: Any = None
+
+    def __enter__(self) -> "Lines":
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+            columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+            self._live = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._live.start()
+            self._live.add_task("Dagster and Spark are starting")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def started(self, table: str) -> None:
+        """Show the table as being worked on."""
+        self._work_on(f"{table} {self.days}")
+
+    def ended(self, outcome: TableOutcome) -> None:
+        """Say how it went."""
+        self._work_on("")
+        aside(told(outcome, self.days))
+
+    def _work_on(self, what: str) -> None:
+        if self._live is None:
+            return
+        for task in list(self._live.task_ids):
+            self._live.remove_task(task)
+        if what:
+            self._live.add_task(what)
+
+
+def told(outcome: TableOutcome, days: DayRange) -> str:
+    """E.g. `raw 2024-03-01..2024-04-13: 44 days, 12 changed, 3.2 s`."""
+    if outcome.cause:
+        return f"{outcome.table} {days}: failed after {outcome.seconds:.1f} s"
+    unit = "day" if outcome.days == 1 else "days"
+    return f"{outcome.table} {days}: {outcome.days} {unit}, {outcome.changed} changed, {outcome.seconds:.1f} s"

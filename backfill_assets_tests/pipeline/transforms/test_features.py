@@ -1,0 +1,32 @@
+"""Features as known now, against an oracle that joins every day with every current event of its window.
+
+Tested here: `pipeline.transforms.features`. Not tested here: the window arithmetic by itself (`test_windows.py`).
+"""
+
+from typing import TYPE_CHECKING
+
+from hypothesis import given, settings
+
+from backfill_assets.pipeline import contracts
+from backfill_assets.pipeline.transforms.features import features
+from backfill_assets_tests.pipeline.frames import assert_same, handed, in_parts, to_spark
+from backfill_assets_tests.pipeline.oracle import answers, fetch
+from backfill_assets_tests.pipeline.worlds import World, worlds
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+STAGING = contracts.staging().column_names
+
+
+@settings(max_examples=8)
+@given(worlds())
+def test_rows_are_those_of_the_oracle_given_the_days_that_the_contract_asks_for(
+    spark: "SparkSession", world: World
+) -> None:
+    windows = world.rules.windows_days
+    contract = contracts.features(windows)
+    answered = answers(world.raw, world.rules)
+    rows = to_spark(spark, fetch(answered, "staging", STAGING), world.partitions)
+    made = in_parts(world, lambda part: features(handed(rows, contract, part, world), part, windows))
+    assert_same(made, fetch(answered, "features", contract.column_names), contract, world)

@@ -1,0 +1,107 @@
+"""Staging: who is current when, against an oracle that ranks every delivery of every key.
+
+Tested here: `pipeline.transforms.staging`. Not tested here: which raw days are read for it (`lake.build`).
+"""
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+
+from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.pipeline import contracts
+from backfill_assets.pipeline.transforms.staging import staging
+from backfill_assets_tests.pipeline.frames import Row, assert_same, in_parts, rows_of, to_spark
+from backfill_assets_tests.pipeline.oracle import answers
+from backfill_assets_tests.pipeline.worlds import FIRST, RAW, World, worlds
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CONTRACT = contracts.staging()
+NOON = datetime(FIRST.year, FIRST.month, FIRST.day, 12)  # noqa: DTZ001 - Arrow's plain times, meant as UTC
+
+
+@settings(max_examples=12)
+@given(worlds())
+def test_rows_are_those_of_the_oracle_whatever_the_ranges_and_the_partitions(
+    spark: "SparkSession", world: World
+) -> None:
+    raw = to_spark(spark, world.raw, world.partitions)
+    days = world.rules.days
+    wanted = answers(world.raw, world.rules).execute(
+        f"SELECT * FROM staging WHERE event_date >= DATE '{days.start}' AND event_date < DATE '{days.end}'"
+    )
+    assert_same(in_parts(world, lambda part: staging(raw, part)), wanted.to_arrow_table(), CONTRACT, world)
+
+
+def delivery(seq: int, arrival_hours: float, op: str = "upsert", **facts: Any) -> dict[str, Any]:
+    """A delivery of the key `k`, some hours after the noon it happened at; its version is its arrival."""
+    arrival = NOON + timedelta(hours=arrival_hours)
+    plain: dict[str, Any] = {
+        "event_ts": NOON,
+        "event_key": "k",
+        "entity": "A",
+        "value": seq,
+        "flag": 0,
+        "source_file": "file",
+    }
+    arrived = {"arrival_ts": arrival, "version_ts": arrival, "arrival_date": arrival.date()}
+    return {"seq": seq, "op": op, **arrived, **plain, **facts}
+
+
+def known(spark: "SparkSession", *rows: dict[str, Any], days: int = 1) -> list[Row]:
+    """(event day, value, hours from noon until it was known, hours until no longer) of the rows of staging."""
+    frame = staging(to_spark(spark, pa.Table.from_pylist(rows, RAW)), DayRange(FIRST, FIRST + ONE_DAY * days))
+    found = rows_of(frame.select("event_date", "value", "known_from", "known_until").toArrow())
+    return [(day, value, _hours(since), _hours(until)) for day, value, since, until in found]
+
+
+def _hours(instant: datetime | None) -> float | None:
+    return None if instant is None else (instant - NOON) / timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("rows", "wanted"),
+    [
+        ([delivery(1, 1), delivery(2, 5)], [(1, 1, 5), (2, 5, None)]),
+        ([delivery(1, 1), delivery(2, 5, version_ts=NOON)], [(1, 1, None)]),
+        ([delivery(1, 1), delivery(2, 1)], [(2, 1, None)]),
+        ([delivery(1, 1), delivery(2, 5, "delete")], [(1, 1, 5)]),
+        ([delivery(1, 1), delivery(2, 5, "delete"), delivery(3, 9)], [(1, 1, 5), (3, 9, None)]),
+        ([delivery(1, 1, "delete"), delivery(2, 5, version_ts=NOON)], []),
+        ([delivery(1, 1), delivery(2, 5, "delete", event_ts=NOON + 3 * ONE_DAY)], [(1, 1, 5)]),
+        ([delivery(1, 1), delivery(2, 5, "delete", event_ts=None, entity=None, value=None, flag=None)], [(1, 1, 5)]),
+        ([delivery(1, -50)], [(1, -50, None)]),
+        ([delivery(1, 24 * 5000)], [(1, 24 * 5000, None)]),
+    ],
+    ids=[
+        "a correction ends what was known",
+        "a stale version that arrives late is never current",
+        "a tie goes to the greater seq, and leaves no interval of no length",
+        "a delete ends what was known",
+        "a re-appearance begins a second interval",
+        "an insert older than its delete stays deleted",
+        "the day of a delete is ignored",
+        "a delete may hold nothing but its key",
+        "an arrival before the event counts from then on",
+        "however late",
+    ],
+)
+def test_known_intervals(
+    spark: "SparkSession", rows: list[dict[str, Any]], wanted: list[tuple[int, float, float | None]]
+) -> None:
+    assert known(spark, *rows) == [(FIRST, *row) for row in wanted]
+
+
+def test_an_event_that_moves_leaves_its_old_day_at_the_move(spark: "SparkSession") -> None:
+    moved = [delivery(1, 1), delivery(2, 30, event_ts=NOON + ONE_DAY)]
+    assert known(spark, *moved) == [(FIRST, 1, 1.0, 30.0)]
+    assert known(spark, *moved, days=2) == [(FIRST, 1, 1.0, 30.0), (FIRST + ONE_DAY, 2, 30.0, None)]
+
+
+def test_another_keys_deliveries_do_no_harm(spark: "SparkSession") -> None:
+    other = delivery(2, 5, event_key="other", event_ts=NOON + 2 * ONE_DAY)
+    assert known(spark, delivery(1, 1), other) == [(FIRST, 1, 1.0, None)]

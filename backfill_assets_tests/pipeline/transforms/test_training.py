@@ -1,0 +1,32 @@
+"""Training rows: mature labels only, joined to what was known, against the oracle's join.
+
+Tested here: `pipeline.transforms.training`. Not tested here: that incomplete days stay out (`lake.build`).
+"""
+
+from typing import TYPE_CHECKING
+
+from hypothesis import given, settings
+
+from backfill_assets.pipeline import contracts
+from backfill_assets.pipeline.transforms.training import training
+from backfill_assets_tests.pipeline.frames import assert_same, in_parts, to_spark
+from backfill_assets_tests.pipeline.oracle import answers, fetch
+from backfill_assets_tests.pipeline.worlds import World, worlds
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@settings(max_examples=6)
+@given(worlds())
+def test_rows_are_those_of_the_oracle_whatever_the_ranges(spark: "SparkSession", world: World) -> None:
+    rules = world.rules
+    answered = answers(world.raw, rules)
+    inputs = [
+        contracts.features_as_known(rules.windows_days),
+        contracts.labels(rules.horizon_days, rules.maturity_days),
+    ]
+    known, labels = (to_spark(spark, fetch(answered, c.name, c.column_names), world.partitions) for c in inputs)
+    contract = contracts.training(rules.windows_days, rules.horizon_days, rules.maturity_days)
+    made = in_parts(world, lambda part: training(known, labels, part))
+    assert_same(made, fetch(answered, "training", contract.column_names), contract, world)
