@@ -5,6 +5,7 @@ deliveries that are as unruly as real ones. Does not live here: writing them to 
 """
 
 import random
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -56,20 +57,28 @@ def delivery(seq: int, arrival: str, event: str | None = None, key: str = "k", *
 def unruly(seed: int, start: date, days: int = 12, rows: int = 90, keys: int = 30) -> list[Row]:
     """Deliveries that repeat keys, arrive late and out of order, tie, move, vanish, and name no entity."""
     chance = random.Random(seed)
-    origin = datetime(start.year, start.month, start.day)  # noqa: DTZ001  # the contract's times are UTC without zone
+    origin = datetime.fromisoformat(str(start))
     made: list[Row] = []
     for seq in range(rows):
-        arrival = origin + timedelta(days=chance.randrange(days), hours=chance.randrange(24), seconds=chance.choice([0, 0, 1, 59]))
+        arrival = origin + timedelta(
+            days=chance.randrange(days), hours=chance.randrange(24), seconds=chance.choice([0, 0, 1, 59])
+        )
         late = chance.choice([0, 0, 0, 1, 3, 30, 80, 150, -12])
         event = max(origin, min(arrival - timedelta(hours=late), origin + timedelta(days=days)))
         version = arrival - timedelta(hours=chance.choice([0, 0, 0, 0, 2, 40]))
         if chance.random() < 0.1:
-            event = datetime(event.year, event.month, event.day)  # noqa: DTZ001
+            event = event.replace(hour=0, minute=0, second=0)
         key = f"k{int(keys * chance.random() ** 2)}"
         facts: Row = {"version_ts": version, "value": chance.randrange(-5, 50), "flag": chance.randrange(2)}
         facts["entity"] = chance.choice(["A", "A", "A", "B", "C", "NA", None])
         if chance.random() < 0.1:
-            facts |= {"op": "delete", "event_ts": chance.choice([None, event]), "entity": None, "value": None, "flag": None}
+            facts |= {
+                "op": "delete",
+                "event_ts": chance.choice([None, event]),
+                "entity": None,
+                "value": None,
+                "flag": None,
+            }
         made.append(delivery(seq, arrival.isoformat(), event.isoformat(), key, **facts))
     for twin in chance.sample(made, 4):  # the same again, and a tie on arrival and version
         made.append(twin | {"seq": len(made), "value": None if twin["op"] == "delete" else 7})
@@ -79,7 +88,8 @@ def unruly(seed: int, start: date, days: int = 12, rows: int = 90, keys: int = 3
 _SQL = {
     "d": """select * from landed where arrival_ts < $until and (op = 'delete' or
         (cast(event_ts as date) >= $start and event_ts <= arrival_ts + to_days($tolerance)))""",
-    "win": """with o as (select *, row_number() over (partition by event_key order by version_ts, arrival_ts, seq) r from d),
+    "win": """with o as
+        (select *, row_number() over (partition by event_key order by version_ts, arrival_ts, seq) r from d),
         w as (select *, max(r) over (partition by event_key order by arrival_ts, seq
                                      rows between unbounded preceding and 1 preceding) best from o)
         select *, lead(arrival_ts) over (partition by event_key order by arrival_ts, seq) as valid_to
@@ -90,11 +100,13 @@ _SQL = {
     "now": """select * exclude (n), cast(event_ts as date) as event_date from (select *, row_number() over
         (partition by event_key order by version_ts desc, arrival_ts desc, seq desc) n from d)
         where n = 1 and op <> 'delete'""",
-    "days": "select cast(range as date) d, range + interval 1 day + to_hours($grace) as cut from range($start, $last + 1, interval 1 day)",
-    "pit": "select * , cast(event_ts as date) as event_date from win where op <> 'delete'",
+    "days": """select cast(range as date) d, range + interval 1 day + to_hours($grace) as cut
+        from range($start, $last + 1, interval 1 day)""",
+    "pit": "select *, cast(event_ts as date) as event_date from win where op <> 'delete'",
 }  # fmt: skip
 _FEATURES = """select s.entity, count(*) filter (s.event_date > x.d - $w1) as events_short, count(*) as events_long,
-    coalesce(sum(s.value) filter (s.event_date > x.d - $w1), 0)::bigint as value_short, sum(s.value)::bigint as value_long,
+    coalesce(sum(s.value) filter (s.event_date > x.d - $w1), 0)::bigint as value_short,
+    sum(s.value)::bigint as value_long,
     sum(s.flag)::bigint as flagged_long, (x.d - max(s.event_date))::int as days_since_last, x.d as feature_date
     from days x join {source} s on s.event_date between x.d - $w2 + 1 and x.d {also}
     where s.entity is not null group by s.entity, x.d"""
@@ -129,16 +141,13 @@ def expected(rows: Iterable[Mapping[str, Any]], rules: Rules) -> dict[str, list[
         "training": _TRAINING,
     }
     for name, sql in steps.items():
-        used = {k: v for k, v in known.items() if f"${k}" in sql.replace("$until", "$until ")}
-        made = db.execute(sql, {k: v for k, v in used.items() if _names(sql, k)}).to_arrow_table()
-        db.register(name, made)
-    return {t: ordered(db.table(t).to_arrow_table().to_pylist()) for t in TABLES}
+        used = {k: v for k, v in known.items() if re.search(rf"\${k}\b", sql)}
+        db.execute(f"create table {name} as {sql}", used)
+    return {t: _rows_of(db.table(t)) for t in TABLES}
 
 
-def _names(sql: str, parameter: str) -> bool:
-    import re
-
-    return re.search(rf"\${parameter}\b", sql) is not None
+def _rows_of(table: duckdb.DuckDBPyRelation) -> list[Row]:
+    return ordered(dict(zip(table.columns, row, strict=True)) for row in table.fetchall())
 
 
 def ordered(rows: Iterable[Mapping[str, Any]]) -> list[Row]:

@@ -40,14 +40,13 @@ def run_backfill(lake: Lake, asked: Asked, watcher: Watcher) -> Outcome:
     began, run_id = time.perf_counter(), str(uuid.uuid4())
     listener = _Listener(watcher)
     with _silenced(), _instance(lake) as instance, quick_events(instance):
-        job = assemble(lake.root, tables).resolve_job_def(REBUILD)
+        job = assemble(lake.root, tables, rebuilt=asked.tables).resolve_job_def(REBUILD)
         instance.add_event_listener(run_id, listener.hear)
         try:
             result = job.execute_in_process(
                 instance=instance,
                 run_id=run_id,
                 tags={START_TAG: str(asked.days.start), END_TAG: str(asked.days.last)} | _said(asked),
-                asset_selection=[dg.AssetKey(name) for name in asked.tables],
                 run_config={
                     "loggers": SILENCE,
                     "ops": {STEP + name: {"config": _config(asked)} for name in asked.tables},
@@ -73,14 +72,15 @@ def _config(asked: Asked) -> dict[str, Any]:
 @contextlib.contextmanager
 def _silenced() -> Iterator[None]:
     """Keep Dagster's warnings about itself from the screen; errors come back as the run's cause."""
-    level = logging.getLogger("dagster").level
-    logging.getLogger("dagster").setLevel(logging.CRITICAL)
+    # A handler of its own: without any, Python prints warnings. `logging.disable` would swallow Dagster's events too.
+    logger, silence = logging.getLogger("dagster"), logging.NullHandler()
+    logger.addHandler(silence)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             yield
         finally:
-            logging.getLogger("dagster").setLevel(level)
+            logger.removeHandler(silence)
 
 
 @contextlib.contextmanager
@@ -129,8 +129,10 @@ class _Listener:
         event = entry.dagster_event
         if event is None:
             return
-        kind = event.event_type_value
-        name = (event.step_key or "").removeprefix(STEP)
+        kind, step = event.event_type_value, event.step_key or ""
+        if step and not step.startswith(STEP):
+            return  # a standing check of a table, which Dagster shows; it makes nothing
+        name = step.removeprefix(STEP)
         if kind == dg.DagsterEventType.STEP_START.value:
             self._began[name] = time.perf_counter()
             self.watcher.started(name)

@@ -1,0 +1,183 @@
+"""The same deliveries give the same tables, whatever the order, the chunks, the files, the machine and the engine.
+
+Lives here: many ways to fill a lake, each compared row by row and fingerprint by fingerprint with one that was filled
+at once, on a driver of our own, in UTC. Does not live here: whether that one is right (`test_other_data`).
+"""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets_tests.end_to_end.worlds import CLASSIC, World, by_arrival, land, make_world, span
+from backfill_assets_tests.oracle import Row, Rules, unruly
+from backfill_assets_tests.processes import run_python
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+START = date(2024, 2, 25)
+RULES = Rules(START, datetime.fromisoformat("2024-03-08 06:00"), date(2024, 3, 9), (2, 5), 5, "value", "rise", 3, 1)
+ROWS = unruly(4, START)
+BACKFILL = """
+import sys
+from pathlib import Path
+from backfill_assets_tests.end_to_end.test_invariance import RULES
+from backfill_assets_tests.end_to_end.worlds import World, span
+World(Path(sys.argv[1])).backfill(span(RULES))
+from backfill_assets.lake.engine import drop_session
+drop_session(Path(sys.argv[1]))
+"""
+
+
+@pytest.fixture(scope="module")
+def at_once(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> World:
+    """One file, one run."""
+    world = made(tmp_path_factory.mktemp("at_once"), [ROWS])
+    world.backfill(span(RULES))
+    return world
+
+
+def made(root: Path, files: list[list[Row]], more: str = CLASSIC) -> World:
+    world = make_world(root, RULES, "jsonl", more=more)
+    for n, rows in enumerate(files):
+        land(world, f"{n:03d}.jsonl", rows)
+    return world
+
+
+def assert_same(world: World, reference: World, *, files_too: bool = True) -> None:
+    """Equal rows everywhere (raw without `source_file` where the files differ by design) and equal fingerprints."""
+    apart = () if files_too else ("source_file",)
+    assert world.contents(*apart) == reference.contents(*apart)
+    found, wanted = world.fingerprints(), reference.fingerprints()
+    for name in found if files_too else found.keys() - {"raw"}:
+        assert {d: f for d, f in found[name].items() if f[0]} == {d: f for d, f in wanted[name].items() if f[0]}, name
+
+
+def chunks(days: DayRange, lengths: list[int]) -> list[DayRange]:
+    """The range cut into pieces of these lengths; the last takes the rest."""
+    cut, first = [], days.start
+    for length in lengths:
+        cut.append(DayRange(first, first + ONE_DAY * length))
+        first = cut[-1].end
+    return [*cut, DayRange(first, days.end)]
+
+
+@pytest.mark.slow
+def test_chunks_in_any_order_one_table_after_the_other_give_what_one_range_gives(
+    at_once: World, tmp_path: Path
+) -> None:
+    world, chance = made(tmp_path, [ROWS]), random.Random(1)
+    for name in at_once.contents():
+        pieces = chunks(span(RULES), [chance.randrange(2, 7) for _ in range(2)])
+        for piece in chance.sample(pieces, len(pieces)):
+            world.backfill(piece, name)
+    assert_same(world, at_once)
+    assert world.states() == at_once.states()
+
+
+@pytest.mark.parametrize(("seed", "files", "partitions"), [(1, len(ROWS), 1), (2, 5, 13)])
+def test_the_same_rows_in_other_files_orders_and_partitions_give_the_same_tables(
+    spark: "SparkSession", at_once: World, tmp_path: Path, seed: int, files: int, partitions: int
+) -> None:
+    rows = random.Random(seed).sample(ROWS, len(ROWS))
+    world, before = made(tmp_path, [rows[n::files] for n in range(files)]), spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", partitions)
+    try:
+        world.backfill(span(RULES))
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", before or "2")
+    assert_same(world, at_once, files_too=False)
+
+
+@pytest.mark.slow
+def test_days_that_land_in_a_random_order_over_several_runs_give_what_one_run_gives(
+    at_once: World, tmp_path: Path
+) -> None:
+    """Late data, corrections, deletes and moves all come after tables that did not know of them."""
+    world, days, chance = made(tmp_path, []), by_arrival(ROWS), random.Random(3)
+    order = chance.sample(sorted(days), len(days))
+    for n, arrivals in enumerate((order[:5], order[5:9], order[9:])):
+        for day in arrivals:
+            land(world, f"{n}/{day}.jsonl", days[day])
+        world.backfill(span(RULES))
+    assert_same(world, at_once, files_too=False)
+
+
+@pytest.mark.slow
+def test_a_world_stopped_early_and_raised_day_by_day_gives_what_one_run_gives(at_once: World, tmp_path: Path) -> None:
+    world = made(tmp_path, [ROWS])
+    for days_before, last in ((5, 8), (2, 12), (0, None)):
+        settings = (at_once.root / "lake.toml").read_text()
+        moment = RULES.until - timedelta(days=days_before, hours=3 * bool(days_before))
+        settings = settings.replace(RULES.until.isoformat(), moment.isoformat())
+        (world.root / "lake.toml").write_text(settings)
+        days = span(RULES)
+        world.backfill(DayRange(days.start, days.start + ONE_DAY * last) if last else days)
+    assert_same(world, at_once)
+
+
+@pytest.mark.slow
+def test_an_embedded_server_far_east_of_utc_gives_the_same_tables(at_once: World, tmp_path: Path) -> None:
+    world = made(tmp_path, [ROWS], '[spark]\nmemory = "1g"\nidle_minutes = 0.05\n')
+    run_python(BACKFILL, world.root, env={"TZ": "Pacific/Kiritimati"}, timeout=600)
+    assert_same(world, at_once)
+
+
+@pytest.mark.slow
+def test_a_cluster_of_two_workers_west_of_utc_gives_the_same_tables(at_once: World, tmp_path: Path) -> None:
+    with cluster(tmp_path / "cluster", {"TZ": "America/New_York"}) as master:
+        settings = {"spark.executor.memory": "512m", "spark.executor.cores": "1", "spark.cores.max": "2"}
+        confs = "".join(f"{json.dumps(k)} = {json.dumps(v)}\n" for k, v in settings.items())
+        world = made(tmp_path / "lake", [ROWS], f'[spark]\nengine = "{master}"\nmemory = "1g"\n[spark.confs]\n{confs}')
+        run_python(BACKFILL, world.root, env={"TZ": "America/New_York"}, timeout=600)
+    assert_same(world, at_once)
+
+
+@contextmanager
+def cluster(folder: Path, env: dict[str, str]) -> Iterator[str]:
+    """A standalone master and two workers on loopback, from pyspark's own jars; gives the master's URL."""
+    from backfill_assets.lake.engine_cache import spark_home
+    from backfill_assets.lake.java import find_java, launch_options
+
+    folder.mkdir()
+    log = (folder / "cluster.log").open("w")
+    jars = f"{spark_home()}/jars/*"
+    java = [str(find_java().executable), *launch_options(), "-Xmx256m", "-cp", jars]
+    around = {**os.environ, **env, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(spark_home())}
+    port = free_port()
+    master = f"spark://127.0.0.1:{port}"
+    deploy = "org.apache.spark.deploy"
+    commands = [[f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]]
+    for n in range(2):
+        place = ["--work-dir", str(folder / f"worker-{n}"), "--host", "127.0.0.1", "--webui-port", "0"]
+        commands.append([f"{deploy}.worker.Worker", "--cores", "1", "--memory", "512m", *place, master])
+    started = [
+        subprocess.Popen([*java, *c], env=around, stdout=log, stderr=log, start_new_session=True) for c in commands
+    ]
+    try:
+        yield master
+    finally:
+        for process in reversed(started):
+            os.killpg(process.pid, signal.SIGTERM)
+            process.wait(30)
+        log.close()
+        shutil.rmtree(folder)
+
+
+def free_port() -> int:
+    import socket
+
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])

@@ -1,0 +1,61 @@
+"""Other data sets of the contract run through `lake.toml` alone: other windows, rules, formats, never other code.
+
+Lives here: seeded unruly deliveries against the naive oracle, for every format and rule. Does not live here: the shared
+data sets (`test_golden`). A failing seed is a whole bug report: format, rules and rows follow from it.
+"""
+
+import random
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from backfill_assets_tests.end_to_end.worlds import FORMATS, land, make_world, span
+from backfill_assets_tests.oracle import TABLES, Rules, expected, unruly
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+START = date(2024, 2, 25)
+at = datetime.fromisoformat
+CASES = [
+    ("csv", Rules(START, at("2024-03-09 07:30"), date(2024, 3, 10), (3, 5), 0, "value", "rise", 2, 0)),
+    ("jsonl", Rules(START, at("2024-03-08"), date(2024, 3, 10), (1, 1), 30, "events", "any", 4, 2)),
+    ("parquet", Rules(START, at("2024-03-09"), date(2024, 3, 9), (2, 28), 24, "flag", "any", 1, 0)),
+    ("csv.gz", Rules(START, at("2024-03-20"), date(2024, 3, 21), (7, 7), 5, "events", "rise", 3, 1)),
+    ("jsonl.gz", Rules(START, at("2024-03-07 12:00"), date(2024, 3, 8), (1, 6), 13, "flag", "rise", 5, 3)),
+]
+
+
+@pytest.mark.parametrize(("format", "rules"), CASES, ids=[c[0] for c in CASES])
+def test_unruly_deliveries_of_any_format_under_any_rules_give_what_naive_joins_give(
+    spark: "SparkSession", tmp_path: Path, format: str, rules: Rules
+) -> None:
+    seed = list(FORMATS).index(format)
+    rows = unruly(seed, START)
+    random.Random(seed).shuffle(rows)
+    world = make_world(tmp_path, rules, format)
+    for n in range(3):
+        land(world, f"part-{n}.{format}", rows[n::3])
+    world.backfill(span(rules))
+    wanted = expected(rows, rules)
+    assert all(wanted[t] for t in TABLES)
+    assert {t: world.content(t) for t in TABLES} == wanted
+    assert len(world.content("raw")) == sum(r["arrival_ts"] < rules.until for r in rows)
+    assert world.content("quarantine") == []
+
+
+def test_without_an_as_of_the_frontier_is_the_midnight_after_the_newest_arrival(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    rows = unruly(77, START, days=6, rows=40)
+    newest = max(r["arrival_ts"] for r in rows).date()
+    until = at(str(newest + timedelta(days=1)))
+    rules = Rules(
+        START, until, newest + timedelta(days=1), measure="value", rule="rise", horizon_days=2, maturity_days=0
+    )
+    world = make_world(tmp_path, rules, "jsonl", as_of=False)
+    land(world, "all.jsonl", rows)
+    world.backfill(span(rules))
+    assert {t: world.content(t) for t in TABLES} == expected(rows, rules)

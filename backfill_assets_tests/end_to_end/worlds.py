@@ -1,0 +1,186 @@
+"""Small lakes of the contract, described by `lake.toml` alone: landed in, loaded and built, then read by delta-rs.
+
+Lives here: writing deliveries as files of any format, the settings text, the load path without Dagster, and contents as
+plain rows. Does not live here: what the contents must be (`oracle`).
+"""
+
+import csv
+import gzip
+import io
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+
+from backfill_assets.core.days import DayRange, from_inclusive
+from backfill_assets.lake.candidate import Candidate, Request
+from backfill_assets.lake.home import open_lake
+from backfill_assets.lake.lock import load_lock
+from backfill_assets.lake.model import Pipeline, make_pipeline
+from backfill_assets.lake.replace import Provenance
+from backfill_assets.lake.spark import Workshop
+from backfill_assets.lake.view import read_view
+from backfill_assets.orchestration.work import Job, TablesOf
+from backfill_assets.pipeline.tables import tables
+from backfill_assets_tests.oracle import COLUMNS, SCHEMA, Row, Rules, ordered
+
+LONG_AGO = 1_700_000_000  # files this old are not waited for
+CLASSIC = '[spark]\nengine = "local[2]"\nmemory = "2g"\n'  # equal to the `spark` fixture's, so that its driver serves
+TEXT_SELECT = ", ".join(
+    f"{e} AS {c}"
+    for c, e in {
+        "seq": "cast(seq AS bigint)", "arrival_ts": "cast(arrival_ts AS timestamp_ntz)",
+        "version_ts": "cast(version_ts AS timestamp_ntz)", "event_ts": "cast(event_ts AS timestamp_ntz)",
+        "event_key": "event_key", "op": "op", "entity": "nullif(entity, '')", "value": "cast(value AS bigint)",
+        "flag": "cast(flag AS int)",
+    }.items()
+)  # fmt: skip
+FORMATS = {"csv": "csv", "csv.gz": "csv", "jsonl": "jsonl", "jsonl.gz": "jsonl", "parquet": "parquet"}
+
+
+@dataclass(frozen=True)
+class World:
+    """A lake of the tests and the pipeline that fills it."""
+
+    root: Path
+    tables_of: TablesOf = tables
+
+    @property
+    def landing(self) -> Path:
+        return self.root / "landing"
+
+    def open(self) -> tuple[Workshop, Pipeline]:
+        lake = open_lake(self.root)
+        return Workshop(lake), make_pipeline(self.tables_of(lake.settings))
+
+    def backfill(self, days: DayRange, *names: str, force: bool = False) -> dict[str, Candidate]:
+        """Load and build tables (all by default) over the days, as a run does; raises what a run would fail with."""
+        workshop, pipeline = self.open()
+        return {
+            t.name: run(Request(workshop, pipeline, t, days, Provenance("manual"), force))
+            for t in pipeline.tables
+            if not names or t.name in names
+        }
+
+    def content(self, table: str, *leave_out: str) -> list[Row]:
+        """The rows of a table as delta-rs reads them, ordered; instants in UTC without zone."""
+        path = self.root / "tables" / table
+        if not path.exists():
+            return []
+        found = DeltaTable(str(path)).to_pyarrow_table().to_pylist()
+        return ordered({k: _plain(v) for k, v in row.items() if k not in leave_out} for row in found)
+
+    def contents(self, *leave_out: str) -> dict[str, list[Row]]:
+        """All tables of the pipeline and the ledger `arrivals`."""
+        _, pipeline = self.open()
+        return {n: self.content(n, *leave_out) for n in (*(t.name for t in pipeline.tables), "arrivals")}
+
+    def fingerprints(self) -> dict[str, dict[date, tuple[int, str]]]:
+        """Per table and day the rows and fingerprint that the newest receipt names."""
+        workshop, pipeline = self.open()
+        view = read_view(workshop.lake, pipeline.contracts)
+        return {
+            name: {d: (s.entry.rows, s.entry.fingerprint) for d, s in view.table(name).stamps.items()}
+            for name in (*(t.name for t in pipeline.tables), "arrivals", "quarantine")
+        }
+
+    def states(self) -> dict[str, set[str]]:
+        """Per table the states of the days that have a receipt."""
+        workshop, pipeline = self.open()
+        view = read_view(workshop.lake, pipeline.contracts)
+        states = pipeline.states(view)
+        return {t.name: {states.of(t.name, d) for d in view.table(t.name).stamps} for t in pipeline.tables}
+
+
+def run(request: Request) -> Candidate:
+    job = Job(request)
+    with load_lock(request.workshop.lake.locks):
+        try:
+            if any(f.refuses for f in job.prepare()):
+                raise job.refusal()
+            job.publish()
+        finally:
+            job.release()
+    return job.ready
+
+
+def _plain(value: Any) -> Any:
+    return value.replace(tzinfo=None) if isinstance(value, datetime) else value
+
+
+def make_world(root: Path, rules: Rules, format: str = "jsonl", *, as_of: bool = True, more: str = CLASSIC) -> World:
+    """An empty lake whose `lake.toml` says what `rules` say. `format` is a key of FORMATS."""
+    root.mkdir(parents=True, exist_ok=True)
+    (root / "landing").mkdir(exist_ok=True)
+    select = ", ".join(COLUMNS) if format == "parquet" else TEXT_SELECT
+    until = f"as_of = {rules.until.isoformat()}Z\n" if as_of else ""
+    short, long = rules.windows_days
+    (root / "lake.toml").write_text(f'''start_date = {rules.start}
+{until}[source]
+files = "landing/**"
+format = "{FORMATS[format]}"
+select = """{select}"""
+[features]
+windows_days = [{short}, {long}]
+cutoff_grace_hours = {rules.grace_hours}
+[labels]
+measure = "{rules.measure}"
+rule = "{rules.rule}"
+horizon_days = {rules.horizon_days}
+maturity_days = {rules.maturity_days}
+[lateness]
+early_tolerance_days = {rules.early_tolerance_days}
+{more}''')
+    return World(root)
+
+
+def span(rules: Rules) -> DayRange:
+    return from_inclusive(rules.start, rules.last_day)
+
+
+def land(world: World, name: str, rows: Sequence[Mapping[str, Any]]) -> Path:
+    """A file of these deliveries; its name's ending says the format."""
+    return land_bytes(world, name, _encoded(name.split(".", 1)[1], rows))
+
+
+def land_bytes(world: World, name: str, content: bytes) -> Path:
+    path = world.landing / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    os.utime(path, (LONG_AGO, LONG_AGO))
+    return path
+
+
+def _encoded(format: str, rows: Sequence[Mapping[str, Any]]) -> bytes:
+    if format.endswith(".gz"):
+        return gzip.compress(_encoded(format.removesuffix(".gz"), rows), mtime=0)
+    if format == "parquet":
+        sink = io.BytesIO()
+        pq.write_table(pa.Table.from_pylist([dict(r) for r in rows], SCHEMA), sink)
+        return sink.getvalue()
+    if format == "jsonl":
+        return "".join(json.dumps({k: _text(v) for k, v in r.items()}) + "\n" for r in rows).encode()
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({k: "" if v is None else _text(v) for k, v in r.items()} for r in rows)
+    return text.getvalue().encode()
+
+
+def _text(value: Any) -> Any:
+    return value.isoformat(sep=" ") if isinstance(value, datetime) else value
+
+
+def by_arrival(rows: Iterable[Row]) -> dict[date, list[Row]]:
+    """The deliveries per day of arrival."""
+    days: dict[date, list[Row]] = {}
+    for row in rows:
+        days.setdefault(row["arrival_ts"].date(), []).append(row)
+    return days
