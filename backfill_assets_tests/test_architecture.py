@@ -13,7 +13,15 @@ import pytest
 from backfill_assets_tests.sources import PACKAGE, TESTS, Import, Source, sources
 
 # Upper rooms may import lower ones; rooms of one line do not know each other.
-FLOORS = (("__main__",), ("definitions", "cli"), ("pipeline",), ("orchestration",), ("operations",), ("lake",), ("core",))
+FLOORS = (
+    ("__main__",),
+    ("definitions", "cli"),
+    ("pipeline",),
+    ("orchestration",),
+    ("operations",),
+    ("lake",),
+    ("core",),
+)
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 
 DAGSTER_PRIVATE_ADAPTER = f"{PACKAGE}/orchestration/dagster_private.py"

@@ -85,7 +85,7 @@ def _day_of_orders(chance: random.Random, day: date, first: date) -> Iterator[De
         ordered = midnight(day) + timedelta(seconds=chance.randrange(86_400), microseconds=chance.randrange(1_000_000))
         received = ordered + timedelta(seconds=1 + chance.random() * _delay(chance))
         hot = chance.random() < HOT_SHARE
-        customer = HOT_CUSTOMER if hot else f"customer-{1 + min(int(chance.expovariate(0.08)), CUSTOMERS - 1):03d}"
+        customer = HOT_CUSTOMER if hot else f"customer-{2 + min(int(chance.expovariate(0.08)), CUSTOMERS - 2):03d}"
         order = Delivery(
             received, ordered, ordered, f"order-{day:%Y%m%d}-{number:03d}", "upsert",
             None if chance.random() < 0.02 else customer, chance.randrange(100, 20_000), int(chance.random() < 0.08),

@@ -7,6 +7,7 @@ live here: Spark Connect (`engine`, `server`). Spark allows one driver per proce
 import os
 import shlex
 import shutil
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -106,6 +107,8 @@ def _launch_environment(properties: Path, settings: EngineSettings) -> Iterator[
         "SPARK_HOME": str(spark_home()),
         "PYSPARK_SUBMIT_ARGS": f"--properties-file {shlex.quote(str(properties))} pyspark-shell",
         "LC_ALL": "C.UTF-8",
+        # Else Spark forks whichever `python3` is first on PATH, and fails where that is another minor version.
+        "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON") or sys.executable,
         **({"SPARK_LOCAL_IP": LOOPBACK} if settings.is_local else {}),
     }
     unwanted = {"SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "MASTER", "SPARK_CONF_DIR", "SPARK_LOCAL_DIRS"}

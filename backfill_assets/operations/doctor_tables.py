@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import contiguous
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.log import actions, commit_file, read_commit, table_view, versions
 from backfill_assets.operations.diagnosis import Diagnosis, broken, fine, odd, some
 
@@ -54,8 +55,8 @@ def orphans(path: Path, contract: Contract) -> Diagnosis | None:
     present = versions(path)
     try:
         named = _replay(path, present).named if present else set()
-    except (ValueError, OSError):
-        return None
+    except (ValueError, OSError, BackfillError):
+        return None  # a damaged log names nothing for sure; `examine_table` tells of it
     lost = [p for p in path.rglob("*.parquet") if "_delta_log" not in p.parts and _relative(p, path) not in named]
     if not lost:
         return None

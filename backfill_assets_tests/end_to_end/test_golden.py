@@ -31,8 +31,8 @@ def backfilled(shared: Path, name: str, root: Path, at: str) -> None:
 def differences(shared: Path, name: str, root: Path, at: str) -> str:
     """The checker's last word, or all of it where it is not content."""
     golden = shared / "data" / name / "golden.json"
-    command = [sys.executable, shared / "tools" / "check_golden.py", root, golden, "--at", at]
-    told = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    command: list[str | Path] = [sys.executable, shared / "tools" / "check_golden.py", root, golden, "--at", at]
+    told: str = subprocess.run(command, capture_output=True, text=True, check=False).stdout
     return told.splitlines()[-1] if told.endswith("\n0 differ\n") else told
 
 

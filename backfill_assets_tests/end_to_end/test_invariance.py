@@ -91,7 +91,10 @@ def test_the_same_rows_in_other_files_orders_and_partitions_give_the_same_tables
     spark: "SparkSession", at_once: World, tmp_path: Path, seed: int, files: int, partitions: int
 ) -> None:
     rows = random.Random(seed).sample(ROWS, len(ROWS))
-    world, before = made(tmp_path, [rows[n::files] for n in range(files)]), spark.conf.get("spark.sql.shuffle.partitions")
+    world, before = (
+        made(tmp_path, [rows[n::files] for n in range(files)]),
+        spark.conf.get("spark.sql.shuffle.partitions"),
+    )
     spark.conf.set("spark.sql.shuffle.partitions", partitions)
     try:
         world.backfill(span(RULES))
@@ -136,11 +139,15 @@ def test_an_embedded_server_far_east_of_utc_gives_the_same_tables(at_once: World
 
 @pytest.mark.slow
 def test_a_cluster_of_two_workers_west_of_utc_gives_the_same_tables(at_once: World, tmp_path: Path) -> None:
-    with cluster(tmp_path / "cluster", {"TZ": "America/New_York"}) as master:
-        settings = {"spark.executor.memory": "512m", "spark.executor.cores": "1", "spark.cores.max": "2"}
+    settings = {
+        "spark.executor.memory": "512m", "spark.executor.cores": "1", "spark.sql.shuffle.partitions": "4",
+        "spark.databricks.delta.snapshotPartitions": "2",
+    }  # fmt: skip
+    around = {"TZ": "America/New_York", "SPARK_LOCAL_IP": "127.0.0.1"}
+    with cluster(tmp_path / "cluster", around) as master:
         confs = "".join(f"{json.dumps(k)} = {json.dumps(v)}\n" for k, v in settings.items())
         world = made(tmp_path / "lake", [ROWS], f'[spark]\nengine = "{master}"\nmemory = "1g"\n[spark.confs]\n{confs}')
-        run_python(BACKFILL, world.root, env={"TZ": "America/New_York"}, timeout=600)
+        run_python(BACKFILL, world.root, env=around, timeout=600)
     assert_same(world, at_once)
 
 
@@ -154,7 +161,7 @@ def cluster(folder: Path, env: dict[str, str]) -> Iterator[str]:
     log = (folder / "cluster.log").open("w")
     jars = f"{spark_home()}/jars/*"
     java = [str(find_java().executable), *launch_options(), "-Xmx256m", "-cp", jars]
-    around = {**os.environ, **env, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(spark_home())}
+    around = {**os.environ, **env, "SPARK_HOME": str(spark_home())}
     port = free_port()
     master = f"spark://127.0.0.1:{port}"
     deploy = "org.apache.spark.deploy"

@@ -123,4 +123,4 @@ def _labels(rules: Rules) -> str:
 
 def fetch(answered: duckdb.DuckDBPyConnection, table: str, columns: tuple[str, ...]) -> Any:
     """A table of `answers`, as Arrow, with these columns in this order."""
-    return answered.execute(f"SELECT {', '.join(columns)} FROM {table}").to_arrow_table()
+    return answered.sql(f"SELECT {', '.join(columns)} FROM {table}").to_arrow_table()

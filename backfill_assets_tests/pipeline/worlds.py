@@ -6,7 +6,7 @@ case, so that cases never meet and a difference names its own.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import pairwise
 from random import Random
@@ -56,7 +56,7 @@ class World:
     partitions the input frames have, and whether those hold rows of days that nobody asked for, too.
     """
 
-    raw: Any
+    raw: Any = field(repr=False)
     rules: Rules
     parts: tuple[DayRange, ...]
     partitions: int

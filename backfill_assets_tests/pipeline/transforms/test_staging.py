@@ -31,7 +31,7 @@ def test_rows_are_those_of_the_oracle_whatever_the_ranges_and_the_partitions(
 ) -> None:
     raw = to_spark(spark, world.raw, world.partitions)
     days = world.rules.days
-    wanted = answers(world.raw, world.rules).execute(
+    wanted = answers(world.raw, world.rules).sql(
         f"SELECT * FROM staging WHERE event_date >= DATE '{days.start}' AND event_date < DATE '{days.end}'"
     )
     assert_same(in_parts(world, lambda part: staging(raw, part)), wanted.to_arrow_table(), CONTRACT, world)

@@ -77,7 +77,7 @@ def test_any_rows_come_to_what_a_look_at_every_row_on_every_day_comes_to(
 ) -> None:
     short, long = sorted(windows)
     rows, days = crowd(seed), DayRange(day(first), day(first + length))
-    naive = duckdb.connect().register("landed", rows).execute(NAIVE.format(short=short, long=long, days=days))
+    naive = duckdb.connect().register("landed", rows).sql(NAIVE.format(short=short, long=long, days=days))
     made = trailing(to_spark(spark, rows), days, (short, long))
     assert_same(made, naive.to_arrow_table(), contracts.features((short, long)))
 

@@ -1,0 +1,88 @@
+"""The sample lake: made, kept, replaced, never confused with a person's own.
+
+Lives here: that, and the one test of the CLI that goes through Dagster and Spark, in processes of its own.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.cli.demo import MARKER, prepare
+from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.lake.home import open_lake
+from backfill_assets_tests.processes import CHECKOUT
+
+TABLES = ["raw", "staging", "features", "features_as_known", "labels", "training"]
+
+
+def test_a_fresh_sample_ends_yesterday_and_its_settings_hold(tmp_path: Path) -> None:
+    made = prepare(tmp_path, 14, new=False)
+    assert made.last == datetime.now(UTC).date() - ONE_DAY
+    assert len(made) == 14
+    assert open_lake(tmp_path).settings.start_date == made.start
+    assert prepare(tmp_path, 30, new=False) == made, "an existing sample keeps its days"
+
+
+def test_a_new_sample_replaces_an_old_one(tmp_path: Path) -> None:
+    prepare(tmp_path, 14, new=False)
+    old = {"first": "2020-01-01", "end": "2020-02-01"}
+    (tmp_path / MARKER).write_text(json.dumps(old))
+    (tmp_path / "tables").mkdir()
+    assert prepare(tmp_path, 14, new=False) == DayRange(date(2020, 1, 1), date(2020, 2, 1))
+    assert prepare(tmp_path, 20, new=True).last == datetime.now(UTC).date() - ONE_DAY
+    assert not (tmp_path / "tables").exists()
+
+
+@pytest.mark.parametrize("new", [True, False])
+def test_a_lake_that_demo_did_not_make_is_left_alone(tmp_path: Path, new: bool) -> None:
+    (tmp_path / "lake.toml").write_text("mine")
+    with pytest.raises(SettingsError, match=r"`demo` did not make it\. It was left as it is"):
+        prepare(tmp_path, 30, new=new)
+    assert [p.name for p in tmp_path.iterdir()] == ["lake.toml"]
+
+
+def test_a_damaged_marker_protects_the_folder(tmp_path: Path) -> None:
+    (tmp_path / MARKER).write_text("{}")
+    with pytest.raises(SettingsError, match="Remove the lake by hand"):
+        prepare(tmp_path, 30, new=True)
+
+
+@pytest.fixture
+def spark_server(tmp_path: Path) -> Path:
+    """A folder for a lake whose own server is stopped at the end."""
+    return tmp_path / "lake"
+
+
+def _command(lake: Path, *args: str) -> "subprocess.CompletedProcess[str]":
+    env = {**os.environ, "DAGSTER_HOME": str(lake.parent / "dagster"), "BACKFILL_ASSETS_LAKE": str(lake)}
+    return subprocess.run(
+        [sys.executable, "-m", "backfill_assets", *args],
+        cwd=CHECKOUT, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=900, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_the_sample_goes_through_dagster_and_a_second_run_changes_nothing(spark_server: Path) -> None:
+    (spark_server.parent / "dagster").mkdir()
+    try:
+        done = _command(spark_server, "demo", "--days", "14", "--json")
+        assert done.returncode == 0, done.stderr
+        said = json.loads(done.stdout)
+        first, again = said["runs"]
+        assert [t["table"] for t in first["tables"]] == TABLES
+        assert {t["changed"] for t in first["tables"]} == {14}
+        assert {t["changed"] for t in again["tables"]} == {0}
+        assert set(said["status"]["totals"]["training"]) == {"fresh"}
+        assert sum(said["quarantine"].values()) > 8
+        deep = _command(spark_server, "doctor", "--deep")
+        assert deep.returncode == 0, deep.stdout
+        assert "rows equal their receipts" in deep.stdout
+        assert "\n" not in _command(spark_server, "server", "status").stdout.strip()
+    finally:
+        _command(spark_server, "server", "stop", "--force")

@@ -1,0 +1,62 @@
+"""`init` writes a file that the product itself accepts. No JVM."""
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from backfill_assets.cli.app import app
+from backfill_assets.cli.settings import TEMPLATE
+from backfill_assets.lake.settings import LakeSettings, SourceSettings, load_settings
+
+
+def test_the_file_without_options_says_every_default(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["init", "--lake", str(tmp_path / "new")])
+    assert result.exit_code == 0, result.output
+    source = SourceSettings(files="landing/**/*.parquet", format="parquet", select=load_select(tmp_path / "new"))
+    first = datetime.now(UTC).date().replace(month=1, day=1)
+    assert load_settings(tmp_path / "new", {}) == LakeSettings(start_date=first, source=source)
+
+
+def load_select(lake: Path) -> str:
+    return load_settings(lake, {}).source.select
+
+
+def test_options_reach_the_file(tmp_path: Path) -> None:
+    select = "CAST(a AS bigint) AS seq, 'it\"s' AS op"
+    options = ["--start-date", "2024-02-26", "--format", "jsonl", "--select", select, "--windows-days", "3", "9"]
+    result = CliRunner().invoke(app, ["init", "--lake", str(tmp_path), *options])
+    assert result.exit_code == 0, result.output
+    made = load_settings(tmp_path, {})
+    assert (made.start_date, made.source.files) == (date(2024, 2, 26), "landing/**/*.jsonl")
+    assert (made.source.select, made.features.windows_days) == (select, (3, 9))
+
+
+def test_an_existing_file_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "lake.toml").write_text("mine")
+    result = CliRunner().invoke(app, ["init", "--lake", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "it exists already. Nothing was written" in result.stderr
+    assert (tmp_path / "lake.toml").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--windows-days", "9", "3"], "the short window comes first"),
+        (["--select", "now() AS seq"], "not decided by the row"),
+        (["--files", "landing/{a,b}.csv"], "braces are no wildcard"),
+        (["--memory", "much"], "spark.memory"),
+    ],
+)
+def test_what_would_not_be_accepted_is_not_written(tmp_path: Path, options: list[str], told: str) -> None:
+    result = CliRunner().invoke(app, ["init", "--lake", str(tmp_path), *options])
+    assert (result.exit_code, told in result.stderr) == (2, True), result.stderr
+    assert not (tmp_path / "lake.toml").exists()
+
+
+def test_every_setting_is_in_the_file() -> None:
+    for name, field in LakeSettings.model_fields.items():
+        inner = getattr(field.annotation, "model_fields", {name: None})
+        assert [key for key in inner if key not in TEMPLATE] == []

@@ -1,0 +1,134 @@
+"""Another engine reads what we wrote: delta-rs and DuckDB, and fingerprints computed again in Python, byte by byte.
+
+Lives here: receipts against rows, without Spark. Does not live here: whether the rows are right (`test_other_data`).
+Spark's `xxhash64` is XXH64 of each value in turn, the hash so far as seed, 42 at first; a NULL leaves it as it is.
+"""
+
+import struct
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pytest
+import xxhash
+from deltalake import DeltaTable
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.lake.deliveries import DELIVERY_TYPES
+from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE
+from backfill_assets_tests.end_to_end.worlds import World, land, land_bytes, make_world, span
+from backfill_assets_tests.oracle import Row, Rules, arrivals_of, delivery, unruly
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+START = date(2024, 2, 25)
+RULES = Rules(START, datetime.fromisoformat("2024-03-06"), date(2024, 3, 7))
+ROWS = [*unruly(9, START, days=9, rows=50), delivery(900, "2024-03-01 00:00", key="ключ-湖", entity="é" * 40)]
+TYPES = {"BIGINT": "bigint", "INT": "int", "STRING": "string", "TIMESTAMP": "timestamp", "DATE": "date"}
+EPOCH = date(1970, 1, 1)
+
+
+@pytest.fixture(scope="module")
+def world(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> World:
+    made = make_world(tmp_path_factory.mktemp("read"), RULES)
+    land(made, "rows.jsonl", ROWS)
+    land_bytes(made, "bad.jsonl", b'{"seq": 1}\nnot json\n')
+    made.backfill(span(RULES))
+    return made
+
+
+def contracts(world: World) -> list[Contract]:
+    _, pipeline = world.open()
+    return [*pipeline.contracts, ARRIVALS, QUARANTINE]
+
+
+def bytes_of(value: Any, kind: str) -> bytes:
+    if kind == "string":
+        return str(value).encode()
+    if kind == "bigint":
+        return struct.pack("<q", value)
+    if kind == "timestamp":
+        return struct.pack(
+            "<q", (value.replace(tzinfo=UTC) - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1)
+        )
+    return struct.pack("<i", (value - EPOCH).days if kind == "date" else value)
+
+
+def halves(row: Mapping[str, Any], types: Mapping[str, str]) -> list[int]:
+    """Low and high halves of the two salted hashes of one row, over the columns in the order of their names."""
+    names, found = sorted(types), []
+    mask = sum(1 << i for i, n in enumerate(names) if row[n] is None)
+    for salt in (1, 2):
+        seed = xxhash.xxh64_intdigest(struct.pack("<i", salt), 42)
+        seed = xxhash.xxh64_intdigest(struct.pack("<q", mask), seed)
+        for name in names:
+            if row[name] is not None:
+                seed = xxhash.xxh64_intdigest(bytes_of(row[name], types[name]), seed)
+        found += [seed & 0xFFFFFFFF, seed >> 32]
+    return found
+
+
+def fingerprint(rows: Iterable[Mapping[str, Any]], types: Mapping[str, str]) -> str:
+    sums: Sequence[int] = [sum(column) for column in zip(*(halves(r, types) for r in rows), strict=True)]
+    return ".".join(f"{s:X}" for s in sums) or "0"
+
+
+def by_day(rows: Iterable[Row], column: str) -> dict[date, list[Row]]:
+    days: dict[date, list[Row]] = defaultdict(list)
+    for row in rows:
+        days[row[column]].append(row)
+    return days
+
+
+def test_the_receipts_of_every_day_say_what_another_engine_reads(world: World) -> None:
+    receipts = world.fingerprints()
+    for contract in contracts(world):
+        types = {c.name: TYPES[c.type] for c in contract.columns}
+        rows = world.content(contract.name)
+        read = {d: (len(r), fingerprint(r, types)) for d, r in by_day(rows, contract.day_column).items()}
+        assert read, contract.name
+        assert {d: f for d, f in receipts[contract.name].items() if f[0]} == read, contract.name
+        assert {f for f in receipts[contract.name].values() if not f[0]} <= {(0, "0")}
+
+
+def test_duckdb_counts_and_types_what_the_contracts_promise(world: World) -> None:
+    db, receipts = duckdb.connect(), world.fingerprints()
+    for contract in contracts(world):
+        table = DeltaTable(str(world.root / "tables" / contract.name))
+        db.register("t", table.to_pyarrow_dataset())
+        counted = dict(db.sql(f"select {contract.day_column}, count(*) from t group by 1").fetchall())
+        assert counted == {d: n for d, (n, _) in receipts[contract.name].items() if n}
+        nullable = {f.name: f.nullable for f in table.schema().fields}
+        assert nullable == {c.name: c.nullable for c in contract.columns}
+        db.unregister("t")
+    files = DeltaTable(str(world.root / "tables" / FILES.name)).to_pyarrow_table().to_pylist()
+    assert sum(f["rows"] for f in files) == len(ROWS) + 2
+
+
+def test_the_ledger_of_arrivals_says_what_python_counts(world: World) -> None:
+    loaded = [r for r in ROWS if r["arrival_ts"] < RULES.until]
+    raw = [{k: r[k] for k in DELIVERY_TYPES} for r in world.content("raw")]
+    assert sorted(r["seq"] for r in raw) == sorted(r["seq"] for r in loaded)
+    ledger = {
+        (r["arrival_date"], r["event_date"]): (r["deliveries"], r["keys"], r["moved_keys"], r["greatest_lateness_s"])
+        for r in world.content("arrivals")
+    }
+    assert ledger == arrivals_of(raw)
+
+
+def test_the_fingerprints_of_arrivals_cover_exactly_the_deliveries_of_their_keys(world: World) -> None:
+    raw = world.content("raw")
+    touched = defaultdict(set)
+    for row in raw:
+        if row["op"] == "upsert":
+            touched[row["event_key"]].add(row["event_ts"].date())
+    for line in world.content("arrivals"):
+        mine = [
+            r
+            for r in raw
+            if r["arrival_date"] == line["arrival_date"] and line["event_date"] in touched[r["event_key"]]
+        ]
+        assert line["fingerprint"] == fingerprint(mine, DELIVERY_TYPES)

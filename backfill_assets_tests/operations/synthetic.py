@@ -1,0 +1,155 @@
+"""A lake of any size without an engine: Delta logs written by hand, ledgers by delta-rs. And what status costs on it.
+
+Lives here: `synthetic_lake` for tests, and `python -m backfill_assets_tests.operations.synthetic DIR` as a benchmark:
+1,096 days, 1,000 commits. Does not live here: any assertion about time, which depends on the machine.
+"""
+
+import cProfile
+import os
+import pstats
+import sys
+import time
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.days import ONE_DAY, DayRange, midnight
+from backfill_assets.core.receipts import DayEntry, Receipt
+from backfill_assets.core.view import LakeView
+from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.ledger import ARRIVALS, FILES, LANDED, QUARANTINE
+from backfill_assets.lake.log import versions
+from backfill_assets.lake.model import Pipeline, make_pipeline
+from backfill_assets.lake.view import read_view
+from backfill_assets.operations.status import status
+from backfill_assets.pipeline.tables import tables
+from backfill_assets_tests.builders import make_commit, write_rows
+
+START = date(2024, 2, 26)
+TOML = """
+start_date = {start}
+[source]
+files = "landing/**/*.jsonl"
+format = "jsonl"
+select = "seq"
+[features]
+windows_days = {windows}
+[labels]
+horizon_days = 2
+maturity_days = 1
+"""
+
+
+def synthetic_lake(root: Path, days: int, windows: tuple[int, int] = (2, 3)) -> tuple[Lake, Pipeline]:
+    """A lake in which one file landed per day, everything is loaded and built, and every day is fresh."""
+    root.mkdir(parents=True, exist_ok=True)
+    (root / "lake.toml").write_text(TOML.format(start=START, windows=list(windows)), encoding="utf-8")
+    lake = open_lake(root)
+    pipeline = make_pipeline(tables(lake.settings))
+    span = DayRange(START, START + ONE_DAY * days)
+    _land(lake, span)
+    said = Receipt("write-arrivals", ARRIVALS.name, "manual", {}, inputs={"raw": 1})
+    write_rows(lake.table_path(ARRIVALS.name), ARRIVALS, [_arrival(d) for d in span], said)
+    for contract in pipeline.contracts:
+        build(lake, pipeline, contract.name, dict.fromkeys(span, 3))
+    return lake, pipeline
+
+
+def _land(lake: Lake, span: DayRange) -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    said = Receipt("write-files", FILES.name, "scan", {})
+    write_rows(lake.table_path(FILES.name), FILES, [_landed(d, now) for d in span], said)
+    for day in span:
+        path = lake.root / "landing" / f"{day}.jsonl"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("{}\n" * 3, encoding="utf-8")
+        os.utime(path, ns=(0, 0))
+
+
+def build(lake: Lake, pipeline: Pipeline, table: str, rows: Mapping[date, int], inputs: Any = None) -> Receipt:
+    """One more write of some days with so many rows each, its input digests those of this moment."""
+    contract = next(c for c in (*pipeline.contracts, QUARANTINE) if c.name == table)
+    states = pipeline.states(read_view(lake, pipeline.contracts))
+    codes = pipeline.codes.get(table)
+    path = lake.table_path(table)
+    version = len(versions(path))
+    entries = {d: DayEntry(n, f"F{version}", _digest(states, table, d)) for d, n in rows.items()}
+    receipt = Receipt(
+        f"write-{table}-{version}",
+        table,
+        "manual",
+        entries,
+        run_id="run-1",
+        code_digest=codes.code_digest if codes else "",
+        settings_digest=codes.settings_digest if codes else "",
+        frontier=states.frontier,
+        inputs=inputs or {i.table: 1 for i in contract.inputs},
+    )
+    if version == 0:
+        make_commit(path, 0, info={"operation": "CREATE TABLE"})
+        version = 1
+    make_commit(path, version, receipt, [_data(path, contract, d, version, n) for d, n in rows.items() if n])
+    return receipt
+
+
+def _digest(states: Any, table: str, day: date) -> str:
+    return str(states.digests.of("raw" if table == QUARANTINE.name else table, day))
+
+
+def _data(path: Path, contract: Contract, day: date, version: int, rows: int) -> dict[str, Any]:
+    """The `add` of a data file that lies there, four bytes long."""
+    name = f"{contract.day_column}={day}/part-{version}.parquet"
+    file = path / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(b"PAR1")
+    values = {contract.day_column: str(day)}
+    facts = {"path": name, "size": 4, "modificationTime": 0, "dataChange": True}
+    return {"add": {**facts, "partitionValues": values, "stats": f'{{"numRecords": {rows}}}'}}
+
+
+def _landed(day: date, now: datetime) -> dict[str, Any]:
+    return {
+        "event": LANDED, "path": f"{day}.jsonl", "sha256": f"{day:%Y%m%d}" * 8, "arrival_date": day, "rows": 3,
+        "bad_rows": 0, "usable_rows": 3, "size": 9, "mtime_ns": 0, "first_scan": now, "home_day": day,
+        "recorded_at": now, "note": None, "counted_by": "",
+    }  # fmt: skip
+
+
+def _arrival(day: date) -> dict[str, Any]:
+    return {
+        "arrival_date": day, "event_date": day, "deliveries": 3, "keys": 3, "moved_keys": 0,
+        "greatest_lateness_s": 60, "fingerprint": f"F-{day}", "arrival_month": f"{day:%Y-%m}",
+    }  # fmt: skip
+
+
+def measure(root: Path, days: int = 1096, commits: int = 1000) -> None:
+    """Print what status costs, part by part, and where the time goes."""
+    lake, pipeline = synthetic_lake(root, days, (7, 28))
+    for number in range(commits - len(pipeline.contracts)):
+        table = pipeline.contracts[number % len(pipeline.contracts)].name
+        day = START + ONE_DAY * (number * 7 % days)
+        receipt = Receipt(f"w-{number}", table, "late_data", {day: DayEntry(3, "F1", "digest")}, inputs={"staging": 1})
+        make_commit(lake.table_path(table), len(versions(lake.table_path(table))), receipt)
+
+    def view() -> LakeView:
+        return read_view(lake, pipeline.contracts)
+
+    view()
+    for what, work in (("read_view", view), ("status", lambda: status(lake, pipeline))):
+        began, spent = time.perf_counter(), time.process_time()
+        work()
+        print(f"{what:10s} {time.perf_counter() - began:.2f} s wall, {time.process_time() - spent:.2f} s CPU")
+    profile = cProfile.Profile()
+    profile.runcall(status, lake, pipeline)
+    pstats.Stats(profile).sort_stats("cumulative").print_stats(25)
+
+
+def end_of(days: int) -> datetime:
+    """Midnight after the last day of a synthetic lake."""
+    return midnight(START + ONE_DAY * days)
+
+
+if __name__ == "__main__":
+    measure(Path(sys.argv[1]))

@@ -1,0 +1,120 @@
+"""What the doctor finds in lakes that were hurt on purpose. No JVM."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.days import ONE_DAY
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.log import commit_file
+from backfill_assets.operations.diagnosis import Diagnosis, Level
+from backfill_assets.operations.doctor import doctor
+from backfill_assets.pipeline.tables import tables
+from backfill_assets_tests.builders import make_commit
+from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
+
+STAGED = f"event_date={START}/part-1.parquet"
+
+
+def _about(lake: Lake, object: str) -> list[Diagnosis]:
+    return [d for d in doctor(lake.root, tables) if d.object == object]
+
+
+def _staging(lake: Lake) -> Path:
+    return lake.table_path("staging")
+
+
+def test_a_healthy_lake_has_no_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("backfill_assets.operations.doctor.present_jars", lambda: (Path("delta.jar"),))
+    lake, _ = synthetic_lake(tmp_path, 3)
+    assert [d for d in doctor(lake.root, tables) if d.level is not Level.OK] == []
+
+
+def _tear(lake: Lake) -> None:
+    path = commit_file(_staging(lake), 1)
+    path.write_text(path.read_text()[:-40])
+
+
+def _gap(lake: Lake) -> None:
+    make_commit(_staging(lake), 3)
+
+
+def _lose(lake: Lake) -> None:
+    (_staging(lake) / STAGED).unlink()
+
+
+def _cut(lake: Lake) -> None:
+    (_staging(lake) / STAGED).write_bytes(b"PA")
+
+
+def _write_elsewhere(lake: Lake) -> None:
+    add = {"path": STAGED, "size": 4, "dataChange": True, "partitionValues": {"event_date": str(START)}}
+    make_commit(_staging(lake), 2, actions=[{"add": {**add, "stats": '{"numRecords": 3}'}}])
+
+
+@pytest.mark.parametrize(
+    ("hurt", "level", "told"),
+    [
+        (_tear, Level.ERROR, "version 1 of its log is torn (the newest"),
+        (_gap, Level.ERROR, "its log lacks version(s) 2"),
+        (_lose, Level.ERROR, "1 data file(s) of its newest version are gone"),
+        (_cut, Level.ERROR, "1 data file(s) have another size than written"),
+        (_write_elsewhere, Level.WARN, "version(s) 2 changed data and are not ours"),
+    ],
+)
+def test_a_hurt_table_is_told_with_what_to_do(
+    tmp_path: Path, hurt: Callable[[Lake], None], level: Level, told: str
+) -> None:
+    lake, _ = synthetic_lake(tmp_path, 2)
+    hurt(lake)
+    found = _about(lake, "the table staging")
+    assert [d.level for d in found] == [level]
+    assert told in found[0].what
+    assert found[0].advice
+
+
+def test_rows_that_differ_from_the_receipts_are_told_with_the_command_that_mends_them(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path, 3)
+    build(lake, pipeline, "staging", {START + ONE_DAY: 4})  # adds a file without removing the old one
+    (found,) = _about(lake, "the table staging")
+    assert f"{START + ONE_DAY}: 7 rows, receipt 4" in found.what
+    assert f"--force --from {START + ONE_DAY} --to {START + ONE_DAY} --tables staging" in found.advice
+
+
+def test_files_of_no_version_are_counted_and_do_no_harm(tmp_path: Path) -> None:
+    lake, _ = synthetic_lake(tmp_path, 1)
+    (_staging(lake) / "event_date=2024-01-01-x.parquet").write_bytes(b"12345")
+    levels = {d.what.split(":")[0]: d.level for d in _about(lake, "the table staging")}
+    assert levels["1 data file(s), 5 bytes, belong to no version"] is Level.OK
+
+
+def test_a_missing_landed_file_is_an_error_until_it_is_accepted(tmp_path: Path) -> None:
+    lake, _ = synthetic_lake(tmp_path, 2)
+    (tmp_path / "landing" / f"{START}.jsonl").unlink()
+    (tmp_path / "landing" / "notes.txt").write_text("x")
+    found = _about(lake, "the landing landing/**/*.jsonl")
+    assert [d.level for d in found] == [Level.ERROR, Level.WARN, Level.OK]
+    assert "landing accept --note" in found[0].advice
+    assert "notes.txt" in found[1].what
+
+
+def test_more_rows_than_landed_break_the_ledger(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path, 2)
+    build(lake, pipeline, "quarantine", {START: 1})
+    (found,) = _about(lake, "the ledger")
+    assert (found.level, "4 kept of 3 landed" in found.what) == (Level.ERROR, True)
+
+
+def test_marks_of_ended_runs_are_no_problem(tmp_path: Path) -> None:
+    lake, _ = synthetic_lake(tmp_path, 1)
+    (tmp_path / ".runs").mkdir()
+    (tmp_path / ".runs" / "run-7").write_text("[999999999, 1.0]")
+    (found,) = _about(lake, "ended runs")
+    assert (found.level, "run-7" in found.what) == (Level.OK, True)
+
+
+def test_bad_settings_end_the_examination_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "lake.toml").write_text("start_date = 7")
+    assert doctor(tmp_path, tables)[-1].level is Level.ERROR
+    assert "start_date" in doctor(tmp_path, tables)[-1].what

@@ -1,0 +1,61 @@
+"""Everything about one day, told from receipts and ledgers. No JVM."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.days import ONE_DAY
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.receipts import DayEntry
+from backfill_assets.core.states import State
+from backfill_assets.lake.ledger import QUARANTINE
+from backfill_assets.operations.show import show
+from backfill_assets_tests.builders import receipt, write_rows
+from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
+
+
+def test_a_day_shows_its_receipt_its_inputs_and_their_states(tmp_path: Path) -> None:
+    report = show(*synthetic_lake(tmp_path, 5), "features", START + ONE_DAY * 3)
+    assert report.state is State.FRESH
+    assert [(i.table, i.day, i.rows) for i in report.inputs] == [("staging", START + ONE_DAY * n, 3) for n in (1, 2, 3)]
+    assert report.history[0].receipt.write_id == "write-features-0"
+    assert report.to_dict()["receipt"]["run_id"] == "run-1"
+
+
+def test_a_stale_day_names_the_input_days_that_are_newer(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path, 5)
+    build(lake, pipeline, "staging", {START + ONE_DAY: 4})
+    report = show(lake, pipeline, "features", START + ONE_DAY * 2)
+    assert report.state is State.STALE
+    assert f"staging {START + ONE_DAY} was written after version 1, from which this day was made" in report.reasons
+
+
+def test_the_history_of_a_day_is_newest_first_and_only_its_own(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path, 3)
+    build(lake, pipeline, "staging", {START: 5})
+    build(lake, pipeline, "staging", {START + ONE_DAY: 5})
+    assert [w.version for w in show(lake, pipeline, "staging", START).history] == [2, 1]
+
+
+def test_raw_shows_landed_files_and_why_rows_were_refused(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path, 2)
+    bad = {"arrival_date": START, "source_file": "s", "row_number": 1, "text": "{", "reason": "not JSON"}
+    said = receipt(QUARANTINE.name, {START: DayEntry(1, "F", "digest")})
+    write_rows(lake.table_path(QUARANTINE.name), QUARANTINE, [bad], said)
+    report = show(lake, pipeline, "raw", START)
+    assert [(f.path, f.rows) for f in report.files] == [(f"{START}.jsonl", 3)]
+    assert report.quarantine == (("not JSON", 1),)
+
+
+def test_unknown_tables_and_days_before_the_lake_are_told_apart(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path, 1)
+    with pytest.raises(BackfillError, match=r"the table 'nix': this lake has no such table.*Choose one of raw, "):
+        show(lake, pipeline, "nix", START)
+    with pytest.raises(BackfillError, match="before the lake's first day"):
+        show(lake, pipeline, "raw", START - ONE_DAY)
+
+
+def test_the_time_of_a_write_is_the_commits(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path, 1)
+    assert show(lake, pipeline, "staging", START).history[0].at == datetime.fromtimestamp(1_709_000_000.001, UTC)
