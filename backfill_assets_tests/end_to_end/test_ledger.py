@@ -38,7 +38,7 @@ def line(seq: int, /, **facts: Any) -> bytes:
 FAULTS: list[tuple[bytes, str | None]] = [
     (line(1), None),
     (line(2)[:-9], "JSON"),
-    (line(3) + line(4), "after"),
+    (line(3) + line(4), "goes on"),
     (b'{"seq": 5, "seq": 6}', "twice"),
     (line(7).replace(b'"value": 1', b'"value": NaN'), ""),
     (line(8, value=1 << 63), "value"),
