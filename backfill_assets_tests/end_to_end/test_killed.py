@@ -1,7 +1,7 @@
 """Processes that die at the worst moment: before a commit, after it, between raw and its ledger, and the Spark server.
 
-Tested here: on one embedded lake, runs through Dagster in processes of their own that are ended by SIGKILL (the kernel's,
-not a simulated error): what is on disk afterwards, what Dagster shows, and what a rerun does. Not tested here:
+Tested here: on one embedded lake, runs through Dagster in processes of their own that are ended by SIGKILL (of the
+kernel, not a simulated error): what is on disk afterwards, what Dagster shows, what a rerun does. Not tested here:
 kills of a classic driver (`test_races`) and refusals by checks.
 """
 

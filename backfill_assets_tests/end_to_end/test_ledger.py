@@ -170,11 +170,8 @@ def test_a_file_that_lands_twice_and_a_number_that_comes_twice_count_once(
     land(world, "b.jsonl", [one, delivery(1, "2024-03-06 10:00", key="k3")])
     land(world, "again/a.jsonl", [one, other, one, one | {"value": 9}])
     loaded = backfilled(world)
-    assert [(r["seq"], r["value"], r["arrival_date"].day) for r in world.content("raw")] == [
-        (1, 1, 5),
-        (1, 1, 6),
-        (2, 1, 5),
-    ]
+    found = sorted((r["seq"], r["value"], r["arrival_date"].day) for r in world.content("raw"))
+    assert found == [(1, 1, 5), (1, 1, 6), (2, 1, 5)]
     clash = [r for r in world.content("quarantine") if r["row_number"] == 4]
     assert len(clash) == len(world.content("quarantine")) == 1
     assert "other content" in clash[0]["reason"]
@@ -201,7 +198,7 @@ def test_an_altered_and_a_vanished_file_stop_the_rebuild_of_their_days_until_som
     workshop, _ = world.open()
     assert accept(workshop, "the sender corrected it") == [altered.name, vanished.name]
     backfilled(world)
-    assert [(r["seq"], r["value"]) for r in world.content("raw")] == [(1, 5), (3, 1), (4, 1)]
+    assert sorted((r["seq"], r["value"]) for r in world.content("raw")) == [(1, 5), (3, 1), (4, 1)]
     assert {r["event_date"].day for r in world.content("arrivals")} == {3, 4, 7}
 
 
