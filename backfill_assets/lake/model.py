@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -41,14 +43,14 @@ class Table:
     """A table of a pipeline. `transform` is pure: input frames (by table name) and chunk -> rows of exactly its days.
 
     `transform` is None for raw, which is loaded from landed files. `settings` are the values that reach its content
-    (JSON); `sources` the modules whose code does (default: the module of the transform). `drops_incomplete`: days with
-    missing required inputs stay empty (training).
+    (JSON); `sources` the modules whose code does, or their names (default: the module of the transform).
+    `drops_incomplete`: days with missing required inputs stay empty (training).
     """
 
     contract: Contract
     transform: Transform | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
-    sources: tuple[ModuleType, ...] = ()
+    sources: tuple[ModuleType | str, ...] = ()
     drops_incomplete: bool = False
 
     @property
@@ -99,12 +101,22 @@ def make_pipeline(tables: Iterable[Table]) -> Pipeline:
 
 def _code(table: Table) -> list[str]:
     sources = table.sources or ((inspect.getmodule(table.transform),) if table.transform else ())
-    parts = sorted(_without_prose(inspect.getsource(m)) for m in sources if m is not None)
+    parts = sorted(_without_prose(_source(m)) for m in sources if m is not None)
     columns = [[c.name, c.type, c.nullable] for c in table.contract.columns]
     contract = digest_of(
         [columns, table.contract.day_column, table.contract.key, list(map(str, table.contract.inputs))]
     )
     return [*parts, contract, *(f"{p} {version(p)}" for p in ENGINE_PACKAGES)]
+
+
+def _source(module: ModuleType | str) -> str:
+    """A module's source; one that is named is not imported, because transforms import Spark and `status` needs none."""
+    if not isinstance(module, str):
+        return inspect.getsource(module)
+    spec = find_spec(module)
+    if spec is None or spec.origin is None:
+        raise ValueError(f"no module is named {module}")
+    return Path(spec.origin).read_text(encoding="utf-8")
 
 
 def _without_prose(source: str) -> str:

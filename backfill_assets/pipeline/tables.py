@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.pipeline import contracts
-from backfill_assets.pipeline.transforms import features, features_as_known, labels, staging, training, windows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Frames = Mapping[str, "DataFrame"]
+# The transforms are imported when they run: they import Spark, which `status` and its kin do without.
+TRANSFORMS = "backfill_assets.pipeline.transforms."
 
 
 def tables(settings: LakeSettings) -> tuple[Table, ...]:
@@ -23,14 +24,14 @@ def tables(settings: LakeSettings) -> tuple[Table, ...]:
     short_long = settings.features.windows_days
     return (
         Table(contracts.raw(), settings=_landing_settings(settings)),
-        Table(contracts.staging(), _staging, sources=(staging,)),
+        Table(contracts.staging(), _staging, sources=(TRANSFORMS + "staging",)),
         _features(settings),
         _features_as_known(settings),
         _labels(settings),
         Table(
             contracts.training(short_long, settings.labels.horizon_days, settings.labels.maturity_days),
             _training,
-            sources=(training,),
+            sources=(TRANSFORMS + "training",),
             drops_incomplete=True,
         ),
     )
@@ -46,40 +47,59 @@ def _landing_settings(settings: LakeSettings) -> Mapping[str, object]:
 
 
 def _staging(frames: Frames, chunk: Chunk) -> "DataFrame":
-    return staging.staging(frames["raw"], chunk.days)
+    from backfill_assets.pipeline.transforms.staging import staging
+
+    return staging(frames["raw"], chunk.days)
 
 
 def _training(frames: Frames, chunk: Chunk) -> "DataFrame":
-    return training.training(frames["features_as_known"], frames["labels"], chunk.days)
+    from backfill_assets.pipeline.transforms.training import training
+
+    return training(frames["features_as_known"], frames["labels"], chunk.days)
 
 
 def _features(settings: LakeSettings) -> Table:
     short_long = settings.features.windows_days
 
     def build(frames: Frames, chunk: Chunk) -> "DataFrame":
-        return features.features(frames["staging"], chunk.days, short_long)
+        from backfill_assets.pipeline.transforms.features import features
 
-    return Table(contracts.features(short_long), build, {"windows_days": short_long}, (features, windows))
+        return features(frames["staging"], chunk.days, short_long)
+
+    return Table(
+        contracts.features(short_long),
+        build,
+        {"windows_days": short_long},
+        (TRANSFORMS + "features", TRANSFORMS + "windows"),
+    )
 
 
 def _features_as_known(settings: LakeSettings) -> Table:
     short_long, grace = settings.features.windows_days, settings.features.cutoff_grace_hours
 
     def build(frames: Frames, chunk: Chunk) -> "DataFrame":
-        return features_as_known.features_as_known(frames["staging"], chunk.days, short_long, grace)
+        from backfill_assets.pipeline.transforms.features_as_known import features_as_known
+
+        return features_as_known(frames["staging"], chunk.days, short_long, grace)
 
     reach = {"windows_days": short_long, "cutoff_grace_hours": grace}
-    return Table(contracts.features_as_known(short_long), build, reach, (features_as_known, windows))
+    return Table(
+        contracts.features_as_known(short_long),
+        build,
+        reach,
+        (TRANSFORMS + "features_as_known", TRANSFORMS + "windows"),
+    )
 
 
 def _labels(settings: LakeSettings) -> Table:
     chosen = settings.labels
-    contract = contracts.labels(chosen.horizon_days, chosen.maturity_days)
-    outcome = labels.Outcome(
-        chosen.horizon_days, chosen.measure, chosen.rule, chosen.horizon_days + chosen.maturity_days
-    )
+    matures = chosen.horizon_days + chosen.maturity_days
 
     def build(frames: Frames, chunk: Chunk) -> "DataFrame":
-        return labels.labels(frames["staging"], frames["features_as_known"], chunk.days, outcome, chunk.frontier)
+        from backfill_assets.pipeline.transforms.labels import Outcome, labels
 
-    return Table(contract, build, chosen.model_dump(), (labels,))
+        outcome = Outcome(chosen.horizon_days, chosen.measure, chosen.rule, matures)
+        return labels(frames["staging"], frames["features_as_known"], chunk.days, outcome, chunk.frontier)
+
+    contract = contracts.labels(chosen.horizon_days, chosen.maturity_days)
+    return Table(contract, build, chosen.model_dump(), (TRANSFORMS + "labels",))
