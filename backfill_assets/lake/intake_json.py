@@ -134,7 +134,7 @@ def _are_int64(digits: list[str]) -> bool:
 def _not_json(text: str, error: json.JSONDecodeError) -> str:
     if "\0" in text:
         return f"a NUL byte at character {text.index(chr(0)) + 1}"
-    return f"not JSON: {error.msg} at character {error.pos + 1}"
+    return f"not JSON: {error.msg.removesuffix(' at')} at character {error.pos + 1}"
 
 
 def _refuse_depth(text: str, most: int) -> None:

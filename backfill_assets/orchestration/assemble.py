@@ -35,7 +35,6 @@ def assemble(root: Path, tables_of: TablesOf, rebuilt: Collection[str] | None = 
         REBUILD,
         selection=dg.AssetSelection.assets(*names).without_checks() | day_checks,
         description="Every table over a range of days, in one run: the same load path as any other way.",
-        partitions_def=partitions,
         executor_def=dg.in_process_executor,
     )
     return dg.Definitions(
