@@ -109,15 +109,20 @@ class FileRecord:
 
 
 def read_arrow(table: Path, version: int | None = None, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
-    """The rows of a small table through delta-rs (read only, no JVM); empty where there is no table."""
-    from deltalake import DeltaTable
+    """The rows of a small table through delta-rs (read only, no JVM); empty where there is no table.
+
+    By its query engine, not as a pyarrow dataset: importing that imports pandas, a second that `status` has not got.
+    """
+    from deltalake import DeltaTable, QueryBuilder
 
     if not (table / "_delta_log").is_dir():
         return []
-    rows: list[dict[str, Any]] = (
-        DeltaTable(str(table), version=version).to_pyarrow_table(columns=list(columns) if columns else None).to_pylist()
-    )
-    return rows
+    opened = DeltaTable(str(table), version=version)
+    names = list(columns) if columns else [f.name for f in opened.schema().fields]
+    listed = ", ".join(f'"{name}"' for name in names)
+    found = QueryBuilder().register("ledger", opened).execute(f"SELECT {listed} FROM ledger").read_all()
+    values = [found.column(name).to_pylist() for name in names]
+    return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
 
 
 def read_files(table: Path) -> list[FileRecord]:
