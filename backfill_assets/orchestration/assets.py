@@ -90,10 +90,10 @@ def _run(context: dg.AssetExecutionContext, config: LoadConfig, shop: Shop, name
 
 def _steps(context: dg.AssetExecutionContext, config: LoadConfig, shop: Shop, name: str) -> Iterator[Any]:
     lake, pipeline = shop.open()
-    reconcile(context.instance, lake, pipeline, context.run_id)
+    reconcile(context.instance, lake, pipeline, context.run.run_id)
     tags = context.run.tags
     said = Provenance(
-        reason=tags.get(REASON_TAG, "manual"), run_id=context.run_id, note=config.note or tags.get(NOTE_TAG, ""),
+        reason=tags.get(REASON_TAG, "manual"), run_id=context.run.run_id, note=config.note or tags.get(NOTE_TAG, ""),
         tags={k: tags[k] for k in ("dagster/backfill", "dagster/sensor_name", "dagster/schedule_name") if k in tags},
     )  # fmt: skip
     job = Job(Request(Workshop(lake), pipeline, pipeline.table(name), _days(context), said, config.force))

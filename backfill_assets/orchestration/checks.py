@@ -77,7 +77,7 @@ def _newest_materializations(
     found: dict[str, dg.EventLogRecord] = {}
     newest = context.instance.fetch_materializations(dg.AssetRecordsFilter(key), limit=len(partitions)).records
     for record in reversed(newest):
-        if record.partition_key in set(partitions) and record.run_id == context.run_id:
+        if record.partition_key in set(partitions) and record.run_id == context.run.run_id:
             found[str(record.partition_key)] = record
     if not found:
         for partition in partitions:

@@ -45,15 +45,19 @@ def in_parts(world: World, build: Callable[[DayRange], "DataFrame"]) -> "DataFra
     return reduce(lambda one, other: one.unionAll(other), map(build, world.parts))
 
 
+def without_zone(table: Any) -> Any:
+    """An Arrow table whose times, which must be UTC, have lost their zone."""
+    zones = {f.type.tz for f in table.schema if pa.types.is_timestamp(f.type)}
+    if not zones <= {None, "UTC"}:
+        raise AssertionError(f"times in the zones {zones}")
+    plain = [f.with_type(pa.timestamp("us")) if pa.types.is_timestamp(f.type) else f for f in table.schema]
+    return table.cast(pa.schema(plain))
+
+
 def rows_of(table: Any) -> list[Row]:
-    """The rows of an Arrow table, sorted, NULLs first; times lose their zone, which must be UTC."""
-    plain = []
-    for column in table.columns:
-        timed = pa.types.is_timestamp(column.type)
-        if timed and column.type.tz not in (None, "UTC"):
-            raise AssertionError(f"a time in the zone {column.type.tz}")
-        plain.append((column.cast(pa.timestamp("us")) if timed else column).to_pylist())
-    return sorted(zip(*plain, strict=True), key=lambda row: [(cell is not None, cell) for cell in row])
+    """The rows of an Arrow table, sorted, NULLs first; times without their zone."""
+    columns = [column.to_pylist() for column in without_zone(table).columns]
+    return sorted(zip(*columns, strict=True), key=lambda row: [(cell is not None, cell) for cell in row])
 
 
 def assert_shaped(frame: "DataFrame", contract: Contract) -> None:

@@ -13,12 +13,15 @@ from random import Random
 from typing import Any
 
 import pyarrow as pa
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
 
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets_tests.pipeline.oracle import Rules
 
-CASES = 150
+# A deadline measures the machine. Shrinking a seed leads nowhere: the comparison names the smallest case by itself.
+TRIED_IN_SPARK = settings(deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+CASES = 300
 EVENT_DAYS = 9
 FIRST = date(2024, 2, 24)  # a leap day lies within
 INSTANT = pa.timestamp("us")
@@ -111,7 +114,7 @@ def _parts(days: DayRange, cuts: set[int]) -> tuple[DayRange, ...]:
 
 @st.composite
 def worlds(draw: st.DrawFn) -> World:
-    """A world whose days begin up to three days late and are computed in one to four ranges side by side."""
+    """A world whose days begin up to three days late and are computed in one range or two side by side."""
     days = DayRange(FIRST + ONE_DAY * draw(st.integers(0, 3)), FIRST + ONE_DAY * draw(st.integers(7, 14)))
     windows = sorted(draw(st.tuples(st.integers(1, 6), st.integers(1, 6))))
     start = datetime.combine(FIRST, time())
@@ -125,7 +128,7 @@ def worlds(draw: st.DrawFn) -> World:
         rule=draw(st.sampled_from(("any", "rise"))),
         frontier=start + ONE_DAY * draw(st.integers(0, 16)) + timedelta(hours=draw(st.sampled_from((0, 12)))),
     )
-    parts = _parts(days, draw(st.sets(st.integers(1, 13), max_size=3)))
+    parts = _parts(days, draw(st.sets(st.integers(1, 13), max_size=1)))
     raw = _deliveries(draw(st.integers(0, 2**32)), rules.grace_hours)
     return World(raw, rules, parts, draw(st.integers(1, 4)), draw(st.booleans()))
 

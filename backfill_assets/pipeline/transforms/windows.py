@@ -80,8 +80,8 @@ def _sums_per_day(spans: DataFrame, days: DayRange) -> DataFrame:
 def _last_event_day(spans: DataFrame, days: DayRange) -> DataFrame:
     """The greatest event day that counts on each day of `days`, per entity.
 
-    A span whose successor (by event day) reaches at least as far is cut where that one begins: the later event day wins
-    there anyway. What remains is about one row per day, not one per event and day.
+    A span whose successor (by event day) reaches at least as far is cut where that one begins: an event day as late or
+    later counts there anyway. What remains is about one row per day, not one per event and day.
     """
     order = Window.partitionBy("entity").orderBy("event_date", "first", "end_long")
     following = spans.select(
@@ -89,11 +89,10 @@ def _last_event_day(spans: DataFrame, days: DayRange) -> DataFrame:
         "event_date",
         "first",
         "end_long",
-        F.lead("event_date").over(order).alias("next_event"),
         F.lead("first").over(order).alias("next_first"),
         F.lead("end_long").over(order).alias("next_end"),
     )
-    covered = (F.col("next_event") > F.col("event_date")) & (F.col("next_end") >= F.col("end_long"))
+    covered = F.col("next_end") >= F.col("end_long")
     end = F.when(covered, F.least(F.col("end_long"), F.date_sub("next_first", 1))).otherwise(F.col("end_long"))
     each = _on_each_day(following.withColumn("end", end), F.col("first"), F.col("end"), days)
     return each.groupBy("entity", "feature_date").agg(F.max("event_date").alias("last_event"))

@@ -11,7 +11,7 @@ from backfill_assets.pipeline import contracts
 from backfill_assets.pipeline.transforms.features import features
 from backfill_assets_tests.pipeline.frames import assert_same, handed, in_parts, to_spark
 from backfill_assets_tests.pipeline.oracle import answers, fetch
-from backfill_assets_tests.pipeline.worlds import World, worlds
+from backfill_assets_tests.pipeline.worlds import TRIED_IN_SPARK, World, worlds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 STAGING = contracts.staging().column_names
 
 
-@settings(max_examples=8)
+@settings(TRIED_IN_SPARK, max_examples=4)
 @given(worlds())
 def test_rows_are_those_of_the_oracle_given_the_days_that_the_contract_asks_for(
     spark: "SparkSession", world: World

@@ -16,7 +16,7 @@ from backfill_assets.pipeline import contracts
 from backfill_assets.pipeline.transforms.features_as_known import features_as_known
 from backfill_assets_tests.pipeline.frames import assert_same, handed, in_parts, rows_of, to_spark
 from backfill_assets_tests.pipeline.oracle import answers, fetch
-from backfill_assets_tests.pipeline.worlds import FIRST, INSTANT, World, worlds
+from backfill_assets_tests.pipeline.worlds import FIRST, INSTANT, TRIED_IN_SPARK, World, worlds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,7 +26,7 @@ MIDNIGHT = datetime(FIRST.year, FIRST.month, FIRST.day)  # noqa: DTZ001 - Arrow'
 TICK = timedelta(microseconds=1)
 
 
-@settings(max_examples=12)
+@settings(TRIED_IN_SPARK, max_examples=5)
 @given(worlds())
 def test_rows_are_those_of_the_oracle_given_the_days_that_the_contract_asks_for(
     spark: "SparkSession", world: World

@@ -14,7 +14,7 @@ from backfill_assets.pipeline import contracts
 from backfill_assets.pipeline.transforms.labels import Outcome, Rule, labels
 from backfill_assets_tests.pipeline.frames import Row, assert_same, handed, in_parts, rows_of, to_spark
 from backfill_assets_tests.pipeline.oracle import Rules, answers, fetch
-from backfill_assets_tests.pipeline.worlds import World, aware, worlds
+from backfill_assets_tests.pipeline.worlds import TRIED_IN_SPARK, World, aware, worlds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,7 +27,7 @@ def outcome_of(rules: Rules) -> Outcome:
     return Outcome(rules.horizon_days, rules.measure, rules.rule, rules.horizon_days + rules.maturity_days)
 
 
-@settings(max_examples=12)
+@settings(TRIED_IN_SPARK, max_examples=5)
 @given(worlds())
 def test_rows_are_those_of_the_oracle_given_the_days_that_the_contract_asks_for(
     spark: "SparkSession", world: World

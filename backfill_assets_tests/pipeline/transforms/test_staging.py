@@ -15,7 +15,7 @@ from backfill_assets.pipeline import contracts
 from backfill_assets.pipeline.transforms.staging import staging
 from backfill_assets_tests.pipeline.frames import Row, assert_same, in_parts, rows_of, to_spark
 from backfill_assets_tests.pipeline.oracle import answers
-from backfill_assets_tests.pipeline.worlds import FIRST, RAW, World, worlds
+from backfill_assets_tests.pipeline.worlds import FIRST, RAW, TRIED_IN_SPARK, World, worlds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,7 +24,7 @@ CONTRACT = contracts.staging()
 NOON = datetime(FIRST.year, FIRST.month, FIRST.day, 12)  # noqa: DTZ001 - Arrow's plain times, meant as UTC
 
 
-@settings(max_examples=12)
+@settings(TRIED_IN_SPARK, max_examples=5)
 @given(worlds())
 def test_rows_are_those_of_the_oracle_whatever_the_ranges_and_the_partitions(
     spark: "SparkSession", world: World

@@ -11,13 +11,13 @@ from backfill_assets.pipeline import contracts
 from backfill_assets.pipeline.transforms.training import training
 from backfill_assets_tests.pipeline.frames import assert_same, in_parts, to_spark
 from backfill_assets_tests.pipeline.oracle import answers, fetch
-from backfill_assets_tests.pipeline.worlds import World, worlds
+from backfill_assets_tests.pipeline.worlds import TRIED_IN_SPARK, World, worlds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@settings(max_examples=6)
+@settings(TRIED_IN_SPARK, max_examples=3)
 @given(worlds())
 def test_rows_are_those_of_the_oracle_whatever_the_ranges(spark: "SparkSession", world: World) -> None:
     rules = world.rules

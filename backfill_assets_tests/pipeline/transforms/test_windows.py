@@ -18,12 +18,12 @@ from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.pipeline import contracts
 from backfill_assets.pipeline.transforms.windows import trailing
 from backfill_assets_tests.pipeline.frames import assert_same, rows_of, to_spark
-from backfill_assets_tests.pipeline.worlds import FIRST
+from backfill_assets_tests.pipeline.worlds import FIRST, TRIED_IN_SPARK
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ENTITIES = 250
+ENTITIES = 500
 ROWS = pa.schema(
     [
         ("entity", pa.string()),
@@ -70,7 +70,7 @@ def crowd(seed: int) -> Any:
     return pa.Table.from_pylist(rows, ROWS)
 
 
-@settings(max_examples=10)
+@settings(TRIED_IN_SPARK, max_examples=5)
 @given(st.integers(0, 2**32), st.tuples(st.integers(1, 7), st.integers(1, 7)), st.integers(0, 9), st.integers(1, 9))
 def test_any_rows_come_to_what_a_look_at_every_row_on_every_day_comes_to(
     spark: "SparkSession", seed: int, windows: tuple[int, int], first: int, length: int

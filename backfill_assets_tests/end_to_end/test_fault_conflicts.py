@@ -1,0 +1,190 @@
+"""Two writers of the same days: the table is one of the two serial results, and newer inputs are never overwritten.
+
+Tested here: a second publish between build and publish of a first, a commit that Delta refuses while ours runs, and
+what is retried. Not tested here: races of many processes (`test_races`) and locks alone (`lake.test_lock`).
+"""
+
+import shutil
+import threading
+import time
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import backfill_assets.lake.replace as replace_module
+from backfill_assets.core.errors import ContractBroken, Superseded, TransientError
+from backfill_assets.core.receipts import DayEntry, Receipt
+from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.profile import conform, profile
+from backfill_assets.lake.replace import CONFLICT_ATTEMPTS, Provenance, Write, publish
+from backfill_assets.lake.spark import Workshop
+from backfill_assets.lake.table import commit_replace, days_predicate
+from backfill_assets.orchestration.work import SUPERSEDED_ATTEMPTS
+from backfill_assets_tests.lakes import (
+    ECHO,
+    backfill,
+    content,
+    data_files,
+    delivery,
+    land,
+    make_lake,
+    prepared,
+    request,
+    snapshot,
+    toy,
+    version,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FIRST, LAST = "2024-03-01", "2024-03-03"
+DAY = date(2024, 3, 2)
+DEADLINE_SECONDS = 60.0
+SLOW_MS = 5000  # so long does our commit run while another one overtakes it
+
+
+@pytest.fixture(scope="module")
+def loaded(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a lake whose raw holds three days; to be copied, never to be worked on."""
+    rows = [delivery(n, f"2024-03-0{n} 09:00:00", None, f"k{n}") for n in (1, 2, 3)]
+    lake = make_lake(tmp_path_factory.mktemp("three_days"), rows, FIRST)
+    backfill(lake, FIRST, LAST, ["raw"])
+    return lake.root
+
+
+@pytest.fixture
+def lake(loaded: Path, tmp_path: Path) -> Lake:
+    """A lake of this test's own in which raw holds three days."""
+    shutil.copytree(loaded, tmp_path / "lake")
+    return open_lake(tmp_path / "lake")
+
+
+def late(lake: Lake, key: str) -> None:
+    """Another event of the second day arrives on the third and is loaded."""
+    land(lake, f"{key}.jsonl", [delivery(10 + len(key), f"{LAST} 10:00:00", f"{DAY} 10:00:00", key)])
+    backfill(lake, LAST, LAST, ["raw"])
+
+
+def echoed(lake: Lake) -> list[str]:
+    return [row[0] for row in content(lake, "echo")]
+
+
+def test_a_candidate_of_older_inputs_never_overwrites_newer_content_and_is_built_again(lake: Lake) -> None:
+    backfill(lake, FIRST, LAST, ["echo"], toy())
+    late(lake, "late")
+    with prepared(request(lake, "echo", FIRST, LAST, toy())) as stale:
+        late(lake, "later")
+        backfill(lake, FIRST, LAST, ["echo"], toy())
+        newest = snapshot(lake, toy()), version(lake, "echo"), data_files(lake, "echo")
+        with pytest.raises(Superseded, match=rf"1 day\(s\) from {DAY} were written by another run from newer inputs"):
+            stale.ready.publish()
+        assert (snapshot(lake, toy()), version(lake, "echo"), data_files(lake, "echo")) == newest
+        done = stale.publish()
+    assert not done.committed
+    assert echoed(lake) == ["k1", "k2", "k3", "late", "later"]
+    assert (snapshot(lake, toy()), version(lake, "echo"), data_files(lake, "echo")) == newest
+
+
+def test_two_writers_of_the_same_inputs_leave_what_one_of_them_would(lake: Lake) -> None:
+    with (
+        prepared(request(lake, "echo", FIRST, LAST, toy())) as one,
+        prepared(request(lake, "echo", FIRST, LAST, toy())) as other,
+    ):
+        assert one.publish().committed
+        alone = content(lake, "echo"), snapshot(lake, toy()), version(lake, "echo")
+        assert not other.publish().committed
+    assert (content(lake, "echo"), snapshot(lake, toy()), version(lake, "echo")) == alone
+    assert not any(p.committed for p in backfill(lake, FIRST, LAST, ["echo"], toy()).values())
+
+
+def test_a_rebuild_of_a_superseded_candidate_is_judged_again(lake: Lake) -> None:
+    with prepared(request(lake, "echo", FIRST, LAST, toy("twice"))) as stale:
+        land(lake, "again.jsonl", [delivery(50 + n, f"{LAST} 1{n}:00:00", f"{DAY} 10:00:00", "twin") for n in (0, 1)])
+        backfill(lake, LAST, LAST, ["raw"])
+        backfill(lake, FIRST, LAST, ["echo"], toy())
+        before = snapshot(lake, toy()), version(lake, "echo")
+        with pytest.raises(ContractBroken, match="unique_key fails on 1 of 3"):
+            stale.publish()
+    assert (snapshot(lake, toy()), version(lake, "echo")) == before
+
+
+def test_a_foreign_commit_on_the_same_day_while_ours_runs_is_told_as_a_conflict_and_ours_is_tried_again(
+    lake: Lake, spark: "SparkSession", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backfill(lake, FIRST, LAST, ["echo"], toy())
+    path, predicate = lake.table_path("echo"), days_predicate("event_date", [DAY])
+    columns = "event_key string, value bigint, event_date date"
+    plain = spark.createDataFrame([("ours", 1, DAY)], columns)
+    found = profile(conform(plain, ECHO), ECHO)[DAY]
+    pause = f"reflect('java.lang.Thread', 'sleep', {SLOW_MS}L) is not null or value > 0"
+    slow = conform(plain.where(pause), ECHO)
+    receipts: list[Receipt] = []
+
+    def foreign() -> None:
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while not receipts or not spark.sparkContext.statusTracker().getActiveJobsIds():
+            assert time.monotonic() < deadline, "our commit did not begin in time"
+        theirs = spark.createDataFrame([("theirs", 2, DAY)], columns).write.format("delta").mode("overwrite")
+        theirs.option("replaceWhere", predicate).save(str(path))
+
+    def real(frame: "DataFrame", where: Path, days: str, receipt: Receipt, partition: str) -> None:
+        receipts.append(receipt)
+        commit_replace(frame, where, days, receipt, partition)
+
+    monkeypatch.setattr(replace_module, "commit_replace", real)
+    other = threading.Thread(target=foreign)
+    other.start()
+    entry = DayEntry(found.rows, found.fingerprint, "newest")
+    write = Write(ECHO, slow, {DAY: entry}, version(lake, "echo"), Provenance("test"))
+    done = publish(Workshop(lake), write, lambda days: dict.fromkeys(days, "newest"))
+    other.join(DEADLINE_SECONDS)
+    assert len(receipts) == 2
+    assert done.write_id == receipts[1].write_id
+    assert echoed(lake) == ["k1", "k3", "ours"]
+
+
+class Refused(Exception):
+    """What Delta's exceptions look like from Python: told by their names."""
+
+
+def attempts_of(lake: Lake, monkeypatch: pytest.MonkeyPatch, error: Exception) -> tuple[int, BaseException]:
+    """How often a commit is tried that always fails with `error`, and what comes of it."""
+    tried: list[Any] = []
+
+    def refuse(*args: Any) -> None:
+        tried.append(args)
+        raise error
+
+    monkeypatch.setattr(replace_module, "commit_replace", refuse)
+    with prepared(request(lake, "echo", FIRST, LAST, toy())) as job, pytest.raises(Exception, match=r".") as told:
+        job.publish()
+    assert content(lake, "echo") == []
+    return len(tried), told.value
+
+
+def test_only_conflicts_are_tried_again_and_the_failure_is_clear(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried, told = attempts_of(lake, monkeypatch, Refused("[DELTA_CONCURRENT_APPEND] another was first"))
+    assert tried == CONFLICT_ATTEMPTS
+    assert isinstance(told, TransientError)
+    assert "the table echo: another commit on the same days came first" in str(told)
+    assert attempts_of(lake, monkeypatch, ValueError("no room left"))[0] == 1
+    assert attempts_of(lake, monkeypatch, TransientError("it", "is ill", "Nothing", "Wait"))[0] == 1
+    behind = Superseded("echo", "is behind", "Nothing", "Again")
+    assert attempts_of(lake, monkeypatch, behind) == (SUPERSEDED_ATTEMPTS, behind)
+
+
+def test_a_commit_that_reports_an_error_after_it_happened_counts_as_done(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late_error(*args: Any) -> None:
+        commit_replace(*args)
+        raise ConnectionResetError("the answer was lost")
+
+    monkeypatch.setattr(replace_module, "commit_replace", late_error)
+    done = backfill(lake, FIRST, LAST, ["echo"], toy())["echo"]
+    assert done.committed
+    assert echoed(lake) == ["k1", "k2", "k3"]
+    assert done.version == version(lake, "echo")

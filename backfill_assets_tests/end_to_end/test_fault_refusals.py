@@ -1,0 +1,184 @@
+"""What a person sees when a run is refused or has nothing to write: the tables, Dagster's record, and the rerun.
+
+Tested here: runs of the job `rebuild` over a month of a toy pipeline that misbehaves on demand, and ten reruns. Not
+tested here: writers that race (`test_fault_conflicts`) and processes that die (`test_fault_deaths`, `test_killed`).
+"""
+
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+import pytest
+
+from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.log import table_view
+from backfill_assets_tests.lakes import (
+    backfill,
+    content,
+    data_files,
+    delivery,
+    make_lake,
+    run_rebuild,
+    snapshot,
+    toy,
+    version,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FIRST, LAST, DAYS = "2024-03-01", "2024-03-31", 31
+BAD, EMPTY = date(2024, 3, 15), date(2024, 3, 10)
+CHECKS = {"row_count", "not_null", "unique_key", "profile"}
+
+
+def month() -> list[dict[str, Any]]:
+    """One event a day but on the empty one; on the bad day two deliveries of the same event."""
+    days = [f"2024-03-{n:02d}" for n in range(1, DAYS + 1) if n != EMPTY.day]
+    return [delivery(n, f"{day} 09:00:00", None, f"k{n}", value=n) for n, day in enumerate(days)] + [
+        delivery(100, f"{BAD} 10:00:00", f"{BAD} 09:00:00", "again", value=7),
+        delivery(101, f"{BAD} 11:00:00", f"{BAD} 09:00:00", "again", value=8),
+    ]
+
+
+@pytest.fixture(scope="module")
+def loaded(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a lake whose raw holds the month; to be copied, never to be worked on."""
+    lake = make_lake(tmp_path_factory.mktemp("month"), {"all.jsonl": month()}, FIRST)
+    backfill(lake, FIRST, LAST, ["raw"])
+    return lake.root
+
+
+@pytest.fixture
+def lake(loaded: Path, tmp_path: Path) -> Lake:
+    """A lake of this test's own in which raw holds the month."""
+    shutil.copytree(loaded, tmp_path / "lake")
+    return open_lake(tmp_path / "lake")
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as made:
+        yield made
+
+
+def failure(result: dg.ExecuteInProcessResult) -> tuple[str, dict[str, Any]]:
+    """What Dagster shows of the only step that failed: the description and the metadata."""
+    (event,) = [e for e in result.all_events if e.is_step_failure]
+    told = event.step_failure_data.user_failure_data
+    assert told is not None
+    return str(told.description), {k: v.value for k, v in told.metadata.items()}
+
+
+def materialized(result: dg.ExecuteInProcessResult, table: str) -> dict[str, dict[str, Any]]:
+    """The metadata per day of the run's materializations of a table."""
+    made = [e.step_materialization_data.materialization for e in result.get_asset_materialization_events()]
+    return {
+        str(m.partition): {k: v.value for k, v in m.metadata.items()} for m in made if m.asset_key == dg.AssetKey(table)
+    }
+
+
+def test_a_contract_broken_on_one_day_of_a_month_changes_nothing_and_shows_the_day_in_red(
+    lake: Lake, instance: dg.DagsterInstance
+) -> None:
+    result = run_rebuild(lake, FIRST, LAST, instance, ["echo", "sums"], toy("twice"))
+    assert not result.success
+    assert not content(lake, "echo")
+    assert not snapshot(lake, toy())["echo"]
+    told = result.get_asset_check_evaluations()
+    assert Counter(e.check_name for e in told) == dict.fromkeys(CHECKS, DAYS)
+    errors = [e for e in told if not e.passed and e.severity is dg.AssetCheckSeverity.ERROR]
+    assert [(e.check_name, e.partition, e.metadata["repeats"].value) for e in errors] == [("unique_key", str(BAD), 1)]
+    assert "again" in str(errors[0].metadata["sample_keys"].value)
+    description, metadata = failure(result)
+    assert f"unique_key fails on 1 of {DAYS} day(s), first {BAD}" in description
+    assert "again" in description
+    assert metadata["consequence"] == "Nothing was written, all days keep their rows"
+    assert f"--from {BAD} --to {BAD} --tables echo" in metadata["next"]
+    assert not result.get_asset_materialization_events()
+    assert "make_sums" not in {e.step_key for e in result.all_events if e.is_step_start}
+
+    fixed = run_rebuild(lake, FIRST, LAST, instance, ["echo", "sums"], toy("good"))
+    assert fixed.success
+    assert len(content(lake, "echo")) == DAYS
+    assert materialized(fixed, "sums").keys() == materialized(fixed, "echo").keys()
+    before = snapshot(lake, toy()), version(lake, "echo")
+    assert not run_rebuild(lake, BAD, BAD, instance, ["echo"], toy("twice")).success
+    assert (snapshot(lake, toy()), version(lake, "echo")) == before
+
+
+def test_a_row_of_another_day_is_refused_and_the_failure_names_the_day_and_the_range_to_run(
+    lake: Lake, instance: dg.DagsterInstance
+) -> None:
+    backfill(lake, "2024-03-04", "2024-03-06", ["echo"], toy())
+    before = snapshot(lake, toy()), data_files(lake, "echo")
+    result = run_rebuild(lake, "2024-03-04", "2024-03-05", instance, ["echo"], toy("stray"))
+    assert not result.success
+    description, metadata = failure(result)
+    assert "asked for 2024-03-04..2024-03-05, the transform gave 1 row(s) of 2024-03-06..2024-03-06" in description
+    assert "run the range 2024-03-04..2024-03-06" in metadata["next"]
+    assert (snapshot(lake, toy()), data_files(lake, "echo")) == before
+
+
+def test_a_day_without_rows_is_empty_with_a_receipt_and_a_warning_and_its_rerun_is_a_no_op(
+    lake: Lake, instance: dg.DagsterInstance
+) -> None:
+    result = run_rebuild(lake, EMPTY, EMPTY, instance, ["echo"], toy())
+    assert result.success
+    assert materialized(result, "echo")[str(EMPTY)]["dagster/partition_row_count"] == 0
+    (warning,) = [e for e in result.get_asset_check_evaluations() if not e.passed]
+    assert (warning.check_name, warning.severity) == ("row_count", dg.AssetCheckSeverity.WARN)
+    assert snapshot(lake, toy())["echo"][EMPTY][0] == 0
+    assert content(lake, "echo") == []
+    first = version(lake, "echo")
+    again = run_rebuild(lake, EMPTY, EMPTY, instance, ["echo"], toy())
+    assert again.success
+    assert materialized(again, "echo")[str(EMPTY)]["backfill_assets/unchanged"] is True
+    assert version(lake, "echo") == first
+
+
+def test_a_day_that_does_not_exist_in_an_input_is_refused_naming_table_days_and_command(
+    lake: Lake, instance: dg.DagsterInstance
+) -> None:
+    backfill(lake, "2024-03-04", "2024-03-05", ["echo"], toy())
+    result = run_rebuild(lake, "2024-03-04", "2024-03-08", instance, ["sums"], toy())
+    assert not result.success
+    description, metadata = failure(result)
+    assert "it is made from echo for 2024-03-06..2024-03-08, which were never made" in description
+    assert "`backfill-assets backfill --from 2024-03-06 --to 2024-03-08 --tables echo`" in metadata["next"]
+    assert metadata["kind"] == "InputMissing"
+    assert not content(lake, "sums")
+    backfill(lake, "2024-03-06", "2024-03-08", ["echo"], toy())
+    assert run_rebuild(lake, "2024-03-04", "2024-03-08", instance, ["sums"], toy()).success
+    assert len(content(lake, "sums")) == 5
+
+
+def test_ten_reruns_of_the_same_days_make_no_commit_and_no_file(lake: Lake, instance: dg.DagsterInstance) -> None:
+    tables = ("raw", "arrivals", "quarantine", "echo", "sums")
+    backfill(lake, FIRST, LAST, None, toy())
+    before = {t: version(lake, t) for t in tables}, data_files(lake, "echo"), snapshot(lake, toy())
+    for _ in range(9):
+        assert not any(p.committed for p in backfill(lake, FIRST, LAST, None, toy()).values())
+    result = run_rebuild(lake, FIRST, LAST, instance, None, toy())
+    assert result.success
+    for table in ("raw", "echo", "sums"):
+        assert {m["backfill_assets/unchanged"] for m in materialized(result, table).values()} == {True}
+    assert ({t: version(lake, t) for t in tables}, data_files(lake, "echo"), snapshot(lake, toy())) == before
+
+
+def test_other_code_with_the_same_result_writes_its_receipt_and_no_file(
+    lake: Lake, instance: dg.DagsterInstance
+) -> None:
+    days = ("2024-03-02", "2024-03-06")
+    backfill(lake, *days, ["echo"], toy())
+    before = data_files(lake, "echo"), snapshot(lake, toy())
+    old = table_view(lake.table_path("echo"), "event_date").stamps
+    result = run_rebuild(lake, *days, instance, ["echo"], toy("twice"))
+    assert {m["backfill_assets/unchanged"] for m in materialized(result, "echo").values()} == {True}
+    assert (data_files(lake, "echo"), snapshot(lake, toy())) == before
+    new = table_view(lake.table_path("echo"), "event_date").stamps
+    assert all(new[d].settings_digest != old[d].settings_digest for d in old)

@@ -1,0 +1,267 @@
+"""Small lakes for tests of what goes wrong: landed in, run with or without Dagster, then read as receipts and files.
+
+Lives here: deliveries as dicts, a lake of a few days, one run of the job `rebuild`, and three ways to look at tables.
+Also a toy pipeline that misbehaves on demand. Does not live here: what the contents must be (`oracle`), and lakes of
+every format and rule (`end_to_end.worlds`).
+"""
+
+import json
+import os
+import sys
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import date, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from backfill_assets.core.contracts import Basis, Column, Contract, Input
+from backfill_assets.core.days import from_inclusive
+from backfill_assets.lake.candidate import Request
+from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.ledger import QUARANTINE
+from backfill_assets.lake.lock import load_lock
+from backfill_assets.lake.log import table_view
+from backfill_assets.lake.model import Chunk, Table, make_pipeline
+from backfill_assets.lake.replace import Provenance, Published
+from backfill_assets.lake.settings import FILE_NAME, LakeSettings
+from backfill_assets.lake.spark import Workshop
+from backfill_assets.lake.view import read_view
+from backfill_assets.orchestration.assemble import REBUILD, assemble
+from backfill_assets.orchestration.work import Job, TablesOf
+from backfill_assets.pipeline import contracts
+from backfill_assets.pipeline.tables import tables as our_tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Delivery = dict[str, Any]
+Cells = tuple[Any, ...]
+SELECT = "seq, arrival_ts, version_ts, event_ts, event_key, op, entity, value, flag"
+CLASSIC: Mapping[str, Any] = {"engine": "local[2]", "memory": "2g"}  # equal to the `spark` fixture's: one driver
+LONG_AGO = 1_700_000_000  # files this old are not waited for
+RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
+
+
+DAY = Column("event_date", "DATE", "the day of the event")
+ECHO = Contract(
+    "echo",
+    "Every upsert of the day, as often as it was delivered.",
+    (Column("event_key", "STRING", "the event"), Column("value", "BIGINT", "its amount"), DAY),
+    "event_date",
+    ("event_key",),
+    (Input("raw", basis=Basis.ARRIVALS),),
+)
+SUMS = Contract(
+    "sums", "The day's total.", (Column("total", "BIGINT", "of echo"), DAY), "event_date", (), (Input("echo"),)
+)
+
+
+def toy(behaviour: str = "good") -> TablesOf:
+    """raw -> echo -> sums. `behaviour` of echo: good, twice (repeats keys), stray (a row of the day after too)."""
+
+    def tables_of(settings: LakeSettings) -> tuple[Table, ...]:
+        echo = Table(ECHO, partial(_echo, behaviour), {"behaviour": behaviour}, (sys.modules[__name__],))
+        return (Table(contracts.raw()), echo, Table(SUMS, _sums))
+
+    return tables_of
+
+
+def _echo(behaviour: str, frames: Mapping[str, "DataFrame"], chunk: Chunk) -> "DataFrame":
+    raw = frames["raw"].where("op = 'upsert'").selectExpr("event_key", "value", "to_date(event_ts) event_date")
+    rows = raw.where(raw.event_date.between(chunk.days.start, chunk.days.last))
+    if behaviour == "stray":
+        return rows.union(rows.selectExpr("event_key", "value", "date_add(event_date, 1)"))
+    return (
+        rows
+        if behaviour == "twice"
+        else rows.groupBy("event_key", "event_date")
+        .agg({"value": "max"})
+        .selectExpr("event_key", "`max(value)` value", "event_date")
+    )
+
+
+def _sums(frames: Mapping[str, "DataFrame"], chunk: Chunk) -> "DataFrame":
+    return frames["echo"].groupBy("event_date").agg({"value": "sum"}).toDF("event_date", "total")
+
+
+def delivery(
+    seq: int,
+    arrival: str,
+    event: str | None,
+    key: str,
+    op: str = "upsert",
+    entity: str | None = "A",
+    value: int | None = 1,
+    flag: int | None = 0,
+    version: str | None = None,
+) -> Delivery:
+    """One delivery as a JSON object; `event` None means: it happened when it arrived."""
+    return {
+        "seq": seq, "arrival_ts": arrival, "version_ts": version or arrival, "event_ts": event or arrival,
+        "event_key": key, "op": op, "entity": entity, "value": value, "flag": flag,
+    }  # fmt: skip
+
+
+def make_lake(
+    folder: Path,
+    deliveries: Iterable[Delivery] | Mapping[str, Sequence[Delivery]],
+    start: date | str,
+    **settings: Any,
+) -> Lake:
+    """A lake at `folder` with these deliveries landed: per file as given, else one file per day of arrival.
+
+    `settings` are keys of `lake.toml`; a dict is a section (`gates={"tables": {...}}`). The engine is the `spark`
+    fixture's unless `spark` says otherwise.
+    """
+    (folder / "landing").mkdir(parents=True, exist_ok=True)
+    configure(folder, start, **settings)
+    lake = open_lake(folder)
+    files = deliveries if isinstance(deliveries, Mapping) else per_arrival_day(deliveries)
+    for name, rows in files.items():
+        land(lake, name, rows)
+    return lake
+
+
+def configure(folder: Path, start: date | str, **settings: Any) -> Lake:
+    """Write `lake.toml` anew; returns the lake as it is opened by it."""
+    body: dict[str, Any] = {
+        "source": {"files": "landing/**", "format": "jsonl", "select": SELECT},
+        "features": {"windows_days": [2, 3]},
+        "labels": {"horizon_days": 1, "maturity_days": 0},
+        "spark": dict(CLASSIC),
+    }
+    body |= settings
+    top = [f"start_date = {start}"] + [_line(k, v) for k, v in body.items() if not isinstance(v, Mapping)]
+    sections = [line for k, v in body.items() if isinstance(v, Mapping) for line in _section((k,), v)]
+    (folder / FILE_NAME).write_text("\n".join([*top, *sections]) + "\n", encoding="utf-8")
+    return open_lake(folder)
+
+
+def _section(names: tuple[str, ...], body: Mapping[str, Any]) -> Iterator[str]:
+    yield f"[{'.'.join(names)}]"
+    yield from (_line(k, v) for k, v in body.items() if not isinstance(v, Mapping))
+    for key, value in body.items():
+        if isinstance(value, Mapping):
+            yield from _section((*names, key), value)
+
+
+def _line(key: str, value: Any) -> str:
+    shown = value if isinstance(value, date) else json.dumps(value)  # JSON's literals are TOML's
+    return f"{key} = {shown}"
+
+
+def per_arrival_day(deliveries: Iterable[Delivery]) -> dict[str, list[Delivery]]:
+    """The deliveries by file name, one file per day of arrival."""
+    files: dict[str, list[Delivery]] = defaultdict(list)
+    for row in deliveries:
+        files[f"{str(row['arrival_ts'])[:10]}.jsonl"].append(row)
+    return dict(files)
+
+
+def land(lake: Lake, name: str, deliveries: Iterable[Delivery]) -> Path:
+    """A landed file of these deliveries, whole and old enough to be read at once."""
+    path = lake.root / "landing" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in deliveries), encoding="utf-8")
+    os.utime(path, (LONG_AGO, LONG_AGO))
+    return path
+
+
+def request(
+    lake: Lake,
+    table: str,
+    first: date | str,
+    last: date | str,
+    tables_of: TablesOf = our_tables,
+    *,
+    force: bool = False,
+) -> Request:
+    """What asks the load path for these days of a table, with the settings as they are in the file now."""
+    fresh = open_lake(lake.root)
+    pipeline = make_pipeline(tables_of(fresh.settings))
+    days = from_inclusive(date.fromisoformat(str(first)), date.fromisoformat(str(last)))
+    return Request(Workshop(fresh), pipeline, pipeline.table(table), days, Provenance("manual"), force)
+
+
+@contextmanager
+def prepared(asked: Request) -> Iterator[Job]:
+    """A job built and judged, ready to publish; raises ContractBroken where a finding refuses."""
+    job = Job(asked)
+    try:
+        if any(f.refuses for f in job.prepare()):
+            raise job.refusal()
+        yield job
+    finally:
+        job.release()
+
+
+def backfill(
+    lake: Lake,
+    first: date | str,
+    last: date | str,
+    tables: Collection[str] | None = None,
+    tables_of: TablesOf = our_tables,
+    force: bool = False,
+) -> dict[str, Published]:
+    """The load path of every table (or `tables`) over the days, without Dagster; raises what a run would fail with."""
+    done = {}
+    for name in [t.name for t in tables_of(lake.settings) if tables is None or t.name in tables]:
+        with load_lock(lake.locks), prepared(request(lake, name, first, last, tables_of, force=force)) as job:
+            done[name] = job.publish()
+    return done
+
+
+def run_rebuild(
+    lake: Lake,
+    first: date | str,
+    last: date | str,
+    instance: dg.DagsterInstance,
+    assets: Collection[str] | None = None,
+    tables_of: TablesOf = our_tables,
+) -> dg.ExecuteInProcessResult:
+    """One run of Dagster's job `rebuild` over the days, in this process; a failure is a result, not an exception."""
+    job = assemble(lake.root, tables_of, assets).resolve_job_def(REBUILD)
+    span = {RANGE_START: str(first), RANGE_END: str(last)}
+    return job.execute_in_process(instance=instance, tags=span, raise_on_error=False)
+
+
+def snapshot(lake: Lake, tables_of: TablesOf = our_tables) -> dict[str, dict[date, tuple[int, str]]]:
+    """Per table (ledgers too) and day the rows and fingerprint that the newest receipt names."""
+    contracts = [t.contract for t in tables_of(lake.settings)]
+    view = read_view(lake, contracts)
+    found = {c.name: view.table(c.name) for c in contracts} | {"arrivals": view.table("arrivals")}
+    found[QUARANTINE.name] = table_view(lake.table_path(QUARANTINE.name), QUARANTINE.day_column)
+    return {n: {d: (s.entry.rows, s.entry.fingerprint) for d, s in v.stamps.items()} for n, v in found.items()}
+
+
+def data_files(lake: Lake, table: str, day_column: str = "event_date") -> dict[date, set[str]]:
+    """Per day the data files that the table consists of now."""
+    files: dict[date, set[str]] = defaultdict(set)
+    for action in pa.table(DeltaTable(str(lake.table_path(table))).get_add_actions(flatten=True)).to_pylist():
+        files[date.fromisoformat(str(action[f"partition.{day_column}"]))].add(str(action["path"]))
+    return dict(files)
+
+
+def version(lake: Lake, table: str) -> int:
+    """The table's newest version, -1 where there is no table."""
+    path = lake.table_path(table)
+    return int(DeltaTable(str(path)).version()) if path.exists() else -1
+
+
+def content(lake: Lake, table: str) -> list[Cells]:
+    """The rows of a table as delta-rs reads them, in the contract's column order, sorted; empty where there is none."""
+    path = lake.table_path(table)
+    if not path.exists():
+        return []
+    rows = DeltaTable(str(path)).to_pyarrow_table().to_pylist()
+    return sorted((tuple(map(_plain, row.values())) for row in rows), key=lambda row: [str(cell) for cell in row])
+
+
+def _plain(value: Any) -> Any:
+    return value.replace(tzinfo=None) if isinstance(value, datetime) else value

@@ -1,0 +1,147 @@
+"""The definitions of a lake: assets, checks and the job exist as Dagster's UI expects them, and no engine was started.
+
+Tested here: what `assemble` makes of our pipeline and of a toy, the IO manager that refuses plain values, and that what
+we use of Dagster's inside is where it was. Not tested here: runs (`test_runs`).
+"""
+
+from datetime import date
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from backfill_assets.core.gates import CHECKS
+from backfill_assets.lake.server import server_status
+from backfill_assets.orchestration import dagster_private
+from backfill_assets.orchestration.assemble import REBUILD, assemble
+from backfill_assets.orchestration.assets import IO_MANAGER
+from backfill_assets.orchestration.io_manager import LakeIOManager
+from backfill_assets.pipeline.tables import tables as our_tables
+from backfill_assets_tests.lakes import SELECT, make_lake, toy
+
+TABLES = ["raw", "staging", "features", "features_as_known", "labels", "training"]
+START = "2024-03-01"
+INSIDE: Any = dagster_private
+
+
+@pytest.fixture
+def definitions(tmp_path: Path) -> dg.Definitions:
+    return assemble(make_lake(tmp_path, [], START).root, our_tables)
+
+
+def assets_of(definitions: dg.Definitions) -> dict[str, dg.AssetsDefinition]:
+    found = [a for a in definitions.assets or () if isinstance(a, dg.AssetsDefinition)]
+    return {a.key.path[-1]: a for a in found}
+
+
+def test_every_table_is_an_asset_of_days_without_an_end_that_runs_a_range_as_one_run(
+    definitions: dg.Definitions, tmp_path: Path
+) -> None:
+    assets = assets_of(definitions)
+    assert list(assets) == TABLES
+    for name, asset in assets.items():
+        days = asset.partitions_def
+        assert isinstance(days, dg.DailyPartitionsDefinition)
+        assert (days.start.date(), days.end, days.timezone) == (date.fromisoformat(START), None, "UTC")
+        assert asset.backfill_policy == dg.BackfillPolicy.single_run()
+        (spec,) = asset.specs
+        assert spec.code_version
+        assert spec.kinds == {"spark", "deltalake"}
+        assert {"dagster/column_schema", "dagster/uri", "dagster/table_name"} <= set(spec.metadata)
+        assert spec.metadata["dagster/uri"] == (tmp_path / "tables" / name).as_uri()
+    assert server_status(tmp_path) is None
+
+
+def test_dependencies_are_the_contracts_inputs_by_identity_mappings(definitions: dg.Definitions) -> None:
+    found = {
+        n: {d.asset_key.path[-1]: d.partition_mapping for d in a.specs_by_key[a.key].deps}
+        for n, a in assets_of(definitions).items()
+    }
+    assert {n: set(deps) for n, deps in found.items()} == {
+        "raw": set(),
+        "staging": {"raw"},
+        "features": {"staging"},
+        "features_as_known": {"staging"},
+        "labels": {"staging", "features_as_known"},
+        "training": {"features_as_known", "labels"},
+    }
+    assert all(isinstance(m, dg.IdentityPartitionMapping) for deps in found.values() for m in deps.values())
+
+
+def test_every_asset_has_four_checks_per_day_and_one_standing_fact(definitions: dg.Definitions) -> None:
+    for name, asset in assets_of(definitions).items():
+        specs = {s.name: s for s in asset.check_specs}
+        assert {n: s.blocking for n, s in specs.items()} == dict(CHECKS)
+        assert all(s.partitions_def == asset.partitions_def and s.description for s in specs.values()), name
+    standing = [s for c in definitions.asset_checks or () if isinstance(c, dg.AssetsDefinition) for s in c.check_specs]
+    assert {(s.asset_key.path[-1], s.name) for s in standing} == {(n, "no_stale_days") for n in TABLES}
+    assert not any(s.partitions_def for s in standing)
+
+
+def test_the_job_holds_all_tables_with_their_checks_per_day_in_one_process(definitions: dg.Definitions) -> None:
+    job = definitions.resolve_job_def(REBUILD)
+    assert {k.path[-1] for k in job.asset_layer.executable_asset_keys} == set(TABLES)
+    names = {k.name for k in job.asset_layer.asset_graph.asset_check_keys}
+    assert set(CHECKS) <= names
+    assert job.executor_def is dg.in_process_executor
+    assert definitions.executor is dg.in_process_executor
+
+
+def test_the_job_of_some_tables_holds_no_other(tmp_path: Path) -> None:
+    job = assemble(make_lake(tmp_path, [], START).root, toy(), ["sums"]).resolve_job_def(REBUILD)
+    assert {k.path[-1] for k in job.asset_layer.executable_asset_keys} == {"sums"}
+
+
+def test_the_io_manager_is_ours_everywhere_and_refuses_plain_values(definitions: dg.Definitions) -> None:
+    for asset in assets_of(definitions).values():
+        assert {s.metadata["dagster/io_manager_key"] for s in asset.specs} == {IO_MANAGER}
+    resources = definitions.resources or {}
+    assert all(isinstance(resources[k], LakeIOManager) for k in (IO_MANAGER, "io_manager"))
+    manager = LakeIOManager()
+    for value in (None, 1, [1], {"a": 1}, "text"):
+        with pytest.raises(dg.Failure, match="Nothing was written") as told:
+            manager.handle_output(dg.build_output_context(asset_key=dg.AssetKey("mine")), value)
+        assert told.value.allow_retries is False
+    with pytest.raises(dg.Failure, match="any Delta reader"):
+        manager.load_input(dg.build_input_context())
+
+
+def test_settings_are_read_when_definitions_are_made(tmp_path: Path) -> None:
+    make_lake(tmp_path, [], "2020-01-01", source={"files": "landing/**", "format": "csv", "select": SELECT})
+    days = assets_of(assemble(tmp_path, our_tables))["raw"].partitions_def
+    assert isinstance(days, dg.DailyPartitionsDefinition)
+    assert days.get_first_partition_key() == "2020-01-01"
+
+
+def test_the_private_things_of_dagster_are_where_they_were() -> None:
+    target = INSIDE.check_target(SimpleNamespace(storage_id=3, run_id="r", timestamp=1.5))
+    assert (target.storage_id, target.run_id, target.timestamp) == (3, "r", 1.5)
+    handle = INSIDE.AssetMetadataHandle(asset_key=dg.AssetKey("a"), partition_key="2024-03-01")
+    kept = INSIDE.OutputMetadataAccumulator(per_output_metadata={handle: {"a": 1}})
+    assert kept.per_output_metadata
+    asked = kept.get_asset_metadata(dg.AssetKey("a"), partition_key="2024-03-01")
+    assert asked == {"a": 1}
+
+
+def test_dagsters_sqlite_event_storage_is_quick_for_a_block_and_then_as_before(tmp_path: Path) -> None:
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+        storage: Any = instance.event_log_storage
+        slow = storage._connect
+        assert storage.conn_string_for_shard("some_run").startswith("sqlite")
+        with dagster_private.quick_events(instance):
+            assert storage._connect is not slow
+            instance.report_runless_asset_event(dg.AssetMaterialization("a", partition="2024-03-01"))
+            with storage._connect("index") as one:
+                first = one.engine
+            with storage._connect("index") as other:
+                assert other.engine is first
+        assert storage._connect == slow
+        assert len(instance.fetch_materializations(dg.AssetKey("a"), limit=5).records) == 1
+
+
+def test_quick_events_leave_other_storages_alone() -> None:
+    with dg.DagsterInstance.ephemeral() as instance, dagster_private.quick_events(instance):
+        instance.report_runless_asset_event(dg.AssetMaterialization("a"))
+        assert len(instance.fetch_materializations(dg.AssetKey("a"), limit=5).records) == 1

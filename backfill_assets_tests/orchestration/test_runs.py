@@ -1,0 +1,155 @@
+"""Runs of one lake as Dagster records them: metadata and verdicts per day, data versions, buttons without a partition.
+
+Tested here: what a person sees of good runs. Not tested here: refusals (`end_to_end.test_fault_refusals`), deaths, and
+what the tables must hold.
+"""
+
+import json
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+import pytest
+
+from backfill_assets.core.gates import CHECKS
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.log import table_view
+from backfill_assets.lake.model import make_pipeline
+from backfill_assets.orchestration.assemble import REBUILD, assemble
+from backfill_assets.orchestration.reconcile import reconcile
+from backfill_assets_tests.lakes import content, delivery, land, make_lake, run_rebuild, snapshot, toy
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FIRST, LAST = "2024-03-01", "2024-03-04"
+DAYS = [f"2024-03-0{n}" for n in range(1, 5)]
+
+
+class Ran:
+    """A lake, its Dagster instance, and the run that made its days."""
+
+    def __init__(self, lake: Lake, instance: dg.DagsterInstance) -> None:
+        self.lake, self.instance = lake, instance
+        self.result = run_rebuild(lake, FIRST, LAST, instance, None, toy())
+
+    def checked(self, table: str) -> dict[str, tuple[bool, dict[str, Any]]]:
+        """Run the checks of a table without a partition, as its button does; passed and metadata per check."""
+        definitions = assemble(self.lake.root, toy())
+        job = dg.define_asset_job("checks", dg.AssetSelection.checks_for_assets(table))
+        whole = dg.Definitions.merge(definitions, dg.Definitions(jobs=[job]))
+        done = whole.resolve_job_def("checks").execute_in_process(instance=self.instance)
+        told = done.get_asset_check_evaluations()
+        return {e.check_name: (e.passed, {k: v.value for k, v in e.metadata.items()}) for e in told}
+
+
+@pytest.fixture(scope="module")
+def ran(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
+    """Four days of a toy pipeline, run once; tests add days of their own or only look."""
+    rows = [delivery(n, f"{d} 09:00:00", None, f"k{n}", value=n) for n, d in enumerate(DAYS, 1)]
+    bad = delivery(9, f"{LAST} 10:00:00", None, "bad", op="no such operation")
+    lake = make_lake(tmp_path_factory.mktemp("ran"), {"a.jsonl": [*rows, rows[0]], "b.jsonl": [bad]}, FIRST)
+    with dg.DagsterInstance.local_temp(str(tmp_path_factory.mktemp("home"))) as instance:
+        yield Ran(lake, instance)
+
+
+def metadata(instance: dg.DagsterInstance, table: str, day: str) -> dict[str, Any]:
+    wanted = dg.AssetRecordsFilter(dg.AssetKey(table), asset_partitions=[day])
+    (record,) = instance.fetch_materializations(wanted, limit=1).records
+    assert record.asset_materialization is not None
+    return {k: v.value for k, v in record.asset_materialization.metadata.items()}
+
+
+def test_every_day_of_a_range_run_has_its_own_metadata_that_agrees_with_its_receipt(ran: Ran) -> None:
+    assert ran.result.success
+    for table in ("raw", "echo", "sums"):
+        for day in DAYS:
+            said = metadata(ran.instance, table, day)
+            stamp = table_view(ran.lake.table_path(table), "event_date").stamps[date.fromisoformat(day)]
+            assert said["dagster/partition_row_count"] == stamp.entry.rows == 1
+            assert said["backfill_assets/fingerprint"] == stamp.entry.fingerprint
+            assert said["backfill_assets/input_digest"] == stamp.entry.input_digest
+            assert said["backfill_assets/write_id"] == stamp.write_id
+            assert said["backfill_assets/version"] == stamp.version
+            assert said["backfill_assets/unchanged"] is False
+            assert said["backfill_assets/state"] == "complete"
+
+
+def test_every_row_of_a_landed_file_is_accounted_for_on_its_day(ran: Ran) -> None:
+    first, last = (metadata(ran.instance, "raw", d) for d in (FIRST, LAST))
+    assert (first["backfill_assets/duplicate_rows"], last["backfill_assets/quarantine_rows"]) == (1, 1)
+    assert first["backfill_assets/files"] == {"a.jsonl": {"raw": 1, "duplicate": 1}}
+    assert last["backfill_assets/files"] == {"a.jsonl": {"raw": 1}, "b.jsonl": {"quarantine": 1}}
+
+
+def test_every_check_has_a_verdict_per_day_that_aims_at_the_days_materialization(ran: Ran) -> None:
+    told = ran.result.get_asset_check_evaluations()
+    assert {(e.asset_key.path[-1], e.check_name, e.partition) for e in told} == {
+        (t, c, d) for t in ("raw", "echo", "sums") for c in CHECKS for d in DAYS
+    }
+    assert all(e.passed for e in told)
+    for evaluation in told:
+        wanted = dg.AssetRecordsFilter(evaluation.asset_key, asset_partitions=[str(evaluation.partition)])
+        made = [r.storage_id for r in ran.instance.fetch_materializations(wanted, limit=5).records]
+        assert evaluation.target_materialization_data is not None
+        assert evaluation.target_materialization_data.storage_id in made
+    assert len({e.target_materialization_data for e in told}) == 3 * len(DAYS)
+
+
+def test_a_run_of_one_day_has_the_rows_and_the_fingerprint_as_its_data_version(ran: Ran) -> None:
+    job = assemble(ran.lake.root, toy(), ["echo"]).resolve_job_def(REBUILD)
+    done = job.execute_in_process(instance=ran.instance, partition_key=FIRST)
+    (event,) = done.get_asset_materialization_events()
+    rows, fingerprint = snapshot(ran.lake, toy())["echo"][date.fromisoformat(FIRST)]
+    tags = event.step_materialization_data.materialization.tags or {}
+    assert tags["dagster/data_version"] == f"{rows}.{fingerprint}"
+
+
+def test_checks_started_without_a_partition_judge_the_newest_written_day_again(ran: Ran) -> None:
+    told = ran.checked("echo")
+    assert set(told) == {*CHECKS, "no_stale_days"}
+    for name in CHECKS:
+        passed, said = told[name]
+        assert passed
+        assert said["day"] == LAST
+        assert said["equals its receipt"] is True
+
+
+def test_the_standing_fact_tells_stale_days_and_the_command_that_rebuilds_them(
+    ran: Ran, tmp_path: Path, spark: "SparkSession"
+) -> None:
+    assert ran.checked("echo")["no_stale_days"] == (True, {"days fresh": 4, "stale days": 0})
+    land(ran.lake, "late.jsonl", [delivery(40, "2024-03-05 09:00:00", "2024-03-02 09:00:00", "late")])
+    run_rebuild(ran.lake, "2024-03-05", "2024-03-05", ran.instance, ["raw"], toy())
+    passed, said = ran.checked("echo")["no_stale_days"]
+    assert not passed
+    assert said["stale days"] == 1
+    assert said["which"] == "2024-03-02. Rebuild: backfill-assets backfill --from 2024-03-02 --to 2024-03-02"
+    assert run_rebuild(ran.lake, "2024-03-02", "2024-03-02", ran.instance, ["echo", "sums"], toy()).success
+    assert ran.checked("echo")["no_stale_days"][0]
+    assert ran.checked("sums")["no_stale_days"][0]
+    assert "late" in {key for key, *_ in content(ran.lake, "echo")}
+
+
+def test_the_reconcile_records_from_receipts_what_dagster_forgot_and_ends_dead_runs(ran: Ran, tmp_path: Path) -> None:
+    pipeline = make_pipeline(toy()(ran.lake.settings))
+    mark = ran.lake.root / ".reconciled.json"
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as other:
+        mark.unlink(missing_ok=True)
+        run_id = ran.result.run_id
+        other.add_run(ran.result.dagster_run)
+        assert reconcile(other, ran.lake, pipeline, "me") == []  # its status is STARTING: it may still go on
+        (ran.lake.root / ".runs" / run_id).write_text(json.dumps([1, 0.0]))
+        lines = reconcile(other, ran.lake, pipeline, "me")
+        run = other.get_run_by_id(run_id)
+        assert run is not None
+        assert run.status is dg.DagsterRunStatus.FAILURE
+        assert f"run {run_id} ended: its process is gone" in lines
+        assert {m for m in lines if "recorded from the receipt" in m}
+        said = metadata(other, "sums", FIRST)
+        assert said["backfill_assets/recorded_from"].startswith("the receipt")
+        assert said["dagster/partition_row_count"] == 1
+        assert reconcile(other, ran.lake, pipeline, "me") == []
+    mark.unlink(missing_ok=True)
