@@ -15,21 +15,6 @@ from backfill_assets_tests.processes import CHECKOUT
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Written, but not yet seen to pass on a quiet machine: not collected until they were. See the note of issue 3.
-collect_ignore = [
-    "end_to_end/test_fault_conflicts.py",
-    "end_to_end/test_fault_deaths.py",
-    "end_to_end/test_fault_refusals.py",
-    "end_to_end/test_invariance.py",
-    "end_to_end/test_killed.py",
-    "end_to_end/test_ledger.py",
-    "end_to_end/test_own_pipeline.py",
-    "end_to_end/test_races.py",
-    "lake/test_arrivals.py",
-    "lake/test_deliveries.py",
-    "lake/test_scan.py",
-    "orchestration",
-]
 SPARK_FIXTURES = frozenset({"spark", "lake_session", "spark_server"})
 ROOMS_WITHOUT_SPARK = frozenset({"core"})  # milliseconds each, and what they test knows the standard library only
 

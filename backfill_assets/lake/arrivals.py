@@ -18,11 +18,11 @@ from backfill_assets.lake.deliveries import DELIVERY_TYPES
 from backfill_assets.lake.ledger import ARRIVALS
 from backfill_assets.lake.profile import conform, hash_halves, profile
 from backfill_assets.lake.replace import Provenance, Published, Write, publish
-from backfill_assets.lake.spark import Workshop
+from backfill_assets.lake.spark import Workshop, free
 from backfill_assets.lake.table import days_predicate
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 WHOLE_SHARE = 0.5  # above this share of loaded days it is cheaper to compute all rows than to find the touched ones
 
@@ -36,7 +36,8 @@ def commit_arrivals(workshop: Workshop, view: LakeView, provenance: Provenance) 
     raw, named = view.table("raw"), view.table(ARRIVALS.name).inputs.get("raw", -1)
     loaded = {d for d, s in raw.stamps.items() if s.entry.rows}
     moved = {d for d, s in raw.stamps.items() if s.version > named}
-    affected = _affected(workshop, moved, loaded, named, raw.version) if moved else set()
+    workshop.expect(sum(raw.stamps[d].entry.rows for d in moved))
+    affected = _affected(workshop, moved, loaded, view, named, raw.version) if moved else set()
     frame = _rows(workshop, affected & loaded, raw.version)
     frame = conform(frame, ARRIVALS).persist()
     try:
@@ -53,7 +54,7 @@ def commit_arrivals(workshop: Workshop, view: LakeView, provenance: Provenance) 
         )
         return publish(workshop, write, lambda days: {d: entries[d].input_digest for d in days})
     finally:
-        frame.unpersist()
+        free(frame)
 
 
 def _naming(view: LakeView, version: int) -> TableView:
@@ -67,25 +68,48 @@ def _entry(found: DayProfile, raw: TableView, day: date) -> DayEntry:
     return DayEntry(found.rows, found.fingerprint, stamp.entry.fingerprint if stamp else "")
 
 
-def _affected(workshop: Workshop, moved: set[date], loaded: set[date], named: int, head: int) -> set[date]:
-    """The arrival days whose rows a load may change: the loaded ones, and all days of keys whose event days changed."""
-    if named < 0 or len(moved & loaded) > WHOLE_SHARE * len(loaded):
-        return moved | loaded
-    new, old = (workshop.read("raw", v, "arrival_date") for v in (head, named))
-    here = days_predicate("arrival_date", moved)
-    keys = new.where(here).select("event_key").union(old.where(here).select("event_key")).distinct()
-    after, before = (_event_days(f.join(keys, "event_key", "left_semi")) for f in (new, old))
-    changed = after.exceptAll(before).union(before.exceptAll(after)).select("event_key").distinct()
-    days = new.join(changed, "event_key", "left_semi").select("arrival_date").distinct().collect()
-    return moved | {row["arrival_date"] for row in days}
+def _affected(
+    workshop: Workshop, moved: set[date], loaded: set[date], view: LakeView, named: int, head: int
+) -> set[date]:
+    """The arrival days whose rows a load may change: the loaded ones, and all days of keys whose event days changed.
 
-
-def _event_days(deliveries: "DataFrame") -> "DataFrame":
-    """Distinct (event_key, event_date) of the upserts: a delete's event time is ignored."""
+    Rows of days that were not loaded are the same before and after, so they are read once.
+    """
     from pyspark.sql import functions as F
 
-    upserts = deliveries.where(F.col("op") == "upsert")
-    return upserts.select("event_key", F.to_date("event_ts").alias("event_date")).distinct()
+    if named < 0 or len(moved & loaded) > WHOLE_SHARE * len(loaded):
+        return moved | loaded
+    here = days_predicate("arrival_date", moved)
+    new = workshop.read("raw", head, "arrival_date")
+    sided = _sided(new.where(here), before=False, after=True)
+    # Nothing of these days in the ledger: what they held before, if anything, gave no key an event day.
+    if any(a in moved for rows in view.arrivals.values() for a, _ in rows):
+        sided = sided.union(_sided(workshop.read("raw", named, "arrival_date").where(here), before=True, after=False))
+    others = _sided(new.where(f"NOT ({here})"), before=True, after=True)
+    touched = others.join(sided.select("event_key").distinct(), "event_key", "left_semi").union(sided)
+    per_key = touched.groupBy("event_key").agg(
+        F.collect_set(F.when(F.col("before"), F.col("event_date"))).alias("before"),
+        F.collect_set(F.when(F.col("after"), F.col("event_date"))).alias("after"),
+        F.collect_set(F.when(F.col("after"), F.col("arrival_date"))).alias("days"),
+    )
+    changed = per_key.where((F.size("before") != F.size("after")) | (F.size(F.array_except("after", "before")) > 0))
+    days = changed.select(F.explode("days").alias("day")).distinct().collect()
+    return moved | {row["day"] for row in days}
+
+
+def _sided(deliveries: "DataFrame", *, before: bool, after: bool) -> "DataFrame":
+    """Key, arrival day and event day (NULL for a delete: its event time is ignored), and the side of the load."""
+    from pyspark.sql import functions as F
+
+    return deliveries.select("event_key", "arrival_date", _event_date(), F.lit(before), F.lit(after)).toDF(
+        "event_key", "arrival_date", "event_date", "before", "after"
+    )
+
+
+def _event_date() -> "Column":
+    from pyspark.sql import functions as F
+
+    return F.when(F.col("op") == "upsert", F.to_date("event_ts"))
 
 
 def _rows(workshop: Workshop, days: set[date], head: int) -> "DataFrame":
@@ -94,15 +118,17 @@ def _rows(workshop: Workshop, days: set[date], head: int) -> "DataFrame":
 
     raw = workshop.read("raw", head, "arrival_date")
     mine = raw.where(days_predicate("arrival_date", days)) if days else raw.limit(0)
-    keys = mine.select("event_key").distinct()
-    event_days = _event_days(raw.join(keys, "event_key", "left_semi"))
-    moving = event_days.groupBy("event_key").agg((F.count(F.lit(1)) > 1).alias("moved"))
+    of_my_keys = raw.join(mine.select("event_key").distinct(), "event_key", "left_semi")
+    per_key = of_my_keys.groupBy("event_key").agg(F.collect_set(_event_date()).alias("event_days"))
     hashed = mine.select(
         *mine.columns, *(h.alias(f"half_{i}") for i, h in enumerate(hash_halves(sorted(DELIVERY_TYPES))))
     )
-    joined = hashed.join(event_days, "event_key").join(moving, "event_key")
+    moved = F.size("event_days") > 1
+    joined = hashed.join(per_key, "event_key").select(
+        *hashed.columns, moved.alias("moved"), F.explode("event_days").alias("event_date")
+    )
     late = F.unix_micros("arrival_ts") - F.unix_micros("event_ts")
-    own = (F.col("op") == "upsert") & (F.to_date("event_ts") == F.col("event_date"))
+    own = _event_date() == F.col("event_date")
     counted = joined.groupBy("arrival_date", "event_date").agg(
         F.count(F.lit(1)).alias("deliveries"),
         F.count_distinct("event_key").alias("keys"),

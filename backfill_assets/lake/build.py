@@ -22,7 +22,7 @@ from backfill_assets.lake.ledger import ARRIVALS
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.profile import conform, profile
 from backfill_assets.lake.replace import Published, Write, publish
-from backfill_assets.lake.spark import Workshop
+from backfill_assets.lake.spark import Workshop, free
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -43,6 +43,7 @@ def build(request: Request) -> Candidate:
         return nothing_to_do(states, table.contract, days)
     began = time.perf_counter()
     spans = covering(todo, MOST_SPANS)
+    request.workshop.expect(_input_rows(states, table.contract, todo))
     frame = _transformed(request.workshop, states, table, spans[0])
     for span in spans[1:]:
         frame = frame.unionByName(_transformed(request.workshop, states, table, span))
@@ -52,9 +53,22 @@ def build(request: Request) -> Candidate:
     try:
         profiles = dict(profile(frame, table.contract))
     except BaseException:
-        frame.unpersist()
+        free(frame)
         raise
     return _candidate(request, states, settled, frame, profiles, time.perf_counter() - began)
+
+
+def _input_rows(states: States, contract: Contract, todo: Iterable[date]) -> int:
+    """About how many rows the input days of these days hold, by their receipts."""
+    rows = 0
+    for wanted in contract.inputs:
+        stamps = states.view.table(wanted.table).stamps
+        if wanted.basis is Basis.ARRIVALS:
+            days = {a for d in todo for a, _ in states.view.arrivals.get(d, ())}
+        else:
+            days = {d for day in todo for d in days_of(wanted, day, states.view)}
+        rows += sum(stamps[d].entry.rows for d in days if d in stamps)
+    return rows
 
 
 def settled_days(request: Request, states: States) -> frozenset[date]:
@@ -190,11 +204,7 @@ def _candidate(
         frontier=states.frontier,
         frame=frame,
         publish=lambda: publish(request.workshop, write, digests_now),
-        release=lambda: _free(frame),
+        release=lambda: free(frame),
         absent={d: missing for d in made if (missing := states.absent(name, d))},
         seconds={"compute": seconds},
     )
-
-
-def _free(frame: "DataFrame") -> None:
-    frame.unpersist()

@@ -19,6 +19,7 @@ from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake.select import expressions
 from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.lake.spark import small_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -57,12 +58,9 @@ def read_deliveries(session: "SparkSession", files: Sequence[StockFile], setting
     frame = frames[0]
     for other in frames[1:]:
         frame = frame.unionByName(other)
-    known = session.createDataFrame(
-        [(f.sha256, f.first_scan.isoformat(), f.home_day) for f in files],
-        "sha256 string, first_scan string, home_day date",
-    )
-    frame = frame.join(F.broadcast(known), "sha256").withColumn("first_scan", F.col("first_scan").cast("timestamp"))
-    return _judged(frame, settings)
+    scans = [(f.sha256, f.first_scan, f.home_day) for f in files]
+    known = small_frame(session, scans, "sha256 string, first_scan timestamp, home_day date")
+    return _judged(frame.join(F.broadcast(known), "sha256"), settings)
 
 
 def _group(session: "SparkSession", files: Sequence[StockFile], settings: LakeSettings) -> "DataFrame":

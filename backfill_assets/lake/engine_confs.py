@@ -24,6 +24,7 @@ _OURS = (
     "spark.driver.host", "spark.driver.bindAddress", "spark.driver.memory", "spark.local.dir",
     "spark.sql.warehouse.dir",
 )  # fmt: skip
+COMPILED_FROM_ROWS = 100_000
 DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 
 
@@ -90,10 +91,26 @@ def session_confs(settings: EngineSettings) -> dict[str, str]:
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
     }
     if settings.is_local:
-        fixed["spark.sql.shuffle.partitions"] = str(2 * _local_cores(settings))
+        fixed["spark.sql.shuffle.partitions"] = str(_local_cores(settings))
         # Delta's default of 50 makes a small commit cost 10 CPU seconds instead of 1 to 2.
-        fixed["spark.databricks.delta.snapshotPartitions"] = "2"
+        fixed["spark.databricks.delta.snapshotPartitions"] = "1"
+    fixed |= code_generation_confs(settings, rows=0)
     return fixed | {k: v for k, v in settings.confs.items() if k.startswith(("spark.sql.", "spark.databricks.delta."))}
+
+
+def code_generation_confs(settings: EngineSettings, rows: int) -> dict[str, str]:
+    """Whether Spark compiles a Java class per query on a local engine, given how many rows its input has.
+
+    Compiling costs more than it saves on a day's rows: 16.5 against 11.3 s (21 against 16 CPU s) for one day of six
+    tables on a warm server, 48 against 37 s on a cold one. Nothing is set where the user's own settings say something.
+    """
+    if not settings.is_local or any(key.startswith("spark.sql.codegen.") for key in settings.confs):
+        return {}
+    compiled = rows >= COMPILED_FROM_ROWS
+    return {
+        "spark.sql.codegen.wholeStage": str(compiled).lower(),
+        "spark.sql.codegen.factoryMode": "FALLBACK" if compiled else "NO_CODEGEN",
+    }
 
 
 def launch_confs(settings: EngineSettings, folder: Path) -> dict[str, str]:

@@ -24,10 +24,11 @@ from backfill_assets.lake.build import as_profile, nothing_to_do, settled_days
 from backfill_assets.lake.candidate import Candidate, Request
 from backfill_assets.lake.deliveries import DELIVERY_TYPES, read_deliveries, split_day_rows
 from backfill_assets.lake.ledger import FILES, QUARANTINE, FileRecord, read_files
+from backfill_assets.lake.log import table_view
 from backfill_assets.lake.profile import conform, profile
 from backfill_assets.lake.replace import Published, Write, publish
 from backfill_assets.lake.scan import scan, stocked
-from backfill_assets.lake.spark import Workshop
+from backfill_assets.lake.spark import Workshop, free, small_frame
 from backfill_assets.lake.view import read_view
 
 if TYPE_CHECKING:
@@ -56,10 +57,11 @@ def load(request: Request) -> Candidate:
         accounts = _account(rows, records, [d for d in todo if states.view.is_due(d)])
         good = rows.where("outcome = 'raw'").select(*DELIVERY_TYPES, "source_file", "arrival_date")
         bad = rows.where("outcome = 'quarantine'").select(*QUARANTINE.column_names)
-        raw = _profiled(good, request.table.contract)
-        kept = _profiled(bad, QUARANTINE)
+        outcomes = {o for files in accounts.values() for counts in files.values() for o in counts}
+        raw = _profiled(good, request.table.contract, "raw" in outcomes)
+        kept = _profiled(bad, QUARANTINE, "quarantine" in outcomes)
     except BaseException:
-        rows.unpersist()
+        free(rows)
         raise
     loading = _Loading(request, states, todo, raw, kept)
     return loading.candidate(settled, rows, accounts, time.perf_counter() - began)
@@ -71,9 +73,9 @@ class _Profiled:
     profiles: Mapping[date | None, DayProfile]
 
 
-def _profiled(frame: "DataFrame", contract: Contract) -> _Profiled:
+def _profiled(frame: "DataFrame", contract: Contract, has_rows: bool) -> _Profiled:
     conformed = conform(frame, contract)
-    return _Profiled(conformed, profile(conformed, contract))
+    return _Profiled(conformed, profile(conformed, contract) if has_rows else {})
 
 
 def _refuse(report: ScanReport, states: States, days: DayRange) -> None:
@@ -107,10 +109,11 @@ def _judged(workshop: Workshop, states: States, todo: Sequence[date]) -> "tuple[
     live = [r for r in read_files(lake.table_path(FILES.name)) if not r.withdrawn]
     named = {r.sha256: r for r in reversed(live) if wanted & set(r.days)}
     files = [stocked(workshop, r) for r in named.values()]
+    workshop.expect(sum(r.days[d][0] for r in named.values() for d in wanted & set(r.days)))
     if not files:
         schema = "sha256 string, row_number bigint, text string, reason string, source_file string, arrival_date date, "
         empty = ", ".join(f"{n} {t}" for n, t in DELIVERY_TYPES.items())
-        return workshop.session().createDataFrame([], schema + empty + ", usable_arrival boolean, due boolean"), []
+        return small_frame(workshop.session(), [], schema + empty + ", usable_arrival boolean, due boolean"), []
     judged = read_deliveries(workshop.session(), files, lake.settings).withColumn("source_file", F.col("sha256"))
     due = F.lit(True)
     if view.as_of is not None:
@@ -169,7 +172,7 @@ class _Loading:
             frontier=self.states.frontier,
             frame=self.raw.frame,
             publish=self._publish,
-            release=lambda: _free(rows),
+            release=lambda: free(rows),
             accounts={d: {"files": files} for d, files in accounts.items()},
             seconds={"compute": seconds},
         )
@@ -180,12 +183,18 @@ class _Loading:
         return {d: DayEntry(p.rows, p.fingerprint, digest(name, d)) for d, p in found.items()}
 
     def _publish(self) -> Published:
-        named = self._write(QUARANTINE, self.bad, {})
-        published = self._write(self.request.table.contract, self.raw, {QUARANTINE.name: named.version})
+        named = self._write_quarantine()
+        published = self._write(self.request.table.contract, self.raw, {QUARANTINE.name: named})
         after = read_view(self.request.workshop.lake, self.request.pipeline.contracts)
         said = self.request.signed(self.states, {})
         commit_arrivals(self.request.workshop, after, said)
         return published
+
+    def _write_quarantine(self) -> int:
+        """Its version afterwards. Days that have no row in it and never had one need no commit."""
+        before = table_view(self.request.workshop.lake.table_path(QUARANTINE.name), QUARANTINE.day_column)
+        concerned = any(self.bad.profiles) or any(d in before.stamps or d in before.foreign for d in self.todo)
+        return self._write(QUARANTINE, self.bad, {}).version if concerned else before.version
 
     def _write(self, contract: Contract, part: _Profiled, inputs: Mapping[str, int]) -> Published:
         entries = self._entries(part)
@@ -195,7 +204,3 @@ class _Loading:
         )
         # The load lock keeps every other load out, so that nothing can have overtaken this one.
         return publish(self.request.workshop, write, lambda days: {d: entries[d].input_digest for d in days})
-
-
-def _free(frame: "DataFrame") -> None:
-    frame.unpersist()

@@ -21,7 +21,7 @@ from backfill_assets.lake.landing import LandedFile, Listing, StillChanging, lis
 from backfill_assets.lake.ledger import FILES, FILES_SCHEMA, LANDED, WITHDRAWN, FileRecord, read_files
 from backfill_assets.lake.lock import table_lock, this_committer
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.lake.spark import Workshop
+from backfill_assets.lake.spark import Workshop, small_frame
 from backfill_assets.lake.stock import find, put
 from backfill_assets.lake.table import commit_append, ensure_table
 
@@ -230,7 +230,7 @@ def _append(workshop: Workshop, rows: Sequence[tuple[object, ...]], reason: str,
     with table_lock(lake.locks, FILES.name, this_committer(workshop.server_pid())):
         session = workshop.session()
         ensure_table(session, path, FILES, lake.settings.retention.rollback_days)
-        commit_append(session.createDataFrame(list(rows), FILES_SCHEMA).coalesce(1), path, receipt)
+        commit_append(small_frame(session, rows, FILES_SCHEMA).coalesce(1), path, receipt)
 
 
 def accept(workshop: Workshop, note: str, paths: Iterable[str] = ()) -> list[str]:

@@ -4,13 +4,17 @@ Lives here: opening the lake's Spark session when it is first needed, and readin
 live here: how an engine is found or started (`lake.engine`, `lake.server`). Nothing starts before `session()`.
 """
 
-from collections.abc import Iterable
+import contextlib
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.days import DayRange
-from backfill_assets.lake.engine import EngineSettings, open_session
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.lake.engine import EngineSettings, engine_lost, is_engine_loss, open_session
+from backfill_assets.lake.engine_confs import code_generation_confs
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.server import server_status
 from backfill_assets.lake.table import days_predicate
@@ -19,6 +23,52 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 EMBEDDED = "embedded"
+ARROW = {
+    "string": ("string",), "bigint": ("int64",), "int": ("int32",), "boolean": ("bool_",), "date": ("date32",),
+    "timestamp": ("timestamp", "us", "UTC"),
+}  # fmt: skip
+
+
+def small_frame(session: "SparkSession", rows: Sequence[Sequence[Any]], schema: str) -> "DataFrame":
+    """A few rows of ours as a frame; `schema` is `name type, …` of the types in ARROW. Timestamps are aware.
+
+    Through Arrow: from plain Python values a classic engine would start Python workers on its executors.
+    """
+    import pyarrow as pa
+
+    fields = [part.split() for part in schema.split(", ")]
+    columns = list(zip(*rows, strict=True)) or [()] * len(fields)
+    arrays = [
+        pa.array(list(c), getattr(pa, ARROW[kind][0])(*ARROW[kind][1:]))
+        for c, (_, kind) in zip(columns, fields, strict=True)
+    ]
+    frame: DataFrame = session.createDataFrame(pa.table(arrays, names=[name for name, _ in fields]))
+    return frame
+
+
+@contextlib.contextmanager
+def telling_losses() -> Iterator[None]:
+    """Turn whatever a query raises because its engine died into the one line of EngineLost. Also a decorator."""
+    try:
+        yield
+    except BackfillError:
+        raise
+    except Exception as error:
+        if is_engine_loss(error):
+            raise engine_lost(error) from error
+        raise
+
+
+def free(frame: "DataFrame") -> None:
+    """Let Spark forget what it keeps of a frame; what a dead engine kept is gone, and it is not called again."""
+    error = sys.exception()
+    if error is not None and is_engine_loss(error):
+        return
+    try:
+        frame.unpersist()
+    except Exception as lost:
+        if not is_engine_loss(lost):
+            raise
 
 
 @dataclass(frozen=True)
@@ -36,6 +86,12 @@ class Workshop:
     def session(self) -> "SparkSession":
         """A live session on this lake's engine, started or replaced if need be; raises EngineLost."""
         return open_session(self.lake.root, self.engine)
+
+    def expect(self, rows: int) -> None:
+        """Prepare the session for queries over about so many rows."""
+        session = self.session()
+        for key, value in code_generation_confs(self.engine, rows).items():
+            session.conf.set(key, value)
 
     def server_pid(self) -> int | None:
         """The process that commits for all clients of an embedded engine; None for other engines."""

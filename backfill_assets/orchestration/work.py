@@ -24,6 +24,7 @@ from backfill_assets.lake.model import Pipeline, Table, make_pipeline
 from backfill_assets.lake.profile import sample_keys
 from backfill_assets.lake.replace import Published
 from backfill_assets.lake.settings import LakeSettings, TableGate
+from backfill_assets.lake.spark import telling_losses
 
 SUPERSEDED_ATTEMPTS = 3  # each one reads the newest inputs; more would mean writers that never rest
 TablesOf = Callable[[LakeSettings], Sequence[Table]]
@@ -51,6 +52,7 @@ class Job:
     candidate: Candidate | None = None
     findings: list[Finding] = field(default_factory=list)
 
+    @telling_losses()
     def prepare(self) -> list[Finding]:
         """Build the candidate and judge it. Raises BackfillError kinds; a refusing finding is returned, not raised."""
         self.candidate = load(self.request) if self.table.is_landed else build(self.request)
@@ -58,6 +60,7 @@ class Job:
         self.findings = self._judge()
         return self.findings
 
+    @telling_losses()
     def publish(self) -> Published:
         """Write the candidate; when newer inputs overtook it, build and judge again, three times at most."""
         for attempt in stamina.retry_context(on=Superseded, attempts=SUPERSEDED_ATTEMPTS):

