@@ -32,7 +32,8 @@ from backfill_assets.lake.replace import Provenance, Published
 from backfill_assets.lake.settings import FILE_NAME, LakeSettings
 from backfill_assets.lake.spark import Workshop
 from backfill_assets.lake.view import read_view
-from backfill_assets.orchestration.assemble import REBUILD, assemble
+from backfill_assets.orchestration.assemble import assemble
+from backfill_assets.orchestration.runs import REBUILD
 from backfill_assets.orchestration.work import Job, TablesOf
 from backfill_assets.pipeline import contracts
 from backfill_assets.pipeline.tables import tables as our_tables

@@ -6,7 +6,7 @@ Exit codes: 0 fine, 1 something was found or failed, 2 wrong usage or settings.
 
 import click
 
-from backfill_assets.cli import backfill, demo, doctor, landing, server, settings, show, status
+from backfill_assets.cli import backfill, catch_up, demo, doctor, landing, server, settings, show, status
 from backfill_assets.cli.common import lake_option
 from backfill_assets.core.errors import BackfillError, SettingsError
 
@@ -38,6 +38,8 @@ for _command in (
     landing.scan,
     landing.landing,
     backfill.backfill,
+    catch_up.catch_up,
+    catch_up.replay_late,
     status.status,
     show.show,
     doctor.doctor,

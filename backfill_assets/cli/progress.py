@@ -16,12 +16,14 @@ from backfill_assets.core.days import DayRange
 
 @dataclass(frozen=True)
 class Asked:
-    """The days and tables (upstream first) to make; `force`: even what is known to be right."""
+    """The days and tables (upstream first) to make; `force`: even what is known to be right. `reason` and `note` go
+    into the receipts."""
 
     days: DayRange
     tables: tuple[str, ...]
     force: bool = False
     note: str = ""
+    reason: str = "manual"
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,10 @@ import dagster as dg
 from backfill_assets.cli.progress import Asked, Outcome, TableOutcome, Watcher
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import Lake, project_root
-from backfill_assets.orchestration.assemble import REBUILD, assemble
-from backfill_assets.orchestration.assets import NOTE_TAG, REASON_TAG
+from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.dagster_private import quick_events
 from backfill_assets.orchestration.metadata import PREFIX
+from backfill_assets.orchestration.runs import NOTE_TAG, REASON_TAG, REBUILD
 from backfill_assets.pipeline.tables import tables
 
 STEP = "make_"
@@ -62,7 +62,7 @@ def run_backfill(lake: Lake, asked: Asked, watcher: Watcher) -> Outcome:
 
 
 def _said(asked: Asked) -> dict[str, str]:
-    return {REASON_TAG: "manual"} | ({NOTE_TAG: asked.note} if asked.note else {})
+    return {REASON_TAG: asked.reason} | ({NOTE_TAG: asked.note} if asked.note else {})
 
 
 def _config(asked: Asked) -> dict[str, Any]:

@@ -29,13 +29,14 @@ def digest_of(value: Any) -> str:
 
 
 def raw_digest(day: date, view: LakeView) -> str:
-    """Of raw(day): the contents (sha256) of its files, and `as_of` if it falls within the day."""
+    """Of raw(day): the contents (sha256) of its files, `as_of` if it falls within the day, releases of late rows."""
     if not view.is_due(day):
         return digest_of([])
     landed = view.landed.get(day)
     parts: list[str] = sorted(landed.shas) if landed else []
     if view.as_of is not None and view.as_of < midnight(day + ONE_DAY):
         parts.append(f"as_of {view.as_of.isoformat()}")
+    parts += [f"released {r.first}..{r.last}" for r in view.releases if day in r.arrival_days]
     return digest_of(parts)
 
 

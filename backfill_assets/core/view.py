@@ -48,6 +48,16 @@ class LandedDay:
 
 
 @dataclass(frozen=True)
+class Release:
+    """Deliveries that came too late and count all the same: those of these arrival days for the event days `first`
+    through `last`."""
+
+    arrival_days: frozenset[date]
+    first: date
+    last: date
+
+
+@dataclass(frozen=True)
 class LakeView:
     """Everything that decides states, as read at one moment.
 
@@ -61,6 +71,7 @@ class LakeView:
     tables: Mapping[str, TableView]
     landed: Mapping[date, LandedDay]
     arrivals: Mapping[date, tuple[tuple[date, str], ...]]
+    releases: tuple[Release, ...] = ()
 
     def table(self, name: str) -> TableView:
         """The view of a table; an empty one where it does not exist yet."""

@@ -186,11 +186,12 @@ def _judged(frame: "DataFrame", settings: LakeSettings) -> "DataFrame":
     return judged.withColumn("text", F.when(c("reason").isNotNull(), c("text"))).drop("home_day", "first_scan")
 
 
-def split_day_rows(judged: "DataFrame") -> "DataFrame":
-    """Add `outcome` (`raw`, `quarantine`, `duplicate`, `not due`) to the rows of whole arrival days.
+def split_day_rows(judged: "DataFrame", too_late: "Column") -> "DataFrame":
+    """Add `outcome` (`raw`, `quarantine`, `duplicate`, `too late`, `not due`) to the rows of whole arrival days.
 
     `seq` is unique within its arrival day: of rows with one seq the smallest (sha256, row number) stays, equal rows
-    count as duplicates of it, and others go to quarantine. Rows not `due` (they arrived at or after `as_of`) wait.
+    count as duplicates of it, and others go to quarantine. Rows that are `too_late` would be raw otherwise. Rows not
+    `due` (they arrived at or after `as_of`) wait.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as F
@@ -203,6 +204,7 @@ def split_day_rows(judged: "DataFrame") -> "DataFrame":
     outcome = (
         F.when(~F.col("due"), "not due")
         .when(~good, "quarantine")
+        .when((F.col("__place") == 1) & too_late, "too late")
         .when(F.col("__place") == 1, "raw")
         .when(F.col("__same"), "duplicate")
         .otherwise("quarantine")

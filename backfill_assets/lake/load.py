@@ -29,6 +29,7 @@ from backfill_assets.lake.profile import conform, profile
 from backfill_assets.lake.replace import Published, Write, publish
 from backfill_assets.lake.scan import scan, stocked
 from backfill_assets.lake.spark import Workshop, free, small_frame
+from backfill_assets.lake.too_late import contract_of, is_too_late
 from backfill_assets.lake.view import read_view
 
 if TYPE_CHECKING:
@@ -52,18 +53,21 @@ def load(request: Request) -> Candidate:
     if not todo:
         return nothing_to_do(states, request.table.contract, request.days)
     judged, records = _judged(request.workshop, states, todo)
-    rows = split_day_rows(judged).persist()
+    late = is_too_late(request.workshop.lake.settings.lateness, states.view.releases)
+    rows = split_day_rows(judged, late).persist()
     try:
         accounts = _account(rows, records, [d for d in todo if states.view.is_due(d)])
-        good = rows.where("outcome = 'raw'").select(*DELIVERY_TYPES, "source_file", "arrival_date")
+        columns, contract = (*DELIVERY_TYPES, "source_file", "arrival_date"), request.table.contract
+        good, late_rows = (rows.where(f"outcome = '{o}'").select(*columns) for o in ("raw", "too late"))
         bad = rows.where("outcome = 'quarantine'").select(*QUARANTINE.column_names)
         outcomes = {o for files in accounts.values() for counts in files.values() for o in counts}
-        raw = _profiled(good, request.table.contract, "raw" in outcomes)
+        raw = _profiled(good, contract, "raw" in outcomes)
+        beyond = _profiled(late_rows, contract_of(contract), "too late" in outcomes)
         kept = _profiled(bad, QUARANTINE, "quarantine" in outcomes)
     except BaseException:
         free(rows)
         raise
-    loading = _Loading(request, states, todo, raw, kept)
+    loading = _Loading(request, states, todo, raw, ((QUARANTINE, kept), (contract_of(contract), beyond)))
     return loading.candidate(settled, rows, accounts, time.perf_counter() - began)
 
 
@@ -154,7 +158,7 @@ class _Loading:
     states: States
     todo: Sequence[date]
     raw: _Profiled
-    bad: _Profiled
+    aside: tuple[tuple[Contract, _Profiled], ...]
 
     def candidate(self, settled: frozenset[date], rows: "DataFrame", accounts: Accounts, seconds: float) -> Candidate:
         """The candidate of raw; its publish makes all three commits."""
@@ -183,22 +187,22 @@ class _Loading:
         return {d: DayEntry(p.rows, p.fingerprint, digest(name, d)) for d, p in found.items()}
 
     def _publish(self) -> Published:
-        named = self._write_quarantine()
-        published = self._write(self.request.table.contract, self.raw, {QUARANTINE.name: named})
+        named = {contract.name: self._write_aside(contract, part) for contract, part in self.aside}
+        published = self._write(self.request.table.contract, self.raw, named)
         after = read_view(self.request.workshop.lake, self.request.pipeline.contracts)
         said = self.request.signed(self.states, {})
         commit_arrivals(self.request.workshop, after, said)
         return published
 
-    def _write_quarantine(self) -> int:
-        """Its version afterwards. Days that have no row in it and never had one need no commit."""
-        before = table_view(self.request.workshop.lake.table_path(QUARANTINE.name), QUARANTINE.day_column)
-        concerned = any(self.bad.profiles) or any(d in before.stamps or d in before.foreign for d in self.todo)
-        return self._write(QUARANTINE, self.bad, {}).version if concerned else before.version
+    def _write_aside(self, contract: Contract, part: _Profiled) -> int:
+        """The version afterwards. Days that have no row there and never had one need no commit."""
+        before = table_view(self.request.workshop.lake.table_path(contract.name), contract.day_column)
+        concerned = any(part.profiles) or any(d in before.stamps or d in before.foreign for d in self.todo)
+        return self._write(contract, part, {}).version if concerned else before.version
 
     def _write(self, contract: Contract, part: _Profiled, inputs: Mapping[str, int]) -> Published:
         entries = self._entries(part)
-        base = self.states.view.table(contract.name).version
+        base = table_view(self.request.workshop.lake.table_path(contract.name), contract.day_column).version
         write = Write(
             contract, part.frame, entries, base, self.request.signed(self.states, inputs), force=self.request.force
         )

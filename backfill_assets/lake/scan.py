@@ -168,6 +168,11 @@ def _copies(new: Sequence[str], landings: Sequence[_Landing], records: Sequence[
     return {p.path: owners[p.sha256] for p in landings if p.path in new and owners[p.sha256] != p.path}
 
 
+def is_counted(record: FileRecord, settings: LakeSettings) -> bool:
+    """Whether the record's days and rows were counted under today's settings."""
+    return record.counted_by == _counting_digest(settings)
+
+
 def _counting_digest(settings: LakeSettings) -> str:
     """Of the settings that decide a row's day and whether it is usable."""
     source, tolerance = settings.source, settings.lateness.early_tolerance_days

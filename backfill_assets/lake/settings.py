@@ -57,9 +57,33 @@ class LabelSettings(_Section):
 
 
 class LatenessSettings(_Section):
-    """How long (days) before its event a delivery may arrive; one that arrives earlier is quarantined."""
+    """Late and early deliveries, and what the sensor `late_data` does about them.
+
+    `early_tolerance_days`: a delivery may arrive this long before its event; one that arrives earlier is quarantined.
+    `beyond`: deliveries more than `window_days` after their event are applied, or kept apart in `too_late`.
+    `policy`: exactly the days that need it, or the last `rolling_days` again whenever something was loaded.
+    `watermark_share`: the share of a day's rows that must be expected to have arrived before the watermark passes it.
+    """
 
     early_tolerance_days: Days = 1
+    beyond: Literal["apply", "quarantine"] = "apply"
+    window_days: PositiveDays | None = None
+    watermark_share: float = Field(default=0.99, gt=0, lt=1)
+    policy: Literal["exact", "rolling"] = "exact"
+    rolling_days: PositiveDays = 7
+    delay_days: Days = 2
+    dry_run: bool = Field(default=False, strict=True)
+    runs_per_tick: int = Field(default=8, ge=1, le=1000)
+    runs_per_day: int = Field(default=500, ge=1, le=100_000)
+    attempts: int = Field(default=3, ge=1, le=100)
+
+    @model_validator(mode="after")
+    def _window_where_needed(self) -> "LatenessSettings":
+        if self.beyond == "quarantine" and self.window_days is None:
+            raise ValueError('beyond = "quarantine" needs window_days: how late is too late')
+        if self.beyond == "apply" and self.window_days is not None:
+            raise ValueError('window_days has no effect unless beyond = "quarantine"')
+        return self
 
 
 class TableGate(_Section):

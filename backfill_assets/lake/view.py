@@ -10,6 +10,7 @@ from backfill_assets.core.view import LakeView
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, landed_days, read_arrivals, read_files
 from backfill_assets.lake.log import table_view
+from backfill_assets.lake.too_late import releases
 
 
 def read_view(lake: Lake, contracts: Iterable[Contract]) -> LakeView:
@@ -26,4 +27,5 @@ def read_view(lake: Lake, contracts: Iterable[Contract]) -> LakeView:
         tables=tables,
         landed=landed_days(read_files(lake.table_path(FILES.name))),
         arrivals=read_arrivals(lake.table_path(ARRIVALS.name), arrivals.version),
+        releases=releases(lake),
     )

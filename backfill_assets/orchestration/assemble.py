@@ -1,7 +1,7 @@
 """The assembler: a pipeline and a lake's folder become Dagster definitions.
 
-Lives here: the one partitions definition, the assets and checks, the job `rebuild`, the in-process executor. Does not
-live here: any particular table. A user's own pipeline goes through the same door.
+Lives here: the one partitions definition, the in-process executor, and the list of assets, checks, jobs, sensors and
+schedules. Does not live here: any particular table. A user's own pipeline goes through the same door.
 """
 
 from collections.abc import Collection
@@ -12,9 +12,10 @@ import dagster as dg
 from backfill_assets.orchestration.assets import IO_MANAGER, lake_asset
 from backfill_assets.orchestration.checks import no_stale_days
 from backfill_assets.orchestration.io_manager import LakeIOManager
+from backfill_assets.orchestration.runs import REBUILD
+from backfill_assets.orchestration.schedules import lake_schedules
+from backfill_assets.orchestration.sensors import lake_sensors, scan_job
 from backfill_assets.orchestration.work import Shop, TablesOf
-
-REBUILD = "rebuild"
 
 
 def assemble(root: Path, tables_of: TablesOf, rebuilt: Collection[str] | None = None) -> dg.Definitions:
@@ -37,10 +38,13 @@ def assemble(root: Path, tables_of: TablesOf, rebuilt: Collection[str] | None = 
         description="Every table over a range of days, in one run: the same load path as any other way.",
         executor_def=dg.in_process_executor,
     )
+    scanning = scan_job(shop)
     return dg.Definitions(
         assets=assets,
         asset_checks=checks,
-        jobs=[rebuild],
+        jobs=[rebuild, scanning],
+        sensors=lake_sensors(shop, [rebuild, scanning]),
+        schedules=lake_schedules(shop, rebuild),
         resources={IO_MANAGER: LakeIOManager(), "io_manager": LakeIOManager()},
         executor=dg.in_process_executor,
     )

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import dagster as dg
+from pydantic import Field
 
 from backfill_assets.core.days import DayRange, from_inclusive, parse_day
 from backfill_assets.core.errors import BackfillError
@@ -25,19 +26,21 @@ from backfill_assets.orchestration.dagster_private import quick_events
 from backfill_assets.orchestration.io_manager import as_failure
 from backfill_assets.orchestration.metadata import asset_metadata
 from backfill_assets.orchestration.reconcile import reconcile
+from backfill_assets.orchestration.runs import NOTE_TAG, REASON_TAG
 from backfill_assets.orchestration.work import Job, Shop
 
 IO_MANAGER = "lake_io_manager"
 GROUP = "lake"  # one group: with two or more the lineage page opens with all of them collapsed
-REASON_TAG, NOTE_TAG = "backfill_assets/reason", "backfill_assets/note"
 LEDGERS = ("landing",)
 
 
 class LoadConfig(dg.Config):
-    """What a person may say in the launchpad. `force` computes and rewrites days that are known to be right."""
+    """What a person may say in the launchpad. `force` computes and rewrites days that are known to be right. `asked` is
+    what a sensor asked for and why: day -> input digest and what was there; it changes nothing about the run."""
 
     force: bool = False
     note: str = ""
+    asked: dict[str, str] = Field(default_factory=dict)
 
 
 def lake_asset(shop: Shop, table: Table, partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:

@@ -54,9 +54,17 @@ def _read(path: Path) -> dict[str, int]:
     return found
 
 
+def end_dead_runs(instance: dg.DagsterInstance, lake: Lake) -> list[str]:
+    """End runs that say they are running while their process is gone; Dagster alone would wait for ever. Returns what
+    was done, a line each."""
+    with FileLock(lake.locks / "reconcile.lock"):
+        return _end_dead_runs(instance, lake.root / ".runs")
+
+
 def _end_dead_runs(instance: dg.DagsterInstance, runs: Path) -> list[str]:
-    """A run that says it is running while its process is gone was killed; Dagster alone would wait for ever."""
-    done = []
+    done: list[str] = []
+    if not runs.is_dir():
+        return done
     for path in runs.iterdir():
         run = instance.get_run_by_id(path.name)
         if run is None or run.status in ENDED:

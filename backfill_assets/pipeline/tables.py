@@ -38,11 +38,13 @@ def tables(settings: LakeSettings) -> tuple[Table, ...]:
 
 
 def _landing_settings(settings: LakeSettings) -> Mapping[str, object]:
+    window = settings.lateness.window_days
     return {
         "start_date": str(settings.start_date),
         "format": settings.source.format,
         "select": settings.source.select,
         "early_tolerance_days": settings.lateness.early_tolerance_days,
+        **({"window_days": window} if window is not None else {}),
     }
 
 

@@ -161,7 +161,8 @@ def cluster(folder: Path, env: dict[str, str]) -> Iterator[str]:
     log = (folder / "cluster.log").open("w")
     jars = f"{spark_home()}/jars/*"
     java = [str(find_java().executable), *launch_options(), "-Xmx256m", "-cp", jars]
-    around = {**os.environ, **env, "SPARK_HOME": str(spark_home())}
+    # Without the version, the workers look for the build folders of a source checkout.
+    around = {**os.environ, **env, "SPARK_HOME": str(spark_home()), "SPARK_SCALA_VERSION": "2.13"}
     port = free_port()
     master = f"spark://127.0.0.1:{port}"
     deploy = "org.apache.spark.deploy"

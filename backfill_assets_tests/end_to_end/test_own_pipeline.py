@@ -14,7 +14,8 @@ import dagster as dg
 from backfill_assets.core.contracts import Basis, Column, Contract, Input
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.orchestration.assemble import REBUILD, assemble
+from backfill_assets.orchestration.assemble import assemble
+from backfill_assets.orchestration.runs import REBUILD
 from backfill_assets.orchestration.work import TablesOf
 from backfill_assets.pipeline import contracts
 from backfill_assets.pipeline.tables import tables
@@ -34,9 +35,11 @@ ROWS = [
 
 def busiest(frames: Mapping[str, "DataFrame"], chunk: Chunk) -> "DataFrame":
     """The number of current events and the greatest value per day."""
+    from pyspark.sql import functions as F
+
     rows = frames["staging"].where("known_until is null")
     days = rows.where(rows.event_date.between(chunk.days.start, chunk.days.last))
-    return days.groupBy("event_date").agg({"value": "max", "*": "count"}).toDF("event_date", "most", "events")
+    return days.groupBy("event_date").agg(F.count(F.lit(1)).alias("events"), F.max("value").alias("most"))
 
 
 DAY, COUNT = Column("event_date", "DATE", "the day"), Column("events", "BIGINT", "how many")

@@ -15,9 +15,10 @@ import pytest
 from backfill_assets.core.gates import CHECKS
 from backfill_assets.lake.server import server_status
 from backfill_assets.orchestration import dagster_private
-from backfill_assets.orchestration.assemble import REBUILD, assemble
+from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.assets import IO_MANAGER
 from backfill_assets.orchestration.io_manager import LakeIOManager
+from backfill_assets.orchestration.runs import REBUILD
 from backfill_assets.pipeline.tables import tables as our_tables
 from backfill_assets_tests.lakes import SELECT, make_lake, toy
 

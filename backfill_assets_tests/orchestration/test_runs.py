@@ -17,8 +17,9 @@ from backfill_assets.core.gates import CHECKS
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import table_view
 from backfill_assets.lake.model import make_pipeline
-from backfill_assets.orchestration.assemble import REBUILD, assemble
+from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.reconcile import reconcile
+from backfill_assets.orchestration.runs import REBUILD
 from backfill_assets_tests.lakes import content, delivery, land, make_lake, run_rebuild, snapshot, toy
 
 if TYPE_CHECKING:

@@ -1,0 +1,162 @@
+"""What has to be made again and may be made now: from states alone, compared anew at every look, never remembered.
+
+Lives here: which days of which table need making, which of them must wait for their inputs, and how days are joined to
+ranges. Does not live here: which runs there are (`orchestration.runs`) and asking for them (`orchestration.sensors`).
+
+A day needs making if it is stale; or missing, and deliveries for it are loaded, or a day that is made or needs making
+requires it, or it lies between its table's first receipt and the frontier. Held, outdated and pending days never do.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Set
+from dataclasses import dataclass, field
+from datetime import date
+
+from backfill_assets.core.contracts import Basis, Contract, Input
+from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.core.digests import days_of, is_required
+from backfill_assets.core.states import State, States
+
+RUN_SECONDS = 8.0  # what one more run costs: process start, definitions, session (measured on two cores)
+DAY_SECONDS = 0.05  # what one more settled day costs in a run: five Dagster events; its rows are not computed
+MOST_GAP_DAYS = int(RUN_SECONDS / DAY_SECONDS)  # joining over more settled days than this costs more than a run
+
+
+@dataclass(frozen=True)
+class Needs:
+    """Per table (upstream first) the days that need making, and of these the ones whose inputs are all in place.
+
+    `waiting` are the others, each with an input day it waits for, as (table, day).
+    """
+
+    needed: Mapping[str, frozenset[date]]
+    ready: Mapping[str, frozenset[date]]
+    waiting: Mapping[str, Mapping[date, tuple[str, date]]] = field(default_factory=dict)
+
+
+def needs(states: States, busy: Mapping[str, Set[date]], until: date | None = None) -> Needs:
+    """What the lake's tables need. `busy` are days that queued or running runs cover; `until` (exclusive) is the first
+    day that is no partition yet: such days are not looked at."""
+    needed = needed_days(states, until)
+    ready: dict[str, frozenset[date]] = {}
+    waiting: dict[str, dict[date, tuple[str, date]]] = {}
+    for name, days in needed.items():
+        held_up = {d: first for d in days if (first := _first_unready(states, name, d, needed, busy))}
+        waiting[name] = held_up
+        ready[name] = frozenset(d for d in days if d not in held_up and d not in busy.get(name, ()))
+    return Needs(needed, ready, waiting)
+
+
+def needed_days(states: States, until: date | None = None) -> dict[str, frozenset[date]]:
+    """Per table the days that need making, whether or not they can be made now."""
+    everything = _days(states, until)
+    found: dict[str, frozenset[date]] = {}
+    for name in reversed(list(states.contracts)):
+        contract = states.contracts[name]
+        if any(i.basis is Basis.FILES for i in contract.inputs):
+            found[name] = frozenset(_landed(states, name, everything))
+        else:
+            found[name] = frozenset(_built(states, contract, everything, found))
+    return {name: found[name] for name in states.contracts}
+
+
+def _days(states: States, until: date | None) -> list[date]:
+    """All days that anything names, from the lake's first day on."""
+    view = states.view
+    last = max((*(d for t in view.tables.values() for d in t.stamps), *view.landed, *view.arrivals), default=view.start)
+    if states.frontier is not None:
+        last = max(last, states.frontier.date() - ONE_DAY)
+    end = last + ONE_DAY if until is None else min(last + ONE_DAY, until)
+    return [view.start + ONE_DAY * i for i in range((end - view.start).days)]
+
+
+def _landed(states: States, name: str, days: Iterable[date]) -> Iterable[date]:
+    """Arrival days on which something landed, or that were loaded from files that are gone, and that are not loaded."""
+    for day in days:
+        has_files = states.view.is_due(day) and (day in states.view.landed or states.stamp(name, day))
+        if has_files and states.of(name, day) in (State.MISSING, State.STALE):
+            yield day
+
+
+def _built(states: States, contract: Contract, days: Iterable[date], below: Mapping[str, Set[date]]) -> Iterable[date]:
+    stamps = states.view.table(contract.name).stamps
+    first = min(stamps, default=None)
+    missing = []
+    for day in days:
+        state = states.of(contract.name, day)
+        if state is State.STALE:
+            yield day
+        elif state is State.MISSING:
+            missing.append(day)
+    if not missing:
+        return
+    required = _required(states, contract.name, set(missing), below)
+    for day in missing:
+        passed = states.frontier is not None and day < states.frontier.date()
+        if day in states.view.arrivals or day in required or (first is not None and first <= day and passed):
+            yield day
+
+
+def _required(states: States, name: str, missing: Set[date], below: Mapping[str, Set[date]]) -> set[date]:
+    """The missing days of a table that days of the tables made from it require: made ones and ones to be made."""
+    found: set[date] = set()
+    for contract in states.contracts.values():
+        for wanted in (i for i in contract.inputs if i.table == name and i.basis is not Basis.ARRIVALS):
+            users = set(states.view.table(contract.name).stamps) | set(below.get(contract.name, ()))
+            for day in missing - found:
+                if _is_used(wanted, day, users, states):
+                    found.add(day)
+    return found
+
+
+def _is_used(wanted: Input, day: date, users: Set[date], states: States) -> bool:
+    """Whether one of `users` has `day` among its required input days."""
+    nearest = (day + ONE_DAY * i for i in range(-wanted.after, wanted.before + 1))
+    return any(user in users and is_required(day, user, states.frontier) for user in nearest)
+
+
+def _first_unready(
+    states: States, name: str, day: date, needed: Mapping[str, Set[date]], busy: Mapping[str, Set[date]]
+) -> tuple[str, date] | None:
+    for wanted in states.contracts[name].inputs:
+        if wanted.basis is Basis.FILES:
+            continue
+        coming = needed.get(wanted.table, frozenset()) | busy.get(wanted.table, frozenset())
+        if not coming:
+            continue
+        if wanted.basis is Basis.ARRIVALS:
+            days: Iterable[date] = (a for a, _ in states.view.arrivals.get(day, ()))
+        else:
+            days = days_of(wanted, day, states.view)
+        for input_day in days:
+            if input_day in coming:
+                return wanted.table, input_day
+    return None
+
+
+def joined(states: States, name: str, days: Collection[date], busy: Set[date] = frozenset()) -> list[DayRange]:
+    """The days as ranges, ascending; neighbours are joined over settled days where that is cheaper than another run.
+
+    A range never takes in a day that is held, pending, outdated, busy or needs no making for another reason than being
+    settled; of a landed table also days on which nothing landed.
+    """
+    ranges: list[DayRange] = []
+    for day in sorted(days):
+        if ranges and _joins(states, name, ranges[-1].end, day, busy):
+            ranges[-1] = DayRange(ranges[-1].start, day + ONE_DAY)
+        else:
+            ranges.append(DayRange(day, day + ONE_DAY))
+    return ranges
+
+
+def _joins(states: States, name: str, start: date, end: date, busy: Set[date]) -> bool:
+    if (end - start).days > MOST_GAP_DAYS:
+        return False
+    between = (start + ONE_DAY * i for i in range((end - start).days))
+    return all(d not in busy and _may_lie_between(states, name, d) for d in between)
+
+
+def _may_lie_between(states: States, name: str, day: date) -> bool:
+    if states.is_settled(name, day):
+        return not states.is_pending(states.contracts[name], day)
+    landed = any(i.basis is Basis.FILES for i in states.contracts[name].inputs)
+    return landed and states.of(name, day) is State.MISSING and day not in states.view.landed

@@ -1,0 +1,108 @@
+"""Deliveries that came too late by the policy `beyond = "quarantine"`: kept in the table `too_late` until released.
+
+Lives here: the table, the rule, releases (commits of that table without data, with reason and note) and what waits.
+Does not live here: splitting a load's rows (`deliveries`, `load`). Too late is an upsert that arrived more than
+`window_days` after its event; a delete is never too late, because its own event time says nothing.
+"""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.receipts import Receipt
+from backfill_assets.core.view import Release
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.lock import table_lock, this_committer
+from backfill_assets.lake.log import commits, table_view
+from backfill_assets.lake.settings import LatenessSettings
+from backfill_assets.lake.spark import Workshop
+from backfill_assets.lake.table import commit_receipt
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+TOO_LATE = "too_late"
+REASON = "replay-late"
+FIRST, LAST, ARRIVALS = "event_days_from", "event_days_to", "arrival_days"
+
+
+def contract_of(raw: Contract) -> Contract:
+    """The table's contract: raw's columns under another name."""
+    return replace(
+        raw, name=TOO_LATE, description="Deliveries that came too late, until `replay-late` releases them."
+    )
+
+
+def releases(lake: Lake) -> tuple[Release, ...]:
+    """Every release so far, oldest first. No JVM."""
+    found = []
+    for commit in commits(lake.table_path(TOO_LATE), -1):
+        receipt = commit.receipt
+        if receipt is not None and receipt.reason == REASON and ARRIVALS in receipt.tags:
+            arrived = frozenset(date.fromisoformat(d) for d in receipt.tags[ARRIVALS].split(","))
+            first, last = (date.fromisoformat(receipt.tags[k]) for k in (FIRST, LAST))
+            found.append(Release(arrived, first, last))
+    return tuple(found)
+
+
+def is_too_late(lateness: LatenessSettings, released: Sequence[Release]) -> "Column":
+    """Whether a row of the delivery contract (with `arrival_date`) is too late and not released."""
+    from pyspark.sql import functions as F
+
+    if lateness.window_days is None:
+        return F.lit(False)
+    window = F.expr(f"INTERVAL '{lateness.window_days}' DAY")
+    late = (F.col("op") == "upsert") & (F.col("arrival_ts") > F.col("event_ts") + window)
+    for release in released:
+        let_in = F.col("arrival_date").isin(sorted(release.arrival_days)) & F.to_date("event_ts").between(
+            F.lit(release.first), F.lit(release.last)
+        )
+        late = late & ~let_in
+    return F.coalesce(late, F.lit(False))
+
+
+def waiting(lake: Lake, first: date, last: date) -> Mapping[tuple[date, date], int]:
+    """Rows kept back per (arrival day, event day), for event days `first` through `last`. No JVM."""
+    from deltalake import DeltaTable, QueryBuilder
+
+    path = lake.table_path(TOO_LATE)
+    if not (path / "_delta_log").is_dir():
+        return {}
+    rows = (
+        QueryBuilder()
+        .register("kept", DeltaTable(str(path)))
+        .execute(
+            "SELECT arrival_date, CAST(event_ts AS DATE) AS event_date, COUNT(*) AS n FROM kept "
+            f"WHERE CAST(event_ts AS DATE) BETWEEN DATE '{first}' AND DATE '{last}' GROUP BY 1, 2"
+        )
+        .read_all()
+    )
+    columns = [rows.column(name).to_pylist() for name in ("arrival_date", "event_date", "n")]
+    return {(a, d): n for a, d, n in zip(*columns, strict=True)}
+
+
+def release(workshop: Workshop, first: date, last: date, note: str) -> Mapping[tuple[date, date], int]:
+    """Record that what is kept for these event days counts from now on; returns what that is, per (arrival, event) day.
+
+    Nothing is rebuilt here: the arrival days become stale by it, and with them what is made from them. The caller
+    holds the load lock.
+    """
+    lake = workshop.lake
+    found = waiting(lake, first, last)
+    if found:
+        path: Path = lake.table_path(TOO_LATE)
+        arrived = ",".join(sorted({str(a) for a, _ in found}))
+        tags = {FIRST: str(first), LAST: str(last), ARRIVALS: arrived}
+        receipt = Receipt(uuid.uuid4().hex, TOO_LATE, REASON, {}, note=note, tags=tags)
+        with table_lock(lake.locks, TOO_LATE, this_committer(workshop.server_pid())):
+            commit_receipt(workshop.session(), path, receipt)
+    return found
+
+
+def kept_days(lake: Lake) -> frozenset[date]:
+    """The arrival days of which the table's receipts speak."""
+    return frozenset(table_view(lake.table_path(TOO_LATE), "arrival_date").stamps)

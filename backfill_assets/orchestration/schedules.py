@@ -1,0 +1,85 @@
+"""The schedules: `daily_load`, which also catches up on missed days, and `rolling_reprocess`, off unless turned on.
+
+Lives here: which days they ask for. Does not live here: exact repair of late data (`ticks`): these are for those who
+want fixed times. Both ask for the job `rebuild`, the same load path as any other way.
+"""
+
+from datetime import UTC, date, datetime
+from typing import Any
+
+import dagster as dg
+
+from backfill_assets.core.days import ONE_DAY, DayRange, contiguous
+from backfill_assets.core.states import State, States
+from backfill_assets.lake.view import read_view
+from backfill_assets.orchestration import runs
+from backfill_assets.orchestration.work import Shop
+
+DAILY, ROLLING = "daily_load", "rolling_reprocess"
+
+
+def lake_schedules(shop: Shop, rebuild: Any) -> list[dg.ScheduleDefinition]:
+    """`daily_load` at 02:00 UTC and `rolling_reprocess` at 03:00 UTC over the job `rebuild` (Any: its
+    type has no public name in Dagster 1.13)."""
+
+    @dg.schedule(
+        name=DAILY, job=rebuild, cron_schedule="0 2 * * *", execution_timezone="UTC",
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        description="Yesterday, and every earlier day that was never made, in one run per contiguous range, in order.",
+    )  # fmt: skip
+    def daily_load(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
+        asked = _today(context)
+        return [_request(DAILY, asked, days) for days in missed_days(shop, asked)] or dg.SkipReason("no day is missing")
+
+    @dg.schedule(
+        name=ROLLING, job=rebuild, cron_schedule="0 3 * * *", execution_timezone="UTC",
+        default_status=dg.DefaultScheduleStatus.STOPPED,
+        description="The simple way: the last `rolling_days` that ended `delay_days` ago again, whatever happened.",
+    )  # fmt: skip
+    def rolling_reprocess(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        asked = _today(context)
+        days = rolling_span(shop, asked)
+        if days is None:
+            return dg.SkipReason("the lake's first day is not that long ago")
+        _, pipeline = shop.open()
+        built = [dg.AssetKey(t.name) for t in pipeline.tables if not t.is_landed]
+        return _request(ROLLING, asked, days, built)
+
+    return [daily_load, rolling_reprocess]
+
+
+def _today(context: dg.ScheduleEvaluationContext) -> date:
+    moment: datetime = context.scheduled_execution_time
+    return moment.astimezone(UTC).date()
+
+
+def missed_days(shop: Shop, today: date) -> list[DayRange]:
+    """The days before `today` to load: yesterday, and every day since raw's first receipt of which a table was never
+    made (without receipts: since the lake's first day). None at or after `as_of`; as ranges, ascending."""
+    lake, pipeline = shop.open()
+    states = pipeline.states(read_view(lake, pipeline.contracts))
+    landed = next(t.name for t in pipeline.tables if t.is_landed)
+    first = min(states.view.table(landed).stamps, default=lake.settings.start_date)
+    days = [first + ONE_DAY * i for i in range((today - first).days)]
+    return contiguous(d for d in days if states.view.is_due(d) and (d == today - ONE_DAY or _is_missing(states, d)))
+
+
+def _is_missing(states: States, day: date) -> bool:
+    return any(states.of(name, day) is State.MISSING for name in states.contracts)
+
+
+def rolling_span(shop: Shop, today: date) -> DayRange | None:
+    """The `rolling_days` days that ended `delay_days` before `today`, none before the lake's first day."""
+    lake, _ = shop.open()
+    lateness = lake.settings.lateness
+    end = today - ONE_DAY * lateness.delay_days
+    start = max(lake.settings.start_date, end - ONE_DAY * lateness.rolling_days)
+    return DayRange(start, end) if start < end else None
+
+
+def _request(name: str, today: date, days: DayRange, tables: list[dg.AssetKey] | None = None) -> dg.RunRequest:
+    return dg.RunRequest(
+        run_key=f"{name} {today} {days}",
+        asset_selection=tables,
+        tags={runs.RANGE_START: str(days.start), runs.RANGE_END: str(days.last), runs.REASON_TAG: name},
+    )

@@ -1,0 +1,77 @@
+"""The sensors `landing` and `late_data`, and the job by which the first looks into new files.
+
+Lives here: their Dagster face. Does not live here: what a tick decides (`ticks`). The cursor only shows what the last
+tick found; nothing reads it.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import dagster as dg
+
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.lake.lock import load_lock
+from backfill_assets.lake.scan import scan
+from backfill_assets.lake.spark import Workshop, telling_losses
+from backfill_assets.orchestration.io_manager import as_failure
+from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN, Tick, landing_tick, late_data_tick
+from backfill_assets.orchestration.work import Shop
+
+INTERVAL_SECONDS = 10  # a tick with nothing to do costs a few hundred milliseconds, and there are five levels
+CURSOR_CHARS = 2000
+
+
+def scan_job(shop: Shop) -> dg.JobDefinition:
+    """The job that takes stock of the landing folder: afterwards it is known which days the new files touch."""
+
+    @dg.op(name="take_stock", description="Read new landed files once and record their days and rows in `files`.")
+    def take_stock(context: dg.OpExecutionContext) -> None:
+        lake, _ = shop.open()
+        try:
+            with load_lock(lake.locks), telling_losses():
+                report = scan(Workshop(lake))
+        except BackfillError as error:
+            raise as_failure(error) from error
+        context.log.info(
+            f"{len(report.new)} new, {len(report.copies)} copies, {len(report.waiting)} still being written"
+        )
+        context.add_output_metadata({"new": len(report.new), "known": report.known, "refused": len(report.refused)})
+
+    @dg.job(name=SCAN, executor_def=dg.in_process_executor, description="Take stock of the landing folder.")
+    def scan_landing() -> None:
+        take_stock()
+
+    return scan_landing
+
+
+def lake_sensors(shop: Shop, jobs: Sequence[Any]) -> list[dg.SensorDefinition]:
+    """`landing` and `late_data`, running unless turned off in the UI. `jobs` are `rebuild` and `scan_landing`
+    (Any: Dagster 1.13 names the type of an unresolved asset job only in private)."""
+
+    @dg.sensor(
+        name=LANDING, jobs=jobs, minimum_interval_seconds=INTERVAL_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Loads what lands: scans new complete files, then loads every arrival day that is not in raw.",
+    )  # fmt: skip
+    def landing(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        return _result(context, landing_tick(context.instance, shop, datetime.now(UTC)))
+
+    @dg.sensor(
+        name=LATE_DATA, jobs=jobs, minimum_interval_seconds=INTERVAL_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Rebuilds exactly the days whose inputs changed, upstream first; early cut-off ends the cascade.",
+    )  # fmt: skip
+    def late_data(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        return _result(context, late_data_tick(context.instance, shop, datetime.now(UTC)))
+
+    return [landing, late_data]
+
+
+def _result(context: dg.SensorEvaluationContext, tick: Tick) -> dg.SensorResult:
+    for note in tick.notes:
+        context.log.info(note)
+    said = "; ".join(tick.notes)[:CURSOR_CHARS] or "nothing to do: every day that can be is up to date"
+    if tick.requests:
+        return dg.SensorResult(run_requests=tick.requests, cursor=said)
+    return dg.SensorResult(skip_reason=said, cursor=said)
