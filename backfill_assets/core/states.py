@@ -44,9 +44,16 @@ class States:
         self.view, self.codes = view, codes
         self.frontier: datetime | None = frontier_of(view)
         self.digests = Digests(self.contracts.values(), view, self.frontier)
+        self._found: dict[tuple[str, date], State] = {}
 
     def of(self, table: str, day: date) -> State:
         """The state of a day: held, pending, missing, stale, incomplete, outdated, else fresh (first match)."""
+        key = (table, day)
+        if key not in self._found:
+            self._found[key] = self._of(table, day)
+        return self._found[key]
+
+    def _of(self, table: str, day: date) -> State:
         contract, stamp = self.contracts[table], self.stamp(table, day)
         if stamp is not None and stamp.entry.built is Built.HELD:
             return State.HELD
