@@ -13,6 +13,7 @@ import dagster as dg
 from backfill_assets.core.days import ONE_DAY, midnight
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.orchestration.assemble import assemble
+from backfill_assets.orchestration.dagster_private import quick_events
 from backfill_assets.orchestration.runs import RANGE_END, RANGE_START
 from backfill_assets.orchestration.ticks import Tick, landing_tick, late_data_tick
 from backfill_assets.orchestration.work import Shop, TablesOf
@@ -82,10 +83,11 @@ class Daemon:
         tags = dict(request.tags)
         if request.partition_key:
             tags |= {RANGE_START: request.partition_key, RANGE_END: request.partition_key}
-        job.execute_in_process(
-            run_config=request.run_config, instance=self.instance, tags=tags,
-            asset_selection=request.asset_selection, raise_on_error=False,
-        )  # fmt: skip
+        with quick_events(self.instance):
+            job.execute_in_process(
+                run_config=request.run_config, instance=self.instance, tags=tags,
+                asset_selection=request.asset_selection, raise_on_error=False,
+            )  # fmt: skip
 
 
 def after(lake: Lake, days: int) -> datetime:

@@ -242,8 +242,10 @@ def snapshot(lake: Lake, tables_of: TablesOf = our_tables) -> dict[str, dict[dat
 
 
 def data_files(lake: Lake, table: str, day_column: str = "event_date") -> dict[date, set[str]]:
-    """Per day the data files that the table consists of now."""
+    """Per day the data files that the table consists of now; none where there is no table."""
     files: dict[date, set[str]] = defaultdict(set)
+    if version(lake, table) < 0:
+        return {}
     for action in pa.table(DeltaTable(str(lake.table_path(table))).get_add_actions(flatten=True)).to_pylist():
         files[date.fromisoformat(str(action[f"partition.{day_column}"]))].add(str(action["path"]))
     return dict(files)

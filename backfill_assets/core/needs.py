@@ -17,7 +17,7 @@ from backfill_assets.core.digests import days_of, is_required
 from backfill_assets.core.states import State, States
 
 RUN_SECONDS = 8.0  # what one more run costs: process start, definitions, session (measured on two cores)
-DAY_SECONDS = 0.1  # what one more settled day costs in a run: ten Dagster events, planned and told; no rows are computed
+DAY_SECONDS = 0.1  # what one more settled day costs in a run: ten Dagster events, planned and told
 MOST_GAP_DAYS = int(RUN_SECONDS / DAY_SECONDS)  # joining over more settled days than this costs more than a run
 
 

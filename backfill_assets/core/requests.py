@@ -17,7 +17,7 @@ from backfill_assets.core.digests import digest_of
 from backfill_assets.core.needs import joined
 from backfill_assets.core.states import States
 
-IDENTITY_CHARS = 12  # of a digest and of a write_id: enough to tell a day's own versions apart
+IDENTITY_CHARS = 12  # of the input's digest and of the write_id's: enough to tell a day's own versions apart
 Attempts = Mapping[tuple[str, str, str], int]  # (table, day, identity) -> runs that ended without changing it
 
 
@@ -40,7 +40,7 @@ class Ask:
 def identity(states: States, table: str, day: date) -> str:
     """What the day would be made from, and what is there now."""
     stamp = states.stamp(table, day)
-    there = stamp.write_id[:IDENTITY_CHARS] if stamp else "nothing"
+    there = digest_of(stamp.write_id)[:IDENTITY_CHARS] if stamp else "nothing"
     return f"{states.digests.of(table, day)[:IDENTITY_CHARS]}.{there}"
 
 

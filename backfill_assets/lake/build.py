@@ -7,6 +7,7 @@ days held by a rollback.
 
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.states import States
 from backfill_assets.lake.candidate import Candidate, Request
+from backfill_assets.lake.facts import day_facts, revisions
 from backfill_assets.lake.ledger import ARRIVALS
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.profile import conform, profile
@@ -52,10 +54,14 @@ def build(request: Request) -> Candidate:
     frame = conform(frame, table.contract).persist()
     try:
         profiles = dict(profile(frame, table.contract))
+        facts = day_facts(table, frame)
+        for day, found in revisions(request.workshop, states, table, frame, profiles).items():
+            facts[day] = {**facts.get(day, {}), **found}
     except BaseException:
         free(frame)
         raise
-    return _candidate(request, states, settled, frame, profiles, time.perf_counter() - began)
+    candidate = _candidate(request, states, settled, frame, profiles, time.perf_counter() - began)
+    return replace(candidate, accounts={d: {"facts": f} for d, f in facts.items()})
 
 
 def _input_rows(states: States, contract: Contract, todo: Iterable[date]) -> int:

@@ -56,7 +56,7 @@ class Candidate:
 
     `profiles` and `entries` hold every day of the chunk, settled ones from their receipts. `publish` writes (at most
     one commit per table); `rebuild` computes again from the newest inputs; `release` frees what Spark keeps.
-    `accounts` are further facts per day for Dagster (for raw: rows per file and outcome).
+    `accounts` are for Dagster, per day (`facts`: numbers by name; for raw `files`: rows per file and outcome).
     """
 
     contract: Contract

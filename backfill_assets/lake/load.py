@@ -8,7 +8,7 @@ read to the last commit) and the rules of usable rows (`deliveries`).
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ from backfill_assets.lake.arrivals import commit_arrivals
 from backfill_assets.lake.build import as_profile, nothing_to_do, settled_days
 from backfill_assets.lake.candidate import Candidate, Request
 from backfill_assets.lake.deliveries import DELIVERY_TYPES, read_deliveries, split_day_rows
+from backfill_assets.lake.facts import day_facts
 from backfill_assets.lake.ledger import FILES, QUARANTINE, FileRecord, read_files
 from backfill_assets.lake.log import table_view
 from backfill_assets.lake.profile import conform, profile
@@ -64,11 +65,13 @@ def load(request: Request) -> Candidate:
         raw = _profiled(good, contract, "raw" in outcomes)
         beyond = _profiled(late_rows, contract_of(contract), "too late" in outcomes)
         kept = _profiled(bad, QUARANTINE, "quarantine" in outcomes)
+        facts = day_facts(request.table, raw.frame) if raw.profiles else {}
     except BaseException:
         free(rows)
         raise
     loading = _Loading(request, states, todo, raw, ((QUARANTINE, kept), (contract_of(contract), beyond)))
-    return loading.candidate(settled, rows, accounts, time.perf_counter() - began)
+    candidate = loading.candidate(settled, rows, time.perf_counter() - began)
+    return replace(candidate, accounts={d: {"files": f, "facts": facts.get(d, {})} for d, f in accounts.items()})
 
 
 @dataclass(frozen=True)
@@ -160,7 +163,7 @@ class _Loading:
     raw: _Profiled
     aside: tuple[tuple[Contract, _Profiled], ...]
 
-    def candidate(self, settled: frozenset[date], rows: "DataFrame", accounts: Accounts, seconds: float) -> Candidate:
+    def candidate(self, settled: frozenset[date], rows: "DataFrame", seconds: float) -> Candidate:
         """The candidate of raw; its publish makes all three commits."""
         contract, days = self.request.table.contract, self.request.days
         before, profiles = self.states.view.table(contract.name), dict(self.raw.profiles)
@@ -177,7 +180,6 @@ class _Loading:
             frame=self.raw.frame,
             publish=self._publish,
             release=lambda: free(rows),
-            accounts={d: {"files": files} for d, files in accounts.items()},
             seconds={"compute": seconds},
         )
 

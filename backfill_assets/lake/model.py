@@ -36,6 +36,8 @@ class Chunk:
 
 
 Transform = Callable[[Mapping[str, "DataFrame"], Chunk], "DataFrame"]
+Facts = Callable[["DataFrame"], "DataFrame"]
+Revisions = Callable[["DataFrame", "DataFrame"], "DataFrame"]
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,8 @@ class Table:
 
     `transform` is None for raw, which is loaded from landed files. `settings` are the values that reach its content
     (JSON); `sources` the modules whose code does, or their names (default: the module of the transform).
-    `drops_incomplete`: days with missing required inputs stay empty (training).
+    `drops_incomplete`: days with missing required inputs stay empty (training). `facts` (rows -> a day and numbers) and
+    `revisions` (rows before, rows after -> a day and numbers) are shown to people and reach no content.
     """
 
     contract: Contract
@@ -52,6 +55,8 @@ class Table:
     settings: Mapping[str, Any] = field(default_factory=dict)
     sources: tuple[ModuleType | str, ...] = ()
     drops_incomplete: bool = False
+    facts: Facts | None = None
+    revisions: Revisions | None = None
 
     @property
     def name(self) -> str:

@@ -32,9 +32,7 @@ FIRST, LAST, ARRIVALS = "event_days_from", "event_days_to", "arrival_days"
 
 def contract_of(raw: Contract) -> Contract:
     """The table's contract: raw's columns under another name."""
-    return replace(
-        raw, name=TOO_LATE, description="Deliveries that came too late, until `replay-late` releases them."
-    )
+    return replace(raw, name=TOO_LATE, description="Deliveries that came too late, until `replay-late` releases them.")
 
 
 def releases(lake: Lake) -> tuple[Release, ...]:

@@ -57,6 +57,8 @@ def _one_day(job: Job, published: Published, day: Any) -> dict[str, Any]:
         said[f"{PREFIX}null_share_{column}"] = round(count / found.rows, 6)
     if files := candidate.accounts.get(day, {}).get("files"):
         said[PREFIX + "files"] = dg.MetadataValue.json(dict(files))
-        for outcome in ("quarantine", "duplicate"):
-            said[f"{PREFIX}{outcome}_rows"] = sum(f.get(outcome, 0) for f in files.values())
+        for outcome in ("quarantine", "duplicate", "too late"):
+            said[f"{PREFIX}{outcome.replace(' ', '_')}_rows"] = sum(f.get(outcome, 0) for f in files.values())
+    for name, number in candidate.accounts.get(day, {}).get("facts", {}).items():
+        said[PREFIX + name] = round(number, 6)
     return said

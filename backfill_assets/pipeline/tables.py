@@ -23,8 +23,8 @@ def tables(settings: LakeSettings) -> tuple[Table, ...]:
     """raw, staging, features, features_as_known, labels, training: each made from those before it."""
     short_long = settings.features.windows_days
     return (
-        Table(contracts.raw(), settings=_landing_settings(settings)),
-        Table(contracts.staging(), _staging, sources=(TRANSFORMS + "staging",)),
+        Table(contracts.raw(), settings=_landing_settings(settings), facts=_lateness_of_deliveries),
+        Table(contracts.staging(), _staging, sources=(TRANSFORMS + "staging",), facts=_lateness_of_versions),
         _features(settings),
         _features_as_known(settings),
         _labels(settings),
@@ -52,6 +52,24 @@ def _staging(frames: Frames, chunk: Chunk) -> "DataFrame":
     from backfill_assets.pipeline.transforms.staging import staging
 
     return staging(frames["raw"], chunk.days)
+
+
+def _lateness_of_deliveries(rows: "DataFrame") -> "DataFrame":
+    from backfill_assets.pipeline.transforms.lateness import of_deliveries
+
+    return of_deliveries(rows)
+
+
+def _lateness_of_versions(rows: "DataFrame") -> "DataFrame":
+    from backfill_assets.pipeline.transforms.lateness import of_versions
+
+    return of_versions(rows)
+
+
+def _flips(before: "DataFrame", after: "DataFrame") -> "DataFrame":
+    from backfill_assets.pipeline.transforms.labels import flips
+
+    return flips(before, after)
 
 
 def _training(frames: Frames, chunk: Chunk) -> "DataFrame":
@@ -104,4 +122,4 @@ def _labels(settings: LakeSettings) -> Table:
         return labels(frames["staging"], frames["features_as_known"], chunk.days, outcome, chunk.frontier)
 
     contract = contracts.labels(chosen.horizon_days, chosen.maturity_days)
-    return Table(contract, build, chosen.model_dump(), (TRANSFORMS + "labels",))
+    return Table(contract, build, chosen.model_dump(), (TRANSFORMS + "labels",), revisions=_flips)

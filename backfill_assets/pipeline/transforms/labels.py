@@ -66,6 +66,15 @@ def labels(
     )
 
 
+def flips(before: DataFrame, after: DataFrame) -> DataFrame:
+    """Per day how many labels that were mature have another value, or are gone: `label_date`, `label_flips`."""
+    mature = before.where("label_state = 'mature'").select("label_date", "entity", "label")
+    now = after.select("label_date", "entity", F.col("label").alias("label_now"))
+    flipped = (~F.col("label").eqNullSafe(F.col("label_now"))).cast("int")
+    joined = mature.join(now, ["label_date", "entity"], "left")
+    return joined.groupBy("label_date").agg(F.sum(flipped).alias("label_flips"))
+
+
 def _changes(staging: DataFrame, outcome: Outcome) -> DataFrame:
     """An event of day E is ahead of the days [E - H, E - 1] and behind the days [E, E + H - 1]."""
     amount = F.lit(1) if outcome.measure == "events" else F.col(outcome.measure)
