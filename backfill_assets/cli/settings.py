@@ -49,6 +49,16 @@ maturity_days = {maturity_days}                    # further days to wait for la
 
 [lateness]
 early_tolerance_days = 1             # a delivery that arrives earlier than this before its event is quarantined
+beyond = "apply"                     # rows later than window_days: apply | quarantine (kept in too_late until released)
+# window_days = 90                   # needed with "quarantine"
+policy = "exact"                     # the sensor late_data: exact | rolling (the last rolling_days again)
+rolling_days = 7                     # for the rolling policy and the schedule rolling_reprocess
+delay_days = 2                       # rolling_reprocess leaves the newest days out
+dry_run = false                      # true: the sensors only say what they would request
+runs_per_tick = 8                    # caps of each sensor; what they hold back is said in the tick
+runs_per_day = 500
+attempts = 3                         # a day that fails so often from the same inputs needs a person
+watermark_share = 0.99               # of a day's rows that should have arrived before the watermark passes it
 
 [gates]
 incomplete = "warn"                  # a day whose required input days are missing: warn | refuse

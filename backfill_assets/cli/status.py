@@ -26,11 +26,12 @@ WANTING = (State.MISSING, State.STALE, State.INCOMPLETE)
 @click.command()
 @days_options(required=False)
 @click.option("--stale", is_flag=True, help="Only what is stale, with the reason and the command that rebuilds it.")
+@click.option("--why", is_flag=True, help="With --stale: the input days that were written since, per day.")
 @click.option("--check", is_flag=True, help="Exit code 1 if a day is missing, stale or incomplete.")
 @click.option("--every-day", is_flag=True, help="One row per day, however many.")
 @json_option
 @lake_option
-def status(first: date | None, last: date | None, stale: bool, check: bool, every_day: bool, as_json: bool) -> None:
+def status(first: date | None, last: date | None, as_json: bool, **flags: bool) -> None:
     """States, rows and versions of all days and tables. Reads receipts only: no JVM starts."""
     from backfill_assets.operations.status import status as report_of
 
@@ -39,20 +40,27 @@ def status(first: date | None, last: date | None, stale: bool, check: bool, ever
         raise click.UsageError("--from and --to belong together")
     days = inclusive(first, last) if first and last else None
     with usage():
-        report = report_of(lake, pipeline, days)
+        report = report_of(lake, pipeline, days, flags["why"])
     if as_json:
         kept = report.to_dict()
-        kept["days"] = [d for d in kept["days"] if not stale or d["state"] == State.STALE]
+        kept["days"] = [d for d in kept["days"] if not flags["stale"] or d["state"] == State.STALE]
         print_json(kept)
     elif report.days is None:
         click.echo("Nothing has landed or been written yet. `backfill-assets scan` looks at the landing folder.")
-    elif stale:
+    elif flags["stale"]:
         _draw_stale(report)
+        _draw_culprits(report)
     else:
-        _draw_grid(report, every_day or len(report.days) <= GRID_DAYS)
+        _draw_grid(report, flags["every_day"] or len(report.days) <= GRID_DAYS)
         _draw_totals(report)
-    if check and any(d.state in WANTING for d in report):
+    if flags["check"] and any(d.state in WANTING for d in report):
         click.get_current_context().exit(1)
+
+
+def _draw_culprits(report: "StatusReport") -> None:
+    for day in report:
+        for culprit in day.culprits:
+            click.echo(f"{day.table} {day.day}: {culprit}")
 
 
 def _draw_grid(report: "StatusReport", every_day: bool) -> None:

@@ -11,17 +11,19 @@ from datetime import date, datetime
 from typing import Any
 
 from backfill_assets.core.days import DayRange, from_inclusive
-from backfill_assets.core.states import State
+from backfill_assets.core.states import State, States
 from backfill_assets.core.view import LakeView
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.log import read_commit
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.why import brief
+from backfill_assets.operations.why import brief, in_full
 
 
 @dataclass(frozen=True)
 class DayStatus:
-    """One day of one table. `rows` and `version` are those of its newest receipt, None where it has none."""
+    """One day of one table. `rows` and `version` are those of its newest receipt, None where it has none. `culprits`
+    are the input days that made it stale, where they were asked for."""
 
     table: str
     day: date
@@ -29,12 +31,13 @@ class DayStatus:
     rows: int | None = None
     version: int | None = None
     reason: str = ""
+    culprits: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The day as JSON values."""
         return {
             "table": self.table, "day": str(self.day), "state": self.state.value, "rows": self.rows,
-            "version": self.version, "reason": self.reason,
+            "version": self.version, "reason": self.reason, "culprits": list(self.culprits),
         }  # fmt: skip
 
 
@@ -69,8 +72,11 @@ class StatusReport:
         }
 
 
-def status(lake: Lake, pipeline: Pipeline, days: DayRange | None = None) -> StatusReport:
-    """The states of `days`, by default from the lake's first day to the last that a receipt or a delivery names."""
+def status(lake: Lake, pipeline: Pipeline, days: DayRange | None = None, why: bool = False) -> StatusReport:
+    """The states of `days`, by default from the lake's first day to the last that a receipt or a delivery names.
+
+    `why` also reads the receipts of stale days and names the input days that were written since.
+    """
     view = read_view(lake, pipeline.contracts)
     states = pipeline.states(view)
     wanted = days or known_days(view)
@@ -78,7 +84,9 @@ def status(lake: Lake, pipeline: Pipeline, days: DayRange | None = None) -> Stat
     def one(table: str, day: date) -> DayStatus:
         state, stamp = states.of(table, day), states.stamp(table, day)
         rows, version = (stamp.entry.rows, stamp.version) if stamp else (None, None)
-        return DayStatus(table, day, state, rows, version, brief(states, table, day, state))
+        told = brief(states, table, day, state)
+        culprits = _culprits(lake, states, table, day, told) if why and state is State.STALE else ()
+        return DayStatus(table, day, state, rows, version, told, culprits)
 
     return StatusReport(
         str(lake.root),
@@ -87,6 +95,12 @@ def status(lake: Lake, pipeline: Pipeline, days: DayRange | None = None) -> Stat
         view.as_of,
         {t.name: tuple(one(t.name, d) for d in wanted or ()) for t in pipeline.tables},
     )
+
+
+def _culprits(lake: Lake, states: States, table: str, day: date, told: str) -> tuple[str, ...]:
+    stamp = states.stamp(table, day)
+    commit = read_commit(lake.table_path(table), stamp.version) if stamp else None
+    return tuple(r for r in in_full(states, table, day, commit.receipt if commit else None) if r != told)
 
 
 def known_days(view: LakeView) -> DayRange | None:

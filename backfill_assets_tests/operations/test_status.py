@@ -40,6 +40,14 @@ def test_what_was_made_of_a_changed_day_is_stale_and_says_so(tmp_path: Path) -> 
     assert {d.reason for d in stale} == {"its inputs changed since"}
 
 
+def test_asked_why_it_names_the_input_days_that_were_written_since(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path, DAYS)
+    build(lake, pipeline, "staging", {START + ONE_DAY: 4})
+    assert {d.culprits for d in status(lake, pipeline)} == {()}, "only when asked: receipts have to be read"
+    told = {d.culprits for d in status(lake, pipeline, why=True) if d.state is State.STALE and d.table == "features"}
+    assert told == {(f"staging {START + ONE_DAY} was written after version 1, from which this day was made",)}
+
+
 def test_a_day_that_another_program_touched_is_stale(tmp_path: Path) -> None:
     lake, pipeline = synthetic_lake(tmp_path, DAYS)
     add = {"path": "x", "size": 1, "dataChange": True, "partitionValues": {"event_date": str(START)}}
