@@ -6,7 +6,7 @@ Exit codes: 0 fine, 1 something was found or failed, 2 wrong usage or settings.
 
 import click
 
-from backfill_assets.cli import backfill, catch_up, demo, doctor, landing, server, settings, show, status
+from backfill_assets.cli import backfill, catch_up, demo, doctor, landing, lateness, server, settings, show, status
 from backfill_assets.cli.common import lake_option
 from backfill_assets.core.errors import BackfillError, SettingsError
 
@@ -42,6 +42,7 @@ for _command in (
     catch_up.replay_late,
     status.status,
     show.show,
+    lateness.lateness,
     doctor.doctor,
     server.server,
 ):

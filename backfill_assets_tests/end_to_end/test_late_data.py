@@ -89,7 +89,7 @@ def test_landings_in_random_order_with_repeats_rewrite_exactly_what_changed_and_
     spark: "SparkSession", tmp_path: Path, instance: dg.DagsterInstance, seed: int
 ) -> None:
     told = replay(tmp_path, instance)
-    days = by_arrival(usable(unruly(seed, START, days=7, rows=45, keys=15)))
+    days = by_arrival(usable(unruly(seed, START, days=6, rows=45, keys=15)))
     order = random.Random(seed).sample(sorted(days), len(days))
     half = len(order) // 2
     for batch in (order[:half], order[half:-1], order[-1:], order[:1]):  # the first again, as another file
@@ -151,7 +151,7 @@ def test_a_daemon_killed_again_and_again_loses_nothing_and_doubles_nothing(
     told = replay(tmp_path, instance, "")
     stop = partial(stop_server, told.world.root, force=True)
     request.addfinalizer(stop)
-    rows = usable(unruly(7, START, days=7, rows=40, keys=12))
+    rows = usable(unruly(7, START, days=6, rows=40, keys=12))
     for day, mine in by_arrival(rows).items():
         land(told.world, f"{day}.jsonl", mine)
     for count, moment in ((1, "before"), (2, "after"), (2, "before"), (1, "after")):
