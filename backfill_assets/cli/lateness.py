@@ -1,0 +1,217 @@
+"""`backfill-assets lateness`: how late rows come, what a look-back would miss, and what may be believed.
+
+Lives here: the command, its tables, and writing its two files. Does not live here: the report (`operations.lateness`)
+and its page (`lateness_page`).
+"""
+
+import os
+import tempfile
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from backfill_assets.cli.common import DAY, days_options, inclusive, json_option, lake_option, opened, print_json
+from backfill_assets.cli.drawing import aside, draw_table, number
+from backfill_assets.core.days import midnight
+
+if TYPE_CHECKING:
+    from backfill_assets.operations.lateness import DayLateness, LatenessReport
+
+WORST_DAYS = 10  # what fits beside the other tables; --json and the page have every day
+TOLD_LOOK_BACKS = (1, 2, 3, 7, 14, 30, 60, 90)
+FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command()
+@days_options(required=False)
+@click.option("--since", type=DAY, help="Also count labels that were mature when this day began and differ now.")
+@click.option(
+    "--share",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=0.99,
+    show_default=True,
+    help="The share of rows that the advised look-back and the watermark are to see.",
+)
+@click.option("--html", type=FILE, help="Write a page with plots: one file, no network.")
+@click.option("--prometheus", type=FILE, help="Write metrics in Prometheus' text format.")
+@json_option
+@lake_option
+def lateness(  # noqa: PLR0913 - the options of a command are its arguments
+    first: date | None,
+    last: date | None,
+    since: date | None,
+    share: float,
+    html: Path | None,
+    prometheus: Path | None,
+    as_json: bool,
+) -> None:
+    """How late rows arrive, what a look-back of N days would miss, and up to which day tables may be believed.
+
+    --from and --to are days of arrival. Reads raw and receipts only: no JVM starts.
+    """
+    from backfill_assets.operations.lateness import Asked
+    from backfill_assets.operations.lateness import lateness as report_of
+
+    lake, pipeline = opened()
+    if (first is None) != (last is None):
+        raise click.UsageError("--from and --to belong together")
+    days = inclusive(first, last) if first and last else None
+    report = report_of(lake, pipeline, Asked(days, share, midnight(since) if since else None), datetime.now(UTC))
+    if as_json:
+        print_json(report.to_dict())
+    else:
+        _draw(report)
+    if html:
+        from backfill_assets.cli.lateness_page import page
+
+        _write(html, page(report))
+    if prometheus:
+        from backfill_assets.operations.lateness_metrics import prometheus as metrics_of
+
+        _write(prometheus, metrics_of(report))
+
+
+def _write(file: Path, text: str) -> None:
+    """Write whole or not at all: who scrapes the file must never see half of it."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as opened_file:
+            opened_file.write(text)
+        Path(name).chmod(0o644)  # mkstemp gives the owner only; a scraper is somebody else
+        Path(name).replace(file)
+    except OSError as error:
+        raise click.ClickException(f"{file}: {error.strerror}. It was not written. Name a file that can be.") from None
+    aside(f"wrote {file}")
+
+
+def _draw(report: "LatenessReport") -> None:
+    frontier = f"{report.frontier:%Y-%m-%dT%H:%M:%SZ}" if report.frontier else "none"
+    span = f", arrived {report.asked.days}" if report.asked.days else ""
+    click.echo(f"{number(report.rows)} upserts{span}; {number(report.deletes)} deletes apart. Frontier {frontier}")
+    if report.overall is None:
+        click.echo("No upsert, so there is nothing to measure.")
+    else:
+        _draw_overall(report)
+        _draw_completeness(report)
+        _draw_look_backs(report)
+    _draw_watermarks(report)
+    _draw_flips(report)
+    _draw_worst("arrival days with the greatest median lateness", report.by_arrival)
+
+
+def _draw_overall(report: "LatenessReport") -> None:
+    from backfill_assets.operations.lateness import spread_days
+
+    if report.overall is None:
+        return
+    spread = spread_days(report.overall)
+    shown = ", ".join(f"{name} {span(days)}" for name, days in spread.items())
+    click.echo(f"late (a later day than the event's): {number(report.late)}, {percent(report.late / report.rows)}")
+    click.echo(f"early (before the event's time): {number(report.early)}")
+    click.echo(f"lateness: {shown}")
+
+
+def _draw_completeness(report: "LatenessReport") -> None:
+    from backfill_assets.core.lateness import told
+
+    rows = [[_age(a.age_days), percent(a.share), number(a.event_days)] for a in told(report.completeness)]
+    if rows:
+        title = f"share of an event day's rows that has arrived, by age (arrivals {report.watched})"
+        draw_table(["by age", "arrived", "event days"], rows, f"\n{title}")
+        click.echo(f"Rows that come more than {report.completeness[-1].age_days} days after their day are not judged.")
+
+
+def _draw_look_backs(report: "LatenessReport") -> None:
+    told = [a for a in report.advice if a.days in (*TOLD_LOOK_BACKS, report.look_back_days)]
+    rows = [
+        [str(a.days), number(a.missed), percent(a.share), f"{percent(a.interval.low)} .. {percent(a.interval.high)}"]
+        for a in told
+    ]
+    title = "what a nightly look-back of N days would have missed"
+    draw_table(["N", "rows missed", "share", "95 % interval"], rows, f"\n{title}")
+    sought, days = wanted(report.asked.share), report.look_back_days
+    if days is None:
+        click.echo(f"No look-back of up to {report.advice[-1].days} days sees {sought} of the rows.")
+    else:
+        click.echo(f"The smallest that sees {sought} of the rows: {days} day(s).")
+
+
+def _draw_watermarks(report: "LatenessReport") -> None:
+    from backfill_assets.operations.lateness import in_days
+
+    rows = [
+        [
+            w.table,
+            str(w.newest_day or "-"),
+            str(w.day or "-"),
+            span(in_days(w.lag)),
+            span(in_days(w.clock_lag)),
+        ]
+        for w in report.watermarks
+    ]
+    title = f"watermark: the day up to which {wanted(report.asked.share)} of the rows are expected to be in"
+    columns = ["table", "newest day", "watermark", "behind the frontier", "behind the clock"]
+    draw_table(columns, rows, f"\n{title}")
+    if report.age_days is None:
+        click.echo("There is none: too few days were watched to know when that share has arrived.")
+
+
+def _draw_flips(report: "LatenessReport") -> None:
+    if report.flips is None:
+        return
+    rows = [
+        [str(f.maturity_days), number(f.labels), number(f.flipped), percent(f.flipped / f.labels) if f.labels else "-"]
+        for f in report.flips
+    ]
+    title = f"labels that were mature on {report.asked.since:%Y-%m-%d} and differ now, by maturity days"
+    draw_table(["maturity", "labels", "flipped", "share"], rows, f"\n{title}")
+
+
+def _draw_worst(title: str, days: "Sequence[DayLateness]") -> None:
+    from backfill_assets.operations.lateness import DAY_S
+
+    worst = sorted(days, key=lambda d: (-d.spread.p50_s, d.day))[:WORST_DAYS]
+    rows = [
+        [
+            str(d.day),
+            number(d.spread.rows),
+            percent(d.late / d.spread.rows),
+            span(d.spread.p50_s / DAY_S),
+            span(d.spread.p90_s / DAY_S),
+            span(d.spread.greatest_s / DAY_S),
+        ]
+        for d in worst
+    ]
+    if rows:
+        draw_table(["arrived", "rows", "late", "p50", "p90", "max"], rows, f"\n{title}")
+
+
+def percent(share: float) -> str:
+    """A share (0..1) as people read it, rounded so that neither 0 nor 100 % is claimed where it is not so."""
+    text = f"{share * 100:.2f}"
+    if text == "0.00" and share > 0:
+        return "<0.01 %"
+    return ">99.99 %" if text == "100.00" and share < 1 else f"{text} %"
+
+
+def wanted(share: float) -> str:
+    """A share (0..1) that somebody asked for, as they wrote it."""
+    return f"{share * 100:g} %"
+
+
+def span(days: float | None) -> str:
+    """A duration in days as people read it: days, hours or minutes; `-` for none."""
+    if days is None:
+        return "-"
+    size = abs(days)
+    if size >= 1 or days == 0:
+        return f"{days:.1f} d"
+    return f"{days * 24:.1f} h" if size * 24 >= 1 else f"{days * 24 * 60:.1f} min"
+
+
+def _age(days: int) -> str:
+    return "same day" if days == 0 else f"{days} day" if days == 1 else f"{days} days"

@@ -1,0 +1,184 @@
+"""`lateness` as a person meets it: tables, the page, the metrics file, and what it refuses. No JVM."""
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from backfill_assets.cli.app import app
+from backfill_assets.cli.lateness import percent, span, wanted
+from backfill_assets.cli.lateness_page import page
+from backfill_assets.cli.lateness_plots import inline
+from backfill_assets.core.days import DayRange, midnight
+from backfill_assets.core.lateness import Watermark
+from backfill_assets.operations.lateness import Asked, LatenessReport, lateness
+from backfill_assets_tests.operations.late_lake import DAYS, FRONTIER, SINCE, late_lake
+
+HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>{{ 7 * 7 }}&"
+
+
+def run(root: Path, *args: object) -> Result:
+    return CliRunner().invoke(app, ["lateness", "--lake", str(root), *map(str, args)])
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("lateness") / "lake"
+    late_lake(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> LatenessReport:
+    return lateness(*late_lake(tmp_path_factory.mktemp("report")), Asked(since=midnight(SINCE)), FRONTIER)
+
+
+@pytest.fixture(scope="module")
+def html(report: LatenessReport) -> str:
+    return page(report)
+
+
+@pytest.fixture(scope="module")
+def bare(report: LatenessReport) -> LatenessReport:
+    """The same without what plots are drawn from, because drawing takes most of a page's time."""
+    return replace(report, ages=(), by_arrival=(), completeness=())
+
+
+def test_the_tables_say_what_is_late_and_what_a_look_back_would_miss(root: Path) -> None:
+    result = run(root, "--since", SINCE)
+    assert result.exit_code == 0, result.output
+    assert f"{3 * DAYS + 1} upserts; 1 deletes apart. Frontier {FRONTIER:%Y-%m-%d}" in result.stdout
+    assert "late (a later day than the event's): 1, 4.00 %" in result.stdout
+    assert "The smallest that sees 99 % of the rows: 4 day(s)." in result.stdout
+    assert re.search(r"features_as_known +\S+ +\S+ +1.0 d", result.stdout)
+    assert re.search(r"\n +0 +1 +0 +0.00 %", result.stdout), "the flips"
+
+
+def test_json_is_one_document(root: Path) -> None:
+    said = json.loads(run(root, "--json", "--share", 0.9).stdout)
+    assert (said["wanted_share"], said["look_back_days"], said["label_flips"]) == (0.9, 1, None)
+
+
+def test_the_two_files_are_written_whole_and_for_everybody_to_read(root: Path, tmp_path: Path) -> None:
+    html, metrics = tmp_path / "new" / "late.html", tmp_path / "late.prom"
+    result = run(root, "--json", "--html", html, "--prometheus", metrics)
+    assert result.exit_code == 0, result.output
+    json.loads(result.stdout)
+    assert html.read_text(encoding="utf-8").rstrip().endswith("</html>")
+    assert 'backfill_assets_lateness_rows{kind="late"} 1.0' in metrics.read_text(encoding="utf-8")
+    assert metrics.stat().st_mode & 0o777 == 0o644
+    assert [p.name for p in html.parent.iterdir()] == ["late.html"]
+
+
+def test_a_file_that_cannot_be_written_is_told_without_a_traceback(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    result = run(root, "--prometheus", tmp_path / "file" / "below.prom")
+    assert result.exit_code == 1
+    assert "It was not written" in result.stderr
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (("--from", "2024-03-01"), "--from and --to belong together"),
+        (("--share", "0"), "--share"),
+        (("--from", "2024-03-02", "--to", "2024-03-01"), "before it starts"),
+    ],
+)
+def test_wrong_usage_is_exit_code_two(root: Path, args: tuple[str, ...], told: str) -> None:
+    result = run(root, *args)
+    assert result.exit_code == 2
+    assert told in result.stderr
+
+
+def test_a_lake_without_deliveries_names_the_command_that_loads_some(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "lake.toml").write_text((root / "lake.toml").read_text(encoding="utf-8"), encoding="utf-8")
+    result = run(tmp_path)
+    assert result.exit_code == 1
+    assert "`backfill-assets scan`" in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_labels_cannot_be_judged_from_after_the_frontier(root: Path) -> None:
+    result = run(root, "--since", "2030-01-01")
+    assert result.exit_code == 1
+    assert "Give an earlier day to --since" in result.stderr
+
+
+def test_days_without_an_arrival_have_nothing_to_measure(root: Path, tmp_path: Path) -> None:
+    result = run(root, "--from", "2030-01-01", "--to", "2030-01-02", "--html", tmp_path / "page.html")
+    assert result.exit_code == 0, result.output
+    assert "No upsert, so there is nothing to measure." in result.stdout
+    assert "<figure>" not in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_the_page_fetches_nothing_and_runs_nothing(html: str, report: LatenessReport) -> None:
+    assert not re.search(r"https?:|//\w|@import|url\((?!#)", html)
+    assert "<script" not in html
+    assert "default-src 'none'; style-src 'unsafe-inline'; img-src data:" in html
+    assert html == page(report), "the same report gives the same bytes"
+
+
+def test_the_page_has_four_plots_each_with_a_caption_and_its_numbers(html: str) -> None:
+    assert html.count("<figure>") == html.count("</svg>") == html.count("<figcaption") == 4
+    assert html.count("<details>") == 5
+    assert not re.search(r"#00000[1-5]", html), "colours are the page's own, so that they follow light and dark"
+    ids = re.findall(r'\bid="([^"]+)"', html)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'(?:href="#|url\(#|aria-labelledby=")([^")]+)', html)) <= set(ids)
+
+
+def test_every_element_of_the_page_is_closed(html: str) -> None:
+    told: list[str] = []
+
+    class Elements(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: object) -> None:
+            if tag not in ("meta", "th", "td"):  # HTML closes these by itself
+                told.append(tag)
+
+        def handle_endtag(self, tag: str) -> None:
+            assert told.pop() == tag
+
+    Elements().feed(html)
+    assert not told
+
+
+def test_hostile_text_is_escaped(bare: LatenessReport) -> None:
+    marks = (Watermark(HOSTILE, None, None, None, None),)
+    html = page(replace(bare, lake=HOSTILE, watermarks=marks))
+    assert "<script" not in html
+    assert "<img" not in html
+    assert html.count("&lt;script&gt;alert(1)&lt;/script&gt;&#34;&#39;&gt;") == 3, "title, heading, table"
+    assert "{{ 7 * 7 }}" in html
+
+
+def test_an_svg_becomes_an_element_with_ids_of_its_own() -> None:
+    svg = """<?xml version="1.0"?><!DOCTYPE svg><svg xmlns="http://x" viewBox="0 0 1 2" width="3"><metadata>
+    http://y</metadata><g id="a" fill="url(#b)" style="stroke: #000004"/><use xlink:href="#a"/></svg>"""
+    assert inline("n", svg) == (
+        '<svg viewBox="0 0 1 2" role="img" aria-labelledby="n-caption"><g id="n-a" fill="url(#n-b)" '
+        'style="stroke: var(--accent)"/><use xlink:href="#n-a"/></svg>'
+    )
+
+
+def test_shares_and_durations_are_told_as_people_read_them() -> None:
+    assert [percent(s) for s in (0, 1e-9, 0.5, 0.999999, 1)] == ["0.00 %", "<0.01 %", "50.00 %", ">99.99 %", "100.00 %"]
+    assert [span(d) for d in (None, 0, 1 / 1440, 0.25, -0.5, 31.26)] == [
+        "-", "0.0 d", "1.0 min", "6.0 h", "-12.0 h", "31.3 d",
+    ]  # fmt: skip
+    assert [wanted(s) for s in (0.9, 0.999)] == ["90 %", "99.9 %"]
+
+
+def test_a_year_of_arrivals_is_drawn_without_its_dots_slowing_the_page(report: LatenessReport) -> None:
+    html = page(replace(report, by_arrival=report.by_arrival * 60))
+    assert len(html) < 400_000
+
+
+def test_a_range_of_arrivals_is_named_on_the_page(bare: LatenessReport) -> None:
+    days = DayRange(SINCE, FRONTIER.date())
+    assert f"arrived on {days}" in page(replace(bare, asked=Asked(days)))

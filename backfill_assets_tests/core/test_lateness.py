@@ -1,0 +1,187 @@
+"""Lateness as numbers: by hand, against brute force, and what must hold for any rows. Milliseconds, no JVM."""
+
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backfill_assets.core.days import ONE_DAY, DayRange, midnight
+from backfill_assets.core.lateness import (
+    LONGEST_LOOK_BACK_DAYS,
+    Aged,
+    Cell,
+    Interval,
+    advise,
+    age_for,
+    completeness,
+    look_back_for,
+    rows_by_age,
+    told,
+    watermark_day,
+    watermarks,
+    wilson,
+)
+from backfill_assets_tests.builders import CONTRACTS, HORIZON
+
+FIRST = date(2024, 2, 20)
+AGES = st.dictionaries(st.integers(0, 120), st.integers(1, 50), max_size=12)
+WATCHED = st.integers(2, 24).map(lambda n: DayRange(FIRST, FIRST + ONE_DAY * n))
+CELLS = st.lists(
+    st.builds(
+        lambda arrival, age, rows: Cell(FIRST + ONE_DAY * arrival, FIRST + ONE_DAY * (arrival - age), rows),
+        st.integers(0, 30),
+        st.integers(-2, 30),
+        st.integers(1, 5),
+    ),
+    max_size=60,
+)
+
+
+def cell(arrival: int, event: int, rows: int = 1) -> Cell:
+    return Cell(FIRST + ONE_DAY * arrival, FIRST + ONE_DAY * event, rows)
+
+
+def test_the_age_of_a_row_is_in_whole_days_and_never_negative() -> None:
+    assert [cell(5, 5).age_days, cell(5, 2).age_days, cell(5, 6).age_days] == [0, 3, 0]
+    assert rows_by_age([cell(5, 2, 4), cell(9, 9, 2), cell(8, 5)]) == {0: 2, 3: 5}
+
+
+def test_a_look_back_of_n_days_misses_rows_that_are_n_or_more_days_late() -> None:
+    advice = advise({0: 90, 1: 6, 3: 3, 200: 1})
+    assert [(a.days, a.missed) for a in advice[:4]] == [(1, 10), (2, 4), (3, 4), (4, 1)]
+    assert advice[-1].days == LONGEST_LOOK_BACK_DAYS
+    assert advice[-1].missed == 1
+
+
+@given(AGES)
+def test_what_look_backs_miss_is_what_a_simulated_nightly_job_misses(ages: dict[int, int]) -> None:
+    arrivals = [age + 200 for age in ages]  # each age's rows belong to event day 200
+    for advice in advise(ages, 40):
+        seen = 0
+        for (_, rows), arrival in zip(ages.items(), arrivals, strict=True):
+            nights = range(arrival, arrival + 60)  # the night after day A reprocesses the event days A - N + 1 .. A
+            seen += rows if any(night - advice.days + 1 <= 200 <= night for night in nights) else 0
+        assert advice.missed == sum(ages.values()) - seen
+
+
+@given(AGES)
+def test_misses_never_grow_with_a_longer_look_back(ages: dict[int, int]) -> None:
+    missed = [a.missed for a in advise(ages)]
+    assert missed == sorted(missed, reverse=True)
+
+
+@given(AGES, st.floats(0.01, 1))
+def test_the_advised_look_back_is_the_smallest_that_sees_the_share(ages: dict[int, int], share: float) -> None:
+    advice = advise(ages)
+    days = look_back_for(share, advice)
+    assert all(1 - a.share < share for a in advice[: days - 1 if days else None])
+    assert days is None or 1 - advice[days - 1].share >= share
+
+
+@given(st.integers(0, 10**7), st.integers(0, 10**7), st.floats(0.5, 0.999))
+def test_the_interval_holds_the_share_and_stays_within_nought_and_one(a: int, b: int, confidence: float) -> None:
+    hits, rows = sorted((a, b))
+    found = wilson(hits, rows, confidence)
+    assert 0 <= found.low <= (hits / rows if rows else 0) <= found.high <= 1
+
+
+def test_the_interval_is_wilsons() -> None:
+    """Solved from its definition: the shares p at which |hits/n - p| is z standard errors of p."""
+    found = wilson(10, 100)
+    assert [found.low, found.high] == pytest.approx([0.05522914, 0.17436566], abs=1e-8)
+    assert wilson(0, 0) == Interval(0, 1)
+    assert wilson(0, 50).low == 0
+    assert wilson(50, 50).high == 1
+
+
+def test_completeness_takes_each_step_from_the_days_that_were_watched_long_enough() -> None:
+    """Four days: two rows each at once, and of the older two one more the day after. The newest was watched 0 days."""
+    cells = [*(cell(d, d, 2) for d in range(4)), cell(1, 0), cell(2, 1)]
+    by_age = completeness(cells, DayRange(FIRST, FIRST + ONE_DAY * 4))
+    assert [(a.age_days, a.event_days, a.rows) for a in by_age] == [(0, 3, 6), (1, 2, 6), (2, 2, 6)]
+    assert [a.share for a in by_age] == [6 / 8, 1, 1]
+
+
+def test_rows_of_days_before_the_first_watched_one_do_not_count() -> None:
+    watched = DayRange(FIRST, FIRST + ONE_DAY * 4)
+    assert completeness([cell(0, 0), cell(0, -300, 1000)], watched) == completeness([cell(0, 0)], watched)
+
+
+@given(CELLS, WATCHED)
+def test_completeness_never_falls_with_age_and_ends_at_one(cells: list[Cell], watched: DayRange) -> None:
+    shares = [a.share for a in completeness(cells, watched)]
+    assert shares == sorted(shares)
+    assert not shares or (shares[0] >= 0 and shares[-1] == 1)
+
+
+@given(CELLS, WATCHED)
+def test_completeness_is_what_counting_row_by_row_gives(cells: list[Cell], watched: DayRange) -> None:
+    rows = [(c.event_day, c.age_days) for c in cells if c.arrival_day in watched for _ in range(c.rows)]
+    through = len(watched) // 2
+    expected = 1.0
+    for found in reversed(completeness(cells, watched)):
+        if found.age_days < through:
+            old = {d for d in watched if d + ONE_DAY * (found.age_days + 1) in watched}
+            by_next = sum(day in old and age <= found.age_days + 1 for day, age in rows)
+            by_now = sum(day in old and age <= found.age_days for day, age in rows)
+            expected *= by_now / by_next if by_next else 1
+        assert found.share == pytest.approx(expected)
+
+
+@given(CELLS, WATCHED)
+def test_where_every_day_was_watched_to_the_end_it_is_the_plain_share(cells: list[Cell], watched: DayRange) -> None:
+    """Old event days only: then no step differs in its days, and the product is a quotient of counts."""
+    through = len(watched) // 2
+    end = watched.last - ONE_DAY * through
+    old = [c for c in cells if c.event_day <= end and c.event_day in watched and c.age_days <= through]
+    for found in completeness(old, watched):
+        plain = sum(c.rows for c in old if c.arrival_day in watched and c.age_days <= found.age_days)
+        counted = sum(c.rows for c in old if c.arrival_day in watched)
+        assert found.share == pytest.approx(plain / counted if counted else 1)
+
+
+def test_ages_that_could_not_be_watched_are_not_told() -> None:
+    watched = DayRange(FIRST, FIRST + ONE_DAY * 6)
+    assert [a.age_days for a in told(completeness([cell(0, 0)], watched))] == [0, 1, 2, 3]
+    assert completeness([], watched) == ()
+
+
+def test_the_age_for_a_share_is_the_smallest_that_reaches_it() -> None:
+    shares = [Aged(0, 0.5, 1, 1), Aged(1, 0.9, 1, 1), Aged(2, 1.0, 1, 1)]
+    assert [age_for(s, shares) for s in (0.1, 0.9, 0.91, 1.0)] == [0, 1, 2, 2]
+    assert age_for(0.5, []) is None
+
+
+@pytest.mark.parametrize("frontier", [datetime(2024, 3, 10, tzinfo=UTC), datetime(2024, 3, 10, 7, tzinfo=UTC)])
+def test_all_rows_up_to_the_age_of_the_watermark_day_arrive_before_the_frontier(frontier: datetime) -> None:
+    for age in range(5):
+        day = watermark_day(frontier, age)
+        assert midnight(day + ONE_DAY * (1 + age)) <= frontier < midnight(day + ONE_DAY * (2 + age))
+
+
+def test_watermarks_follow_the_inputs_of_each_table() -> None:
+    newest = dict.fromkeys((c.name for c in CONTRACTS), FIRST + ONE_DAY * 9)
+    frontier = midnight(FIRST + ONE_DAY * 10)
+    measured = FIRST + ONE_DAY * 6
+    marks = {w.table: w for w in watermarks(CONTRACTS, newest, measured, frontier, frontier + timedelta(hours=5))}
+    assert {name: (w.day - FIRST).days if w.day else None for name, w in marks.items()} == {
+        "raw": 6, "staging": 6, "features": 6, "features_as_known": 9, "labels": 6 - HORIZON, "training": 6 - HORIZON,
+    }  # fmt: skip
+    assert marks["raw"].lag == timedelta(days=3)
+    assert marks["raw"].clock_lag == timedelta(days=3, hours=5)
+
+
+def test_a_table_that_was_not_built_so_far_holds_back_what_is_made_of_it() -> None:
+    newest = {c.name: FIRST + ONE_DAY * 9 for c in CONTRACTS if c.name != "features"} | {"staging": FIRST}
+    days = {w.table: w.day for w in watermarks(CONTRACTS, newest, FIRST + ONE_DAY * 6, None, midnight(FIRST))}
+    assert days["staging"] == FIRST
+    assert days["features"] is None
+    assert days["labels"] == FIRST - ONE_DAY * HORIZON
+
+
+def test_without_a_measured_age_only_what_is_known_at_a_cut_has_a_watermark() -> None:
+    newest = dict.fromkeys((c.name for c in CONTRACTS), FIRST)
+    marks = watermarks(CONTRACTS, newest, None, midnight(FIRST + ONE_DAY), midnight(FIRST + ONE_DAY))
+    assert [w.table for w in marks if w.day] == ["features_as_known"]
+    assert all(w.lag is None for w in marks if w.day is None)
