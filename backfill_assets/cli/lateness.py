@@ -31,9 +31,7 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option(
     "--share",
     type=click.FloatRange(0, 1, min_open=True),
-    default=0.99,
-    show_default=True,
-    help="The share of rows that the advised look-back and the watermark are to see.",
+    help="The share of rows that the advised look-back and the watermark are to see. [default: watermark_share]",
 )
 @click.option("--html", type=FILE, help="Write a page with plots: one file, no network.")
 @click.option("--prometheus", type=FILE, help="Write metrics in Prometheus' text format.")
@@ -43,7 +41,7 @@ def lateness(  # noqa: PLR0913 - the options of a command are its arguments
     first: date | None,
     last: date | None,
     since: date | None,
-    share: float,
+    share: float | None,
     html: Path | None,
     prometheus: Path | None,
     as_json: bool,
@@ -59,7 +57,8 @@ def lateness(  # noqa: PLR0913 - the options of a command are its arguments
     if (first is None) != (last is None):
         raise click.UsageError("--from and --to belong together")
     days = inclusive(first, last) if first and last else None
-    report = report_of(lake, pipeline, Asked(days, share, midnight(since) if since else None), datetime.now(UTC))
+    wanted = share or lake.settings.lateness.watermark_share
+    report = report_of(lake, pipeline, Asked(days, wanted, midnight(since) if since else None), datetime.now(UTC))
     if as_json:
         print_json(report.to_dict())
     else:

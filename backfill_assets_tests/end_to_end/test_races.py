@@ -44,15 +44,14 @@ def write_days(root: Path, writer: int, commits: int) -> None:
     from backfill_assets.core.receipts import DayEntry
     from backfill_assets.lake.profile import conform, profile
     from backfill_assets.lake.replace import Provenance, Write, publish
+    from backfill_assets.lake.spark import small_frame
     from backfill_assets_tests.builders import STAGING
     from backfill_assets_tests.end_to_end.worlds import World
 
     workshop, _ = World(root).open()
     for n in range(commits):
         day = START + ONE_DAY * (writer + WRITERS * n)
-        rows = workshop.session().createDataFrame(
-            [(f"w{writer}", n, day)], "entity string, value bigint, event_date date"
-        )
+        rows = small_frame(workshop.session(), [(f"w{writer}", n, day)], "entity string, value bigint, event_date date")
         frame = conform(rows, STAGING)
         found: DayProfile = profile(frame, STAGING)[day]
         entry = DayEntry(found.rows, found.fingerprint, f"{writer}-{n}")
@@ -62,9 +61,13 @@ def write_days(root: Path, writer: int, commits: int) -> None:
         print(done.write_id, flush=True)
 
 
-@pytest.mark.slow
+@pytest.fixture
+def spark_server() -> None:
+    """Says that the test starts engines of its own."""
+
+
 @pytest.mark.parametrize("engine", sorted(ENGINES))
-def test_no_acknowledged_commit_of_three_processes_is_lost(tmp_path: Path, engine: str) -> None:
+def test_no_acknowledged_commit_of_three_processes_is_lost(tmp_path: Path, spark_server: None, engine: str) -> None:
     rules = Rules(START, datetime.fromisoformat("2025-01-01"), START)
     world = make_world(tmp_path, rules, more=ENGINES[engine])
     env = {**os.environ, "PYTHONPATH": str(CHECKOUT)}

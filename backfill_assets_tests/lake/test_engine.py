@@ -261,8 +261,8 @@ def test_settings_are_values() -> None:
 
 def test_small_partitions_are_for_one_machine_only() -> None:
     key = "spark.databricks.delta.snapshotPartitions"
-    assert session_confs(EngineSettings(cores=3))["spark.sql.shuffle.partitions"] == "6"
-    assert session_confs(EngineSettings(engine="local[4]"))["spark.sql.shuffle.partitions"] == "8"
+    assert session_confs(EngineSettings(cores=3))["spark.sql.shuffle.partitions"] == "3"
+    assert session_confs(EngineSettings(engine="local[4]"))["spark.sql.shuffle.partitions"] == "4"
     assert key not in session_confs(EngineSettings(engine="spark://host:7077"))
     assert key not in session_confs(EngineSettings(engine="sc://host"))
 
