@@ -17,6 +17,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.lake.java_trust import trust_store
 
 CACHE_VARIABLE = "BACKFILL_ASSETS_CACHE"
 SCALA = "2.13"
@@ -89,14 +90,30 @@ def delta_jars(java: Path, options: Sequence[str]) -> tuple[Path, ...]:
     with FileLock(folder.with_name(f"{folder.name}.lock")):
         if not present_jars():
             with tempfile.TemporaryDirectory(dir=folder.parent, prefix="fetch-") as scratch:
-                fetched = _fetch(java, options, Path(scratch))
+                fetched = _fetched(java, options, Path(scratch))
                 # One rename publishes all jars or none: a reader never sees half of them.
                 shutil.rmtree(folder, ignore_errors=True)
                 fetched.rename(folder)
     return present_jars()
 
 
-def _fetch(java: Path, options: Sequence[str], scratch: Path) -> Path:
+def _fetched(java: Path, options: Sequence[str], scratch: Path) -> Path:
+    """The folder of the fetched jars; tried again with the machine's certificates where Java's own do not do."""
+    found, said = _fetch(java, options, scratch)
+    if found is None and (store := trust_store(java, scratch)):
+        found, said = _fetch(java, [*options, f"-Djavax.net.ssl.trustStore={store}"], scratch)
+    if found is None:
+        raise BackfillError(
+            f"Delta's jars ({delta_coordinate()})", f"they could not be fetched ({_reason(said)})",
+            "Spark was not started",
+            "Allow the network for this first start (behind a proxy: JAVA_TOOL_OPTIONS), or copy "
+            f"{_jars_folder()} from a machine that has it",
+        )  # fmt: skip
+    return found
+
+
+def _fetch(java: Path, options: Sequence[str], scratch: Path) -> tuple[Path | None, str]:
+    """The folder of the jars, or None, and what Ivy said."""
     coordinate = delta_coordinate()
     command = [
         str(java), *options, "-cp", f"{spark_home()}/jars/*", "org.apache.spark.deploy.SparkSubmit",
@@ -122,13 +139,8 @@ def _fetch(java: Path, options: Sequence[str], scratch: Path) -> Path:
     except OSError as error:
         said = str(error)
     jars = scratch / "jars"
-    if any(jars.glob("io.delta_delta-spark*.jar")) and any(jars.glob("io.delta_delta-storage*.jar")):
-        return jars
-    raise BackfillError(
-        f"Delta's jars ({coordinate})", f"they could not be fetched ({_reason(said)})", "Spark was not started",
-        "Allow the network for this first start (behind a proxy: JAVA_TOOL_OPTIONS), or copy "
-        f"{_jars_folder()} from a machine that has it",
-    )  # fmt: skip
+    complete = any(jars.glob("io.delta_delta-spark*.jar")) and any(jars.glob("io.delta_delta-storage*.jar"))
+    return (jars if complete else None), said
 
 
 def _reason(said: str) -> str:
