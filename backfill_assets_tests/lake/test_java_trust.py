@@ -28,8 +28,9 @@ RwAwRAIgCyDD3yPsSTEI/JUA1w5rar+UENs5VDR9DvSCLXFsimQCIE0iAvlOccb5
 
 
 def listed(store: Path) -> str:
-    command = [JAVA.with_name("keytool"), "-list", "-keystore", store, "-storepass", PASSWORD]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    command = [str(JAVA.with_name("keytool")), "-list", "-keystore", str(store), "-storepass", PASSWORD]
+    told: str = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return told
 
 
 def test_a_certificate_that_only_pip_is_told_of_is_added_to_javas_own(
