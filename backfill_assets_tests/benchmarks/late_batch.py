@@ -24,6 +24,7 @@ from backfill_assets.pipeline.contracts import raw
 from backfill_assets_tests.lakes import backfill, configure, land
 
 START, ROWS_A_DAY, BATCH_ROWS, TOUCHED_DAYS = date(2020, 1, 1), 100, 40, 4
+ENGINE = {"engine": "embedded", "memory": "2g"}
 REPEATS = 3  # the first warms the server up; the figures are those of the last
 
 
@@ -32,9 +33,7 @@ def main(root: Path, lengths: list[int]) -> None:
     warnings.simplefilter("ignore")
     for days in lengths:
         (root / str(days) / "landing").mkdir(parents=True)
-        lake = configure(
-            root / str(days), START, spark={"engine": "embedded", "memory": "2g"}, features={"windows_days": [7, 28]}
-        )
+        lake = configure(root / str(days), START, spark=ENGINE, features={"windows_days": [7, 28]})
         history = DayRange(START, START + ONE_DAY * days)
         for day in history:
             land(lake, f"{day}.jsonl", [_row(n, day, day) for n in range(ROWS_A_DAY)])
@@ -48,7 +47,8 @@ def _row(number: int, arrival: date, event: date, key: str = "") -> dict[str, An
     moment, happened = (datetime.fromisoformat(f"{d} 10:00:00") + timedelta(seconds=number) for d in (arrival, event))
     return {
         "seq": number, "arrival_ts": str(moment), "version_ts": str(moment), "event_ts": str(happened),
-        "event_key": key or f"{event}-{number}", "op": "upsert", "entity": f"e{number % 20}", "value": number, "flag": 0,
+        "event_key": key or f"{event}-{number}", "op": "upsert", "entity": f"e{number % 20}", "value": number,
+        "flag": 0,
     }  # fmt: skip
 
 

@@ -1,7 +1,8 @@
 """Exact repair beside a fixed look-back of 3 and 7 days: rows wrong at the end of the same landings.
 
-Lives here: openstack_changes loaded up to T1, then its first LANDINGS later arrival days one by one, for raw and staging
-only, once with `policy = "exact"` and once per look-back with `policy = "rolling"`. Does not live here: any assertion.
+Lives here: openstack_changes loaded up to T1, then its first LANDINGS later arrival days one by one, for raw and
+staging only, once with `policy = "exact"` and once per look-back with `policy = "rolling"`. Does not live here: any
+assertion.
 
 usage: python -m backfill_assets_tests.benchmarks.look_back DIR [LANDINGS]
 """
@@ -29,6 +30,7 @@ from backfill_assets_tests.end_to_end.replay import by_event_day, staged
 from backfill_assets_tests.end_to_end.worlds import World, by_arrival, land, make_world
 from backfill_assets_tests.oracle import Row, Rules
 
+FIRST = date(2013, 10, 1)
 POLICIES = {"exact": "", "look-back of 3 days": "3", "look-back of 7 days": "7"}
 
 
@@ -58,9 +60,8 @@ def main(root: Path, landings: int) -> None:
         world = World(world.root, raw_and_staging)
         if look_back:
             path = world.root / "lake.toml"
-            path.write_text(
-                path.read_text().replace("[lateness]", f'[lateness]\npolicy = "rolling"\nrolling_days = {look_back}')
-            )
+            rolling = f'[lateness]\npolicy = "rolling"\nrolling_days = {look_back}'
+            path.write_text(path.read_text().replace("[lateness]", rolling))
         began = time.perf_counter()
         _replay(world, root, before, later)
         _tell(name, world, [*before, *(r for _, rows in later for r in rows)], time.perf_counter() - began)
@@ -69,7 +70,7 @@ def main(root: Path, landings: int) -> None:
 
 def _replay(world: World, root: Path, before: list[Row], later: list[tuple[date, list[Row]]]) -> None:
     land(world, "0000.parquet", before)
-    world.backfill(from_inclusive(parse_day("2013-10-01"), date(2015, 9, 30)))
+    world.backfill(from_inclusive(FIRST, date(2015, 9, 30)))
     with dg.DagsterInstance.local_temp(str(root)) as instance:
         daemon = Daemon(open_lake(world.root), instance, raw_and_staging)
         for number, (_, rows) in enumerate(later, 1):
