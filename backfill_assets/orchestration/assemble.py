@@ -4,6 +4,7 @@ Lives here: the one partitions definition, the in-process executor, and the list
 schedules. Does not live here: any particular table. A user's own pipeline goes through the same door.
 """
 
+import warnings
 from collections.abc import Collection
 from pathlib import Path
 
@@ -24,7 +25,14 @@ def assemble(root: Path, tables_of: TablesOf, rebuilt: Collection[str] | None = 
     `rebuilt` restricts the job `rebuild` to some tables with their checks per day (default: all). The standing check
     `no_stale_days` is no part of the job: a run of days would leave a skipped row of it for every day.
     """
-    shop = Shop(root, tables_of)
+    with warnings.catch_warnings():
+        # Dagster marks what it may still change. We pin its version and test what we use; a user can do nothing about it.
+        for kind in (dg.PreviewWarning, dg.BetaWarning):
+            warnings.simplefilter("ignore", kind)
+        return _definitions(Shop(root, tables_of), rebuilt)
+
+
+def _definitions(shop: Shop, rebuilt: Collection[str] | None) -> dg.Definitions:
     lake, pipeline = shop.open()
     # No end date: with one in the past the UI draws no plots (Dagster 1.13).
     partitions = dg.DailyPartitionsDefinition(start_date=lake.settings.start_date.isoformat(), timezone="UTC")
