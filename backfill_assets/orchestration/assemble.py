@@ -26,7 +26,7 @@ def assemble(root: Path, tables_of: TablesOf, rebuilt: Collection[str] | None = 
     `no_stale_days` is no part of the job: a run of days would leave a skipped row of it for every day.
     """
     with warnings.catch_warnings():
-        # Dagster marks what it may still change. We pin its version and test what we use; a user can do nothing about it.
+        # Dagster marks what it may still change. Its version is pinned and what we use is tested; users can do nothing.
         for kind in (dg.PreviewWarning, dg.BetaWarning):
             warnings.simplefilter("ignore", kind)
         return _definitions(Shop(root, tables_of), rebuilt)
