@@ -44,6 +44,7 @@ receipts = st.builds(
     frontier=st.none() | st.datetimes(timezones=st.just(UTC)),
     inputs=st.dictionaries(texts, st.integers(-1, 10**9), max_size=3),
     tags=st.dictionaries(texts, texts, max_size=3),
+    seconds=st.none() | st.floats(0, 1e6),
 )
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | texts,

@@ -6,7 +6,19 @@ Exit codes: 0 fine, 1 something was found or failed, 2 wrong usage or settings.
 
 import click
 
-from backfill_assets.cli import backfill, catch_up, demo, doctor, landing, lateness, server, settings, show, status
+from backfill_assets.cli import (
+    backfill,
+    catch_up,
+    demo,
+    doctor,
+    landing,
+    lateness,
+    report,
+    server,
+    settings,
+    show,
+    status,
+)
 from backfill_assets.cli.common import lake_option
 from backfill_assets.core.errors import BackfillError, SettingsError
 
@@ -43,6 +55,7 @@ for _command in (
     status.status,
     show.show,
     lateness.lateness,
+    report.report,
     doctor.doctor,
     server.server,
 ):

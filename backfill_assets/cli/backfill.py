@@ -77,7 +77,7 @@ def work(lake: "Lake", asked: Asked) -> Outcome:
 
 def draw(lake: "Lake", outcome: Outcome) -> None:
     """What the run did to each table, and how to see it in the UI."""
-    from backfill_assets.cli.runner import ui_command
+    from backfill_assets.cli.dagster_home import ui_command
 
     rows = [
         [t.table, str(t.days), str(t.changed), str(t.days - t.changed), number(t.rows), f"{t.seconds:.1f} s"]

@@ -138,7 +138,7 @@ def quarantined(lake: "Lake") -> dict[str, int]:
 
 
 def _draw(lake: "Lake", report: "StatusReport", refused: dict[str, int], outcomes: list[Outcome]) -> None:
-    from backfill_assets.cli.runner import ui_command
+    from backfill_assets.cli.dagster_home import ui_command
 
     lines: list[Any] = list(zip(*report.tables.values(), strict=True))
     rows = [[str(line[0].day), *(_cell(d) for d in line)] for line in lines]

@@ -1,11 +1,9 @@
 """`backfill-assets lateness`: how late rows come, what a look-back would miss, and what may be believed.
 
-Lives here: the command, its tables, and writing its two files. Does not live here: the report (`operations.lateness`)
-and its page (`lateness_page`).
+Lives here: the command and its tables. Does not live here: the report (`operations.lateness`) and its page
+(`lateness_page`).
 """
 
-import os
-import tempfile
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -14,7 +12,8 @@ from typing import TYPE_CHECKING
 import click
 
 from backfill_assets.cli.common import DAY, days_options, inclusive, json_option, lake_option, opened, print_json
-from backfill_assets.cli.drawing import aside, draw_table, number
+from backfill_assets.cli.drawing import draw_table, number
+from backfill_assets.cli.pages import write_whole
 from backfill_assets.core.days import midnight
 
 if TYPE_CHECKING:
@@ -66,25 +65,11 @@ def lateness(  # noqa: PLR0913 - the options of a command are its arguments
     if html:
         from backfill_assets.cli.lateness_page import page
 
-        _write(html, page(report))
+        write_whole(html, page(report))
     if prometheus:
         from backfill_assets.operations.lateness_metrics import prometheus as metrics_of
 
-        _write(prometheus, metrics_of(report))
-
-
-def _write(file: Path, text: str) -> None:
-    """Write whole or not at all: who scrapes the file must never see half of it."""
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as opened_file:
-            opened_file.write(text)
-        Path(name).chmod(0o644)  # mkstemp gives the owner only; a scraper is somebody else
-        Path(name).replace(file)
-    except OSError as error:
-        raise click.ClickException(f"{file}: {error.strerror}. It was not written. Name a file that can be.") from None
-    aside(f"wrote {file}")
+        write_whole(prometheus, metrics_of(report))
 
 
 def _draw(report: "LatenessReport") -> None:

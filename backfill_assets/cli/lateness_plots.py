@@ -7,9 +7,9 @@ which keeps state and looks for a screen.
 
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,28 +32,31 @@ STYLE = {
     "axes.spines.left": False, "xtick.major.size": 3, "ytick.major.size": 0, "lines.linewidth": 1.8,
 }  # fmt: skip
 
+T = TypeVar("T")
 Draw = Callable[["Axes", "LatenessReport"], None]
+ALL = ("distribution", "late-share", "completeness", "look-back")
 
 
-def figures(report: "LatenessReport") -> dict[str, str]:
-    """The SVG of each figure that the report has numbers for, by name."""
+def figures(report: "LatenessReport", asked: Collection[str] = ALL) -> dict[str, str]:
+    """The SVG of each figure asked for that the report has numbers for, by name."""
     wanted: dict[str, tuple[Draw, object]] = {
         "distribution": (_distribution, report.ages),
         "late-share": (_late_share, report.by_arrival),
         "completeness": (_completeness, report.completeness),
         "look-back": (_look_back, report.ages),
     }
-    return {name: _svg(name, draw, report) for name, (draw, numbers) in wanted.items() if numbers}
+    return {name: svg(name, draw, report) for name, (draw, numbers) in wanted.items() if numbers and name in asked}
 
 
-def _svg(name: str, draw: Draw, report: "LatenessReport") -> str:
+def svg(name: str, draw: "Callable[[Axes, T], None]", report: T, height_inches: float = SIZE_INCHES[1]) -> str:
+    """One figure that `draw` draws of a report, as an element of a page (see `inline`)."""
     from matplotlib import rc_context
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
     style: Any = {**STYLE, "svg.hashsalt": name}
     with rc_context(style):
-        figure = Figure(figsize=SIZE_INCHES, layout="constrained")
+        figure = Figure(figsize=(SIZE_INCHES[0], height_inches), layout="constrained")
         FigureCanvasSVG(figure)
         axes = figure.add_subplot()
         draw(axes, report)

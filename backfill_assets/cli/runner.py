@@ -1,36 +1,29 @@
-"""Running a backfill through Dagster, in this process: the only file of the CLI that imports Dagster.
+"""Running a backfill through Dagster, in this process.
 
-Lives here: which Dagster instance is meant, the one run of the job `rebuild`, and what its events say per table. Does
-not live here: the load path (`orchestration`). The run lands in the same storage as those of `dagster dev`, so that the
-UI shows it.
+Lives here: the one run of the job `rebuild`, and what its events say per table. Does not live here: the load path
+(`orchestration`), and which Dagster instance is meant (`dagster_home`).
 """
 
-import contextlib
-import json
-import logging
-import os
 import time
 import uuid
-import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
+from backfill_assets.cli.dagster_home import instance_of, silenced
 from backfill_assets.cli.progress import Asked, Outcome, TableOutcome, Watcher
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.lake.home import Lake, project_root
+from backfill_assets.lake.home import Lake
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.dagster_private import quick_events
+from backfill_assets.orchestration.history import cause_of
 from backfill_assets.orchestration.metadata import PREFIX
 from backfill_assets.orchestration.runs import NOTE_TAG, REASON_TAG, REBUILD
 from backfill_assets.pipeline.tables import tables
 
 STEP = "make_"
 START_TAG, END_TAG = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
-QUIET_INSTANCE = "telemetry:\n  enabled: false\nnux:\n  enabled: false\n"
 # What a run needs to know of its own is in the lake; Dagster's console log would bury the progress.
 SILENCE = {"console": {"config": {"log_level": "CRITICAL"}}}
 
@@ -39,7 +32,7 @@ def run_backfill(lake: Lake, asked: Asked, watcher: Watcher) -> Outcome:
     """One run of the asked tables and days; `watcher` hears of each table as it starts and ends."""
     began, run_id = time.perf_counter(), str(uuid.uuid4())
     listener = _Listener(watcher)
-    with _silenced(), _instance(lake) as instance, quick_events(instance):
+    with silenced(), instance_of(lake) as instance, quick_events(instance):
         job = assemble(lake.root, tables, rebuilt=asked.tables).resolve_job_def(REBUILD)
         instance.add_event_listener(run_id, listener.hear)
         try:
@@ -67,51 +60,6 @@ def _said(asked: Asked) -> dict[str, str]:
 
 def _config(asked: Asked) -> dict[str, Any]:
     return {"force": asked.force, "note": asked.note}
-
-
-@contextlib.contextmanager
-def _silenced() -> Iterator[None]:
-    """Keep Dagster's warnings about itself from the screen; errors come back as the run's cause."""
-    # A handler of its own: without any, Python prints warnings. `logging.disable` would swallow Dagster's events too.
-    logger, silence = logging.getLogger("dagster"), logging.NullHandler()
-    logger.addHandler(silence)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            yield
-        finally:
-            logger.removeHandler(silence)
-
-
-@contextlib.contextmanager
-def _instance(lake: Lake) -> Iterator[dg.DagsterInstance]:
-    """$DAGSTER_HOME's, else that of the project's dagster.yaml, else one inside the lake.
-
-    The project's file names folders relative to itself, so that we stand there while it is used.
-    """
-    if os.environ.get("DAGSTER_HOME"):
-        with dg.DagsterInstance.get() as instance:
-            yield instance
-        return
-    home = project_root()
-    if not (home / "dagster.yaml").exists():
-        home = lake.root / ".dagster"
-        home.mkdir(parents=True, exist_ok=True)
-        (home / "dagster.yaml").write_text(QUIET_INSTANCE, encoding="utf-8")
-    with contextlib.chdir(home), dg.DagsterInstance.from_config(str(home)) as instance:
-        yield instance
-
-
-def ui_command(lake: Lake) -> str:
-    """What to type so that the UI shows the runs of this lake."""
-    from backfill_assets.lake.home import LAKE_VARIABLE, lake_folder
-
-    variable = "" if lake_folder() == lake.root else f"{LAKE_VARIABLE}={lake.root} "
-    if not os.environ.get("DAGSTER_HOME") and not (project_root() / "dagster.yaml").exists():
-        home = lake.root / ".dagster"
-        return f"{variable}DAGSTER_HOME={home} dagster dev -m backfill_assets.definitions"
-    place = "" if Path.cwd() == project_root() else f"cd {project_root()} && "
-    return f"{place}{variable}dagster dev"
 
 
 @dataclass
@@ -142,7 +90,7 @@ class _Listener:
         elif kind == dg.DagsterEventType.STEP_SUCCESS.value:
             self._end(name, "")
         elif kind == dg.DagsterEventType.STEP_FAILURE.value:
-            self.cause = self.cause or _cause(event)
+            self.cause = self.cause or cause_of(event)
             self._end(name, self.cause)
         elif kind == dg.DagsterEventType.RUN_FAILURE.value and not self.cause:
             self.cause = (event.message or "the run failed").splitlines()[0]
@@ -170,15 +118,3 @@ def _facts(metadata: Any) -> tuple[bool, int, dict[str, int]]:
 
     aside = {k: value(f"{PREFIX}{k}_rows", 0) for k in ("quarantine", "duplicate")}
     return not value(PREFIX + "unchanged", False), value("dagster/partition_row_count", 0), aside
-
-
-def _cause(event: dg.DagsterEvent) -> str:
-    """The failing step's cause in one line: a Failure's own description, else the innermost exception."""
-    failed = event.step_failure_data
-    if failed.user_failure_data is not None and failed.user_failure_data.description:
-        return str(failed.user_failure_data.description).splitlines()[0]
-    error = failed.error
-    while error is not None and error.cause is not None:
-        error = error.cause
-    said = error.message.strip().splitlines() if error is not None else []
-    return said[0] if said else json.dumps(event.message)

@@ -35,7 +35,10 @@ class DayEntry:
 
 @dataclass(frozen=True)
 class Receipt:
-    """Who wrote which days of `table` from which inputs. `inputs` are table versions; `frontier` an aware instant."""
+    """Who wrote which days of `table` from which inputs. `inputs` are table versions; `frontier` an aware instant.
+
+    `seconds` is what the work took from being asked for to its commit (None: not measured); it decides nothing.
+    """
 
     write_id: str
     table: str
@@ -48,6 +51,7 @@ class Receipt:
     frontier: datetime | None = None
     inputs: Mapping[str, int] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
+    seconds: float | None = None
 
     def __post_init__(self) -> None:
         if self.frontier is not None and self.frontier.tzinfo is None:
@@ -67,6 +71,7 @@ class Receipt:
             "frontier": self.frontier.isoformat() if self.frontier else None,
             "inputs": dict(self.inputs),
             "tags": dict(self.tags),
+            "seconds": self.seconds,
             "days": {str(d): [e.rows, e.fingerprint, e.input_digest, e.built] for d, e in self.days.items()},
         }
         return json.dumps(body, sort_keys=True, separators=(",", ":"))
@@ -103,4 +108,5 @@ def _from_body(body: Mapping[str, Any]) -> Receipt:
         frontier=datetime.fromisoformat(body["frontier"]) if body["frontier"] else None,
         inputs=dict(body["inputs"]),
         tags=dict(body["tags"]),
+        seconds=float(seconds) if (seconds := body.get("seconds")) is not None else None,  # lakes of before have none
     )

@@ -149,7 +149,7 @@ def _newest(rows: list[dict[str, Any]]) -> FileRecord:
         last["home_day"],
         days,
         withdrawn,
-        last["counted_by"],
+        last.get("counted_by") or "",  # lakes of before this column count their files anew
     )
 
 

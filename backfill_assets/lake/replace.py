@@ -6,9 +6,10 @@ commit happen?' after an error. Does not live here: computing a candidate (`lake
 Everything that changes rows goes through `publish`: the daily run, a range backfill, late data, a plan, a rollback.
 """
 
+import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,10 @@ DigestsNow = Callable[[Iterable[date]], Mapping[date, str]]
 
 @dataclass(frozen=True)
 class Provenance:
-    """Who writes, why, with which code and settings, from which input versions, and the frontier they were seen at."""
+    """Who writes, why, with which code and settings, from which input versions, and the frontier they were seen at.
+
+    `began` is when the work was asked for, on this process's monotonic clock (seconds).
+    """
 
     reason: str
     run_id: str = ""
@@ -49,6 +53,7 @@ class Provenance:
     frontier: datetime | None = None
     inputs: Mapping[str, int] | None = None
     tags: Mapping[str, str] | None = None
+    began: float = field(default_factory=time.monotonic)
 
 
 @dataclass(frozen=True)
@@ -190,6 +195,7 @@ def _receipt(write: Write, days: list[date]) -> Receipt:
         frontier=p.frontier,
         inputs=p.inputs or {},
         tags=p.tags or {},
+        seconds=round(time.monotonic() - p.began, 3),
     )
 
 

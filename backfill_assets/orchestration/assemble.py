@@ -10,6 +10,7 @@ from pathlib import Path
 
 import dagster as dg
 
+from backfill_assets.orchestration.alerts import alert_sensors
 from backfill_assets.orchestration.assets import IO_MANAGER, lake_asset
 from backfill_assets.orchestration.checks import no_stale_days
 from backfill_assets.orchestration.io_manager import LakeIOManager
@@ -51,7 +52,7 @@ def _definitions(shop: Shop, rebuilt: Collection[str] | None) -> dg.Definitions:
         assets=assets,
         asset_checks=checks,
         jobs=[rebuild, scanning],
-        sensors=lake_sensors(shop, [rebuild, scanning]),
+        sensors=[*lake_sensors(shop, [rebuild, scanning]), *alert_sensors()],
         schedules=lake_schedules(shop, rebuild),
         resources={IO_MANAGER: LakeIOManager(), "io_manager": LakeIOManager()},
         executor=dg.in_process_executor,

@@ -26,7 +26,7 @@ from backfill_assets.orchestration.dagster_private import quick_events
 from backfill_assets.orchestration.io_manager import as_failure
 from backfill_assets.orchestration.metadata import asset_metadata
 from backfill_assets.orchestration.reconcile import reconcile
-from backfill_assets.orchestration.runs import NOTE_TAG, REASON_TAG
+from backfill_assets.orchestration.runs import LAKE_TAG, NOTE_TAG, REASON_TAG
 from backfill_assets.orchestration.work import Job, Shop
 
 IO_MANAGER = "lake_io_manager"
@@ -93,6 +93,7 @@ def _run(context: dg.AssetExecutionContext, config: LoadConfig, shop: Shop, name
 
 def _steps(context: dg.AssetExecutionContext, config: LoadConfig, shop: Shop, name: str) -> Iterator[Any]:
     lake, pipeline = shop.open()
+    context.instance.add_run_tags(context.run.run_id, {LAKE_TAG: str(lake.root)})
     reconcile(context.instance, lake, pipeline, context.run.run_id)
     tags = context.run.tags
     said = Provenance(

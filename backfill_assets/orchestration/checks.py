@@ -20,6 +20,7 @@ from backfill_assets.lake.profile import profile
 from backfill_assets.lake.spark import Workshop
 from backfill_assets.lake.view import read_view
 from backfill_assets.orchestration.dagster_private import check_target
+from backfill_assets.orchestration.runs import LAKE_TAG
 from backfill_assets.orchestration.work import Job, Shop
 
 DESCRIPTIONS = {
@@ -28,6 +29,7 @@ DESCRIPTIONS = {
     "unique_key": "The key is unique within the day. Blocks the write.",
     "profile": "Required input days exist, NULL shares are as usual. Only warns.",
 }
+STANDING = "no_stale_days"
 SAMPLE_DAYS = 10
 
 
@@ -112,11 +114,10 @@ def newest_day_results(shop: Shop, contract: Contract) -> Iterator[dg.AssetCheck
 def no_stale_days(shop: Shop, contract: Contract) -> dg.AssetChecksDefinition:
     """The standing fact of a table: no written day is stale. Exact count, capped sample, no JVM."""
 
-    @dg.asset_check(
-        asset=contract.name, name="no_stale_days", description=f"No written day of {contract.name} is stale."
-    )
-    def check() -> dg.AssetCheckResult:
+    @dg.asset_check(asset=contract.name, name=STANDING, description=f"No written day of {contract.name} is stale.")
+    def check(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
         lake, pipeline = shop.open()
+        context.instance.add_run_tags(context.run.run_id, {LAKE_TAG: str(lake.root)})
         view = read_view(lake, pipeline.contracts)
         states = pipeline.states(view)
         counted = {d: states.of(contract.name, d) for d in view.table(contract.name).stamps}

@@ -1,11 +1,12 @@
 """The one file that touches what Dagster 1.13 does not call public, each with the reason and the test that watches it.
 
-Lives here: the target of a check evaluation, per-partition metadata in one step, and quick event storage. Does
-not live here: anything that a public name can do.
+Lives here: the target of a check evaluation, the newest verdicts of checks, per-partition metadata in one step, and
+quick event storage. Does not live here: anything that a public name can do.
 """
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
@@ -23,6 +24,27 @@ def check_target(record: dg.EventLogRecord) -> AssetCheckEvaluationTargetMateria
     return AssetCheckEvaluationTargetMaterializationData(
         storage_id=record.storage_id, run_id=record.run_id, timestamp=record.timestamp
     )
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The newest verdict of a check on a partition (None: of the whole table), and the run that gave it."""
+
+    key: dg.AssetCheckKey
+    partition: str | None
+    passed: bool
+    run_id: str
+
+
+def verdicts(instance: dg.DagsterInstance, keys: Iterable[dg.AssetCheckKey]) -> list[Verdict]:
+    """The newest verdict per check and partition. What was planned and never evaluated has none.
+
+    Public names give one evaluation at a time, or every one there ever was.
+    """
+    storage: Any = instance.event_log_storage
+    given = {"SUCCEEDED": True, "FAILED": False}
+    newest = [(i, given.get(i.latest_execution_status.value)) for i in storage.get_asset_check_partition_info([*keys])]
+    return [Verdict(i.check_key, i.partition_key, ok, i.latest_planned_run_id) for i, ok in newest if ok is not None]
 
 
 def set_partition_metadata(

@@ -18,6 +18,7 @@ from backfill_assets.core.requests import Attempts
 
 REBUILD = "rebuild"
 REASON_TAG, NOTE_TAG = "backfill_assets/reason", "backfill_assets/note"
+LAKE_TAG = "backfill_assets/lake"  # one instance may serve several lakes
 REQUEST_TAG = "backfill_assets/request"
 SENSOR_TAG = "backfill_assets/sensor"  # our own: Dagster sets its tag only where its daemon launches
 PARTITION, RANGE_START, RANGE_END = (

@@ -60,7 +60,7 @@ def synthetic_lake(root: Path, days: int, windows: tuple[int, int] = (2, 3)) -> 
 def _land(lake: Lake, span: DayRange) -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     said = Receipt("write-files", FILES.name, "scan", {})
-    write_rows(lake.table_path(FILES.name), FILES, [_landed(d, now) for d in span], said)
+    write_rows(lake.table_path(FILES.name), FILES, [landed(d, now) for d in span], said)
     for day in span:
         path = lake.root / "landing" / f"{day}.jsonl"
         path.parent.mkdir(exist_ok=True)
@@ -118,7 +118,8 @@ def _data(path: Path, contract: Contract, day: date, version: int, rows: int) ->
     return {"add": {**facts, "partitionValues": values, "stats": f'{{"numRecords": {rows}}}'}}
 
 
-def _landed(day: date, now: datetime) -> dict[str, Any]:
+def landed(day: date, now: datetime) -> dict[str, Any]:
+    """The ledger's row of the file of a day: three usable rows, first seen `now`."""
     return {
         "event": LANDED, "path": f"{day}.jsonl", "sha256": f"{day:%Y%m%d}" * 8, "arrival_date": day, "rows": 3,
         "bad_rows": 0, "usable_rows": 3, "size": 9, "mtime_ns": 0, "first_scan": now, "home_day": day,

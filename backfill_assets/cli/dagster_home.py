@@ -1,0 +1,63 @@
+"""Which Dagster instance the commands mean: the one whose runs `dagster dev` shows.
+
+Lives here: opening it, quietly, and the command that opens it in the UI. Does not live here: what is done with it
+(`runner`, `report`, `catch_up`).
+"""
+
+import contextlib
+import logging
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+
+from backfill_assets.lake.home import Lake, project_root
+
+QUIET_INSTANCE = "telemetry:\n  enabled: false\nnux:\n  enabled: false\n"
+
+
+@contextlib.contextmanager
+def silenced() -> Iterator[None]:
+    """Keep Dagster's warnings about itself from the screen; errors come back as the run's cause."""
+    # A handler of its own: without any, Python prints warnings. `logging.disable` would swallow Dagster's events too.
+    logger, silence = logging.getLogger("dagster"), logging.NullHandler()
+    logger.addHandler(silence)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            yield
+        finally:
+            logger.removeHandler(silence)
+
+
+@contextlib.contextmanager
+def instance_of(lake: Lake) -> Iterator[dg.DagsterInstance]:
+    """$DAGSTER_HOME's, else that of the project's dagster.yaml, else one inside the lake.
+
+    The project's file names folders relative to itself, so that we stand there while it is used.
+    """
+    if os.environ.get("DAGSTER_HOME"):
+        with dg.DagsterInstance.get() as instance:
+            yield instance
+        return
+    home = project_root()
+    if not (home / "dagster.yaml").exists():
+        home = lake.root / ".dagster"
+        home.mkdir(parents=True, exist_ok=True)
+        (home / "dagster.yaml").write_text(QUIET_INSTANCE, encoding="utf-8")
+    with contextlib.chdir(home), dg.DagsterInstance.from_config(str(home)) as instance:
+        yield instance
+
+
+def ui_command(lake: Lake) -> str:
+    """What to type so that the UI shows the runs of this lake."""
+    from backfill_assets.lake.home import LAKE_VARIABLE, lake_folder
+
+    variable = "" if lake_folder() == lake.root else f"{LAKE_VARIABLE}={lake.root} "
+    if not os.environ.get("DAGSTER_HOME") and not (project_root() / "dagster.yaml").exists():
+        home = lake.root / ".dagster"
+        return f"{variable}DAGSTER_HOME={home} dagster dev -m backfill_assets.definitions"
+    place = "" if Path.cwd() == project_root() else f"cd {project_root()} && "
+    return f"{place}{variable}dagster dev"

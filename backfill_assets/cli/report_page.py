@@ -1,0 +1,62 @@
+"""The report of a lake as one page: HTML with its pictures inside, no script, nothing fetched from anywhere.
+
+Lives here: filling the template. Does not live here: the template itself (`templates/report.html.j2`), the grid
+(`report_grid`), the plots, and the numbers (`operations.report`, `orchestration.history`).
+"""
+
+from typing import TYPE_CHECKING
+
+from backfill_assets.cli.pages import drawn, environment
+
+if TYPE_CHECKING:
+    from backfill_assets.operations.report import LakeReport
+    from backfill_assets.orchestration.history import History
+
+MOST_NEEDING, MOST_WRITES, MOST_RUNS = 60, 40, 30
+FIGURES = ("late-share", "completeness")
+
+
+def page(report: "LakeReport", history: "History") -> str:
+    """The page as one self-contained HTML document, for screens light and dark and for paper."""
+    from backfill_assets.cli.lateness_plots import figures
+    from backfill_assets.cli.report_grid import grid, legend, needing
+    from backfill_assets.cli.report_plots import durations_figure
+    from backfill_assets.core.lateness import told
+
+    late = report.lateness
+    stretches, left_out = needing(report.status, MOST_NEEDING)
+    return (
+        environment()
+        .get_template("report.html.j2")
+        .render(
+            report=report,
+            history=history,
+            counts=_counts(report),
+            months=grid(report.status),
+            legend=legend(),
+            needing=stretches,
+            left_out=left_out,
+            plots=drawn({**(figures(late, FIGURES) if late else {}), **durations_figure(report)}),
+            completeness=told(late.completeness) if late else (),
+            checks=_checks(history),
+            writes=report.writes[:MOST_WRITES],
+            runs=history.runs[:MOST_RUNS],
+        )
+    )
+
+
+def _counts(report: "LakeReport") -> dict[str, int]:
+    """How many days of tables are in each state, over all tables."""
+    counted: dict[str, int] = {}
+    for found in report.status.totals().values():
+        for state, days in found.items():
+            counted[state.value] = counted.get(state.value, 0) + days
+    return counted
+
+
+def _checks(history: "History") -> dict[str, dict[str, tuple[int, int]]]:
+    """Per table and check (passed, found), in the order of the history."""
+    by_table: dict[str, dict[str, tuple[int, int]]] = {}
+    for check in history.checks:
+        by_table.setdefault(check.table, {})[check.check] = (check.passed, check.found)
+    return by_table

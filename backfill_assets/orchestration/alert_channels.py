@@ -1,0 +1,113 @@
+"""Where alerts go: a webhook that takes JSON, and mail. Named by environment variables, because they hold secrets.
+
+Lives here: reading the addresses and handing a message over. Does not live here: what is told and when (`alerts`).
+Nothing is retried: the tick that failed shows it, and the run's own page says the same.
+"""
+
+import smtplib
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from email.message import EmailMessage
+from urllib.parse import unquote, urlsplit
+
+from backfill_assets.core.errors import BackfillError, SettingsError
+
+WEBHOOK, MAIL_TO, SMTP = "BACKFILL_ASSETS_ALERT_WEBHOOK", "BACKFILL_ASSETS_ALERT_MAIL", "BACKFILL_ASSETS_ALERT_SMTP"
+TIMEOUT_SECONDS = 10  # a sensor's tick has sixty
+DEFAULT_SMTP = "smtp://localhost:25"
+SCHEMES = {"smtp": 25, "smtps": 465}
+
+
+@dataclass(frozen=True)
+class Message:
+    """What is told: a subject of one line, a text, and facts for programs."""
+
+    subject: str
+    text: str
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Channels:
+    """The addresses: a webhook (http or https), mail addresses, and the server that takes mail as
+    `smtp://HOST:PORT` (a relay that asks for no login), `smtp://USER:PASSWORD@HOST:PORT` (STARTTLS first) or
+    `smtps://…`. Certificates are verified."""
+
+    webhook: str = ""
+    mail_to: tuple[str, ...] = ()
+    smtp: str = DEFAULT_SMTP
+
+    def __bool__(self) -> bool:
+        """Whether there is any address."""
+        return bool(self.webhook or self.mail_to)
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str]) -> "Channels":
+        """The addresses in the environment; raises SettingsError naming the variable that cannot be one."""
+        webhook, smtp = environment.get(WEBHOOK, "").strip(), environment.get(SMTP, "").strip() or DEFAULT_SMTP
+        mail_to = tuple(a.strip() for a in environment.get(MAIL_TO, "").split(",") if a.strip())
+        if webhook and (urlsplit(webhook).scheme not in ("http", "https") or not urlsplit(webhook).hostname):
+            raise _bad(WEBHOOK, "is no http:// or https:// address")
+        if any("@" not in address for address in mail_to):
+            raise _bad(MAIL_TO, "is no list of mail addresses, separated by commas")
+        if urlsplit(smtp).scheme not in SCHEMES or not urlsplit(smtp).hostname:
+            raise _bad(SMTP, "is no smtp://HOST:PORT or smtps://HOST:PORT")
+        return cls(webhook, mail_to, smtp)
+
+    def send(self, message: Message) -> None:
+        """Hand the message to every address; raises BackfillError where one does not take it, and tries no other."""
+        if self.webhook:
+            post(self.webhook, message)
+        if self.mail_to:
+            mail(self.smtp, self.mail_to, message)
+
+
+def _bad(variable: str, told: str) -> SettingsError:
+    # Never the value: it may hold a password, and this is printed.
+    return SettingsError(
+        f"the environment variable {variable}", f"it {told}", "No alert can be sent", "Correct or unset it"
+    )
+
+
+def post(url: str, message: Message) -> None:
+    """POST `{"text": …, "subject": …, facts}`: `text` is what Slack, Mattermost and Teams' workflows show."""
+    import requests
+
+    body = {**message.facts, "subject": message.subject, "text": f"{message.subject}\n{message.text}"}
+    try:
+        requests.post(url, json=body, timeout=TIMEOUT_SECONDS).raise_for_status()
+    except requests.RequestException as error:
+        answer = f"HTTP {error.response.status_code}" if error.response is not None else type(error).__name__
+        raise _unsent(f"the webhook at {urlsplit(url).hostname}", answer) from None  # its address is a secret
+
+
+def mail(server: str, to: tuple[str, ...], message: Message) -> None:
+    """Send one mail to all addresses, from the login's name where that is an address, else from the first of them."""
+    place = urlsplit(server)
+    user, password = unquote(place.username or ""), unquote(place.password or "")
+    letter = EmailMessage()
+    letter["Subject"] = " ".join(f"backfill_assets: {message.subject}".split())
+    letter["From"], letter["To"] = user if "@" in user else to[0], ", ".join(to)
+    told = "\n".join(f"{name}: {value}" for name, value in message.facts.items() if value)
+    letter.set_content(f"{message.text}\n\n{told}\n")
+    host, port = place.hostname or "", place.port or SCHEMES[place.scheme]
+    try:
+        with _connection(place.scheme, host, port) as connection:
+            if user and place.scheme == "smtp":
+                connection.starttls(context=ssl.create_default_context())
+            if user:
+                connection.login(user, password)
+            connection.send_message(letter)
+    except (OSError, smtplib.SMTPException) as error:
+        raise _unsent(f"the mail server {host}:{port}", f"{type(error).__name__}: {error}") from None
+
+
+def _connection(scheme: str, host: str, port: int) -> smtplib.SMTP:
+    if scheme == "smtps":
+        return smtplib.SMTP_SSL(host, port, timeout=TIMEOUT_SECONDS, context=ssl.create_default_context())
+    return smtplib.SMTP(host, port, timeout=TIMEOUT_SECONDS)
+
+
+def _unsent(who: str, said: str) -> BackfillError:
+    return BackfillError(who, f"it did not take an alert ({said})", "The alert was not sent", "Correct the address")

@@ -1,0 +1,171 @@
+"""What Dagster remembers of a lake: its newest runs with their cause of failure, and the newest verdict of every check.
+
+Lives here: reading the instance's storage, for reports and alerts. Does not live here: the history of the tables, which
+their receipts tell (`operations.writes`): a run that failed has written nothing, so only Dagster knows of it.
+"""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import dagster as dg
+
+from backfill_assets.orchestration.checks import STANDING
+from backfill_assets.orchestration.dagster_private import Verdict, verdicts
+from backfill_assets.orchestration.runs import LAKE_TAG, PARTITION, RANGE_END, RANGE_START, REASON_TAG
+
+NEWEST_RUNS = 50
+TOLD_FINDINGS = 100  # days with findings that are told one by one; the counts are whole
+RUNS_READ = 20  # runs whose evaluations are read for their words: a run over 1,096 days has 26,000 events
+
+
+@dataclass(frozen=True)
+class RunTold:
+    """One run: its first and last day (both included; empty where it has none), why, how it ended, when (aware)."""
+
+    run_id: str
+    job: str
+    status: str
+    first: str
+    last: str
+    reason: str
+    began: datetime | None
+    seconds: float | None
+    cause: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The run as JSON values."""
+        return {**vars(self), "began": self.began.isoformat() if self.began else None}
+
+
+@dataclass(frozen=True)
+class FindingTold:
+    """A check that failed or warned on a day (empty: on the whole table) when last evaluated, and what it said."""
+
+    table: str
+    check: str
+    day: str
+    run_id: str
+    severity: str = ""
+    what: str = ""
+
+
+@dataclass(frozen=True)
+class CheckTold:
+    """One check of one table: on how many days its newest verdict is good, and on how many it is not."""
+
+    table: str
+    check: str
+    passed: int
+    found: int
+
+
+@dataclass(frozen=True)
+class History:
+    """What Dagster remembers. `findings` are the newest of those that `checks` count."""
+
+    runs: tuple[RunTold, ...]
+    checks: tuple[CheckTold, ...]
+    findings: tuple[FindingTold, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The history as JSON values."""
+        return {
+            "runs": [r.to_dict() for r in self.runs],
+            "checks": [vars(c) for c in self.checks],
+            "findings": [vars(f) for f in self.findings],
+        }
+
+
+def history(instance: dg.DagsterInstance, lake: str, tables: Sequence[str], checks: Sequence[str]) -> History:
+    """The newest runs that worked on `lake` (its folder), and the verdicts that its runs gave on its tables."""
+    keys = [dg.AssetCheckKey(dg.AssetKey(t), c) for t in tables for c in (*checks, STANDING)]
+    own = set(instance.get_run_ids(dg.RunsFilter(tags={LAKE_TAG: lake})))
+    given = [v for v in verdicts(instance, keys) if v.run_id in own]
+    counted = Counter((v.key.asset_key.path[-1], v.key.name, v.passed) for v in given)
+    told = [CheckTold(t, c, counted[t, c, True], counted[t, c, False]) for t in tables for c in (*checks, STANDING)]
+    return History(
+        runs_of(instance, lake),
+        tuple(c for c in told if c.passed or c.found),
+        _findings(instance, [v for v in given if not v.passed]),
+    )
+
+
+def runs_of(instance: dg.DagsterInstance, lake: str, limit: int = NEWEST_RUNS) -> tuple[RunTold, ...]:
+    """The newest runs that worked on the lake, newest first, those that failed with their cause."""
+    told = []
+    for record in instance.get_run_records(dg.RunsFilter(tags={LAKE_TAG: lake}), limit=limit):
+        run, tags = record.dagster_run, record.dagster_run.tags
+        began = datetime.fromtimestamp(record.start_time, UTC) if record.start_time else None
+        ended = record.end_time - record.start_time if record.end_time and record.start_time else None
+        first = tags.get(RANGE_START, tags.get(PARTITION, ""))
+        said = cause(instance, run.run_id) if run.status is dg.DagsterRunStatus.FAILURE else ""
+        reason, last = tags.get(REASON_TAG, "manual"), tags.get(RANGE_END, first)
+        told.append(
+            RunTold(run.run_id, run.job_name, run.status.value.lower(), first, last, reason, began, ended, said)
+        )
+    return tuple(told)
+
+
+def cause(instance: dg.DagsterInstance, run_id: str) -> str:
+    """Why a run failed, in one line: its first failed step's cause, else what Dagster says; empty where nothing is."""
+    failed = instance.get_records_for_run(run_id, of_type=dg.DagsterEventType.STEP_FAILURE, limit=1).records
+    for record in failed:
+        if record.event_log_entry.dagster_event is not None:
+            return cause_of(record.event_log_entry.dagster_event)
+    ended = instance.get_records_for_run(run_id, of_type=dg.DagsterEventType.RUN_FAILURE, limit=1).records
+    return next(((r.event_log_entry.message or "").splitlines()[0] for r in ended if r.event_log_entry.message), "")
+
+
+def cause_of(event: dg.DagsterEvent) -> str:
+    """The failing step's cause in one line: a Failure's own description, else the innermost exception."""
+    failed = event.step_failure_data
+    if failed.user_failure_data is not None and failed.user_failure_data.description:
+        return str(failed.user_failure_data.description).splitlines()[0]
+    error = failed.error
+    while error is not None and error.cause is not None:
+        error = error.cause
+    said = error.message.strip().splitlines() if error is not None else []
+    return said[0] if said else json.dumps(event.message)
+
+
+def _findings(instance: dg.DagsterInstance, failed: Iterable[Verdict]) -> tuple[FindingTold, ...]:
+    """The newest days with findings, with their words as far as few enough runs hold them."""
+    found = [FindingTold(v.key.asset_key.path[-1], v.key.name, v.partition or "", v.run_id) for v in failed]
+    newest = sorted(found, key=lambda f: f.day, reverse=True)[:TOLD_FINDINGS]
+    by_run: dict[str, list[FindingTold]] = defaultdict(list)
+    for finding in newest:
+        by_run[finding.run_id].append(finding)
+    words: dict[FindingTold, FindingTold] = {}
+    for run_id, of_run in list(by_run.items())[:RUNS_READ]:
+        said = {(e.asset_key.path[-1], e.check_name, e.partition or ""): e for e in evaluations_of(instance, run_id)}
+        for finding in of_run:
+            evaluation = said.get((finding.table, finding.check, finding.day))
+            if evaluation is not None:
+                words[finding] = replace(finding, severity=evaluation.severity.value.lower(), what=said_by(evaluation))
+    return tuple(words.get(f, f) for f in newest)
+
+
+def evaluations_of(instance: dg.DagsterInstance, run_id: str) -> Iterator[dg.AssetCheckEvaluation]:
+    """The check evaluations of a run, in the order they were given."""
+    cursor = None
+    while True:
+        page = instance.get_records_for_run(run_id, cursor, dg.DagsterEventType.ASSET_CHECK_EVALUATION, limit=5000)
+        for record in page.records:
+            event = record.event_log_entry.dagster_event
+            if event is not None:
+                yield event.asset_check_evaluation_data
+        if not page.has_more:
+            return
+        cursor = page.cursor
+
+
+def said_by(evaluation: dg.AssetCheckEvaluation) -> str:
+    """What an evaluation says in words: our `what`, or the stale days of the standing check."""
+    for name in ("what", "which"):
+        if name in evaluation.metadata:
+            return str(evaluation.metadata[name].value)
+    return evaluation.description or ""

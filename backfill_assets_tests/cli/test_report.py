@@ -1,0 +1,159 @@
+"""`report` as a person meets it: the page, its grid, JSON, and what it refuses. No JVM.
+
+Tested here: `cli.report`, `cli.report_page`, `cli.report_grid`, `cli.report_plots`. The page in a browser, with an
+automatic look at its accessibility: `browser/test_pages.py`.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from click.testing import CliRunner, Result
+
+from backfill_assets.cli.app import app
+from backfill_assets.cli.report_grid import grid, needing, strip
+from backfill_assets.cli.report_page import page
+from backfill_assets.core.days import ONE_DAY
+from backfill_assets.core.states import State
+from backfill_assets.operations.report import Delivered, LakeReport, report
+from backfill_assets.operations.status import DayStatus, status
+from backfill_assets.operations.writes import durations, writes
+from backfill_assets.orchestration.history import CheckTold, FindingTold, History, RunTold
+from backfill_assets_tests.cli.test_lateness import HOSTILE
+from backfill_assets_tests.operations.late_lake import late_lake
+from backfill_assets_tests.operations.synthetic import START, synthetic_lake
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+NOTHING = History((), (), ())
+YEARS_3 = 1096
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("report") / "lake"
+    late_lake(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> LakeReport:
+    found = report(*late_lake(tmp_path_factory.mktemp("told")), NOW)
+    measured = tuple(replace(w, seconds=1.0 + n) for n, w in enumerate(found.writes))
+    return replace(found, writes=measured, durations=durations(measured, list(found.status.tables)))
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A Dagster home of this test's own."""
+    folder = tmp_path / "dagster_home"
+    folder.mkdir()
+    (folder / "dagster.yaml").write_text("telemetry:\n  enabled: false\n", encoding="utf-8")
+    monkeypatch.setenv("DAGSTER_HOME", str(folder))
+    yield folder
+    dg.DagsterInstance.get().dispose()
+
+
+def run(root: Path, *args: object) -> Result:
+    return CliRunner().invoke(app, ["report", "--lake", str(root), *map(str, args)])
+
+
+def test_the_page_and_the_document_are_written_by_one_call(root: Path, home: Path, tmp_path: Path) -> None:
+    result = run(root, "--html", tmp_path / "report.html", "--json")
+    assert result.exit_code == 0, result.output
+    said = json.loads(result.stdout)
+    assert said["dagster"] == {"runs": [], "checks": [], "findings": []}
+    assert said["delivered"]["files"] == 0
+    assert (tmp_path / "report.html").read_text(encoding="utf-8").rstrip().endswith("</html>")
+
+
+def test_without_a_place_to_write_to_it_is_wrong_usage(root: Path) -> None:
+    result = run(root)
+    assert result.exit_code == 2
+    assert "--html FILE, --json" in result.stderr
+
+
+def test_the_page_fetches_nothing_and_runs_nothing(told: LakeReport) -> None:
+    html = page(told, NOTHING)
+    assert not re.search(r"https?:|//\w|@import|url\((?!#)", html)
+    assert "<script" not in html
+    assert html == page(told, NOTHING), "the same report gives the same bytes"
+
+
+def test_every_reference_of_the_page_is_inside_it_and_no_id_is_there_twice(told: LakeReport) -> None:
+    html = page(told, NOTHING)
+    ids = re.findall(r'\bid="([^"]+)"', html)
+    assert len(ids) == len(set(ids))
+    referred = re.findall(r'(?:href="#|url\(#|aria-labelledby=")([^")]+)', html)
+    assert set(referred) <= set(ids)
+    assert html.count("<figure>") == 3
+
+
+def test_hostile_text_is_escaped_wherever_it_comes_from(told: LakeReport) -> None:
+    late = told.lateness
+    assert late
+    bare = replace(late, ages=(), by_arrival=(), completeness=())
+    hostile_day = DayStatus(HOSTILE, START, State.STALE, reason=HOSTILE)
+    html = page(
+        replace(
+            told,
+            lateness=bare,
+            durations=(),
+            status=replace(told.status, lake=HOSTILE, tables={HOSTILE: (hostile_day,)}),
+            delivered=replace(told.delivered, quarantine={HOSTILE: 1}),
+            writes=(replace(told.writes[0], reason=HOSTILE, note=HOSTILE, run_id=HOSTILE),),
+        ),
+        History(
+            (RunTold(HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE, NOW, 1.0, HOSTILE),),
+            (CheckTold(HOSTILE, HOSTILE, 1, 1),),
+            (FindingTold(HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE),),
+        ),
+    )
+    assert "<script" not in html
+    assert "<img" not in html
+    assert "{{ 7 * 7 }}" in html
+    assert html.count("&lt;script&gt;") > 15
+
+
+def test_a_month_is_a_strip_per_table_and_says_in_words_what_it_shows(told: LakeReport) -> None:
+    months = grid(told.status)
+    assert [m.month for m in months] == ["2024-02", "2024-03"]
+    assert len(months[0].strips) == len(told.status.tables)
+    days = [DayStatus("raw", START + ONE_DAY * n, State.FRESH, 5, 1) for n in range(3)]
+    days.append(DayStatus("raw", START + ONE_DAY * 3, State.STALE, 7, 1))
+    drawn = strip("raw", days)
+    assert 'aria-label="raw 2024-02: 3 fresh, 1 stale"' in drawn
+    assert drawn.count('class="fresh"') == drawn.count('class="stale"') == 1, "equal neighbours are one rectangle"
+    assert "<title>2024-02-26..2024-02-28: fresh, 15 rows</title>" in drawn
+    assert "<title>2024-02-29: stale, 7 rows</title>" in drawn
+
+
+def test_what_needs_a_look_is_joined_to_ranges_and_capped(told: LakeReport) -> None:
+    days = tuple(DayStatus("raw", START + ONE_DAY * n, State.STALE, reason=f"because {n // 2}") for n in range(6))
+    told_status = replace(told.status, tables={"raw": (*days, DayStatus("raw", START + ONE_DAY * 6, State.PENDING))})
+    found, left_out = needing(told_status, 2)
+    assert found == [
+        ("raw", "2024-02-26..2024-02-27", "stale", "because 0"),
+        ("raw", "2024-02-28..2024-02-29", "stale", "because 1"),
+    ]
+    assert left_out == 1
+
+
+def test_a_lake_in_which_nothing_landed_has_a_page(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path / "other", 1)
+    html = page(report(type(lake)(tmp_path / "empty", lake.settings), pipeline, NOW), NOTHING)
+    assert "Nothing has landed or been written yet." in html
+    assert "<figure>" not in html
+
+
+def test_three_years_of_days_stay_a_small_page(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path, YEARS_3)
+    days = status(lake, pipeline)
+    written = writes(lake, pipeline)
+    html = page(LakeReport(NOW, days, Delivered(0, 0, 0, 0, {}, 0), None, (), written), NOTHING)
+    assert html.count('class="strip"') == 37 * len(pipeline.tables)
+    assert len(html) < 800_000

@@ -1,0 +1,85 @@
+"""What Dagster remembers of a lake: runs with their causes, verdicts per day, and nothing of other lakes. No JVM.
+
+Tested here: `orchestration.history` and the private name it rests on (`dagster_private.verdicts`).
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.orchestration.history import CheckTold, history, runs_of
+from backfill_assets.orchestration.io_manager import as_failure
+from backfill_assets.orchestration.runs import LAKE_TAG, RANGE_END, RANGE_START, REASON_TAG
+
+LAKE, OTHER = "/lakes/ours", "/lakes/theirs"
+BROKEN = BackfillError("the table staging", "it broke", "Nothing was written", "Look at it")
+DAYS = dg.DailyPartitionsDefinition("2024-03-01", timezone="UTC")
+FIRST, SECOND = "2024-03-01", "2024-03-02"
+
+
+@dg.asset(partitions_def=DAYS, check_specs=[dg.AssetCheckSpec("profile", asset="staging", partitions_def=DAYS)])
+def staging(context: dg.AssetExecutionContext, config: dict[str, Any]) -> Iterator[Any]:
+    """Breaks, or gives the verdict it is told to."""
+    if config["verdict"] == "broken":
+        raise as_failure(BROKEN)
+    yield dg.MaterializeResult()
+    yield dg.AssetCheckEvaluation(
+        asset_key=dg.AssetKey("staging"), check_name="profile", passed=config["verdict"] == "good",
+        partition=context.partition_key, severity=dg.AssetCheckSeverity.WARN, metadata={"what": config["verdict"]},
+    )  # fmt: skip
+    yield dg.Output(None, output_name=dg.AssetCheckSpec("profile", asset="staging").get_python_identifier())
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.ephemeral() as made:
+        yield made
+
+
+def ran(instance: dg.DagsterInstance, verdict: str, partition: str = FIRST, lake: str = LAKE) -> str:
+    job = dg.Definitions([staging], jobs=[dg.define_asset_job("rebuild")], executor=dg.in_process_executor)
+    result = job.resolve_job_def("rebuild").execute_in_process(
+        instance=instance, partition_key=partition, tags={LAKE_TAG: lake, REASON_TAG: "late_data"},
+        run_config={"ops": {"staging": {"config": {"verdict": verdict}}}}, raise_on_error=False,
+    )  # fmt: skip
+    return result.run_id
+
+
+def test_runs_are_told_newest_first_with_their_days_reason_and_cause(instance: dg.DagsterInstance) -> None:
+    good, bad = ran(instance, "good"), ran(instance, "broken", SECOND)
+    newest, before = runs_of(instance, LAKE)
+    assert (newest.run_id, newest.status, newest.first, newest.last) == (bad, "failure", SECOND, SECOND)
+    assert (newest.reason, newest.cause) == ("late_data", str(BROKEN))
+    assert (before.run_id, before.status, before.cause) == (good, "success", "")
+    assert before.began
+    assert before.seconds is not None
+
+
+def test_the_range_of_a_run_is_both_its_ends(instance: dg.DagsterInstance) -> None:
+    tags = {LAKE_TAG: LAKE, RANGE_START: FIRST, RANGE_END: SECOND}
+    dg.GraphDefinition("nothing").to_job().execute_in_process(instance=instance, tags=tags)
+    (told,) = runs_of(instance, LAKE)
+    assert (told.first, told.last, told.reason) == (FIRST, SECOND, "manual")
+
+
+def test_the_newest_verdict_of_a_day_counts(instance: dg.DagsterInstance) -> None:
+    ran(instance, "odd")
+    ran(instance, "odd", SECOND)
+    ran(instance, "good")
+    told = history(instance, LAKE, ["staging"], ["profile"])
+    assert told.checks == (CheckTold("staging", "profile", passed=1, found=1),)
+    (finding,) = told.findings
+    assert (finding.day, finding.severity, finding.what) == (SECOND, "warn", "odd")
+
+
+def test_other_lakes_of_the_same_instance_are_left_out(instance: dg.DagsterInstance) -> None:
+    ran(instance, "odd", lake=OTHER)
+    told = history(instance, LAKE, ["staging"], ["profile"])
+    assert told.to_dict() == {"runs": [], "checks": [], "findings": []}
+
+
+def test_a_lake_that_dagster_never_saw_has_an_empty_history(instance: dg.DagsterInstance) -> None:
+    assert history(instance, LAKE, ["staging"], ["profile"]).runs == ()
