@@ -63,7 +63,10 @@ class Daemon:
         return self.execute(self.tick(landing_tick)) > 0
 
     def _late(self) -> bool:
-        return self.execute(self.tick(late_data_tick)) > 0
+        tick = self.tick(late_data_tick)
+        for verdict in tick.verdicts:
+            self.instance.report_runless_asset_event(verdict)
+        return self.execute(tick) > 0
 
     def execute(self, tick: Tick) -> int:
         """Run what a tick asked for, unless its key was seen; how many runs there were."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 ENGINE_PACKAGES = ("pyspark", "delta-spark")
+LOADER = "backfill_assets.lake.load"
 
 
 @dataclass(frozen=True)
@@ -105,8 +106,7 @@ def make_pipeline(tables: Iterable[Table]) -> Pipeline:
 
 
 def _code(table: Table) -> list[str]:
-    sources = table.sources or ((inspect.getmodule(table.transform),) if table.transform else ())
-    parts = sorted(_without_prose(_source(m)) for m in sources if m is not None)
+    parts = sorted(_without_prose(_source(m)) for m in _modules(table))
     columns = [[c.name, c.type, c.nullable] for c in table.contract.columns]
     contract = digest_of(
         [columns, table.contract.day_column, table.contract.key, list(map(str, table.contract.inputs))]
@@ -114,14 +114,28 @@ def _code(table: Table) -> list[str]:
     return [*parts, contract, *(f"{p} {version(p)}" for p in ENGINE_PACKAGES)]
 
 
+def source_files(table: Table) -> tuple[Path, ...]:
+    """The files whose code makes the table; of raw the one that loads it."""
+    modules = _modules(table) or (LOADER,)
+    found = (_file(m) if isinstance(m, str) else Path(str(m.__file__)) for m in modules)
+    return tuple(path for path in found if path.is_file())  # a table defined in a session has no file
+
+
+def _modules(table: Table) -> tuple[ModuleType | str, ...]:
+    own = inspect.getmodule(table.transform) if table.transform else None
+    return table.sources or ((own,) if own is not None else ())
+
+
 def _source(module: ModuleType | str) -> str:
     """A module's source; one that is named is not imported, because transforms import Spark and `status` needs none."""
-    if not isinstance(module, str):
-        return inspect.getsource(module)
+    return _file(module).read_text(encoding="utf-8") if isinstance(module, str) else inspect.getsource(module)
+
+
+def _file(module: str) -> Path:
     spec = find_spec(module)
     if spec is None or spec.origin is None:
         raise ValueError(f"no module is named {module}")
-    return Path(spec.origin).read_text(encoding="utf-8")
+    return Path(spec.origin)
 
 
 def _without_prose(source: str) -> str:

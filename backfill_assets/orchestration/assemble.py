@@ -12,11 +12,11 @@ import dagster as dg
 
 from backfill_assets.orchestration.alerts import alert_sensors
 from backfill_assets.orchestration.assets import IO_MANAGER, lake_asset
-from backfill_assets.orchestration.checks import no_stale_days
 from backfill_assets.orchestration.io_manager import LakeIOManager
 from backfill_assets.orchestration.runs import REBUILD
 from backfill_assets.orchestration.schedules import lake_schedules
 from backfill_assets.orchestration.sensors import lake_sensors, scan_job
+from backfill_assets.orchestration.standing import no_stale_days
 from backfill_assets.orchestration.work import Shop, TablesOf
 
 

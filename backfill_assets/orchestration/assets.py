@@ -35,12 +35,14 @@ LEDGERS = ("landing",)
 
 
 class LoadConfig(dg.Config):
-    """What a person may say in the launchpad. `force` computes and rewrites days that are known to be right. `asked` is
-    what a sensor asked for and why: day -> input digest and what was there; it changes nothing about the run."""
+    """What a person may say in the launchpad; the descriptions are what it shows beside each field."""
 
-    force: bool = False
-    note: str = ""
-    asked: dict[str, str] = Field(default_factory=dict)
+    force: bool = Field(False, description="Compute and rewrite days even if their receipts say that they are right.")
+    note: str = Field("", description="Why, in your words: it goes into every receipt of this run.")
+    asked: dict[str, str] = Field(
+        default_factory=dict,
+        description="Filled in by sensors: what was asked for, and why. Changes nothing about the run; leave it empty.",
+    )
 
 
 def lake_asset(shop: Shop, table: Table, partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
@@ -56,7 +58,7 @@ def lake_asset(shop: Shop, table: Table, partitions: dg.DailyPartitionsDefinitio
         ],
         description=contract.description, group_name=GROUP, kinds={"spark", "deltalake"}, owners=["team:data"],
         code_version=pipeline.codes[contract.name].code_digest, partitions_def=partitions,
-        metadata=asset_metadata(lake, contract),
+        metadata=asset_metadata(lake, table),
     ).with_io_manager_key(IO_MANAGER)  # fmt: skip
 
     @dg.multi_asset(

@@ -1,26 +1,21 @@
-"""Asset checks: four per day from the contract, and one standing fact per table, `no_stale_days`.
+"""Asset checks: four per day from the contract.
 
 Lives here: their specs, their evaluations per partition, and what a button without a partition does (it judges the
-newest written day again). Does not live here: the rules (`core.gates`).
+newest written day again). Does not live here: the rules (`core.gates`), and the standing fact of a table (`standing`).
 """
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from datetime import date
 from typing import Any
 
 import dagster as dg
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.days import contiguous
 from backfill_assets.core.gates import CHECKS, Finding, Gate, Surroundings, judge
 from backfill_assets.core.profiles import DayProfile
-from backfill_assets.core.states import State
 from backfill_assets.lake.profile import profile
 from backfill_assets.lake.spark import Workshop
 from backfill_assets.lake.view import read_view
 from backfill_assets.orchestration.dagster_private import check_target
-from backfill_assets.orchestration.runs import LAKE_TAG
 from backfill_assets.orchestration.work import Job, Shop
 
 DESCRIPTIONS = {
@@ -29,8 +24,6 @@ DESCRIPTIONS = {
     "unique_key": "The key is unique within the day. Blocks the write.",
     "profile": "Required input days exist, NULL shares are as usual. Only warns.",
 }
-STANDING = "no_stale_days"
-SAMPLE_DAYS = 10
 
 
 def check_specs(contract: Contract, partitions: dg.DailyPartitionsDefinition) -> list[dg.AssetCheckSpec]:
@@ -109,30 +102,3 @@ def newest_day_results(shop: Shop, contract: Contract) -> Iterator[dg.AssetCheck
         yield dg.AssetCheckResult(
             passed=finding.passed and not drifted, check_name=finding.check, asset_key=contract.name, metadata=facts
         )
-
-
-def no_stale_days(shop: Shop, contract: Contract) -> dg.AssetChecksDefinition:
-    """The standing fact of a table: no written day is stale. Exact count, capped sample, no JVM."""
-
-    @dg.asset_check(asset=contract.name, name=STANDING, description=f"No written day of {contract.name} is stale.")
-    def check(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
-        lake, pipeline = shop.open()
-        context.instance.add_run_tags(context.run.run_id, {LAKE_TAG: str(lake.root)})
-        view = read_view(lake, pipeline.contracts)
-        states = pipeline.states(view)
-        counted = {d: states.of(contract.name, d) for d in view.table(contract.name).stamps}
-        stale = sorted(d for d, s in counted.items() if s is State.STALE)
-        metadata: dict[str, Any] = {f"days {s.value}": n for s, n in sorted(Counter(counted.values()).items())}
-        metadata["stale days"] = len(stale)
-        if stale:
-            metadata["which"] = _told(stale)
-        return dg.AssetCheckResult(passed=not stale, severity=dg.AssetCheckSeverity.WARN, metadata=metadata)
-
-    return check
-
-
-def _told(stale: list[date]) -> str:
-    ranges = contiguous(stale)
-    listed = ", ".join(map(str, ranges[:SAMPLE_DAYS]))
-    more = f" and {len(ranges) - SAMPLE_DAYS} more ranges" if len(ranges) > SAMPLE_DAYS else ""
-    return f"{listed}{more}. Rebuild: backfill-assets backfill --from {stale[0]} --to {stale[-1]}"

@@ -47,6 +47,15 @@ def verdicts(instance: dg.DagsterInstance, keys: Iterable[dg.AssetCheckKey]) -> 
     return [Verdict(i.check_key, i.partition_key, ok, i.latest_planned_run_id) for i, ok in newest if ok is not None]
 
 
+def newest_evaluations(
+    instance: dg.DagsterInstance, keys: Iterable[dg.AssetCheckKey]
+) -> dict[dg.AssetCheckKey, dg.AssetCheckEvaluation]:
+    """The newest evaluation of each check that has one, by one query for all."""
+    storage: Any = instance.event_log_storage
+    found = storage.get_latest_asset_check_execution_by_key(list(keys))
+    return {key: record.evaluation for key, record in found.items() if getattr(record.evaluation, "metadata", None)}
+
+
 def set_partition_metadata(
     context: dg.OutputContext, key: dg.AssetKey, metadata: Mapping[str, Mapping[str, Any]]
 ) -> None:

@@ -13,9 +13,9 @@ from typing import Any
 
 import dagster as dg
 
-from backfill_assets.orchestration.checks import STANDING
 from backfill_assets.orchestration.dagster_private import Verdict, verdicts
 from backfill_assets.orchestration.runs import LAKE_TAG, PARTITION, RANGE_END, RANGE_START, REASON_TAG
+from backfill_assets.orchestration.standing import STANDING
 
 NEWEST_RUNS = 50
 TOLD_FINDINGS = 100  # days with findings that are told one by one; the counts are whole
@@ -84,7 +84,8 @@ def history(instance: dg.DagsterInstance, lake: str, tables: Sequence[str], chec
     """The newest runs that worked on `lake` (its folder), and the verdicts that its runs gave on its tables."""
     keys = [dg.AssetCheckKey(dg.AssetKey(t), c) for t in tables for c in (*checks, STANDING)]
     own = set(instance.get_run_ids(dg.RunsFilter(tags={LAKE_TAG: lake})))
-    given = [v for v in verdicts(instance, keys) if v.run_id in own]
+    # A sensor's verdict has no run: the standing facts are always told by the lake whose sensors run.
+    given = [v for v in verdicts(instance, keys) if v.run_id in own or (v.key.name == STANDING and not v.run_id)]
     counted = Counter((v.key.asset_key.path[-1], v.key.name, v.passed) for v in given)
     told = [CheckTold(t, c, counted[t, c, True], counted[t, c, False]) for t in tables for c in (*checks, STANDING)]
     return History(

@@ -4,20 +4,25 @@ Lives here: names and values. Does not live here: when they are recorded. Each e
 time (an event is 8 to 10 ms), so what a receipt already says is not repeated beyond what a person looks for.
 """
 
+import time
+from datetime import date
 from typing import Any
 
 import dagster as dg
 
-from backfill_assets.core.contracts import Contract
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Table, source_files
 from backfill_assets.lake.replace import Published
+from backfill_assets.lake.sizes import day_bytes
+from backfill_assets.orchestration.summary import summary
 from backfill_assets.orchestration.work import Job
 
 PREFIX = "backfill_assets/"
 
 
-def asset_metadata(lake: Lake, contract: Contract) -> dict[str, Any]:
-    """The asset's own metadata: column schema, address and name of its table."""
+def asset_metadata(lake: Lake, table: Table) -> dict[str, Any]:
+    """The asset's own metadata: column schema, address and name of its table, and the files of its code."""
+    contract = table.contract
     columns = [
         dg.TableColumn(
             c.name, c.type, c.description,
@@ -30,25 +35,44 @@ def asset_metadata(lake: Lake, contract: Contract) -> dict[str, Any]:
         "dagster/column_schema": dg.TableSchema(columns=columns),
         "dagster/uri": lake.table_path(contract.name).as_uri(),
         "dagster/table_name": contract.name,
+        "dagster/code_references": dg.CodeReferencesMetadataValue(
+            code_references=[
+                dg.LocalFileCodeReference(file_path=str(path), line_number=1, label=path.name)
+                for path in source_files(table)
+            ]
+        ),
     }
 
 
 def day_metadata(job: Job, published: Published) -> dict[str, dict[str, Any]]:
-    """Per partition key: rows, fingerprint, what the write did, and for raw the account of every file."""
+    """Per partition key: rows, bytes, fingerprint, what the write did, for raw the account of every file; and on the
+    last day, what the run did to the table.
+
+    `seconds_per_day` is the run's time for this table, shared out evenly over its days.
+    """
     candidate = job.ready
-    return {str(day): _one_day(job, published, day) for day in candidate.chunk}
+    days = list(candidate.chunk)
+    sizes = day_bytes(job.request.workshop.lake.table_path(job.table.name), job.table.contract.day_column)
+    seconds = round((time.monotonic() - job.request.provenance.began) / len(days), 3)
+    said = {str(day): _one_day(job, published, day, sizes.get(day, 0), seconds) for day in days}
+    before = {day: stamp.entry for day, stamp in candidate.before.stamps.items()}
+    told = summary(before, {d: candidate.entries[d] for d in days}, published)
+    said[str(days[-1])][PREFIX + "summary"] = dg.MetadataValue.md(told)
+    return said
 
 
-def _one_day(job: Job, published: Published, day: Any) -> dict[str, Any]:
+def _one_day(job: Job, published: Published, day: date, size: int, seconds: float) -> dict[str, Any]:
     candidate = job.ready
     entry, found = candidate.entries[day], candidate.profiles[day]
     said: dict[str, Any] = {
         "dagster/partition_row_count": entry.rows,
+        PREFIX + "bytes": size,
+        PREFIX + "seconds_per_day": seconds,
         PREFIX + "fingerprint": entry.fingerprint,
         PREFIX + "input_digest": entry.input_digest,
         PREFIX + "state": entry.built.value,
         PREFIX + "unchanged": day not in published.changed,
-        PREFIX + "version": published.version,
+        PREFIX + "version": str(published.version),  # a text: as a number it would be one plot more
     }
     if published.write_id and (day in published.changed or day in published.receipted):
         said[PREFIX + "write_id"] = published.write_id

@@ -99,7 +99,7 @@ def _record(instance: dg.DagsterInstance, table: str, version: int, receipt: Rec
         metadata: dict[str, Any] = {
             "dagster/partition_row_count": entry.rows, PREFIX + "fingerprint": entry.fingerprint,
             PREFIX + "input_digest": entry.input_digest, PREFIX + "state": entry.built.value,
-            PREFIX + "version": version, PREFIX + "write_id": receipt.write_id,
+            PREFIX + "version": str(version), PREFIX + "write_id": receipt.write_id,
             PREFIX + "recorded_from": "the receipt: the run ended before it could say so",
         }  # fmt: skip
         instance.report_runless_asset_event(dg.AssetMaterialization(table, partition=str(day), metadata=metadata))

@@ -73,5 +73,5 @@ def _result(context: dg.SensorEvaluationContext, tick: Tick) -> dg.SensorResult:
         context.log.info(note)
     said = "; ".join(tick.notes)[:CURSOR_CHARS] or "nothing to do: every day that can be is up to date"
     if tick.requests:
-        return dg.SensorResult(run_requests=tick.requests, cursor=said)
-    return dg.SensorResult(skip_reason=said, cursor=said)
+        return dg.SensorResult(run_requests=tick.requests, cursor=said, asset_events=tick.verdicts)
+    return dg.SensorResult(skip_reason=said, cursor=said, asset_events=tick.verdicts)

@@ -23,6 +23,7 @@ from backfill_assets.lake.spark import Workshop
 from backfill_assets.lake.view import read_view
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.reconcile import end_dead_runs
+from backfill_assets.orchestration.standing import changed_verdicts
 from backfill_assets.orchestration.work import Shop
 
 SCAN = "scan_landing"
@@ -33,10 +34,11 @@ SHOWN_RANGES = 5
 
 @dataclass
 class Tick:
-    """The outcome of a tick: runs to ask for, and a line per finding. `dry` runs are told, not asked for."""
+    """The outcome of a tick: runs to ask for, a line per finding, and standing verdicts that are no longer the same."""
 
     requests: list[dg.RunRequest] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    verdicts: list[dg.AssetCheckEvaluation] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -68,11 +70,15 @@ def look_around(instance: dg.DagsterInstance, shop: Shop, now: datetime) -> Look
 def late_data_tick(instance: dg.DagsterInstance, shop: Shop, now: datetime) -> Tick:
     """Ask for the days of the built tables that need making and whose inputs are in place, upstream first."""
     seen = look_around(instance, shop, now)
-    if seen.lake.settings.lateness.policy == "rolling":
-        return _rolling_tick(seen)
+    tick = _rolling_tick(seen) if seen.lake.settings.lateness.policy == "rolling" else _exact_tick(seen)
+    tick.verdicts += changed_verdicts(instance, seen.states, [t.name for t in seen.pipeline.tables])
+    return tick
+
+
+def _exact_tick(seen: Look) -> Tick:
     tick, found = Tick(), needs(seen.states, seen.busy, seen.until)
     built = [t.name for t in seen.pipeline.tables if not t.is_landed]
-    tried = runs.attempts(instance, LATE_DATA)
+    tried = runs.attempts(seen.instance, LATE_DATA)
     wanted: list[Ask] = []
     for name in built:
         wanted += _asks(seen, tick, name, found.ready[name], tried)

@@ -81,14 +81,14 @@ def _training(frames: Frames, chunk: Chunk) -> "DataFrame":
 def _features(settings: LakeSettings) -> Table:
     short_long = settings.features.windows_days
 
-    def build(frames: Frames, chunk: Chunk) -> "DataFrame":
+    def _build(frames: Frames, chunk: Chunk) -> "DataFrame":
         from backfill_assets.pipeline.transforms.features import features
 
         return features(frames["staging"], chunk.days, short_long)
 
     return Table(
         contracts.features(short_long),
-        build,
+        _build,
         {"windows_days": short_long},
         (TRANSFORMS + "features", TRANSFORMS + "windows"),
     )
@@ -97,7 +97,7 @@ def _features(settings: LakeSettings) -> Table:
 def _features_as_known(settings: LakeSettings) -> Table:
     short_long, grace = settings.features.windows_days, settings.features.cutoff_grace_hours
 
-    def build(frames: Frames, chunk: Chunk) -> "DataFrame":
+    def _build(frames: Frames, chunk: Chunk) -> "DataFrame":
         from backfill_assets.pipeline.transforms.features_as_known import features_as_known
 
         return features_as_known(frames["staging"], chunk.days, short_long, grace)
@@ -105,7 +105,7 @@ def _features_as_known(settings: LakeSettings) -> Table:
     reach = {"windows_days": short_long, "cutoff_grace_hours": grace}
     return Table(
         contracts.features_as_known(short_long),
-        build,
+        _build,
         reach,
         (TRANSFORMS + "features_as_known", TRANSFORMS + "windows"),
     )
@@ -115,11 +115,11 @@ def _labels(settings: LakeSettings) -> Table:
     chosen = settings.labels
     matures = chosen.horizon_days + chosen.maturity_days
 
-    def build(frames: Frames, chunk: Chunk) -> "DataFrame":
+    def _build(frames: Frames, chunk: Chunk) -> "DataFrame":
         from backfill_assets.pipeline.transforms.labels import Outcome, labels
 
         outcome = Outcome(chosen.horizon_days, chosen.measure, chosen.rule, matures)
         return labels(frames["staging"], frames["features_as_known"], chunk.days, outcome, chunk.frontier)
 
     contract = contracts.labels(chosen.horizon_days, chosen.maturity_days)
-    return Table(contract, build, chosen.model_dump(), (TRANSFORMS + "labels",), revisions=_flips)
+    return Table(contract, _build, chosen.model_dump(), (TRANSFORMS + "labels",), revisions=_flips)

@@ -75,7 +75,7 @@ def test_every_day_of_a_range_run_has_its_own_metadata_that_agrees_with_its_rece
             assert said["backfill_assets/fingerprint"] == stamp.entry.fingerprint
             assert said["backfill_assets/input_digest"] == stamp.entry.input_digest
             assert said["backfill_assets/write_id"] == stamp.write_id
-            assert said["backfill_assets/version"] == stamp.version
+            assert said["backfill_assets/version"] == str(stamp.version)
             assert said["backfill_assets/unchanged"] is False
             assert said["backfill_assets/state"] == "complete"
 

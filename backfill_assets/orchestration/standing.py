@@ -1,0 +1,79 @@
+"""The standing fact of every table, the check `no_stale_days`: exact count, capped sample, no JVM.
+
+Lives here: judging it, the check behind the button, and telling Dagster by itself when the verdict is another one. Does
+not live here: the checks per day (`checks`), and asking for what is stale (`ticks`).
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import date
+from typing import Any
+
+import dagster as dg
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.days import contiguous
+from backfill_assets.core.states import State, States
+from backfill_assets.lake.view import read_view
+from backfill_assets.orchestration.dagster_private import newest_evaluations
+from backfill_assets.orchestration.runs import LAKE_TAG
+from backfill_assets.orchestration.work import Shop
+
+STANDING = "no_stale_days"
+SAMPLE_RANGES = 10
+WHICH = "which"
+
+
+def no_stale_days(shop: Shop, contract: Contract) -> dg.AssetChecksDefinition:
+    """The check of one table. No written day is stale."""
+
+    @dg.asset_check(asset=contract.name, name=STANDING, description=f"No written day of {contract.name} is stale.")
+    def check(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
+        lake, pipeline = shop.open()
+        context.instance.add_run_tags(context.run.run_id, {LAKE_TAG: str(lake.root)})
+        passed, told = judged(pipeline.states(read_view(lake, pipeline.contracts)), contract.name)
+        return dg.AssetCheckResult(passed=passed, severity=dg.AssetCheckSeverity.WARN, metadata=told)
+
+    return check
+
+
+def judged(states: States, table: str) -> tuple[bool, dict[str, Any]]:
+    """Whether no written day of the table is stale, and what is told: days per state, which are stale, what to do."""
+    counted = {d: states.of(table, d) for d in states.view.table(table).stamps}
+    stale = sorted(d for d, s in counted.items() if s is State.STALE)
+    told: dict[str, Any] = {f"days {s.value}": n for s, n in sorted(Counter(counted.values()).items())}
+    told["stale days"] = len(stale)
+    if stale:
+        told[WHICH] = _told(stale)
+    return not stale, told
+
+
+def _told(stale: list[date]) -> str:
+    ranges = contiguous(stale)
+    listed = ", ".join(map(str, ranges[:SAMPLE_RANGES]))
+    more = f" and {len(ranges) - SAMPLE_RANGES} more ranges" if len(ranges) > SAMPLE_RANGES else ""
+    return f"{listed}{more}. Rebuild: backfill-assets backfill --from {stale[0]} --to {stale[-1]}"
+
+
+def changed_verdicts(
+    instance: dg.DagsterInstance, states: States, tables: list[str]
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """The verdicts that differ from what Dagster was told last, so that pages are right without anybody's button.
+
+    Tables without a written day are left out: there is nothing to judge yet.
+    """
+    keys = {t: dg.AssetCheckKey(dg.AssetKey(t), STANDING) for t in tables}
+    known = newest_evaluations(instance, keys.values())
+    for table, key in keys.items():
+        passed, told = judged(states, table)
+        before = known.get(key)
+        same = before is not None and before.passed == passed and _which(before) == told.get(WHICH)
+        if states.view.table(table).stamps and not same:
+            yield dg.AssetCheckEvaluation(
+                asset_key=key.asset_key, check_name=STANDING, passed=passed, metadata=told,
+                severity=dg.AssetCheckSeverity.WARN,
+            )  # fmt: skip
+
+
+def _which(evaluation: dg.AssetCheckEvaluation) -> Any:
+    return evaluation.metadata[WHICH].value if WHICH in evaluation.metadata else None

@@ -1,0 +1,47 @@
+"""What a run did to a table, as a small Markdown table: one entry per run, on its last day.
+
+Lives here: the words and the table. Does not live here: the other metadata (`metadata`). Days that did not change are
+counted, not listed.
+"""
+
+from collections.abc import Mapping
+from datetime import date
+
+from backfill_assets.core.days import contiguous
+from backfill_assets.core.receipts import DayEntry
+from backfill_assets.lake.replace import Published
+
+LISTED_DAYS = 31  # a month; the dialog that shows it is about that high
+
+
+def summary(before: Mapping[date, DayEntry], after: Mapping[date, DayEntry], published: Published) -> str:
+    """Rows before and after of every changed day, the newest first up to a month of them, and the sums over all.
+
+    `before` holds the days that had a receipt, `after` all days of the run.
+    """
+    changed = sorted((d for d in after if d in published.changed), reverse=True)
+    kept = len(after) - len(changed)
+    lines = [_headline(changed, kept, published)]
+    if changed:
+        lines += ["", "| day | rows before | rows now | change |", "|---|---:|---:|---:|"]
+        lines += [_line(str(d), before[d].rows if d in before else None, after[d].rows) for d in changed[:LISTED_DAYS]]
+        if len(changed) > LISTED_DAYS:
+            lines.append(f"| … {len(changed) - LISTED_DAYS} more | | | |")
+        was = sum(before[d].rows for d in changed if d in before)
+        lines.append(_line("**all changed**", was, sum(after[d].rows for d in changed)))
+    return "\n".join(lines)
+
+
+def _headline(changed: list[date], kept: int, published: Published) -> str:
+    if not changed:
+        new = ", the receipts are new" if published.receipted else ""
+        return f"Nothing changed: {kept} day(s) hold what they held{new}."
+    ranges = ", ".join(map(str, contiguous(sorted(changed))[:3]))
+    more = " …" if len(contiguous(changed)) > 3 else ""
+    others = f"; {kept} other(s) hold what they held" if kept else ""
+    return f"{len(changed)} day(s) changed in version {published.version}: {ranges}{more}{others}."
+
+
+def _line(name: str, was: int | None, now: int) -> str:
+    change = "new" if was is None else f"{now - was:+,}" if now != was else "same rows, other content"
+    return f"| {name} | {'–' if was is None else f'{was:,}'} | {now:,} | {change} |"

@@ -1,0 +1,83 @@
+"""`dagster dev` on a sample lake with a home of its own, for tests that look at it as a person does.
+
+Lives here: starting and stopping it, and waiting for it. Does not live here: the clicks (`ui`). The lake is made by the
+command that the README names, so that what is looked at is what a newcomer sees.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.server import stop_server
+from backfill_assets_tests.processes import CHECKOUT
+
+SAMPLE_DAYS = 14  # the fewest that `demo` makes: windows, horizon and maturity all end inside it
+PATIENCE_SECONDS = 300.0  # a dozen run processes on two cores that may run other things
+
+
+@dataclass(frozen=True)
+class Site:
+    """A running web server, its lake, and where it writes its log."""
+
+    url: str
+    lake: Lake
+    log: Path
+
+
+@contextmanager
+def site(folder: Path) -> Iterator[Site]:
+    """A sample lake, loaded, and `dagster dev` over it; all is stopped at the end."""
+    home, root = folder / "home", folder / "lake"
+    home.mkdir(parents=True)
+    shutil.copy(CHECKOUT / "dagster.yaml", home)
+    env = {**os.environ, "DAGSTER_HOME": str(home), "BACKFILL_ASSETS_LAKE": str(root), "PYTHONPATH": str(CHECKOUT)}
+    demo = [sys.executable, "-m", "backfill_assets", "demo", "--days", str(SAMPLE_DAYS)]
+    subprocess.run(demo, cwd=home, env=env, check=True, capture_output=True, timeout=PATIENCE_SECONDS)
+    port, log = _free_port(), folder / "dev.log"
+    program = Path(sys.executable).with_name("dagster")
+    command = [str(program), "dev", "-m", "backfill_assets.definitions", "--port", str(port)]
+    with log.open("w") as written:
+        dev = subprocess.Popen(command, cwd=home, env=env, stdout=written, stderr=written, start_new_session=True)
+        try:
+            made = Site(f"http://127.0.0.1:{port}", open_lake(root), log)
+            until(lambda: _answers(made.url), log)
+            yield made
+        finally:
+            os.killpg(dev.pid, signal.SIGINT)
+            dev.wait(60)
+            stop_server(root, force=True)
+
+
+def until(done: Callable[[], bool], log: Path, patience: float = PATIENCE_SECONDS) -> float:
+    """Look twice a second until `done`, and give the seconds that took; fails with the log when it takes too long."""
+    pause, began = threading.Event(), time.monotonic()
+    while not done():
+        assert time.monotonic() < began + patience, log.read_text()[-4000:]
+        pause.wait(0.5)
+    return time.monotonic() - began
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/server_info", timeout=5) as answer:  # noqa: S310 - our own loopback server
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port

@@ -1,0 +1,177 @@
+"""A person at Dagster's pages: single days, ranges, a failing check and its repair, a late file, and the pictures.
+
+Tested here: what is seen and clicked, on the sample lake under `dagster dev`; every step leaves a screenshot in
+`.artifacts/browser`. Not tested here: what the tables must hold, beyond that untouched days keep their files.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.days import ONE_DAY
+from backfill_assets.core.states import State
+from backfill_assets.lake.model import make_pipeline
+from backfill_assets.operations.status import status
+from backfill_assets.pipeline.tables import tables
+from backfill_assets_tests.browser.site import SAMPLE_DAYS, Site, site, until
+from backfill_assets_tests.browser.ui import LOCATION, Ui, browser
+from backfill_assets_tests.lakes import data_files
+
+CHECKS = "/assets/staging?view=checks"
+JOB = f"/locations/{LOCATION}/jobs/rebuild"
+LINEAGE = f"/locations/{LOCATION}/asset-groups/lake"
+
+
+@pytest.fixture(scope="module")
+def spark_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """The running site; its lake has a Spark server of its own."""
+    with browser(), site(tmp_path_factory.mktemp("browser")) as running:
+        yield running
+
+
+@pytest.fixture
+def ui(spark_server: Site) -> Iterator[Ui]:
+    with browser() as opened:
+        page = opened.new_page(viewport={"width": 1400, "height": 900})
+        yield Ui(page, spark_server.url)
+
+
+def day(made: Site, number: int) -> str:
+    return str(made.lake.settings.start_date + ONE_DAY * number)
+
+
+@contextmanager
+def gate(made: Site, lines: str) -> Iterator[None]:
+    """The lake with a stricter gate, for as long as the block runs."""
+    path = made.lake.root / "lake.toml"
+    before = path.read_text()
+    path.write_text(f"{before}\n{lines}\n")
+    try:
+        yield
+    finally:
+        path.write_text(before)
+
+
+def test_the_lineage_is_drawn_at_once_and_every_table_is_green(ui: Ui) -> None:
+    ui.go(LINEAGE)
+    ui.shot("lineage")
+    for table in ("raw", "staging", "features", "features_as_known", "labels", "training"):
+        assert table in ui.text()
+
+
+def test_the_page_of_a_table_tells_what_it_is(ui: Ui) -> None:
+    ui.go("/assets/staging")
+    ui.shot("asset")
+    said = ui.text()
+    for told in ("Every version of an event", "event_key", "role: key", "Delta Lake", "Open staging.py"):
+        assert told in said
+
+
+def test_one_day_is_materialized_with_a_click_and_tells_what_it_did(ui: Ui, spark_server: Site) -> None:
+    chosen = day(spark_server, 9)
+    ui.go("/assets/features")
+    seconds = ui.launch_run(chosen)
+    ui.shot("one_day")
+    assert "Success" in ui.text()
+    ui.go(f"/assets/features?view=partitions&partition={chosen}")
+    ui.shot("one_day_metadata")
+    assert "backfill_assets/fingerprint" in ui.text()
+    print(f"one day, from the click to Success on the page: {seconds:.1f} s")
+
+
+def test_a_range_from_the_job_page_is_one_run_of_all_tables(ui: Ui, spark_server: Site) -> None:
+    ui.go(JOB)
+    seconds = ui.launch_backfill(f"[{day(spark_server, 0)}...{day(spark_server, SAMPLE_DAYS - 1)}]")
+    ui.shot("job_range")
+    assert "Succeeded" in ui.text()
+    print(f"{SAMPLE_DAYS} days by the job page, from the click to Succeeded on the page: {seconds:.1f} s")
+
+
+def test_a_range_from_the_lineage_page_is_made(ui: Ui, spark_server: Site) -> None:
+    ui.go(LINEAGE)
+    ui.launch_backfill(f"[{day(spark_server, 3)}...{day(spark_server, 5)}]")
+    ui.shot("lineage_range")
+    assert "Succeeded" in ui.text()
+
+
+def test_a_failing_check_is_red_on_its_day_explains_itself_and_is_green_after_the_fix(
+    ui: Ui, spark_server: Site
+) -> None:
+    chosen = day(spark_server, 8)
+    with gate(spark_server, "[gates.tables.staging]\nmax_rows = 1"):
+        ui.go("/assets/staging")
+        dialog = ui.ask_for(chosen)
+        dialog.get_by_text("Config", exact=True).click()
+        dialog.locator("button", has_text="Add config").click()
+        ui.page.locator(".CodeMirror").first.click()
+        ui.page.keyboard.insert_text("ops: {make_staging: {config: {force: true}}}")
+        ui.page.wait_for_timeout(1500)
+        ui.page.locator("button", has_text="Save config").click()
+        dialog.locator("button", has_text=re.compile("^.*Launch 1 run")).click()
+        ui.page.locator("[data-sonner-toast]").get_by_text("View").click()
+        ui.ended()
+    ui.shot("failed_run")
+    said = " ".join(ui.text().split())
+    for told in ("row_count fails on 1 of 1 day(s)", "more than max_rows = 1", "Nothing was written"):
+        assert told in said
+    assert f"backfill-assets backfill --from {chosen} --to {chosen} --tables staging" in said
+    ui.go(CHECKS)
+    ui.page.get_by_text("row_count", exact=True).first.click()
+    ui.settle()
+    ui.shot("check_red")
+    assert "more than max_rows = 1" in ui.text()
+    assert chosen in ui.text()
+    ui.go("/assets/staging")
+    ui.launch_run(chosen)
+    ui.go(CHECKS)
+    ui.page.get_by_text("row_count", exact=True).first.click()
+    ui.settle()
+    ui.shot("check_green")
+    assert "more than max_rows = 1" not in ui.text()
+
+
+def test_a_late_file_is_found_and_exactly_the_days_it_touches_are_rebuilt(ui: Ui, spark_server: Site) -> None:
+    lake, first = spark_server.lake, spark_server.lake.settings.start_date
+    before = data_files(lake, "staging")
+    _deliver(lake.root / "landing", arrives=first + ONE_DAY * (SAMPLE_DAYS - 1), happened=first + ONE_DAY * 4)
+
+    def settled() -> bool:
+        report = status(lake, make_pipeline(tables(lake.settings)))
+        moved = data_files(lake, "staging") != before
+        return moved and not any(d.state in (State.STALE, State.MISSING) for d in report)
+
+    seconds = until(settled, spark_server.log)
+    after = data_files(lake, "staging")
+    assert {d for d in after if after[d] != before.get(d)} == {first + ONE_DAY * 4}
+    ui.go(f"/locations/{LOCATION}/sensors/late_data")
+    ui.shot("late_data_ticks")
+    ui.go("/runs")
+    ui.shot("late_data_runs")
+    assert "late_data" in ui.text()
+    print(f"from the landing of a late file to all tables green: {seconds:.1f} s")
+
+
+def _deliver(landing: Path, arrives: date, happened: date) -> None:
+    """One order more, in a file of its own, as the sample's own lines look."""
+    received = f"{arrives} 20:00:00"
+    row = {
+        "delivery": 10**9, "received_at": received, "version_at": received, "ordered_at": f"{happened} 12:00:00",
+        "order_id": "order-late", "op": "upsert", "customer": "customer-001", "amount": 7, "returned": 0,
+    }  # fmt: skip
+    (landing / "late.jsonl").write_text(json.dumps(row) + "\n")
+
+
+def test_the_numbers_of_every_day_are_plotted(ui: Ui) -> None:
+    ui.go("/assets/raw")
+    ui.page.get_by_text("Plots", exact=True).first.click()
+    ui.settle()
+    ui.shot("plots")
+    said = ui.text()
+    for name in ("dagster/partition_row_count", "backfill_assets/bytes", "backfill_assets/late_share"):
+        assert name in said
+    assert ui.page.locator("canvas").count() >= 3

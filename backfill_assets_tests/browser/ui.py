@@ -1,0 +1,109 @@
+"""Dagster's pages as a person uses them: where to click, and what to wait for. Facts of Dagster 1.13's web UI.
+
+Lives here: the selectors, in one place, and the screenshots. Does not live here: what must be seen (`test_ui`). Names
+of buttons begin with the icon's name, so that text is matched, not accessible names.
+"""
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from backfill_assets_tests.processes import CHECKOUT
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Locator, Page
+
+SHOTS = CHECKOUT / ".artifacts" / "browser"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+REQUIRED = "BACKFILL_ASSETS_BROWSER"  # set to `required` by .ci/run: a missing browser fails there, and skips elsewhere
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"]
+LOCATION = "backfill_assets.definitions"
+PATIENCE_MS = 240_000
+SETTLED_MS = 1200  # after the network is quiet the graphs still fade in
+
+
+@contextmanager
+def browser() -> "Iterator[Browser]":
+    """Chromium without a screen; skips the test where none is installed, unless one is required."""
+    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    if found is None:
+        told = f"none of {', '.join(BROWSERS)} is installed"
+        if os.environ.get(REQUIRED) == "required":
+            pytest.fail(f"{told}, and {REQUIRED}=required")
+        pytest.skip(f"{told}: on Debian, apt-get install chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=found, args=FLAGS)
+        try:
+            yield opened
+        finally:
+            opened.close()
+
+
+class Ui:
+    """One tab of the browser on one site. Every picture taken is kept under `SHOTS`."""
+
+    def __init__(self, page: "Page", url: str) -> None:
+        self.page, self.url = page, url
+        page.set_default_timeout(PATIENCE_MS)
+        SHOTS.mkdir(parents=True, exist_ok=True)
+
+    def go(self, path: str) -> None:
+        """Open a page and wait until it has drawn itself."""
+        self.page.goto(self.url + path)
+        self.settle()
+
+    def settle(self) -> None:
+        self.page.wait_for_load_state("networkidle")
+        self.page.wait_for_timeout(SETTLED_MS)
+
+    def shot(self, name: str) -> Path:
+        """A picture of what is to be seen now."""
+        file = SHOTS / f"{name}.png"
+        self.page.screenshot(path=file)
+        return file
+
+    def text(self) -> str:
+        """All text of the page."""
+        return self.page.locator("body").inner_text()
+
+    def ask_for(self, days: str) -> "Locator":
+        """Open the page's Materialize dialog and choose days: one, or `[first...last]`."""
+        self.page.locator("button", has_text="Materialize").first.click()
+        dialog = self.page.locator("[role=dialog]").first
+        field = dialog.locator("input[type=text]").first
+        field.fill(days)
+        field.press("Enter")
+        self.page.wait_for_timeout(500)
+        return dialog
+
+    def launch_run(self, days: str) -> float:
+        """Launch one run from the page, follow it, and give the seconds from the click to its end on the page."""
+        dialog = self.ask_for(days)
+        began = time.monotonic()
+        dialog.locator("button", has_text=re.compile("^.*Launch 1 run")).click()
+        self.page.locator("[data-sonner-toast]").get_by_text("View").click()
+        self.ended()
+        return time.monotonic() - began
+
+    def launch_backfill(self, days: str) -> float:
+        """Launch a backfill from the page, follow it, and give the seconds from the click to its end."""
+        dialog = self.ask_for(days)
+        began = time.monotonic()
+        dialog.locator("button", has_text="Launch backfill").click()
+        self.page.locator("[data-sonner-toast]").get_by_text("View").click()
+        self.page.get_by_text(re.compile("^(Succeeded|Failed|Completed)$")).first.wait_for()
+        return time.monotonic() - began
+
+    def ended(self) -> None:
+        """Wait until the run on this page has ended."""
+        self.page.get_by_text(re.compile("^(Success|Failure|Canceled)$")).first.wait_for()
+        self.settle()

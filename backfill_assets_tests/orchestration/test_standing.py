@@ -1,0 +1,92 @@
+"""The standing fact `no_stale_days` tells itself: at the first tick, when verdict or days change, and only then.
+
+Tested here: `orchestration.standing` by way of ticks, on a lake of logs. Not tested here: its button (`test_runs`).
+"""
+
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from backfill_assets.core.days import ONE_DAY
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline
+from backfill_assets.orchestration.standing import STANDING
+from backfill_assets.orchestration.ticks import late_data_tick
+from backfill_assets.orchestration.work import Shop
+from backfill_assets.pipeline.tables import tables
+from backfill_assets_tests.operations.synthetic import START, build, end_of, synthetic_lake
+
+DAYS = 10
+Made = tuple[Lake, Pipeline]
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.ephemeral() as made:
+        yield made
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Made:
+    return synthetic_lake(tmp_path / "lake", DAYS)
+
+
+def told(lake: Made, instance: dg.DagsterInstance) -> dict[str, tuple[bool, object]]:
+    """What one tick tells, kept by the instance as the daemon would: per table passed, and the number of stale days."""
+    tick = late_data_tick(instance, Shop(lake[0].root, tables), end_of(DAYS + 1))
+    for verdict in tick.verdicts:
+        assert verdict.check_name == STANDING
+        instance.report_runless_asset_event(verdict)
+    return {v.asset_key.path[-1]: (v.passed, v.metadata["stale days"].value) for v in tick.verdicts}
+
+
+def make_stale(lake: Made, *numbers: int) -> None:
+    days = [START + ONE_DAY * n for n in numbers]
+    build(*lake, "staging", dict.fromkeys(days, 3), digests=dict.fromkeys(days, "older"))
+
+
+def test_the_first_tick_tells_every_table_that_has_days_and_the_next_none(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
+    assert told(lake, instance) == {c.name: (True, 0) for c in lake[1].contracts}
+    assert told(lake, instance) == {}
+
+
+def test_a_table_that_becomes_stale_and_one_that_recovers_are_told_once_each(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
+    told(lake, instance)
+    make_stale(lake, 2)
+    assert told(lake, instance)["staging"] == (False, 1)
+    assert told(lake, instance) == {}
+    build(*lake, "staging", {START + ONE_DAY * 2: 3})
+    assert told(lake, instance)["staging"] == (True, 0)
+
+
+def test_other_stale_days_are_another_verdict(lake: Made, instance: dg.DagsterInstance) -> None:
+    make_stale(lake, 2)
+    told(lake, instance)
+    make_stale(lake, 2, 3)
+    assert told(lake, instance)["staging"] == (False, 2)
+
+
+def test_the_verdict_names_the_days_and_the_command_that_rebuilds_them(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
+    make_stale(lake, 2, 3)
+    tick = late_data_tick(instance, Shop(lake[0].root, tables), end_of(DAYS + 1))
+    (staging,) = (v for v in tick.verdicts if v.asset_key.path[-1] == "staging")
+    first, last = (date.isoformat(START + ONE_DAY * n) for n in (2, 3))
+    which = str(staging.metadata["which"].value)
+    assert which.endswith(f"Rebuild: backfill-assets backfill --from {first} --to {last}")
+
+
+def test_a_table_without_a_written_day_is_not_judged(tmp_path: Path, instance: dg.DagsterInstance) -> None:
+    lake, pipeline = synthetic_lake(tmp_path / "other", 1)
+    empty = type(lake)(tmp_path / "empty", lake.settings)
+    empty.root.mkdir()
+    (empty.root / "lake.toml").write_text((lake.root / "lake.toml").read_text())
+    assert told((empty, pipeline), instance) == {}

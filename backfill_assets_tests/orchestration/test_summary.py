@@ -1,0 +1,43 @@
+"""What a run did, as Markdown: changed days with rows before and after, never more than a month of lines.
+
+Tested here: `orchestration.summary`.
+"""
+
+from datetime import date
+
+from backfill_assets.core.receipts import DayEntry
+from backfill_assets.lake.replace import Published
+from backfill_assets.orchestration.summary import LISTED_DAYS, summary
+from backfill_assets_tests.builders import day
+
+
+def entries(**rows: int) -> dict[date, DayEntry]:
+    return {day(int(n[1:])): DayEntry(count, "F", "d") for n, count in rows.items()}
+
+
+def test_changed_days_show_their_rows_before_and_now_newest_first() -> None:
+    before, after = entries(d0=5, d1=7), entries(d0=6, d1=7, d2=3, d3=1)
+    told = summary(before, after, Published(4, "w", frozenset({day(0), day(1), day(2)})))
+    lines = told.splitlines()
+    assert lines[0].startswith("3 day(s) changed in version 4: ")
+    assert lines[0].endswith("; 1 other(s) hold what they held.")
+    assert lines[4:] == [
+        f"| {day(2)} | – | 3 | new |",
+        f"| {day(1)} | 7 | 7 | same rows, other content |",
+        f"| {day(0)} | 5 | 6 | +1 |",
+        "| **all changed** | 12 | 16 | +4 |",
+    ]
+
+
+def test_a_run_that_changed_nothing_says_so() -> None:
+    assert summary({}, entries(d0=1), Published(4, "")) == "Nothing changed: 1 day(s) hold what they held."
+    receipted = Published(4, "w", receipted=frozenset({day(0)}))
+    assert summary({}, entries(d0=1), receipted).endswith(", the receipts are new.")
+
+
+def test_a_long_range_is_cut_to_a_month_and_its_sum_is_whole() -> None:
+    after = {day(n): DayEntry(1, "F", "d") for n in range(100)}
+    told = summary({}, after, Published(1, "w", frozenset(after)))
+    assert told.count("\n| 20") == LISTED_DAYS
+    assert f"… {100 - LISTED_DAYS} more" in told
+    assert "| **all changed** | 0 | 100 | +100 |" in told
