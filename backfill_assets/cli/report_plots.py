@@ -33,6 +33,7 @@ def _durations(axes: "Axes", report: "LakeReport") -> None:
     axes.set_ylim(-0.6, len(report.durations) - 0.4)
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter("{x:g}")
     axes.grid(visible=False, axis="y")
     axes.set_xlabel("seconds from being asked for to the commit")
     axes.set_title("a dot is a write, the bar the 95th percentile", loc="left", fontsize=9, color=MUTED)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -22,23 +23,33 @@ from backfill_assets_tests.browser.site import SAMPLE_DAYS, Site, site, until
 from backfill_assets_tests.browser.ui import LOCATION, Ui, browser
 from backfill_assets_tests.lakes import data_files
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
 CHECKS = "/assets/staging?view=checks"
 JOB = f"/locations/{LOCATION}/jobs/rebuild"
 LINEAGE = f"/locations/{LOCATION}/asset-groups/lake"
 
 
 @pytest.fixture(scope="module")
-def spark_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """The running site; its lake has a Spark server of its own."""
-    with browser(), site(tmp_path_factory.mktemp("browser")) as running:
+def chromium() -> "Iterator[Browser]":
+    with browser() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def spark_server(chromium: "Browser", tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """The running site; its lake has a Spark server of its own. Not started where there is no browser."""
+    assert chromium.is_connected()
+    with site(tmp_path_factory.mktemp("browser")) as running:
         yield running
 
 
 @pytest.fixture
-def ui(spark_server: Site) -> Iterator[Ui]:
-    with browser() as opened:
-        page = opened.new_page(viewport={"width": 1400, "height": 900})
-        yield Ui(page, spark_server.url)
+def ui(chromium: "Browser", spark_server: Site) -> Iterator[Ui]:
+    page = chromium.new_page(viewport={"width": 1400, "height": 900})
+    yield Ui(page, spark_server.url)
+    page.close()
 
 
 def day(made: Site, number: int) -> str:

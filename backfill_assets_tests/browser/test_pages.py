@@ -1,0 +1,110 @@
+"""Our own pages in a browser: accessible by an automatic look (axe), whole without a network, quick with three years.
+
+Tested here: the pages of `report --html` and `lateness --html`, light and dark, wide and narrow. Not tested here: what
+they say (`cli/test_report.py`, `cli/test_lateness.py`).
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from backfill_assets.cli.lateness_page import page as lateness_page
+from backfill_assets.cli.report_page import page as report_page
+from backfill_assets.core.days import midnight
+from backfill_assets.operations.lateness import Asked, lateness
+from backfill_assets.operations.report import Delivered, LakeReport, report
+from backfill_assets.operations.status import status
+from backfill_assets.operations.writes import durations, writes
+from backfill_assets.orchestration.history import CheckTold, FindingTold, History, RunTold
+from backfill_assets_tests.browser.ui import SHOTS, browser
+from backfill_assets_tests.operations.late_lake import FRONTIER, SINCE, late_lake
+from backfill_assets_tests.operations.synthetic import synthetic_lake
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+SEEN = History(
+    (RunTold("0123456789", "rebuild", "failure", "2024-03-01", "2024-03-31", "manual", NOW, 12.5, "the table broke"),),
+    (CheckTold("raw", "row_count", 7, 1), CheckTold("raw", "profile", 8, 0)),
+    (FindingTold("raw", "row_count", "2024-03-01", "0123456789", "warn", "the day is empty"),),
+)
+YEARS_3 = 1096
+
+
+@pytest.fixture(scope="module")
+def chromium() -> "Iterator[Browser]":
+    with browser() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The pages as files, by name."""
+    folder = tmp_path_factory.mktemp("pages")
+    lake, pipeline = late_lake(folder / "lake")
+    found = report(lake, pipeline, NOW)
+    measured = tuple(replace(w, seconds=1.0 + n) for n, w in enumerate(found.writes))
+    told = replace(found, writes=measured, durations=durations(measured, list(found.status.tables)))
+    big, big_pipeline = synthetic_lake(folder / "big", YEARS_3)
+    long = LakeReport(NOW, status(big, big_pipeline), Delivered(0, 0, 0, 0, {}, 0), None, (), writes(big, big_pipeline))
+    texts = {
+        "report": report_page(told, SEEN),
+        "report of three years": report_page(long, SEEN),
+        "lateness": lateness_page(lateness(lake, pipeline, Asked(since=midnight(SINCE)), FRONTIER)),
+    }
+    written = {}
+    for name, text in texts.items():
+        written[name] = folder / f"{name}.html"
+        written[name].write_text(text, encoding="utf-8")
+    return written
+
+
+def opened(chromium: "Browser", file: Path, **options: Any) -> "Page":
+    """The page in a browser without a network."""
+    page = chromium.new_context(offline=True, **options).new_page()
+    page.goto(file.as_uri())
+    return page
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["report", "report of three years", "lateness"])
+def test_a_page_has_no_violation_that_an_automatic_look_finds(
+    chromium: "Browser", pages: dict[str, Path], name: str, scheme: str
+) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    page = opened(chromium, pages[name], color_scheme=scheme, bypass_csp=True, viewport={"width": 1200, "height": 900})
+    found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa", "best-practice"]})
+    SHOTS.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=SHOTS / f"page_{name.replace(' ', '_')}_{scheme}.png", full_page=True)
+    assert found.violations_count == 0, found.generate_report()
+
+
+@pytest.mark.parametrize("name", ["report", "report of three years", "lateness"])
+def test_a_page_says_nothing_on_the_console_and_does_not_scroll_sideways(
+    chromium: "Browser", pages: dict[str, Path], name: str
+) -> None:
+    page = chromium.new_context(offline=True, viewport={"width": 420, "height": 800}).new_page()
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.goto(pages[name].as_uri())
+    assert said == []
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    page.screenshot(path=SHOTS / f"page_{name.replace(' ', '_')}_narrow.png")
+
+
+def test_everything_that_opens_or_scrolls_is_reached_by_the_keyboard(
+    chromium: "Browser", pages: dict[str, Path]
+) -> None:
+    page = opened(chromium, pages["report"])
+    reached = set()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.tagName"))
+    assert {"A", "SUMMARY", "DIV"} <= reached

@@ -1,0 +1,126 @@
+"""The README does what it says: its commands run, its settings are read, its tables become assets, its links exist.
+
+Tested here: every fenced block. The two commands of the first block make an environment and run this very test; what
+they call is run here without that (`demo`), and by `.ci/run` with it.
+"""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backfill_assets.cli.app import app
+from backfill_assets.core.days import ONE_DAY
+from backfill_assets.core.states import State
+from backfill_assets.lake.settings import load_settings
+from backfill_assets.orchestration.assemble import assemble
+from backfill_assets_tests.processes import CHECKOUT
+
+README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
+DAYS = 14
+COMMAND_SECONDS = 300.0
+
+
+def blocks(language: str) -> list[str]:
+    """The fenced blocks of a language, in their order."""
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+
+
+def commands() -> list[list[str]]:
+    """Every `backfill-assets …` line of the section Operate, without the comment behind it."""
+    lines = [line for block in blocks("bash") for line in block.splitlines() if line.startswith("backfill-assets ")]
+    return [shlex.split(line, comments=True)[1:] for line in lines]
+
+
+class Demo:
+    """The sample lake, made by the README's first command, and what that printed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.root = folder, folder / "lake"
+        self.env = {**os.environ, "DAGSTER_HOME": str(folder / "home"), "PYTHONPATH": str(CHECKOUT)}
+        (folder / "home").mkdir()
+        (folder / "home" / "dagster.yaml").write_text("telemetry:\n  enabled: false\n")
+        self.printed = self.run("demo", "--days", str(DAYS)).stdout
+        self.first = date.fromisoformat(json.loads((self.root / ".demo").read_text())["first"])
+
+    def run(self, *args: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "backfill_assets", "--lake", str(self.root), *args], cwd=self.folder, env=self.env,
+            capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False,
+        )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def spark_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+    """The sample lake with its server, which is stopped at the end."""
+    demo = Demo(tmp_path_factory.mktemp("readme"))
+    yield demo
+    demo.run("server", "stop")
+
+
+def test_the_demo_prints_what_the_readme_shows(spark_server: Demo) -> None:
+    shown = next(block for block in blocks("") if "rows of" in block)
+    printed = [line.split() for line in spark_server.printed.splitlines()]
+    for line in shown.splitlines():
+        if re.match(r"(rows of|lines|table) ", line):
+            assert line.split() in printed, line
+    reasons = [line.split(maxsplit=1)[1] for line in shown.splitlines() if re.match(r" +\d+  \D", line)]
+    assert reasons
+    assert all(reason in spark_server.printed for reason in reasons)
+    assert "See both runs in Dagster:" in spark_server.printed
+
+
+def test_every_command_of_the_readme_runs(spark_server: Demo, tmp_path: Path) -> None:
+    first = spark_server.first
+    known = {"2024-03-01": first + ONE_DAY * 2, "2024-03-03": first + ONE_DAY * 4, "2024-03-05": first + ONE_DAY * 5,
+             "2024-03-31": first + ONE_DAY * 6}  # fmt: skip
+    ran = []
+    for command in commands():
+        args = [str(known[arg]) if arg in known else str(tmp_path / "new") if arg == "DIR" else arg for arg in command]
+        done = spark_server.run(*args)
+        assert done.returncode in (0, 1), (command, done.stderr)
+        assert "Traceback" not in done.stderr, (command, done.stderr)
+        ran.append(command[0])
+    assert set(ran) == set(app.commands) - {"demo"}, "the README names every command, and no other"
+
+
+def test_the_settings_that_the_readme_shows_are_read(tmp_path: Path) -> None:
+    (shown,) = blocks("toml")
+    (tmp_path / "lake.toml").write_text(shown)
+    settings = load_settings(tmp_path)
+    assert settings.start_date == date(2013, 10, 1)
+    assert settings.features.windows_days == (7, 28)
+
+
+def test_the_table_of_ones_own_becomes_an_asset(tmp_path: Path) -> None:
+    (shown,) = blocks("python")
+    (toml,) = blocks("toml")
+    (tmp_path / "lake.toml").write_text(toml)
+    (tmp_path / "own_tables.py").write_text(shown)
+    made: dict[str, Any] = {"__name__": "own_tables"}
+    exec(compile(shown, str(tmp_path / "own_tables.py"), "exec"), made)  # noqa: S102 - our own README
+    defs = assemble(tmp_path, made["tables"])
+    names = {key.to_user_string() for asset in defs.assets or () for key in getattr(asset, "keys", ())}
+    assert names == {"raw", "staging", "totals"}
+
+
+def test_what_the_readme_points_to_exists() -> None:
+    for place in re.findall(r'src="([^"]+)"', README):
+        assert (CHECKOUT / place).is_file(), place
+    for place in re.findall(r"`(backfill_assets(?:_tests)?/[\w/.]+)`", README):
+        assert (CHECKOUT / place).exists(), place
+
+
+def test_the_readme_names_every_asset_and_state() -> None:
+    for name in ("raw", "staging", "features", "features_as_known", "labels", "training"):
+        assert f"`{name}`" in README
+    for state in State:
+        assert f"`{state.value}`" in README
