@@ -15,6 +15,7 @@ from backfill_assets_tests.processes import CHECKOUT
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+BROWSER_FIXTURE = "chromium"
 SPARK_FIXTURES = frozenset({"spark", "lake_session", "spark_server"})
 ROOMS_WITHOUT_SPARK = frozenset({"core"})  # milliseconds each, and what they test knows the standard library only
 
@@ -35,6 +36,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
                 "Nothing was run. Move it to the room of what it tests"
             )
         item.add_marker(pytest.mark.spark)
+    if BROWSER_FIXTURE in getattr(item, "fixturenames", ()):
+        item.add_marker(pytest.mark.browser)
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from backfill_assets.lake.server import stop_server
 from backfill_assets_tests.processes import CHECKOUT
 
 SAMPLE_DAYS = 14  # the fewest that `demo` makes: windows, horizon and maturity all end inside it
+STOPPED_SECONDS = 15.0
 PATIENCE_SECONDS = 300.0  # a dozen run processes on two cores that may run other things
 
 
@@ -54,9 +55,18 @@ def site(folder: Path) -> Iterator[Site]:
             until(lambda: _answers(made.url), log)
             yield made
         finally:
-            os.killpg(dev.pid, signal.SIGINT)
-            dev.wait(60)
+            _stop(dev)
             stop_server(root, force=True)
+
+
+def _stop(dev: "subprocess.Popen[bytes]") -> None:
+    """Ask it to end, then end it with its web server, daemon and runs, which share its process group."""
+    os.killpg(dev.pid, signal.SIGTERM)
+    with suppress(subprocess.TimeoutExpired):
+        dev.wait(STOPPED_SECONDS)
+    with suppress(ProcessLookupError):
+        os.killpg(dev.pid, signal.SIGKILL)
+    dev.wait()
 
 
 def until(done: Callable[[], bool], log: Path, patience: float = PATIENCE_SECONDS) -> float:
