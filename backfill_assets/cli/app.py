@@ -27,6 +27,7 @@ class _Group(click.Group):
     """Tells the product's own errors in one line, without a traceback."""
 
     def invoke(self, ctx: click.Context) -> object:
+        """Run the command; what the product refuses is one line on stderr and exit code 1 or 2."""
         try:
             return super().invoke(ctx)
         except BackfillError as error:

@@ -59,6 +59,7 @@ def days_options(required: bool) -> Callable[[Callable[..., None]], Callable[...
     """The options `--from` and `--to`, both days included."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        """The command with both options."""
         last = click.option("--to", "last", type=DAY, required=required, help="The last day, included.")
         first = click.option("--from", "first", type=DAY, required=required, help="The first day.")
         return first(last(command))

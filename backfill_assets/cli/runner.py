@@ -114,6 +114,7 @@ def _facts(metadata: Any) -> tuple[bool, int, dict[str, int]]:
     """Whether a day changed, its rows, and what a load set aside."""
 
     def value(name: str, default: Any) -> Any:
+        """The value of an entry, or what stands for its absence."""
         return metadata[name].value if name in metadata else default
 
     aside = {k: value(f"{PREFIX}{k}_rows", 0) for k in ("quarantine", "duplicate")}

@@ -68,6 +68,7 @@ def _draw_inputs(report: "DayReport") -> None:
     """One line per table and state: the days, and their rows together."""
 
     def kind(wanted: "InputDay") -> tuple[str, str, bool]:
+        """What a line is about."""
         return wanted.table, wanted.state.value, wanted.required
 
     for (table, state, required), group in groupby(sorted(report.inputs, key=lambda i: (kind(i), i.day)), kind):

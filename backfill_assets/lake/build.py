@@ -197,6 +197,7 @@ def _candidate(
     write = Write(contract, frame, made, before.version, said, force=request.force)
 
     def digests_now(asked: Iterable[date]) -> Mapping[date, str]:
+        """The input digests by the heads as they are when it is called."""
         now = request.states()
         return {d: now.digests.of(name, d) for d in asked}
 

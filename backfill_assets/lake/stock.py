@@ -84,6 +84,7 @@ def _convert(landed: Path, target: Path, schema: Any) -> None:
     wanted = pa.schema(fields)
 
     def batches() -> Iterator[Any]:
+        """The file in pieces that fit into memory, with the wanted types."""
         for batch in pq.ParquetFile(landed).iter_batches():
             yield pa.Table.from_batches([batch]).cast(wanted, safe=False)
 

@@ -82,6 +82,7 @@ def status(lake: Lake, pipeline: Pipeline, days: DayRange | None = None, why: bo
     wanted = days or known_days(view)
 
     def one(table: str, day: date) -> DayStatus:
+        """The status of one day of one table."""
         state, stamp = states.of(table, day), states.stamp(table, day)
         rows, version = (stamp.entry.rows, stamp.version) if stamp else (None, None)
         told = brief(states, table, day, state)

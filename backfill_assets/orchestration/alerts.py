@@ -29,6 +29,7 @@ def alert_sensors() -> list[dg.SensorDefinition]:
         description="Tells a failed run with its cause and the next command. Off until an address is set: see README.",
     )  # fmt: skip
     def alert_on_failure(context: dg.RunFailureSensorContext) -> Any:
+        """One message per failed run."""
         return _tell(failure(context.instance, context.dagster_run, context.failure_event.message or ""))
 
     @dg.run_status_sensor(
@@ -36,6 +37,7 @@ def alert_sensors() -> list[dg.SensorDefinition]:
         description="Tells what the checks of a run found although it succeeded. Off until an address is set.",
     )  # fmt: skip
     def alert_on_findings(context: dg.RunStatusSensorContext) -> Any:
+        """One message per run whose checks found something."""
         message = findings(context.instance, context.dagster_run)
         return _tell(message) if message else dg.SkipReason("the checks of this run found nothing")
 

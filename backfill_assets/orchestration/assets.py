@@ -69,6 +69,7 @@ def lake_asset(shop: Shop, table: Table, partitions: dg.DailyPartitionsDefinitio
         backfill_policy=dg.BackfillPolicy.single_run(),
     )
     def make(context: dg.AssetExecutionContext, config: LoadConfig) -> Iterator[Any]:
+        """Make the run's days; without days (a check's button), judge the newest written day again."""
         if not context.selected_asset_keys or not _has_days(context):
             yield from newest_day_results(shop, contract)
         else:

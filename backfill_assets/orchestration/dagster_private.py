@@ -88,6 +88,7 @@ def quick_events(instance: dg.DagsterInstance) -> Iterator[None]:
 
     @contextlib.contextmanager
     def connect(shard: str) -> Iterator[sa.Connection]:
+        """The kept engine's connection, in a transaction."""
         if shard not in engines:
             with slow(shard):
                 engines[shard] = _kept_engine(storage.conn_string_for_shard(shard))
@@ -108,6 +109,7 @@ def _kept_engine(url: str) -> sa.Engine:
 
     @sa.event.listens_for(engine, "connect")
     def on_connect(connection: Any, _record: Any) -> None:
+        """See above for what may be lost so."""
         connection.execute("PRAGMA synchronous=NORMAL")
 
     return engine

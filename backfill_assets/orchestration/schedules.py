@@ -28,6 +28,7 @@ def lake_schedules(shop: Shop, rebuild: Any) -> list[dg.ScheduleDefinition]:
         description="Yesterday, and every earlier day that was never made, in one run per contiguous range, in order.",
     )  # fmt: skip
     def daily_load(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
+        """Yesterday, and every day that was missed."""
         asked = _today(context)
         return [_request(DAILY, asked, days) for days in missed_days(shop, asked)] or dg.SkipReason("no day is missing")
 
@@ -37,6 +38,7 @@ def lake_schedules(shop: Shop, rebuild: Any) -> list[dg.ScheduleDefinition]:
         description="The simple way: the last `rolling_days` that ended `delay_days` ago again, whatever happened.",
     )  # fmt: skip
     def rolling_reprocess(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        """The last days again."""
         asked = _today(context)
         days = rolling_span(shop, asked)
         if days is None:

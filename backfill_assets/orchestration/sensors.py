@@ -27,6 +27,7 @@ def scan_job(shop: Shop) -> dg.JobDefinition:
 
     @dg.op(name="take_stock", description="Read new landed files once and record their days and rows in `files`.")
     def take_stock(context: dg.OpExecutionContext) -> None:
+        """One scan, under the load lock."""
         lake, _ = shop.open()
         try:
             with load_lock(lake.locks), telling_losses():
@@ -40,6 +41,7 @@ def scan_job(shop: Shop) -> dg.JobDefinition:
 
     @dg.job(name=SCAN, executor_def=dg.in_process_executor, description="Take stock of the landing folder.")
     def scan_landing() -> None:
+        """The scan as a job of its own."""
         take_stock()
 
     return scan_landing
@@ -55,6 +57,7 @@ def lake_sensors(shop: Shop, jobs: Sequence[Any]) -> list[dg.SensorDefinition]:
         description="Loads what lands: scans new complete files, then loads every arrival day that is not in raw.",
     )  # fmt: skip
     def landing(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        """One tick."""
         return _result(context, landing_tick(context.instance, shop, datetime.now(UTC)))
 
     @dg.sensor(
@@ -63,6 +66,7 @@ def lake_sensors(shop: Shop, jobs: Sequence[Any]) -> list[dg.SensorDefinition]:
         description="Rebuilds exactly the days whose inputs changed, upstream first; early cut-off ends the cascade.",
     )  # fmt: skip
     def late_data(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        """One tick."""
         return _result(context, late_data_tick(context.instance, shop, datetime.now(UTC)))
 
     return [landing, late_data]

@@ -29,6 +29,7 @@ def no_stale_days(shop: Shop, contract: Contract) -> dg.AssetChecksDefinition:
 
     @dg.asset_check(asset=contract.name, name=STANDING, description=f"No written day of {contract.name} is stale.")
     def check(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
+        """Judge the table now."""
         lake, pipeline = shop.open()
         context.instance.add_run_tags(context.run.run_id, {LAKE_TAG: str(lake.root)})
         passed, told = judged(pipeline.states(read_view(lake, pipeline.contracts)), contract.name)
