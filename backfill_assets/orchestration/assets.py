@@ -24,7 +24,7 @@ from backfill_assets.lake.spark import Workshop
 from backfill_assets.orchestration.checks import check_outputs, check_specs, evaluations, newest_day_results
 from backfill_assets.orchestration.dagster_private import quick_events
 from backfill_assets.orchestration.io_manager import as_failure
-from backfill_assets.orchestration.metadata import asset_metadata
+from backfill_assets.orchestration.metadata import asset_metadata, told_before
 from backfill_assets.orchestration.reconcile import reconcile
 from backfill_assets.orchestration.runs import LAKE_TAG, NOTE_TAG, REASON_TAG
 from backfill_assets.orchestration.work import Job, Shop
@@ -111,6 +111,7 @@ def _steps(context: dg.AssetExecutionContext, config: LoadConfig, shop: Shop, na
             if any(f.refuses for f in findings):
                 yield from evaluations(context, job, findings)
                 raise job.refusal()
+            job.told_before = told_before(context.instance, job)
             yield _output(context, job)
             yield from check_outputs(context)
             yield from evaluations(context, job, job.findings)

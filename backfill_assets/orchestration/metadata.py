@@ -18,6 +18,7 @@ from backfill_assets.orchestration.summary import summary
 from backfill_assets.orchestration.work import Job
 
 PREFIX = "backfill_assets/"
+ONCE = (PREFIX + "summary", PREFIX + "recorded_from")  # of one run, not of the day
 
 
 def asset_metadata(lake: Lake, table: Table) -> dict[str, Any]:
@@ -55,6 +56,8 @@ def day_metadata(job: Job, published: Published) -> dict[str, dict[str, Any]]:
     sizes = day_bytes(job.request.workshop.lake.table_path(job.table.name), job.table.contract.day_column)
     seconds = round((time.monotonic() - job.request.provenance.began) / len(days), 3)
     said = {str(day): _one_day(job, published, day, sizes.get(day, 0), seconds) for day in days}
+    for day in candidate.settled:
+        said[str(day)] = {**job.told_before.get(str(day), {}), **said[str(day)]}
     before = {day: stamp.entry for day, stamp in candidate.before.stamps.items()}
     told = summary(before, {d: candidate.entries[d] for d in days}, published)
     said[str(days[-1])][PREFIX + "summary"] = dg.MetadataValue.md(told)
@@ -86,3 +89,21 @@ def _one_day(job: Job, published: Published, day: date, size: int, seconds: floa
     for name, number in candidate.accounts.get(day, {}).get("facts", {}).items():
         said[PREFIX + name] = round(number, 6)
     return said
+
+
+def told_before(instance: dg.DagsterInstance, job: Job) -> dict[str, dict[str, Any]]:
+    """What the newest materialization of each settled day told of it: facts that only computing gives.
+
+    Plots draw the newest materialization of a day, and a rerun that changes nothing must not blank them. One query; a
+    day whose newest materialization lies further back than that many others is left out.
+    """
+    days = [str(day) for day in job.ready.settled]
+    if not days:
+        return {}
+    wanted = dg.AssetRecordsFilter(dg.AssetKey(job.table.name), asset_partitions=days)
+    told: dict[str, dict[str, Any]] = {}
+    for record in instance.fetch_materializations(wanted, limit=len(days)).records:
+        if record.partition_key not in told and record.asset_materialization is not None:
+            kept = {k: v for k, v in record.asset_materialization.metadata.items() if k.startswith(PREFIX)}
+            told[str(record.partition_key)] = {k: v for k, v in kept.items() if k not in ONCE}
+    return told

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import stamina
 
@@ -46,11 +47,15 @@ class Shop:
 
 @dataclass
 class Job:
-    """One table, one range of days, one run: the candidate changes when it has to be built again."""
+    """One table, one range of days, one run: the candidate changes when it has to be built again.
+
+    `told_before` is what people were told of days that need no computing, by partition key: it is told again.
+    """
 
     request: Request
     candidate: Candidate | None = None
     findings: list[Finding] = field(default_factory=list)
+    told_before: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @telling_losses()
     def prepare(self) -> list[Finding]:
