@@ -18,8 +18,11 @@ from typing import TYPE_CHECKING, Any
 from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.digests import digest_of
+from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.states import Codes, States
 from backfill_assets.core.view import LakeView
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.settings import FILE_NAME
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -103,6 +106,21 @@ def make_pipeline(tables: Iterable[Table]) -> Pipeline:
         settings = [dict(by_name[name].settings) for name in (table.name, *above)]
         codes[table.name] = Codes(digest_of(code), digest_of(settings))
     return Pipeline(ordered, codes)
+
+
+def pipeline_of(lake: Lake, tables: Iterable[Table]) -> Pipeline:
+    """The pipeline of a lake; raises SettingsError where a setting names a table that it has not."""
+    made = make_pipeline(tables)
+    known = [t.name for t in made.tables]
+    unknown = sorted(set(lake.settings.gates.tables) - set(known))
+    if unknown:
+        raise SettingsError(
+            str(lake.root / FILE_NAME),
+            f"[gates.tables] names {', '.join(unknown)}, and the lake has no such table",
+            "Nothing was done",
+            f"Name one of {', '.join(known)}",
+        )
+    return made
 
 
 def _code(table: Table) -> list[str]:

@@ -21,7 +21,7 @@ from backfill_assets.lake.build import build
 from backfill_assets.lake.candidate import Candidate, Request
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.load import load
-from backfill_assets.lake.model import Pipeline, Table, make_pipeline
+from backfill_assets.lake.model import Pipeline, Table, pipeline_of
 from backfill_assets.lake.profile import sample_keys
 from backfill_assets.lake.replace import Published
 from backfill_assets.lake.settings import LakeSettings, TableGate
@@ -42,7 +42,7 @@ class Shop:
     def open(self) -> tuple[Lake, Pipeline]:
         """The lake and its pipeline as the settings are now."""
         lake = open_lake(self.root)
-        return lake, make_pipeline(self.tables_of(lake.settings))
+        return lake, pipeline_of(lake, self.tables_of(lake.settings))
 
 
 @dataclass

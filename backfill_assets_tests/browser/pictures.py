@@ -16,7 +16,8 @@ from backfill_assets_tests.browser.ui import LOCATION, Ui, browser
 from backfill_assets_tests.processes import CHECKOUT
 
 PICTURES = CHECKOUT / ".pictures"
-COLOURS = 64  # of a palette: pages have few colours, and a picture stays below 100 kB
+COLOURS = 256  # of a palette: pages have few colours, and a picture stays below 100 kB
+MIDDLE_PANE = (240, 400, 1040, 1100)  # of an asset's page: the plots, without the lake's folder beside them
 WIDTH_PX = 1100
 
 
@@ -28,11 +29,13 @@ def main() -> None:
         ui.go(f"/locations/{LOCATION}/asset-groups/lake")
         small(ui.shot("lineage"), "lineage")
         ui.go("/assets/raw")
+        ui.page.set_viewport_size({"width": 1400, "height": 1100})
         ui.page.get_by_text("Plots", exact=True).first.click()
         ui.settle()
-        small(ui.shot("plots"), "plots")
+        small(ui.shot("plots"), "plots", MIDDLE_PANE)
         ui.page.set_viewport_size({"width": 1200, "height": 1000})
         ui.page.goto(_report(running, Path(folder)).as_uri())
+        ui.page.add_style_tag(content=".lake { display: none }")  # a folder of this machine
         small(ui.shot("report"), "report")
 
 
@@ -43,11 +46,13 @@ def _report(running: Site, folder: Path) -> Path:
     return file
 
 
-def small(shot: Path, name: str) -> None:
-    """A screenshot as a picture of the README: narrower, with a palette."""
+def small(shot: Path, name: str, box: tuple[int, int, int, int] | None = None) -> None:
+    """A screenshot, or the `box` of it (left, top, right, bottom), as a picture of the README: a palette, few bytes."""
     with Image.open(shot) as full:
-        height = round(full.height * WIDTH_PX / full.width)
-        full.convert("RGB").resize((WIDTH_PX, height)).quantize(COLOURS).save(PICTURES / f"{name}.png", optimize=True)
+        part = full.crop(box) if box else full
+        width = min(WIDTH_PX, part.width)
+        shown = part.convert("RGB").resize((width, round(part.height * width / part.width)))
+        shown.quantize(COLOURS).save(PICTURES / f"{name}.png", optimize=True)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ RULES = Rules(START, datetime.fromisoformat("2024-03-15"), date(2024, 3, 14), ea
 @pytest.fixture
 def told(spark: "SparkSession", tmp_path: Path) -> Iterator[Replay]:
     with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
-        yield Replay(make_world(tmp_path / "lake", RULES), instance)
+        yield Replay(make_world(tmp_path / "lake", RULES, as_of=False), instance)
 
 
 def land_days(told: Replay, first: int, last: int) -> None:

@@ -30,8 +30,9 @@ COMMAND_SECONDS = 300.0
 
 
 def blocks(language: str) -> list[str]:
-    """The fenced blocks of a language, in their order."""
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    """The fenced blocks of a language (empty: of none), in their order."""
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```\n", README, re.MULTILINE | re.DOTALL)
+    return [block for spoken, block in fenced if spoken == language]
 
 
 def commands() -> list[list[str]]:
