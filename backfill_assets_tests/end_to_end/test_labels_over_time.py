@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import dagster as dg
 import pytest
 
-from backfill_assets.core.days import ONE_DAY
+from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets_tests.end_to_end.replay import Replay
 from backfill_assets_tests.end_to_end.worlds import make_world
-from backfill_assets_tests.oracle import Rules, delivery, expected, ordered
+from backfill_assets_tests.oracle import Row, Rules, delivery, expected, ordered
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,12 +32,9 @@ def told(spark: "SparkSession", tmp_path: Path) -> Iterator[Replay]:
         yield Replay(make_world(tmp_path / "lake", RULES, as_of=False), instance)
 
 
-def land_days(told: Replay, first: int, last: int) -> None:
-    """Entity B has an event every day; A had one on the first day only."""
-    rows = [delivery(n, f"2024-03-{n:02} 10:00", key=f"b{n}", entity="B") for n in range(first, last + 1)]
-    rows += [delivery(100, "2024-03-01 11:00", key="a1", entity="A")] if first == 1 else []
-    told.put(rows, "jsonl")
-    told.settle()
+def days_of_b(first: int, last: int) -> list[Row]:
+    """Entity B has an event every day."""
+    return [delivery(n, f"2024-03-{n:02} 10:00", key=f"b{n}", entity="B") for n in range(first, last + 1)]
 
 
 def states(told: Replay) -> dict[date, set[str]]:
@@ -65,11 +62,13 @@ def flips(told: Replay, day: date) -> object:
 
 
 def test_labels_mature_as_the_frontier_moves_and_a_late_event_flips_them_in_training_too(told: Replay) -> None:
-    land_days(told, 1, 5)
+    told.put([*days_of_b(1, 5), delivery(100, "2024-03-01 11:00", key="a1", entity="A")], "jsonl")
+    told.world.backfill(DayRange(START, START + ONE_DAY * 5))
     as_computed(told, 5)
     assert {d for d, s in states(told).items() if s == {"mature"}} == {START}
 
-    land_days(told, 6, 7)
+    told.put(days_of_b(6, 7), "jsonl")
+    told.settle()
     as_computed(told, 7)
     assert {d for d, s in states(told).items() if s == {"mature"}} == {START + ONE_DAY * n for n in range(3)}
     of_a = {r["label_date"]: r["label"] for r in told.world.content("labels") if r["entity"] == "A"}
