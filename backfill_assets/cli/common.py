@@ -92,11 +92,11 @@ def lake_root() -> Path:
 def opened() -> "tuple[Lake, Pipeline]":
     """The lake meant and its pipeline; raises SettingsError where there is none."""
     from backfill_assets.lake.home import open_lake
-    from backfill_assets.lake.model import pipeline_of
+    from backfill_assets.lake.model import make_pipeline
     from backfill_assets.pipeline.tables import tables
 
     lake = open_lake(lake_root())
-    return lake, pipeline_of(lake, tables(lake.settings))
+    return lake, make_pipeline(tables(lake.settings))
 
 
 def print_json(document: Any) -> None:

@@ -43,9 +43,9 @@ def strip(table: str, days: Sequence[DayStatus]) -> Markup:
     counted = Counter(d.state.value for d in days)
     told = f"{table} {days[0].day:%Y-%m}: {', '.join(f'{n} {state}' for state, n in counted.items())}"
     drawn = Markup("").join(_stretch(list(group)) for _, group in groupby(days, lambda d: d.state))
-    lines = Markup("").join(_line(d.day.day) for d in days if d.day.day > 1)
+    gaps = Markup('<rect class="gaps" width="{}" height="{}"/>').format(LONGEST_MONTH * DAY_PX, HEIGHT_PX)
     return Markup('<svg class="strip" viewBox="0 0 {} {}" role="img" aria-label="{}">{}{}</svg>').format(
-        LONGEST_MONTH * DAY_PX, HEIGHT_PX, told, drawn, lines
+        LONGEST_MONTH * DAY_PX, HEIGHT_PX, told, drawn, gaps
     )
 
 
@@ -60,22 +60,21 @@ def _stretch(days: Sequence[DayStatus]) -> Markup:
     )
 
 
-def _line(day: int) -> Markup:
-    return Markup('<rect class="gap" x="{}" width="{}" height="{}"/>').format(
-        (day - 1) * DAY_PX - GAP_PX, GAP_PX, HEIGHT_PX
-    )
-
-
 def needing(report: StatusReport, most: int) -> tuple[list[tuple[str, str, str, str]], int]:
-    """What is neither fresh nor pending, as (table, days, state, reason), ranges joined; and how many are left out."""
-    found = []
+    """What is neither fresh nor pending, as (table, days, state, reason of the first), neighbours of one state joined;
+    and how many are left out. Of each table at most its share of `most`, so that none hides the others."""
+    shown, left_out = [], 0
     for name, days in report.tables.items():
-        for (state, reason), group in groupby(days, lambda d: (d.state.value, d.reason)):
-            stretch = [d.day for d in group]
+        found = []
+        for state, group in groupby(days, lambda d: d.state.value):
+            stretch = list(group)
             if state not in ("fresh", "pending"):
-                span = f"{stretch[0]}" if len(stretch) == 1 else f"{stretch[0]}..{stretch[-1]}"
-                found.append((name, span, state, reason))
-    return found[:most], max(0, len(found) - most)
+                first, last = stretch[0].day, stretch[-1].day
+                found.append((name, f"{first}" if first == last else f"{first}..{last}", state, stretch[0].reason))
+        share = most // len(report.tables)
+        shown += found[:share]
+        left_out += max(0, len(found) - share)
+    return shown, left_out
 
 
 def legend() -> tuple[tuple[str, Markup, str], ...]:

@@ -54,9 +54,8 @@ def _counts(report: "LakeReport") -> dict[str, int]:
     return counted
 
 
-def _checks(history: "History") -> dict[str, dict[str, tuple[int, int]]]:
-    """Per table and check (passed, found), in the order of the history."""
-    by_table: dict[str, dict[str, tuple[int, int]]] = {}
-    for check in history.checks:
-        by_table.setdefault(check.table, {})[check.check] = (check.passed, check.found)
-    return by_table
+def _checks(history: "History") -> dict[str, dict[str, tuple[int, int] | None]]:
+    """Per table and check (passed, found), or None where Dagster remembers no verdict; the same checks for each."""
+    known = {(c.table, c.check): (c.passed, c.found) for c in history.checks}
+    tables, names = dict.fromkeys(c.table for c in history.checks), dict.fromkeys(c.check for c in history.checks)
+    return {table: {name: known.get((table, name)) for name in names} for table in tables}

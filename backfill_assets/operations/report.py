@@ -7,11 +7,12 @@ checks (`orchestration.history`), and the page (`cli.report_page`). No JVM, no D
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
+from backfill_assets.core.days import midnight
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.view import LakeView
+from backfill_assets.core.states import State, States
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import FILES, QUARANTINE, FileRecord, read_arrow, read_files
 from backfill_assets.lake.model import Pipeline
@@ -27,7 +28,8 @@ PER = 1000
 @dataclass(frozen=True)
 class Delivered:
     """What landed, and what became of its rows on loaded arrival days: in raw, in quarantine by reason (the most
-    frequent first), kept back as too late, and duplicates: what is in none of these. `waiting` rows are not loaded."""
+    frequent first), kept back as too late, and duplicates: what is in none of these. `waiting` are the rows of days
+    that are not loaded, or not as they landed."""
 
     files: int
     rows: int
@@ -90,28 +92,39 @@ def report(lake: Lake, pipeline: Pipeline, now: datetime) -> LakeReport:
     return LakeReport(
         now,
         status(lake, pipeline),
-        delivered(lake, read_view(lake, pipeline.contracts)),
+        delivered(lake, pipeline.states(read_view(lake, pipeline.contracts))),
         _lateness(lake, pipeline, now),
         durations(written, [t.name for t in pipeline.tables]),
         written,
     )
 
 
-def delivered(lake: Lake, view: LakeView) -> Delivered:
-    """The account of everything that landed and was not withdrawn; a content at two paths is one file."""
-    records = [r for r in read_files(lake.table_path(FILES.name)) if not r.withdrawn]
-    contents: dict[str, FileRecord] = {r.sha256: r for r in records}
-    raw, refused = view.table("raw").stamps, view.table(QUARANTINE.name).stamps
+def delivered(lake: Lake, states: States) -> Delivered:
+    """The account of everything that landed and was not withdrawn; a content at two paths is one file.
+
+    Only arrival days that hold what landed for them can add up: the rows of all others count as `waiting`.
+    """
+    view = states.view
+    contents: dict[str, FileRecord] = {r.sha256: r for r in read_files(lake.table_path(FILES.name)) if not r.withdrawn}
     landed = {(r.sha256, day): rows for r in contents.values() for day, (rows, _, _) in r.days.items()}
-    reasons = Counter(r["reason"] for r in read_arrow(lake.table_path(QUARANTINE.name), columns=("reason",)))
+    whole = {day for _, day in landed if _is_whole(states, day)}
+    refused = read_arrow(lake.table_path(QUARANTINE.name), columns=("arrival_date", "reason"))
+    kept = read_arrow(lake.table_path(TOO_LATE), columns=("arrival_date",))
     return Delivered(
         files=len(contents),
         rows=sum(landed.values()),
-        waiting=sum(rows for (_, day), rows in landed.items() if day not in raw and day not in refused),
-        raw=sum(stamp.entry.rows for stamp in raw.values()),
-        quarantine=dict(reasons.most_common()),
-        too_late=len(read_arrow(lake.table_path(TOO_LATE), columns=("arrival_date",))),
+        waiting=sum(rows for (_, day), rows in landed.items() if day not in whole),
+        raw=sum(stamp.entry.rows for day, stamp in view.table("raw").stamps.items() if day in whole),
+        quarantine=dict(Counter(r["reason"] for r in refused if r["arrival_date"] in whole).most_common()),
+        too_late=sum(r["arrival_date"] in whole for r in kept),
     )
+
+
+def _is_whole(states: States, day: date) -> bool:
+    """Whether raw holds all that landed for the day: not stale or missing, and not cut in two by `as_of`."""
+    as_of = states.view.as_of
+    cut = as_of is not None and as_of.date() == day and as_of > midnight(day)
+    return not cut and states.of("raw", day) in (State.FRESH, State.OUTDATED)
 
 
 def _lateness(lake: Lake, pipeline: Pipeline, now: datetime) -> LatenessReport | None:

@@ -4,9 +4,10 @@ Lives here: reading the addresses and handing a message over. Does not live here
 Nothing is retried: the tick that failed shows it, and the run's own page says the same.
 """
 
+import html
 import smtplib
 import ssl
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from email.message import EmailMessage
 from urllib.parse import unquote, urlsplit
@@ -47,20 +48,40 @@ class Channels:
         """The addresses in the environment; raises SettingsError naming the variable that cannot be one."""
         webhook, smtp = environment.get(WEBHOOK, "").strip(), environment.get(SMTP, "").strip() or DEFAULT_SMTP
         mail_to = tuple(a.strip() for a in environment.get(MAIL_TO, "").split(",") if a.strip())
-        if webhook and (urlsplit(webhook).scheme not in ("http", "https") or not urlsplit(webhook).hostname):
+        if webhook and not _is_address(webhook, ("http", "https")):
             raise _bad(WEBHOOK, "is no http:// or https:// address")
         if any("@" not in address for address in mail_to):
             raise _bad(MAIL_TO, "is no list of mail addresses, separated by commas")
-        if urlsplit(smtp).scheme not in SCHEMES or not urlsplit(smtp).hostname:
-            raise _bad(SMTP, "is no smtp://HOST:PORT or smtps://HOST:PORT")
+        if not _is_address(smtp, SCHEMES) or urlsplit(smtp).path or urlsplit(smtp).query or urlsplit(smtp).fragment:
+            raise _bad(SMTP, "is no smtp://USER:PASSWORD@HOST:PORT (signs like / # ? @ in it are written as %2F …)")
         return cls(webhook, mail_to, smtp)
 
     def send(self, message: Message) -> None:
-        """Hand the message to every address; raises BackfillError where one does not take it, and tries no other."""
-        if self.webhook:
-            post(self.webhook, message)
-        if self.mail_to:
-            mail(self.smtp, self.mail_to, message)
+        """Hand the message to every address; raises BackfillError, after the last, where one did not take it."""
+        unsent: list[BackfillError] = []
+        for told, give in ((self.webhook, self._post), (self.mail_to, self._mail)):
+            try:
+                if told:
+                    give(message)
+            except BackfillError as error:
+                unsent.append(error)
+        if unsent:
+            raise unsent[0]
+
+    def _post(self, message: Message) -> None:
+        post(self.webhook, message)
+
+    def _mail(self, message: Message) -> None:
+        mail(self.smtp, self.mail_to, message)
+
+
+def _is_address(url: str, schemes: Collection[str]) -> bool:
+    """Whether the URL has one of the schemes, a host, and a port that is a number where there is one."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in schemes and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:  # its text quotes what it could not read, which may be a password
+        return False
 
 
 def _bad(variable: str, told: str) -> SettingsError:
@@ -71,10 +92,15 @@ def _bad(variable: str, told: str) -> SettingsError:
 
 
 def post(url: str, message: Message) -> None:
-    """POST `{"text": …, "subject": …, facts}`: `text` is what Slack, Mattermost and Teams' workflows show."""
+    """POST `{"text": …, "subject": …, facts}`: `text` is what Slack and Mattermost show; they take <, > and & escaped,
+    so that no text of a lake can call a whole channel."""
     import requests
 
-    body = {**message.facts, "subject": message.subject, "text": f"{message.subject}\n{message.text}"}
+    body = {
+        **message.facts,
+        "subject": message.subject,
+        "text": html.escape(f"{message.subject}\n{message.text}", quote=False),
+    }
     try:
         requests.post(url, json=body, timeout=TIMEOUT_SECONDS).raise_for_status()
     except requests.RequestException as error:

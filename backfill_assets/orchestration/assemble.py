@@ -13,7 +13,7 @@ import dagster as dg
 from backfill_assets.orchestration.alerts import alert_sensors
 from backfill_assets.orchestration.assets import IO_MANAGER, lake_asset
 from backfill_assets.orchestration.io_manager import LakeIOManager
-from backfill_assets.orchestration.runs import REBUILD
+from backfill_assets.orchestration.runs import LAKE_TAG, REBUILD
 from backfill_assets.orchestration.schedules import lake_schedules
 from backfill_assets.orchestration.sensors import lake_sensors, scan_job
 from backfill_assets.orchestration.standing import no_stale_days
@@ -46,6 +46,7 @@ def _definitions(shop: Shop, rebuilt: Collection[str] | None) -> dg.Definitions:
         selection=dg.AssetSelection.assets(*names).without_checks() | day_checks,
         description="Every table over a range of days, in one run: the same load path as any other way.",
         executor_def=dg.in_process_executor,
+        tags={LAKE_TAG: str(lake.root)},
     )
     scanning = scan_job(shop)
     return dg.Definitions(

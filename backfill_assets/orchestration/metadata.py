@@ -10,6 +10,8 @@ from typing import Any
 
 import dagster as dg
 
+from backfill_assets.core.days import parse_day
+from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Table, source_files
 from backfill_assets.lake.replace import Published
@@ -18,6 +20,7 @@ from backfill_assets.orchestration.summary import summary
 from backfill_assets.orchestration.work import Job
 
 PREFIX = "backfill_assets/"
+FINGERPRINT, INPUT_DIGEST = PREFIX + "fingerprint", PREFIX + "input_digest"
 ONCE = (PREFIX + "summary", PREFIX + "recorded_from")  # of one run, not of the day
 
 
@@ -71,8 +74,8 @@ def _one_day(job: Job, published: Published, day: date, size: int, seconds: floa
         "dagster/partition_row_count": entry.rows,
         PREFIX + "bytes": size,
         PREFIX + "seconds_per_day": seconds,
-        PREFIX + "fingerprint": entry.fingerprint,
-        PREFIX + "input_digest": entry.input_digest,
+        FINGERPRINT: entry.fingerprint,
+        INPUT_DIGEST: entry.input_digest,
         PREFIX + "state": entry.built.value,
         PREFIX + "unchanged": day not in published.changed,
         PREFIX + "version": str(published.version),  # a text: as a number it would be one plot more
@@ -103,7 +106,14 @@ def told_before(instance: dg.DagsterInstance, job: Job) -> dict[str, dict[str, A
     wanted = dg.AssetRecordsFilter(dg.AssetKey(job.table.name), asset_partitions=days)
     told: dict[str, dict[str, Any]] = {}
     for record in instance.fetch_materializations(wanted, limit=len(days)).records:
-        if record.partition_key not in told and record.asset_materialization is not None:
-            kept = {k: v for k, v in record.asset_materialization.metadata.items() if k.startswith(PREFIX)}
-            told[str(record.partition_key)] = {k: v for k, v in kept.items() if k not in ONCE}
+        key, materialized = str(record.partition_key), record.asset_materialization
+        if key not in told and materialized is not None and _is_of(materialized, job.ready.entries[parse_day(key)]):
+            kept = {k: v for k, v in materialized.metadata.items() if k.startswith(PREFIX)}
+            told[key] = {k: v for k, v in kept.items() if k not in ONCE}
     return told
+
+
+def _is_of(materialized: dg.AssetMaterialization, entry: DayEntry) -> bool:
+    """Whether it speaks of this content of this lake: an instance may serve several."""
+    said = {k: v.value for k, v in materialized.metadata.items() if k in (FINGERPRINT, INPUT_DIGEST)}
+    return said == {FINGERPRINT: entry.fingerprint, INPUT_DIGEST: entry.input_digest}

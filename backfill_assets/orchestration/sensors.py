@@ -15,6 +15,7 @@ from backfill_assets.lake.lock import load_lock
 from backfill_assets.lake.scan import scan
 from backfill_assets.lake.spark import Workshop, telling_losses
 from backfill_assets.orchestration.io_manager import as_failure
+from backfill_assets.orchestration.runs import LAKE_TAG
 from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN, Tick, landing_tick, late_data_tick
 from backfill_assets.orchestration.work import Shop
 
@@ -39,7 +40,9 @@ def scan_job(shop: Shop) -> dg.JobDefinition:
         )
         context.add_output_metadata({"new": len(report.new), "known": report.known, "refused": len(report.refused)})
 
-    @dg.job(name=SCAN, executor_def=dg.in_process_executor, description="Take stock of the landing folder.")
+    tags = {LAKE_TAG: str(shop.root)}
+
+    @dg.job(name=SCAN, executor_def=dg.in_process_executor, description="Take stock of the landing folder.", tags=tags)
     def scan_landing() -> None:
         """The scan as a job of its own."""
         take_stock()

@@ -73,6 +73,11 @@ class Ui:
         self.page.screenshot(path=file)
         return file
 
+    def took(self, what: str, seconds: float) -> None:
+        """Keep a duration beside the pictures: told, never judged."""
+        with (SHOTS / "times.txt").open("a", encoding="utf-8") as times:
+            times.write(f"{seconds:6.1f} s  {what}\n")
+
     def text(self) -> str:
         """All text of the page."""
         return self.page.locator("body").inner_text()
@@ -121,6 +126,14 @@ class Ui:
         answer: dict[str, Any] = self.page.request.post(f"{self.url}/graphql", data=asked).json()
         found: dict[str, Any] = answer["data"]["partitionBackfillOrError"]
         return found
+
+    def re_execute(self) -> float:
+        """Run the run on this page again, all of it, and give the seconds from the click to the new one's end."""
+        before, began = self.page.url, time.monotonic()
+        self.page.locator("button", has_text="Re-execute all").first.click()
+        self.page.wait_for_url(lambda url: "/runs/" in url and url.split("?")[0] != before.split("?")[0])
+        self.ended()
+        return time.monotonic() - began
 
     def ended(self) -> None:
         """Wait until the run on this page has ended."""

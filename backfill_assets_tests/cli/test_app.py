@@ -146,13 +146,3 @@ def test_the_server_of_another_engine_is_not_ours(tmp_path: Path, monkeypatch: p
     assert "not running" in run("server", "stop", "--lake", tmp_path).stdout
     monkeypatch.setenv("BACKFILL_ASSETS__SPARK__ENGINE", "local[2]")
     assert run("server", "start", "--lake", tmp_path).exit_code == 2
-
-
-def test_a_gate_for_a_table_that_is_not_there_is_refused_by_its_name(tmp_path: Path) -> None:
-    lake, _ = synthetic_lake(tmp_path / "lake", 1)
-    toml = lake.root / "lake.toml"
-    toml.write_text(toml.read_text() + "[gates.tables.stagging]\nmax_rows = 5\n")
-    result = CliRunner().invoke(app, ["status", "--lake", str(lake.root)])
-    assert result.exit_code == 2
-    assert "[gates.tables] names stagging" in result.stderr
-    assert "Name one of raw, staging" in result.stderr

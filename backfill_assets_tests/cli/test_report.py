@@ -132,15 +132,21 @@ def test_a_month_is_a_strip_per_table_and_says_in_words_what_it_shows(told: Lake
     assert "<title>2024-02-29: stale, 7 rows</title>" in drawn
 
 
-def test_what_needs_a_look_is_joined_to_ranges_and_capped(told: LakeReport) -> None:
-    days = tuple(DayStatus("raw", START + ONE_DAY * n, State.STALE, reason=f"because {n // 2}") for n in range(6))
-    told_status = replace(told.status, tables={"raw": (*days, DayStatus("raw", START + ONE_DAY * 6, State.PENDING))})
-    found, left_out = needing(told_status, 2)
-    assert found == [
-        ("raw", "2024-02-26..2024-02-27", "stale", "because 0"),
-        ("raw", "2024-02-28..2024-02-29", "stale", "because 1"),
-    ]
-    assert left_out == 1
+def test_what_needs_a_look_is_joined_to_ranges_and_no_table_hides_another(told: LakeReport) -> None:
+    stale = [DayStatus("raw", START + ONE_DAY * n, State.STALE, reason=f"because {n}") for n in range(2)]
+    held = [DayStatus("raw", START + ONE_DAY * n, State.HELD) for n in range(2, 4)]
+    days = (*stale, *held, DayStatus("raw", START + ONE_DAY * 4, State.PENDING))
+    status = replace(told.status, tables={"raw": days, "staging": days})
+    found, left_out = needing(status, 2)
+    assert found == [(table, "2024-02-26..2024-02-27", "stale", "because 0") for table in ("raw", "staging")]
+    assert left_out == 2
+
+
+def test_a_check_without_a_verdict_leaves_its_place_empty(told: LakeReport) -> None:
+    seen = History((), (CheckTold("raw", "no_stale_days", 1, 0), CheckTold("staging", "row_count", 30, 0)), ())
+    rows = re.findall(r'<tr><th scope="row">(raw|staging)((?:<td>[^<]*)+)</tr>', page(told, seen))
+    assert ("raw", "<td>1 good<td>–") in rows
+    assert ("staging", "<td>–<td>30 good") in rows
 
 
 def test_a_lake_in_which_nothing_landed_has_a_page(tmp_path: Path) -> None:
@@ -156,4 +162,5 @@ def test_three_years_of_days_stay_a_small_page(tmp_path: Path) -> None:
     written = writes(lake, pipeline)
     html = page(LakeReport(NOW, days, Delivered(0, 0, 0, 0, {}, 0), None, (), written), NOTHING)
     assert html.count('class="strip"') == 37 * len(pipeline.tables)
-    assert len(html) < 800_000
+    assert html.count("<rect") < 700, "neighbours of one state are one rectangle"
+    assert len(html) < 200_000

@@ -27,15 +27,22 @@ def test_rowslanded_are_rows_in_raw_in_quarantine_and_duplicates(tmp_path: Path)
         for n, reason in enumerate(("bad", "worse", "bad"))
     ]
     write_rows(lake.table_path(QUARANTINE.name), QUARANTINE, refused, Receipt("q", QUARANTINE.name, "manual", {}))
-    more = {**landed(START, NOW), "path": "more.jsonl", "sha256": "more", "rows": 10}
-    copy = {**landed(START, NOW), "path": "copy.jsonl"}
-    waiting = {**landed(START + ONE_DAY * DAYS, NOW), "rows": 7}
-    write_rows(lake.table_path(FILES.name), FILES, [more, copy, waiting], Receipt("f", FILES.name, "scan", {}))
-    found = delivered(lake, read_view(lake, pipeline.contracts))
-    assert (found.files, found.rows, found.waiting) == (DAYS + 2, 3 * DAYS + 10 + 7, 7), "a copy is no second file"
-    assert (found.raw, dict(found.quarantine), found.duplicates) == (3 * DAYS, {"bad": 2, "worse": 1}, 7)
+    again, twice = START + ONE_DAY, START + ONE_DAY * 2
+    whole = {**landed(START, NOW), "rows": 8}
+    files = [
+        whole,
+        {**whole, "path": "copy.jsonl"},
+        {**landed(twice, NOW), "rows": 5},
+        {**landed(again, NOW), "path": "more.jsonl", "sha256": "more", "rows": 10},
+        {**landed(START + ONE_DAY * DAYS, NOW), "rows": 7},
+    ]
+    write_rows(lake.table_path(FILES.name), FILES, files, Receipt("f", FILES.name, "scan", {}))
+    found = delivered(lake, pipeline.states(read_view(lake, pipeline.contracts)))
+    assert found.files == DAYS + 2, "a copy is no second file"
+    assert found.waiting == 7 + 3 + 10, "a day for which more landed than was loaded does not add up yet"
+    assert (found.raw, dict(found.quarantine)) == (3 * (DAYS - 1), {"bad": 2, "worse": 1})
+    assert found.duplicates == (8 - 3 - 3) + (5 - 3)
     assert found.rows - found.waiting == found.raw + found.quarantined + found.too_late + found.duplicates
-    assert found.duplicates_per_1000 == 1000 * 7 / (3 * DAYS + 10)
 
 
 def test_the_report_is_json_and_holds_every_part(tmp_path: Path) -> None:

@@ -140,13 +140,13 @@ def test_findings_of_a_run_that_succeeded_are_told_counted_and_capped(instance: 
     tick(instance, *ran(instance, found=12))
     (told,) = hook.kept
     assert told["subject"].startswith("12 finding(s): ")
-    assert "staging 2024-03-01 profile: the day is <empty>" in told["text"]
+    assert "staging 2024-03-01 profile: the day is &lt;empty&gt;" in told["text"]
     assert told["text"].endswith("and 2 more")
 
 
 def test_a_run_without_findings_is_not_told(instance: dg.DagsterInstance, hook: Hook) -> None:
     answer = tick(instance, *ran(instance, found=0))
-    assert isinstance(answer, dg.SkipReason)
+    assert answer is None, "a SkipReason would keep the other runs of this tick waiting for the next one"
     assert not hook.kept
 
 
@@ -176,12 +176,37 @@ def test_without_an_address_the_sensors_are_off_and_say_so(
 
 
 @pytest.mark.parametrize(
-    ("variable", "value"), [(WEBHOOK, f"ftp://x/{SECRET}"), (MAIL_TO, SECRET), (SMTP, f"{SECRET}://x")]
+    ("variable", "value"),
+    [
+        (WEBHOOK, f"ftp://x/{SECRET}"),
+        (WEBHOOK, f"http://[{SECRET}"),
+        (MAIL_TO, SECRET),
+        (SMTP, f"{SECRET}://x"),
+        (SMTP, f"smtps://me:{SECRET}/x@example.org"),
+        (SMTP, f"smtps://me:12{SECRET}#x@example.org:465"),
+        (SMTP, "smtp://me:12345#x@example.org"),
+    ],
 )
 def test_an_address_that_cannot_be_one_is_refused_by_its_variable_and_not_shown(variable: str, value: str) -> None:
     with pytest.raises(SettingsError, match=variable) as refused:
         Channels.of({variable: value})
     assert SECRET not in str(refused.value)
+
+
+def test_a_malformed_address_stops_no_run_and_is_told_by_the_tick(
+    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(MAIL_TO, "nobody")
+    assert {s.default_status for s in alert_sensors()} == {dg.DefaultSensorStatus.RUNNING}
+    with pytest.raises((SettingsError, dg.DagsterError)):
+        tick(instance, *ran(instance))
+
+
+def test_a_webhook_that_is_down_does_not_silence_mail(letters: tuple[str, list[Letter]]) -> None:
+    server, kept = letters
+    with pytest.raises(BackfillError, match="the webhook at"):
+        Channels("http://127.0.0.1:9/x", ("a@example.org",), server).send(Message("subject", "text"))
+    assert len(kept) == 1
 
 
 def test_a_webhook_that_refuses_is_told_without_its_address() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.gates import CHECKS
 from backfill_assets.lake.server import server_status
 from backfill_assets.orchestration import dagster_private
@@ -21,6 +22,7 @@ from backfill_assets.orchestration.io_manager import LakeIOManager
 from backfill_assets.orchestration.runs import REBUILD
 from backfill_assets.pipeline.tables import tables as our_tables
 from backfill_assets_tests.lakes import SELECT, make_lake, toy
+from backfill_assets_tests.operations.synthetic import synthetic_lake
 
 TABLES = ["raw", "staging", "features", "features_as_known", "labels", "training"]
 START = "2024-03-01"
@@ -149,3 +151,11 @@ def test_quick_events_leave_other_storages_alone() -> None:
     with dg.DagsterInstance.ephemeral() as instance, dagster_private.quick_events(instance):
         instance.report_runless_asset_event(dg.AssetMaterialization("a"))
         assert len(instance.fetch_materializations(dg.AssetKey("a"), limit=5).records) == 1
+
+
+def test_a_gate_for_a_table_that_is_not_there_is_refused_by_its_name(tmp_path: Path) -> None:
+    lake, _ = synthetic_lake(tmp_path / "lake", 1)
+    toml = lake.root / "lake.toml"
+    toml.write_text(toml.read_text() + "[gates.tables.stagging]\nmax_rows = 5\n")
+    with pytest.raises(SettingsError, match=r"\[gates.tables\] names stagging.*Name one of raw, staging"):
+        assemble(lake.root, our_tables)
