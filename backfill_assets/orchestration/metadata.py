@@ -21,6 +21,7 @@ from backfill_assets.orchestration.work import Job
 
 PREFIX = "backfill_assets/"
 FINGERPRINT, INPUT_DIGEST = PREFIX + "fingerprint", PREFIX + "input_digest"
+MOST_QUERIES = 5  # each finds at least the day that was made last; days that are made far more often are rare
 ONCE = (PREFIX + "summary", PREFIX + "recorded_from")  # of one run, not of the day
 
 
@@ -97,19 +98,22 @@ def _one_day(job: Job, published: Published, day: date, size: int, seconds: floa
 def told_before(instance: dg.DagsterInstance, job: Job) -> dict[str, dict[str, Any]]:
     """What the newest materialization of each settled day told of it: facts that only computing gives.
 
-    Plots draw the newest materialization of a day, and a rerun that changes nothing must not blank them. One query; a
-    day whose newest materialization lies further back than that many others is left out.
+    Plots draw the newest materialization of a day, and a rerun that changes nothing must not blank them. One query
+    where all days were made equally often; after a few, the days that were not found yet are left out.
     """
-    days = [str(day) for day in job.ready.settled]
-    if not days:
-        return {}
-    wanted = dg.AssetRecordsFilter(dg.AssetKey(job.table.name), asset_partitions=days)
+    left = {str(day) for day in job.ready.settled}
     told: dict[str, dict[str, Any]] = {}
-    for record in instance.fetch_materializations(wanted, limit=len(days)).records:
-        key, materialized = str(record.partition_key), record.asset_materialization
-        if key not in told and materialized is not None and _is_of(materialized, job.ready.entries[parse_day(key)]):
-            kept = {k: v for k, v in materialized.metadata.items() if k.startswith(PREFIX)}
-            told[key] = {k: v for k, v in kept.items() if k not in ONCE}
+    for _ in range(MOST_QUERIES):
+        if not left:
+            break
+        wanted = dg.AssetRecordsFilter(dg.AssetKey(job.table.name), asset_partitions=sorted(left))
+        for record in instance.fetch_materializations(wanted, limit=len(left)).records:
+            key, materialized = str(record.partition_key), record.asset_materialization
+            if key in left and materialized is not None:
+                left.remove(key)
+                if _is_of(materialized, job.ready.entries[parse_day(key)]):
+                    kept = {k: v for k, v in materialized.metadata.items() if k.startswith(PREFIX)}
+                    told[key] = {k: v for k, v in kept.items() if k not in ONCE}
     return told
 
 

@@ -70,7 +70,13 @@ def test_no_json_of_others_is_a_receipt_or_an_error(value: object) -> None:
     assert parse_receipt(json.dumps(value)) is None
 
 
-@pytest.mark.parametrize("missing", sorted(set(WHOLE)))
+def test_a_receipt_of_before_that_says_nothing_of_its_time_is_one() -> None:
+    found = parse_receipt(json.dumps({k: v for k, v in WHOLE.items() if k != "seconds"}))
+    assert found is not None
+    assert found.seconds is None
+
+
+@pytest.mark.parametrize("missing", sorted(set(WHOLE) - {"seconds"}))
 def test_a_receipt_that_lacks_a_part_is_no_receipt(missing: str) -> None:
     assert parse_receipt(json.dumps({k: v for k, v in WHOLE.items() if k != missing})) is None
 
@@ -108,5 +114,5 @@ def test_a_receipt_with_a_naive_frontier_cannot_be_made() -> None:
 
 
 def test_the_names_in_the_text_are_the_ones_that_audits_look_for() -> None:
-    expected = "backfill_assets code days frontier inputs note reason run_id settings table tags write_id"
+    expected = "backfill_assets code days frontier inputs note reason run_id seconds settings table tags write_id"
     assert " ".join(sorted(WHOLE)) == expected
