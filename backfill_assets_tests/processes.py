@@ -1,14 +1,16 @@
-"""Runs code in a fresh interpreter, for tests that cannot share this process.
+"""Runs code in a fresh interpreter, for tests that cannot share this process, and waits for what processes do.
 
 Lives here: `run_python`, because classic Spark sessions and Connect sessions cannot share one process, and because some
-tests kill the process they watch. Does not live here: fixtures (`conftest.py`) and what the code does.
+tests kill the process they watch; `until`. Does not live here: fixtures (`conftest.py`) and what the code does.
 """
 
 import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Mapping
+import threading
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -42,6 +44,15 @@ def run_python(
     if done.returncode:
         raise AssertionError(f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}")
     return done.stdout
+
+
+def until(done: Callable[[], bool], log: Path, patience: float) -> float:
+    """Look twice a second until `done`, and give the seconds that took; fails with the log's end after `patience`."""
+    pause, began = threading.Event(), time.monotonic()
+    while not done():
+        assert time.monotonic() < began + patience, log.read_text()[-4000:]
+        pause.wait(0.5)
+    return time.monotonic() - began
 
 
 def _text(output: bytes | str | None) -> str:

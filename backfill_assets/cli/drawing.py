@@ -57,6 +57,29 @@ def number(value: int | None) -> str:
     return "-" if value is None else f"{value:,}"
 
 
+def percent(share: float) -> str:
+    """A share (0..1) as people read it, rounded so that neither 0 nor 100 % is claimed where it is not so."""
+    text = f"{share * 100:.2f}"
+    if text == "0.00" and share > 0:
+        return "<0.01 %"
+    return ">99.99 %" if text == "100.00" and share < 1 else f"{text} %"
+
+
+def wanted(share: float) -> str:
+    """A share (0..1) that somebody asked for, as they wrote it."""
+    return f"{share * 100:g} %"
+
+
+def span(days: float | None) -> str:
+    """A duration in days as people read it: days, hours or minutes; `-` for none."""
+    if days is None:
+        return "-"
+    size = abs(days)
+    if size >= 1 or days == 0:
+        return f"{days:.1f} d"
+    return f"{days * 24:.1f} h" if size * 24 >= 1 else f"{days * 24 * 60:.1f} min"
+
+
 def aside(text: str) -> None:
     """A line that accompanies the work, on stderr."""
     click.echo(text, err=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from backfill_assets.cli.common import DAY, days_options, inclusive, json_option, lake_option, opened, print_json
-from backfill_assets.cli.drawing import draw_table, number
+from backfill_assets.cli.drawing import draw_table, number, percent, span, wanted
 from backfill_assets.cli.pages import write_whole
 from backfill_assets.core.days import midnight
 
@@ -172,29 +172,6 @@ def _draw_worst(title: str, days: "Sequence[DayLateness]") -> None:
     ]
     if rows:
         draw_table(["arrived", "rows", "late", "p50", "p90", "max"], rows, f"\n{title}")
-
-
-def percent(share: float) -> str:
-    """A share (0..1) as people read it, rounded so that neither 0 nor 100 % is claimed where it is not so."""
-    text = f"{share * 100:.2f}"
-    if text == "0.00" and share > 0:
-        return "<0.01 %"
-    return ">99.99 %" if text == "100.00" and share < 1 else f"{text} %"
-
-
-def wanted(share: float) -> str:
-    """A share (0..1) that somebody asked for, as they wrote it."""
-    return f"{share * 100:g} %"
-
-
-def span(days: float | None) -> str:
-    """A duration in days as people read it: days, hours or minutes; `-` for none."""
-    if days is None:
-        return "-"
-    size = abs(days)
-    if size >= 1 or days == 0:
-        return f"{days:.1f} d"
-    return f"{days * 24:.1f} h" if size * 24 >= 1 else f"{days * 24 * 60:.1f} min"
 
 
 def _age(days: int) -> str:

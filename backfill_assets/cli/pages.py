@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from backfill_assets.cli.drawing import aside
+from backfill_assets.cli.drawing import aside, percent, span, wanted
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -24,7 +24,6 @@ def environment() -> "Environment":
     """The templates of this room, with their filters; a name that is not given is an error."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    from backfill_assets.cli.lateness import percent, span, wanted
     from backfill_assets.operations.lateness import DAY_S, in_days
 
     made = Environment(

@@ -4,6 +4,7 @@ Lives here: filling the template. Does not live here: the template itself (`temp
 (`report_grid`), the plots, and the numbers (`operations.report`, `orchestration.history`).
 """
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from backfill_assets.cli.pages import drawn, environment
@@ -31,7 +32,7 @@ def page(report: "LakeReport", history: "History") -> str:
         .render(
             report=report,
             history=history,
-            counts=_counts(report),
+            counts=Counter(day.state.value for day in report.status),
             months=grid(report.status),
             legend=legend(),
             needing=stretches,
@@ -43,15 +44,6 @@ def page(report: "LakeReport", history: "History") -> str:
             runs=history.runs[:MOST_RUNS],
         )
     )
-
-
-def _counts(report: "LakeReport") -> dict[str, int]:
-    """How many days of tables are in each state, over all tables."""
-    counted: dict[str, int] = {}
-    for found in report.status.totals().values():
-        for state, days in found.items():
-            counted[state.value] = counted.get(state.value, 0) + days
-    return counted
 
 
 def _checks(history: "History") -> dict[str, dict[str, tuple[int, int] | None]]:

@@ -19,11 +19,10 @@ from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.dagster_private import quick_events
 from backfill_assets.orchestration.history import cause_of
 from backfill_assets.orchestration.metadata import PREFIX
-from backfill_assets.orchestration.runs import NOTE_TAG, REASON_TAG, REBUILD
+from backfill_assets.orchestration.runs import NOTE_TAG, RANGE_END, RANGE_START, REASON_TAG, REBUILD
 from backfill_assets.pipeline.tables import tables
 
 STEP = "make_"
-START_TAG, END_TAG = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 # What a run needs to know of its own is in the lake; Dagster's console log would bury the progress.
 SILENCE = {"console": {"config": {"log_level": "CRITICAL"}}}
 
@@ -39,7 +38,7 @@ def run_backfill(lake: Lake, asked: Asked, watcher: Watcher) -> Outcome:
             result = job.execute_in_process(
                 instance=instance,
                 run_id=run_id,
-                tags={START_TAG: str(asked.days.start), END_TAG: str(asked.days.last)} | _said(asked),
+                tags={RANGE_START: str(asked.days.start), RANGE_END: str(asked.days.last)} | _said(asked),
                 run_config={
                     "loggers": SILENCE,
                     "ops": {STEP + name: {"config": _config(asked)} for name in asked.tables},

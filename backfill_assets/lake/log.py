@@ -8,7 +8,7 @@ in-commit timestamps `commitInfo` is a commit's first line (Delta protocol), so 
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,11 @@ class Commit:
     receipt: Receipt | None
     timestamp_ms: int
     operation: str
+
+    @property
+    def at(self) -> datetime:
+        """When it was made, as an aware instant."""
+        return datetime.fromtimestamp(self.timestamp_ms / 1000, UTC)
 
 
 def versions(table: Path) -> list[int]:

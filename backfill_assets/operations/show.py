@@ -6,7 +6,7 @@ the history of its writes. Does not live here: rows of the table itself, which a
 
 from collections import Counter
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from typing import Any
 
 from backfill_assets.core.contracts import Basis, Contract
@@ -137,7 +137,7 @@ def _names(commit: Commit, day: date) -> bool:
 def _written(commit: Commit) -> Written:
     if commit.receipt is None:
         raise ValueError(f"version {commit.version} has no receipt")
-    return Written(commit.version, datetime.fromtimestamp(commit.timestamp_ms / 1000, UTC), commit.receipt)
+    return Written(commit.version, commit.at, commit.receipt)
 
 
 def _inputs(states: States, contract: Contract, day: date) -> list[InputDay]:

@@ -5,7 +5,7 @@ that picks the state (`core.states`). A digest says that inputs differ, never wh
 the input versions that a receipt names with those that the inputs' days have now.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import date
 
 from backfill_assets.core.contracts import Basis, Contract, Input
@@ -68,11 +68,11 @@ def _newer(states: States, wanted: Input, day: date, receipt: Receipt) -> Iterat
         yield f"{wanted.table} {ranges(foreign)} was touched by a commit that is not ours"
 
 
-def ranges(days: list[date]) -> str:
-    """The days as a few ranges, with how many more there are."""
+def ranges(days: Iterable[date], most: int = SHOWN_RANGES) -> str:
+    """The days as at most `most` ranges, with how many more there are."""
     found = contiguous(days)
-    more = f" and {len(found) - SHOWN_RANGES} more ranges" if len(found) > SHOWN_RANGES else ""
-    return ", ".join(map(str, found[:SHOWN_RANGES])) + more
+    more = f" and {len(found) - most} more ranges" if len(found) > most else ""
+    return ", ".join(map(str, found[:most])) + more
 
 
 def _why_missing(states: States, table: str, day: date) -> str:

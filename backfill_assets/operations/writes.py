@@ -7,7 +7,7 @@ nothing.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from statistics import quantiles
 from typing import Any
 
@@ -85,7 +85,7 @@ def _written(table: str, commit: Commit) -> Written:
     return Written(
         table,
         commit.version,
-        datetime.fromtimestamp(commit.timestamp_ms / 1000, UTC),
+        commit.at,
         tuple(sorted(said.days)),
         sum(entry.rows for entry in said.days.values()),
         said.reason,

@@ -10,6 +10,7 @@ import ssl
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from email.message import EmailMessage
+from functools import partial
 from urllib.parse import unquote, urlsplit
 
 from backfill_assets.core.errors import BackfillError, SettingsError
@@ -58,21 +59,16 @@ class Channels:
 
     def send(self, message: Message) -> None:
         """Hand the message to every address; raises BackfillError, after the last, where one did not take it."""
+        ways = [partial(post, self.webhook)] if self.webhook else []
+        ways += [partial(mail, self.smtp, self.mail_to)] if self.mail_to else []
         unsent: list[BackfillError] = []
-        for told, give in ((self.webhook, self._post), (self.mail_to, self._mail)):
+        for send in ways:
             try:
-                if told:
-                    give(message)
+                send(message)
             except BackfillError as error:
                 unsent.append(error)
         if unsent:
             raise unsent[0]
-
-    def _post(self, message: Message) -> None:
-        post(self.webhook, message)
-
-    def _mail(self, message: Message) -> None:
-        mail(self.smtp, self.mail_to, message)
 
 
 def _is_address(url: str, schemes: Collection[str]) -> bool:

@@ -13,7 +13,7 @@ import dagster as dg
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.orchestration.alert_channels import Channels, Message
 from backfill_assets.orchestration.history import cause, evaluations_of, said_by
-from backfill_assets.orchestration.runs import LAKE_TAG, PARTITION, RANGE_END, RANGE_START, REASON_TAG
+from backfill_assets.orchestration.runs import LAKE_TAG, REASON_TAG, first_and_last
 
 TOLD_FINDINGS = 10
 INTERVAL_SECONDS = 10  # Dagster looks at five ended runs a tick; the sensors of the lake start up to eight
@@ -83,8 +83,7 @@ def findings(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Message | None
 
 
 def _what(run: dg.DagsterRun) -> str:
-    first = run.tags.get(RANGE_START, run.tags.get(PARTITION, ""))
-    last = run.tags.get(RANGE_END, first)
+    first, last = first_and_last(run)
     days = f", {first}" if first == last else f", {first}..{last}"
     return f"{', '.join(_tables(run)) or run.job_name}{days if first else ''}"
 
@@ -94,9 +93,8 @@ def _tables(run: dg.DagsterRun) -> Sequence[str]:
 
 
 def _facts(run: dg.DagsterRun) -> dict[str, str]:
-    tags = run.tags
+    first, last = first_and_last(run)
     return {
-        "run_id": run.run_id, "job": run.job_name, "lake": tags.get(LAKE_TAG, ""),
-        "reason": tags.get(REASON_TAG, "manual"), "first_day": tags.get(RANGE_START, tags.get(PARTITION, "")),
-        "last_day": tags.get(RANGE_END, tags.get(PARTITION, "")),
+        "run_id": run.run_id, "job": run.job_name, "lake": run.tags.get(LAKE_TAG, ""),
+        "reason": run.tags.get(REASON_TAG, "manual"), "first_day": first, "last_day": last,
     }  # fmt: skip

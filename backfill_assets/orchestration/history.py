@@ -14,7 +14,7 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.orchestration.dagster_private import Verdict, verdicts
-from backfill_assets.orchestration.runs import LAKE_TAG, PARTITION, RANGE_END, RANGE_START, REASON_TAG
+from backfill_assets.orchestration.runs import LAKE_TAG, REASON_TAG, first_and_last, records_of
 from backfill_assets.orchestration.standing import STANDING
 
 NEWEST_RUNS = 50
@@ -99,12 +99,12 @@ def runs_of(instance: dg.DagsterInstance, lake: str, limit: int = NEWEST_RUNS) -
     """The newest runs that worked on the lake, newest first, those that failed with their cause."""
     told = []
     for record in instance.get_run_records(dg.RunsFilter(tags={LAKE_TAG: lake}), limit=limit):
-        run, tags = record.dagster_run, record.dagster_run.tags
+        run = record.dagster_run
         began = datetime.fromtimestamp(record.start_time, UTC) if record.start_time else None
         ended = record.end_time - record.start_time if record.end_time and record.start_time else None
-        first = tags.get(RANGE_START, tags.get(PARTITION, ""))
+        first, last = first_and_last(run)
         said = cause(instance, run.run_id) if run.status is dg.DagsterRunStatus.FAILURE else ""
-        reason, last = tags.get(REASON_TAG, "manual"), tags.get(RANGE_END, first)
+        reason = run.tags.get(REASON_TAG, "manual")
         told.append(
             RunTold(run.run_id, run.job_name, run.status.value.lower(), first, last, reason, began, ended, said)
         )
@@ -152,16 +152,8 @@ def _findings(instance: dg.DagsterInstance, failed: Iterable[Verdict]) -> tuple[
 
 def evaluations_of(instance: dg.DagsterInstance, run_id: str) -> Iterator[dg.AssetCheckEvaluation]:
     """The check evaluations of a run, in the order they were given."""
-    cursor = None
-    while True:
-        page = instance.get_records_for_run(run_id, cursor, dg.DagsterEventType.ASSET_CHECK_EVALUATION, limit=5000)
-        for record in page.records:
-            event = record.event_log_entry.dagster_event
-            if event is not None:
-                yield event.asset_check_evaluation_data
-        if not page.has_more:
-            return
-        cursor = page.cursor
+    for event in records_of(instance, run_id, dg.DagsterEventType.ASSET_CHECK_EVALUATION):
+        yield event.asset_check_evaluation_data
 
 
 def said_by(evaluation: dg.AssetCheckEvaluation) -> str:

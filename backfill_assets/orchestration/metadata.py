@@ -49,6 +49,17 @@ def asset_metadata(lake: Lake, table: Table) -> dict[str, Any]:
     }
 
 
+def entry_metadata(entry: DayEntry, version: int) -> dict[str, Any]:
+    """What a receipt says of a day, by the names that Dagster is told."""
+    return {
+        "dagster/partition_row_count": entry.rows,
+        FINGERPRINT: entry.fingerprint,
+        INPUT_DIGEST: entry.input_digest,
+        PREFIX + "state": entry.built.value,
+        PREFIX + "version": str(version),  # a text: as a number it would be one plot more
+    }
+
+
 def day_metadata(job: Job, published: Published) -> dict[str, dict[str, Any]]:
     """Per partition key: rows, bytes, fingerprint, what the write did, for raw the account of every file; and on the
     last day, what the run did to the table.
@@ -72,14 +83,10 @@ def _one_day(job: Job, published: Published, day: date, size: int, seconds: floa
     candidate = job.ready
     entry, found = candidate.entries[day], candidate.profiles[day]
     said: dict[str, Any] = {
-        "dagster/partition_row_count": entry.rows,
+        **entry_metadata(entry, published.version),
         PREFIX + "bytes": size,
         PREFIX + "seconds_per_day": seconds,
-        FINGERPRINT: entry.fingerprint,
-        INPUT_DIGEST: entry.input_digest,
-        PREFIX + "state": entry.built.value,
         PREFIX + "unchanged": day not in published.changed,
-        PREFIX + "version": str(published.version),  # a text: as a number it would be one plot more
     }
     if published.write_id and (day in published.changed or day in published.receipted):
         said[PREFIX + "write_id"] = published.write_id

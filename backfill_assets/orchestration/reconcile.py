@@ -20,9 +20,8 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.lock import CLOCK_SLACK_SECONDS
 from backfill_assets.lake.log import commits
 from backfill_assets.lake.model import Pipeline
-
-ENDED = {dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED}
-PREFIX = "backfill_assets/"
+from backfill_assets.orchestration.metadata import PREFIX, entry_metadata
+from backfill_assets.orchestration.runs import ENDED, records_of
 
 
 def reconcile(instance: dg.DagsterInstance, lake: Lake, pipeline: Pipeline, run_id: str) -> list[str]:
@@ -97,9 +96,7 @@ def _record(instance: dg.DagsterInstance, table: str, version: int, receipt: Rec
     for day in lost:
         entry = receipt.days[day]
         metadata: dict[str, Any] = {
-            "dagster/partition_row_count": entry.rows, PREFIX + "fingerprint": entry.fingerprint,
-            PREFIX + "input_digest": entry.input_digest, PREFIX + "state": entry.built.value,
-            PREFIX + "version": str(version), PREFIX + "write_id": receipt.write_id,
+            **entry_metadata(entry, version), PREFIX + "write_id": receipt.write_id,
             PREFIX + "recorded_from": "the receipt: the run ended before it could say so",
         }  # fmt: skip
         instance.report_runless_asset_event(dg.AssetMaterialization(table, partition=str(day), metadata=metadata))
@@ -107,12 +104,6 @@ def _record(instance: dg.DagsterInstance, table: str, version: int, receipt: Rec
 
 
 def _recorded_days(instance: dg.DagsterInstance, run_id: str, table: str) -> Iterable[str]:
-    cursor = None
-    while True:
-        page = instance.get_records_for_run(run_id, cursor, dg.DagsterEventType.ASSET_MATERIALIZATION, limit=5000)
-        for record in page.records:
-            if record.asset_key == dg.AssetKey(table) and record.partition_key:
-                yield record.partition_key
-        if not page.has_more:
-            return
-        cursor = page.cursor
+    for event in records_of(instance, run_id, dg.DagsterEventType.ASSET_MATERIALIZATION):
+        if event.asset_key == dg.AssetKey(table) and event.partition:
+            yield event.partition

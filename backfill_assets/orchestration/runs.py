@@ -30,6 +30,7 @@ ACTIVE = [
 ]  # fmt: skip
 ENDED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 LOOK_BACK_RUNS = 200  # a day that fails is asked for at nearly every tick: its attempts are among the newest runs
+PAGE = 5000  # events read from storage at once
 ONE_DAY_OF_CLOCK = timedelta(hours=24)
 
 
@@ -45,9 +46,27 @@ def busy_days(instance: dg.DagsterInstance, job: str, tables: list[str]) -> dict
     return dict(busy)
 
 
-def _days(run: dg.DagsterRun) -> Iterator[date]:
+def first_and_last(run: dg.DagsterRun) -> tuple[str, str]:
+    """The first and the last day of a run, both included, as its tags say them; empty where it has no days."""
     first = run.tags.get(RANGE_START, run.tags.get(PARTITION, ""))
-    last = run.tags.get(RANGE_END, first)
+    return first, run.tags.get(RANGE_END, first)
+
+
+def records_of(instance: dg.DagsterInstance, run_id: str, kind: dg.DagsterEventType) -> Iterator[dg.DagsterEvent]:
+    """The events of one kind of a run, in their order, page by page: a long range has tens of thousands."""
+    cursor = None
+    while True:
+        page = instance.get_records_for_run(run_id, cursor, kind, limit=PAGE)
+        for record in page.records:
+            if record.event_log_entry.dagster_event is not None:
+                yield record.event_log_entry.dagster_event
+        if not page.has_more:
+            return
+        cursor = page.cursor
+
+
+def _days(run: dg.DagsterRun) -> Iterator[date]:
+    first, last = first_and_last(run)
     try:
         day, end = parse_day(first), parse_day(last)
     except BackfillError:

@@ -6,15 +6,14 @@ not live here: the checks per day (`checks`), and asking for what is stale (`tic
 
 from collections import Counter
 from collections.abc import Iterator
-from datetime import date
 from typing import Any
 
 import dagster as dg
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.days import contiguous
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.view import read_view
+from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration.dagster_private import newest_evaluations
 from backfill_assets.orchestration.runs import LAKE_TAG
 from backfill_assets.orchestration.work import Shop
@@ -45,15 +44,9 @@ def judged(states: States, table: str) -> tuple[bool, dict[str, Any]]:
     told: dict[str, Any] = {f"days {s.value}": n for s, n in sorted(Counter(counted.values()).items())}
     told["stale days"] = len(stale)
     if stale:
-        told[WHICH] = _told(stale)
+        rebuild = f"backfill-assets backfill --from {stale[0]} --to {stale[-1]}"
+        told[WHICH] = f"{ranges(stale, SAMPLE_RANGES)}. Rebuild: {rebuild}"
     return not stale, told
-
-
-def _told(stale: list[date]) -> str:
-    ranges = contiguous(stale)
-    listed = ", ".join(map(str, ranges[:SAMPLE_RANGES]))
-    more = f" and {len(ranges) - SAMPLE_RANGES} more ranges" if len(ranges) > SAMPLE_RANGES else ""
-    return f"{listed}{more}. Rebuild: backfill-assets backfill --from {stale[0]} --to {stale[-1]}"
 
 
 def changed_verdicts(

@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime
 
 import dagster as dg
 
-from backfill_assets.core.days import ONE_DAY, DayRange, contiguous
+from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.needs import Needs, needs
 from backfill_assets.core.requests import Ask, Attempts, asks
@@ -21,6 +21,7 @@ from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.scan import Comparison, compare, is_counted, look
 from backfill_assets.lake.spark import Workshop
 from backfill_assets.lake.view import read_view
+from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.reconcile import end_dead_runs
 from backfill_assets.orchestration.standing import changed_verdicts
@@ -29,7 +30,7 @@ from backfill_assets.orchestration.work import Shop
 SCAN = "scan_landing"
 LATE_DATA, LANDING = "late_data", "landing"
 COMPLETE_AFTER_SECONDS = 2.0  # a file whose size and time did not change for so long is taken as complete
-SHOWN_RANGES = 5
+SHOWN_FILES = 5
 
 
 @dataclass
@@ -93,7 +94,7 @@ def _asks(seen: Look, tick: Tick, name: str, ready: Iterable[date], tried: Attem
     found, given_up = asks(seen.states, name, ready, tried, most, seen.busy.get(name, frozenset()))
     if given_up:
         tick.notes.append(
-            f"{name}: {_ranges(given_up)} failed {most} times from the same inputs and will not be asked for again. "
+            f"{name}: {ranges(given_up)} failed {most} times from the same inputs and will not be asked for again. "
             f"Look at the failed runs; then materialize by hand, or change the inputs"
         )
     return found
@@ -117,7 +118,7 @@ def _tell_waiting(tick: Tick, name: str, found: Needs) -> None:
     if held_up:
         day = min(held_up)
         table, other = held_up[day]
-        tick.notes.append(f"{name}: {_ranges(held_up)} wait for their inputs, {day} for {table} {other}")
+        tick.notes.append(f"{name}: {ranges(held_up)} wait for their inputs, {day} for {table} {other}")
 
 
 def _tell_left_alone(tick: Tick, states: States, names: list[str]) -> None:
@@ -126,7 +127,7 @@ def _tell_left_alone(tick: Tick, states: States, names: list[str]) -> None:
         for state in (State.HELD, State.OUTDATED):
             days = [d for d, s in found.items() if s is state]
             if days:
-                tick.notes.append(f"{name}: {_ranges(days)} left alone: {state.value}")
+                tick.notes.append(f"{name}: {ranges(days)} left alone: {state.value}")
 
 
 def _request(tick: Tick, seen: Look, sensor: str, wanted: list[dg.RunRequest]) -> None:
@@ -228,15 +229,9 @@ def _tell_landing(tick: Tick, found: Comparison, blocked: Set[date]) -> None:
     if found.fresh:
         tick.notes.append(f"{len(found.fresh)} new file(s)")
     for word, records in (("altered", found.altered), ("missing", found.missing)):
-        for record in records[:SHOWN_RANGES]:
+        for record in records[:SHOWN_FILES]:
             tick.notes.append(f"{record.path} is {word}: the days made from it are not asked for")
     if blocked:
         tick.notes.append(
-            f'raw: {_ranges(blocked)} blocked. Put the files back, or `backfill-assets landing accept --note "why"`'
+            f'raw: {ranges(blocked)} blocked. Put the files back, or `backfill-assets landing accept --note "why"`'
         )
-
-
-def _ranges(days: Iterable[date]) -> str:
-    found = contiguous(days)
-    more = f" and {len(found) - SHOWN_RANGES} more ranges" if len(found) > SHOWN_RANGES else ""
-    return ", ".join(map(str, found[:SHOWN_RANGES])) + more

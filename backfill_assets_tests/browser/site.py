@@ -1,6 +1,6 @@
 """`dagster dev` on a sample lake with a home of its own, for tests that look at it as a person does.
 
-Lives here: starting and stopping it, and waiting for it. Does not live here: the clicks (`ui`). The lake is made by the
+Lives here: starting and stopping it. Does not live here: the clicks (`ui`). The lake is made by the
 command that the README names, so that what is looked at is what a newcomer sees.
 """
 
@@ -10,17 +10,15 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
-import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.server import stop_server
-from backfill_assets_tests.processes import CHECKOUT
+from backfill_assets_tests.processes import CHECKOUT, until
 
 SAMPLE_DAYS = 14  # the fewest that `demo` makes: windows, horizon and maturity all end inside it
 STOPPED_SECONDS = 15.0
@@ -52,7 +50,7 @@ def site(folder: Path) -> Iterator[Site]:
         dev = subprocess.Popen(command, cwd=home, env=env, stdout=written, stderr=written, start_new_session=True)
         try:
             made = Site(f"http://127.0.0.1:{port}", open_lake(root), log)
-            until(lambda: _answers(made.url), log)
+            until(lambda: _answers(made.url), log, PATIENCE_SECONDS)
             yield made
         finally:
             _stop(dev)
@@ -67,15 +65,6 @@ def _stop(dev: "subprocess.Popen[bytes]") -> None:
     with suppress(ProcessLookupError):
         os.killpg(dev.pid, signal.SIGKILL)
     dev.wait()
-
-
-def until(done: Callable[[], bool], log: Path, patience: float = PATIENCE_SECONDS) -> float:
-    """Look twice a second until `done`, and give the seconds that took; fails with the log when it takes too long."""
-    pause, began = threading.Event(), time.monotonic()
-    while not done():
-        assert time.monotonic() < began + patience, log.read_text()[-4000:]
-        pause.wait(0.5)
-    return time.monotonic() - began
 
 
 def _answers(url: str) -> bool:

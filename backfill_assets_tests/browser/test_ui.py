@@ -19,9 +19,10 @@ from backfill_assets.core.states import State
 from backfill_assets.lake.model import make_pipeline
 from backfill_assets.operations.status import status
 from backfill_assets.pipeline.tables import tables
-from backfill_assets_tests.browser.site import SAMPLE_DAYS, Site, site, until
+from backfill_assets_tests.browser.site import PATIENCE_SECONDS, SAMPLE_DAYS, Site, site
 from backfill_assets_tests.browser.ui import LOCATION, Ui, browser
 from backfill_assets_tests.lakes import data_files
+from backfill_assets_tests.processes import until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -162,7 +163,7 @@ def test_a_late_file_is_found_and_exactly_the_days_it_touches_are_rebuilt(ui: Ui
         moved = data_files(lake, "staging") != before
         return moved and not any(d.state in (State.STALE, State.MISSING) for d in report)
 
-    seconds = until(settled, spark_server.log)
+    seconds = until(settled, spark_server.log, PATIENCE_SECONDS)
     after = data_files(lake, "staging")
     assert {d for d in after if after[d] != before.get(d)} == {first + ONE_DAY * 4}
     ui.go(f"/locations/{LOCATION}/sensors/late_data")

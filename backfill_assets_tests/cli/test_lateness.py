@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from backfill_assets.cli.app import app
-from backfill_assets.cli.lateness import percent, span, wanted
+from backfill_assets.cli.drawing import percent, span, wanted
 from backfill_assets.cli.lateness_page import page
 from backfill_assets.cli.lateness_plots import inline
 from backfill_assets.core.days import DayRange, midnight

@@ -8,9 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
@@ -23,7 +21,7 @@ from backfill_assets.lake.server import stop_server
 from backfill_assets.operations.status import status
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.lakes import content, data_files, delivery, land, make_lake
-from backfill_assets_tests.processes import CHECKOUT
+from backfill_assets_tests.processes import CHECKOUT, until
 
 PATIENCE_SECONDS = 420.0  # a dozen run processes on two cores that may run other things
 INSTANCE = """
@@ -55,14 +53,6 @@ def spark_server(tmp_path: Path) -> Iterator[Lake]:
         stop_server(lake.root, force=True)
 
 
-def until(done: Callable[[], bool], told: Path) -> None:
-    """Look twice a second until `done`; fails with the daemon's log when that takes too long."""
-    pause, end = threading.Event(), time.monotonic() + PATIENCE_SECONDS
-    while not done():
-        assert time.monotonic() < end, told.read_text()[-4000:]
-        pause.wait(0.5)
-
-
 def undone(lake: Lake) -> dict[tuple[str, date], State]:
     """The days of built tables that are stale or missing, and raw days with files that are not loaded."""
     report = status(lake, make_pipeline(tables(lake.settings)))
@@ -73,9 +63,9 @@ def test_what_lands_is_loaded_and_exactly_what_it_touches_is_rebuilt_by_the_daem
     spark_server: Lake, tmp_path: Path
 ) -> None:
     lake, log = spark_server, tmp_path / "daemon.log"
-    until(lambda: len(content(lake, "training")) > 0 and not undone(lake), log)
+    until(lambda: len(content(lake, "training")) > 0 and not undone(lake), log, PATIENCE_SECONDS)
     before = data_files(lake, "staging")
     land(lake, "late.jsonl", [delivery(9, "2024-03-03 23:00:00", "2024-03-01 12:00:00", "late")])
-    until(lambda: len(content(lake, "staging")) == 4 and not undone(lake), log)
+    until(lambda: len(content(lake, "staging")) == 4 and not undone(lake), log, PATIENCE_SECONDS)
     after = data_files(lake, "staging")
     assert {d for d in after if after[d] != before.get(d)} == {date(2024, 3, 1)}
