@@ -25,12 +25,17 @@ class Built(StrEnum):
 
 @dataclass(frozen=True)
 class DayEntry:
-    """One day of a receipt: its row count, content fingerprint, input digest and what was said of it."""
+    """One day of a receipt: its row count, content fingerprint, input digest and what was said of it.
+
+    `counts` are further whole numbers by name (NULLs per column as `null COLUMN`, duplicates, quarantined rows, …), as
+    counted when the day was made. They decide nothing: two entries that differ only in them are equal.
+    """
 
     rows: int
     fingerprint: str
     input_digest: str
     built: Built = Built.COMPLETE
+    counts: Mapping[str, int] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,7 @@ class Receipt:
             "tags": dict(self.tags),
             "seconds": self.seconds,
             "days": {str(d): [e.rows, e.fingerprint, e.input_digest, e.built] for d, e in self.days.items()},
+            "counts": {str(d): dict(e.counts) for d, e in self.days.items() if e.counts},
         }
         return json.dumps(body, sort_keys=True, separators=(",", ":"))
 
@@ -92,8 +98,15 @@ def parse_receipt(text: str | None) -> Receipt | None:
 
 
 def _from_body(body: Mapping[str, Any]) -> Receipt:
+    counts = body.get("counts", {})  # receipts of earlier versions have none
     days = {
-        date.fromisoformat(day): DayEntry(int(rows), str(fingerprint), str(digest), Built(built))
+        date.fromisoformat(day): DayEntry(
+            int(rows),
+            str(fingerprint),
+            str(digest),
+            Built(built),
+            {str(k): int(n) for k, n in counts.get(day, {}).items()},
+        )
         for day, (rows, fingerprint, digest, built) in body["days"].items()
     }
     return Receipt(

@@ -76,7 +76,7 @@ def test_a_receipt_of_before_that_says_nothing_of_its_time_is_one() -> None:
     assert found.seconds is None
 
 
-@pytest.mark.parametrize("missing", sorted(set(WHOLE) - {"seconds"}))
+@pytest.mark.parametrize("missing", sorted(set(WHOLE) - {"seconds", "counts"}))
 def test_a_receipt_that_lacks_a_part_is_no_receipt(missing: str) -> None:
     assert parse_receipt(json.dumps({k: v for k, v in WHOLE.items() if k != missing})) is None
 
@@ -114,5 +114,20 @@ def test_a_receipt_with_a_naive_frontier_cannot_be_made() -> None:
 
 
 def test_the_names_in_the_text_are_the_ones_that_audits_look_for() -> None:
-    expected = "backfill_assets code days frontier inputs note reason run_id seconds settings table tags write_id"
+    expected = "backfill_assets code counts days frontier inputs note reason run_id seconds settings table tags write_id"
     assert " ".join(sorted(WHOLE)) == expected
+
+
+def test_counts_are_read_back_and_decide_nothing() -> None:
+    entry = DayEntry(3, "A", "d", counts={"null entity": 2, "duplicates": 1})
+    read = parse_receipt(receipt(days={day(1): entry}).to_json())
+    assert read is not None
+    assert read.days[day(1)].counts == {"null entity": 2, "duplicates": 1}
+    assert entry == DayEntry(3, "A", "d"), "a rerun must not look different because more was counted"
+
+
+def test_a_receipt_of_an_earlier_version_has_no_counts() -> None:
+    earlier = {k: v for k, v in WHOLE.items() if k != "counts"}
+    read = parse_receipt(json.dumps(earlier))
+    assert read is not None
+    assert all(not e.counts for e in read.days.values())
