@@ -1,6 +1,6 @@
 """`doctor --deep`: every row of every table is read, and its fingerprint compared with the receipts.
 
-Lives here: the comparison. Does not live here: the fingerprint (`lake.profile`). Starts the lake's engine.
+Lives here: the comparison. Does not live here: the fingerprint (`lake.fingerprints`). Needs no JVM.
 """
 
 from pathlib import Path
@@ -9,11 +9,10 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import contiguous
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.view import TableView
-from backfill_assets.lake.home import open_lake
+from backfill_assets.lake.audit import audit_table
+from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import QUARANTINE
 from backfill_assets.lake.model import make_pipeline
-from backfill_assets.lake.profile import conform, profile
-from backfill_assets.lake.spark import Workshop
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.diagnosis import Diagnosis, broken, fine, some
 from backfill_assets.pipeline.tables import tables
@@ -25,13 +24,12 @@ def examine_contents(root: Path) -> list[Diagnosis]:
     pipeline = make_pipeline(tables(lake.settings))
     view = read_view(lake, pipeline.contracts)
     written = [c for c in (*pipeline.contracts, QUARANTINE) if view.table(c.name).stamps]
-    return [_examine(Workshop(lake), c, view.table(c.name)) for c in written]
+    return [_examine(lake, c, view.table(c.name)) for c in written]
 
 
-def _examine(workshop: Workshop, contract: Contract, seen: TableView) -> Diagnosis:
+def _examine(lake: Lake, contract: Contract, seen: TableView) -> Diagnosis:
     name = f"the contents of {contract.name}"
-    frame = workshop.read(contract.name, seen.version, contract.day_column)
-    found = profile(conform(frame, contract), contract)
+    found = audit_table(lake, contract)
     receipts = {d: (s.entry.rows, s.entry.fingerprint) for d, s in seen.stamps.items()}
     wrong = []
     for day in {*receipts, *(d for d in found if d is not None)}:

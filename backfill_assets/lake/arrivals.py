@@ -16,9 +16,10 @@ from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.view import LakeView, TableView
 from backfill_assets.lake.deliveries import DELIVERY_TYPES
 from backfill_assets.lake.ledger import ARRIVALS
-from backfill_assets.lake.profile import conform, hash_halves, profile
+from backfill_assets.lake.profile import audited, conform, hash_halves
 from backfill_assets.lake.replace import Provenance, Published, Write, publish
-from backfill_assets.lake.spark import Workshop, free
+from backfill_assets.lake.spark import Workshop
+from backfill_assets.lake.staging import begin, stage
 from backfill_assets.lake.table import days_predicate
 
 if TYPE_CHECKING:
@@ -38,23 +39,23 @@ def commit_arrivals(workshop: Workshop, view: LakeView, provenance: Provenance) 
     moved = {d for d, s in raw.stamps.items() if s.version > named}
     workshop.expect(sum(raw.stamps[d].entry.rows for d in moved))
     affected = _affected(workshop, moved, loaded, view, named, raw.version) if moved else set()
-    frame = _rows(workshop, affected & loaded, raw.version)
-    frame = conform(frame, ARRIVALS).persist()
+    frame = conform(_rows(workshop, affected & loaded, raw.version), ARRIVALS)
+    staged = stage(workshop.lake, ARRIVALS, frame) if affected & loaded else begin(workshop.lake, ARRIVALS)
     try:
-        found = profile(frame, ARRIVALS) if affected & loaded else {}
+        found = audited(workshop, ARRIVALS, staged)
         entries = {d: _entry(found.get(d, DayProfile()), raw, d) for d in affected}
         after = replace(view, tables={**view.tables, ARRIVALS.name: _naming(view, raw.version)})
         write = Write(
             ARRIVALS,
-            frame,
+            staged,
             entries,
             view.table(ARRIVALS.name).version,
             replace(provenance, inputs={"raw": raw.version}, frontier=frontier_of(after)),
             always=named != raw.version,
         )
-        return publish(workshop, write, lambda days: {d: entries[d].input_digest for d in days})
+        return publish(workshop.lake, write, lambda days: {d: entries[d].input_digest for d in days})
     finally:
-        free(frame)
+        staged.drop()
 
 
 def _naming(view: LakeView, version: int) -> TableView:

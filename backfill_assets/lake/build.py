@@ -1,4 +1,4 @@
-"""Building a candidate: pinned inputs, one pure transform over the whole range, conform, persist and profile.
+"""Building a candidate: pinned inputs, one pure transform over the whole range, conform, stage and audit.
 
 Lives here: the read side of the load path for every table but raw (`lake.load`). Does not live here: the gate
 (`core.gates`) and the write (`lake.replace`). Refuses, before any work, days whose own input days do not exist and
@@ -19,12 +19,13 @@ from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.states import States
 from backfill_assets.lake.candidate import Candidate, Request
-from backfill_assets.lake.facts import day_facts, revisions
+from backfill_assets.lake.facts import staged_facts
 from backfill_assets.lake.ledger import ARRIVALS
 from backfill_assets.lake.model import Chunk, Table
-from backfill_assets.lake.profile import conform, profile
+from backfill_assets.lake.profile import audited, conform
 from backfill_assets.lake.replace import Published, Write, publish
-from backfill_assets.lake.spark import Workshop, free
+from backfill_assets.lake.spark import Workshop
+from backfill_assets.lake.staging import Staged, stage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -51,16 +52,14 @@ def build(request: Request) -> Candidate:
         frame = frame.unionByName(_transformed(request.workshop, states, table, span))
     between = [d for span in spans for d in span if d in settled]
     frame = frame.where(~frame[table.contract.day_column].isin(between)) if between else frame
-    frame = conform(frame, table.contract).persist()
+    staged = stage(request.workshop.lake, table.contract, conform(frame, table.contract))
     try:
-        profiles = dict(profile(frame, table.contract))
-        facts = day_facts(table, frame)
-        for day, found in revisions(request.workshop, states, table, frame, profiles).items():
-            facts[day] = {**facts.get(day, {}), **found}
+        profiles = dict(audited(request.workshop, table.contract, staged))
+        facts = staged_facts(request.workshop, states, table, staged, profiles)
     except BaseException:
-        free(frame)
+        staged.drop()
         raise
-    candidate = _candidate(request, states, settled, frame, profiles, time.perf_counter() - began)
+    candidate = _candidate(request, states, settled, staged, profiles, time.perf_counter() - began)
     return replace(candidate, accounts={d: {"facts": f} for d, f in facts.items()})
 
 
@@ -180,7 +179,7 @@ def _candidate(
     request: Request,
     states: States,
     settled: frozenset[date],
-    frame: "DataFrame",
+    staged: Staged,
     profiles: dict[date | None, DayProfile],
     seconds: float,
 ) -> Candidate:
@@ -194,7 +193,7 @@ def _candidate(
         if d not in settled
     }
     said = request.signed(states, {i.table: view.table(i.table).version for i in contract.inputs})
-    write = Write(contract, frame, made, before.version, said, force=request.force)
+    write = Write(contract, staged, made, before.version, said, force=request.force)
 
     def digests_now(asked: Iterable[date]) -> Mapping[date, str]:
         """The input digests by the heads as they are when it is called."""
@@ -209,9 +208,9 @@ def _candidate(
         entries={d: before.stamps[d].entry for d in settled} | made,
         before=before,
         frontier=states.frontier,
-        frame=frame,
-        publish=lambda: publish(request.workshop, write, digests_now),
-        release=lambda: free(frame),
+        staged=staged,
+        publish=lambda: publish(request.workshop.lake, write, digests_now),
+        release=staged.drop,
         absent={d: missing for d in made if (missing := states.absent(name, d))},
         seconds={"compute": seconds},
     )

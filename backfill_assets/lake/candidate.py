@@ -6,7 +6,7 @@ Lives here: the request, the value, and its days. Does not live here: computing 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange
@@ -17,10 +17,8 @@ from backfill_assets.core.view import TableView
 from backfill_assets.lake.model import Pipeline, Table
 from backfill_assets.lake.replace import Provenance, Published
 from backfill_assets.lake.spark import Workshop
+from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.view import read_view
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,7 @@ class Candidate:
     """Rows for the days of `chunk` of one table. `settled` days were not computed: their receipts say they are right.
 
     `profiles` and `entries` hold every day of the chunk, settled ones from their receipts. `publish` writes (at most
-    one commit per table); `rebuild` computes again from the newest inputs; `release` frees what Spark keeps.
+    one commit per table); `release` deletes what was staged and not published.
     `accounts` are for Dagster, per day (`facts`: numbers by name; for raw `files`: rows per file and outcome).
     """
 
@@ -66,7 +64,7 @@ class Candidate:
     entries: Mapping[date, DayEntry]
     before: TableView
     frontier: datetime | None
-    frame: "DataFrame | None"
+    staged: Staged | None
     publish: Callable[[], Published]
     release: Callable[[], None]
     absent: Mapping[date, list[tuple[str, date]]] = field(default_factory=dict)

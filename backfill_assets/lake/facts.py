@@ -12,12 +12,26 @@ from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.states import States
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.spark import Workshop
+from backfill_assets.lake.staging import Staged, read_staged
 from backfill_assets.lake.table import days_predicate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Facts = dict[date, dict[str, Any]]
+
+
+def staged_facts(
+    workshop: Workshop, states: States, table: Table, staged: Staged, profiles: Mapping[date | None, DayProfile]
+) -> Facts:
+    """All that the table's own functions say of a staged candidate, per day."""
+    if table.facts is None and table.revisions is None:
+        return {}
+    frame = read_staged(workshop.session(), table.contract, staged)
+    facts = day_facts(table, frame)
+    for day, found in revisions(workshop, states, table, frame, profiles).items():
+        facts[day] = {**facts.get(day, {}), **found}
+    return facts
 
 
 def day_facts(table: Table, frame: "DataFrame") -> Facts:

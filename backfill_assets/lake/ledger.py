@@ -17,12 +17,6 @@ from backfill_assets.core.view import LandedDay
 WITHDRAWN = "withdrawn"
 LANDED = "landed"
 
-FILES_SCHEMA = (
-    "event string, path string, sha256 string, arrival_date date, rows bigint, bad_rows bigint, usable_rows bigint, "
-    "size bigint, mtime_ns bigint, first_scan timestamp, home_day date, recorded_at timestamp, counted_by string, "
-    "note string"
-)
-
 FILES = Contract(
     "files",
     "What has landed: one row per file and arrival day; of a path and content the newest event wins.",

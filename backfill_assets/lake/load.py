@@ -8,7 +8,7 @@ read to the last commit) and the rules of usable rows (`deliveries`).
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -23,13 +23,14 @@ from backfill_assets.lake.arrivals import commit_arrivals
 from backfill_assets.lake.build import as_profile, nothing_to_do, settled_days
 from backfill_assets.lake.candidate import Candidate, Request
 from backfill_assets.lake.deliveries import DELIVERY_TYPES, read_deliveries, split_day_rows
-from backfill_assets.lake.facts import day_facts
+from backfill_assets.lake.facts import staged_facts
 from backfill_assets.lake.ledger import FILES, QUARANTINE, FileRecord, read_files
 from backfill_assets.lake.log import table_view
-from backfill_assets.lake.profile import conform, profile
+from backfill_assets.lake.profile import audited, conform
 from backfill_assets.lake.replace import Published, Write, publish
 from backfill_assets.lake.scan import scan, stocked
 from backfill_assets.lake.spark import Workshop, free, small_frame
+from backfill_assets.lake.staging import Staged, stage
 from backfill_assets.lake.too_late import contract_of, is_too_late
 from backfill_assets.lake.view import read_view
 
@@ -62,27 +63,46 @@ def load(request: Request) -> Candidate:
         good, late_rows = (rows.where(f"outcome = '{o}'").select(*columns) for o in ("raw", "too late"))
         bad = rows.where("outcome = 'quarantine'").select(*QUARANTINE.column_names)
         outcomes = {o for files in accounts.values() for counts in files.values() for o in counts}
-        raw = _profiled(good, contract, "raw" in outcomes)
-        beyond = _profiled(late_rows, contract_of(contract), "too late" in outcomes)
-        kept = _profiled(bad, QUARANTINE, "quarantine" in outcomes)
-        facts = day_facts(request.table, raw.frame) if raw.profiles else {}
-    except BaseException:
+        parts = (
+            (contract, good, "raw"),
+            (contract_of(contract), late_rows, "too late"),
+            (QUARANTINE, bad, "quarantine"),
+        )
+        raw, beyond, kept = _staged_parts(
+            request.workshop, [(c, f) if o in outcomes else (c, None) for c, f, o in parts]
+        )
+        facts = staged_facts(request.workshop, states, request.table, raw.staged, raw.profiles) if raw.staged else {}
+    finally:
         free(rows)
-        raise
-    loading = _Loading(request, states, todo, raw, ((QUARANTINE, kept), (contract_of(contract), beyond)))
-    candidate = loading.candidate(settled, rows, time.perf_counter() - began)
+    loading = _Loading(request, states, todo, raw, (kept, beyond))
+    candidate = loading.candidate(settled, time.perf_counter() - began)
     return replace(candidate, accounts={d: {"files": f, "facts": facts.get(d, {})} for d, f in accounts.items()})
 
 
 @dataclass(frozen=True)
-class _Profiled:
-    frame: "DataFrame"
-    profiles: Mapping[date | None, DayProfile]
+class _Part:
+    """The rows of a load for one table, staged and audited; None where it has none."""
+
+    contract: Contract
+    staged: Staged | None = None
+    profiles: Mapping[date | None, DayProfile] = field(default_factory=dict)
+
+    def drop(self) -> None:
+        if self.staged is not None:
+            self.staged.drop()
 
 
-def _profiled(frame: "DataFrame", contract: Contract, has_rows: bool) -> _Profiled:
-    conformed = conform(frame, contract)
-    return _Profiled(conformed, profile(conformed, contract) if has_rows else {})
+def _staged_parts(workshop: Workshop, wanted: "Sequence[tuple[Contract, DataFrame | None]]") -> list[_Part]:
+    """The parts of a load, staged and audited; all dropped where one fails."""
+    made: list[_Part] = []
+    try:
+        for contract, frame in wanted:
+            made.append(_Part(contract, stage(workshop.lake, contract, conform(frame, contract)) if frame else None))
+        return [p if p.staged is None else replace(p, profiles=audited(workshop, p.contract, p.staged)) for p in made]
+    except BaseException:
+        for part in made:
+            part.drop()
+        raise
 
 
 def _refuse(report: ScanReport, states: States, days: DayRange) -> None:
@@ -160,10 +180,10 @@ class _Loading:
     request: Request
     states: States
     todo: Sequence[date]
-    raw: _Profiled
-    aside: tuple[tuple[Contract, _Profiled], ...]
+    raw: _Part
+    aside: tuple[_Part, ...]
 
-    def candidate(self, settled: frozenset[date], rows: "DataFrame", seconds: float) -> Candidate:
+    def candidate(self, settled: frozenset[date], seconds: float) -> Candidate:
         """The candidate of raw; its publish makes all three commits."""
         contract, days = self.request.table.contract, self.request.days
         before, profiles = self.states.view.table(contract.name), dict(self.raw.profiles)
@@ -177,36 +197,41 @@ class _Loading:
             entries={d: before.stamps[d].entry for d in settled} | self._entries(self.raw),
             before=before,
             frontier=self.states.frontier,
-            frame=self.raw.frame,
+            staged=self.raw.staged,
             publish=self._publish,
-            release=lambda: free(rows),
+            release=self._release,
             seconds={"compute": seconds},
         )
 
-    def _entries(self, part: _Profiled) -> dict[date, DayEntry]:
+    def _release(self) -> None:
+        for part in (self.raw, *self.aside):
+            part.drop()
+
+    def _entries(self, part: _Part) -> dict[date, DayEntry]:
         none, digest, name = DayProfile(), self.states.digests.of, self.request.table.name
         found = {d: part.profiles.get(d, none) for d in self.todo}
         return {d: DayEntry(p.rows, p.fingerprint, digest(name, d)) for d, p in found.items()}
 
     def _publish(self) -> Published:
-        named = {contract.name: self._write_aside(contract, part) for contract, part in self.aside}
-        published = self._write(self.request.table.contract, self.raw, named)
+        named = {part.contract.name: self._write_aside(part) for part in self.aside}
+        published = self._write(self.raw, named)
         after = read_view(self.request.workshop.lake, self.request.pipeline.contracts)
         said = self.request.signed(self.states, {})
         commit_arrivals(self.request.workshop, after, said)
         return published
 
-    def _write_aside(self, contract: Contract, part: _Profiled) -> int:
+    def _write_aside(self, part: _Part) -> int:
         """The version afterwards. Days that have no row there and never had one need no commit."""
+        contract = part.contract
         before = table_view(self.request.workshop.lake.table_path(contract.name), contract.day_column)
         concerned = any(part.profiles) or any(d in before.stamps or d in before.foreign for d in self.todo)
-        return self._write(contract, part, {}).version if concerned else before.version
+        return self._write(part, {}).version if concerned else before.version
 
-    def _write(self, contract: Contract, part: _Profiled, inputs: Mapping[str, int]) -> Published:
-        entries = self._entries(part)
+    def _write(self, part: _Part, inputs: Mapping[str, int]) -> Published:
+        contract, entries = part.contract, self._entries(part)
         base = table_view(self.request.workshop.lake.table_path(contract.name), contract.day_column).version
         write = Write(
-            contract, part.frame, entries, base, self.request.signed(self.states, inputs), force=self.request.force
+            contract, part.staged, entries, base, self.request.signed(self.states, inputs), force=self.request.force
         )
         # The load lock keeps every other load out, so that nothing can have overtaken this one.
-        return publish(self.request.workshop, write, lambda days: {d: entries[d].input_digest for d in days})
+        return publish(self.request.workshop.lake, write, lambda days: {d: entries[d].input_digest for d in days})

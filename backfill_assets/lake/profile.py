@@ -1,7 +1,7 @@
-"""Conforming a frame to its contract, and its profile per day in one pass of Spark.
+"""Conforming a frame to its contract, and choosing who audits what was staged.
 
-Lives here: schema comparison, fingerprints, NULL and duplicate counts, samples of offending keys. Does not live here:
-judging them (`core.gates`). A missing column would be written as NULL without a word by Delta, hence the comparison.
+Lives here: schema comparison, hashes of rows, the same figures as `audit` by Spark. Does not live here: judging them
+(`core.gates`). A missing column would be written as NULL without a word by Delta, hence the comparison.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import ContractBroken
-from backfill_assets.core.profiles import DayProfile, fingerprint_text
+from backfill_assets.core.profiles import DayProfile
+from backfill_assets.lake.audit import NUMBERS, audit
+from backfill_assets.lake.fingerprints import PIECES, Dialect, fingerprint_text, pieces, row_hash
+from backfill_assets.lake.spark import Workshop
+from backfill_assets.lake.staging import Staged, read_staged
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -19,7 +23,7 @@ SPARK_NAMES = {"BIGINT": "bigint", "INT": "int", "STRING": "string", "TIMESTAMP"
 WIDENING = {("int", "bigint"), ("smallint", "bigint"), ("tinyint", "bigint"), ("smallint", "int"), ("tinyint", "int")}
 SALTS = (1, 2)
 LOW_HALF = 0xFFFFFFFF
-SAMPLE_KEYS = 10
+AUDIT_BYTES = 8 * 2**30  # of compressed Parquet; the embedded engine reads some hundred MB a second
 
 
 def conform(frame: "DataFrame", contract: Contract) -> "DataFrame":
@@ -63,48 +67,39 @@ def hash_halves(columns: Sequence[str]) -> "list[Column]":
     return halves
 
 
+def audited(workshop: Workshop, contract: Contract, staged: Staged) -> Mapping[date | None, DayProfile]:
+    """The profile of every day of the staged files: by the embedded engine, by Spark what is too large."""
+    if staged.size <= AUDIT_BYTES:
+        return audit(workshop.lake, staged.paths, contract)
+    return profile(read_staged(workshop.session(), contract, staged), contract)
+
+
 def profile(frame: "DataFrame", contract: Contract) -> Mapping[date | None, DayProfile]:
-    """The profile of every day that occurs in a conformed frame (None: rows whose day is NULL). One Spark job."""
+    """The profile of every day that occurs in a conformed frame (None: rows whose day is NULL), equal to `audit`'s.
+
+    Figures per day come from one aggregation per day, repeated keys from a narrow one of their own.
+    """
     from pyspark.sql import functions as F
 
-    columns = sorted(contract.column_names)
-    numbers = [c.name for c in contract.columns if c.type in ("BIGINT", "INT") and c.name not in contract.key]
+    columns, day = contract.column_names, F.col(contract.day_column)
+    numbers = [c.name for c in contract.columns if c.type in NUMBERS and c.name not in contract.key]
+    wide = "decimal(38,0)"
+    hashed = frame.withColumn("__md5", F.expr(row_hash(contract.columns, Dialect.SPARK)))
+    figures = [F.count(F.lit(1)).alias("rows")]
+    figures += [F.sum(F.expr(p).cast(wide)).alias(f"piece_{i}") for i, p in enumerate(pieces("__md5", Dialect.SPARK))]
+    figures += [F.count_if(F.col(c).isNull()).alias(f"null_{c}") for c in columns]
+    figures += [F.sum(F.col(c).cast(wide)).alias(f"sum_{c}") for c in numbers]
+    found = hashed.groupBy(day.alias("day")).agg(*figures).collect()
     keys = [F.col(c) for c in dict.fromkeys((contract.day_column, *contract.key))]
-    per_key = frame.groupBy(*keys).agg(
-        F.count(F.lit(1)).alias("__rows"),
-        *(F.sum(h).alias(f"__half_{i}") for i, h in enumerate(hash_halves(columns))),
-        *(F.count_if(F.col(c).isNull()).alias(f"__null_{c}") for c in columns),
-        *(F.sum(F.col(c).cast("decimal(20,0)")).alias(f"__sum_{c}") for c in numbers),
-    )
-    totals = [F.sum("__rows").alias("rows"), F.sum(F.col("__rows") - 1).alias("duplicates")]
-    totals += [F.sum(f"__half_{i}").alias(f"half_{i}") for i in range(2 * len(SALTS))]
-    totals += [F.sum(f"__null_{c}").alias(f"null_{c}") for c in columns]
-    totals += [F.sum(f"__sum_{c}").alias(f"sum_{c}") for c in numbers]
-    found = per_key.groupBy(F.col(contract.day_column).alias("day")).agg(*totals).collect()
+    per_key = frame.groupBy(*keys).agg((F.count(F.lit(1)) - 1).alias("__more")).where("__more > 0")
+    repeated = {r["day"]: r["n"] for r in per_key.groupBy(day.alias("day")).agg(F.sum("__more").alias("n")).collect()}
     return {
         row["day"]: DayProfile(
             rows=row["rows"],
-            fingerprint=fingerprint_text([row[f"half_{i}"] for i in range(2 * len(SALTS))]),
+            fingerprint=fingerprint_text([int(row[f"piece_{i}"]) for i in range(PIECES)]),
             nulls={c: row[f"null_{c}"] for c in columns if row[f"null_{c}"]},
-            duplicates=row["duplicates"],
+            duplicates=repeated.get(row["day"], 0),
             sums={c: int(row[f"sum_{c}"] or 0) for c in numbers},
         )
         for row in found
     }
-
-
-def sample_keys(frame: "DataFrame", contract: Contract, day: date | None, rule: str) -> list[str]:
-    """Up to ten keys (as text) of the rows of `day` that break `rule`: `unique_key`, `not_null`, else any rows."""
-    from pyspark.sql import functions as F
-
-    keys = list(dict.fromkeys(contract.key))
-    rows = frame.where(F.col(contract.day_column).eqNullSafe(F.lit(day).cast("date")))
-    if rule == "unique_key":
-        rows = rows.groupBy(*keys).agg(F.count(F.lit(1)).alias("__rows")).where(F.col("__rows") > 1)
-    elif rule == "not_null":
-        broken = F.lit(False)
-        for column in contract.required_columns:
-            broken = broken | F.col(column).isNull()
-        rows = rows.where(broken)
-    text = F.to_json(F.struct(*keys))
-    return [r[0] for r in rows.select(text.alias("key")).orderBy("key").limit(SAMPLE_KEYS).collect()]

@@ -1,38 +1,29 @@
 """The only writer: compare a candidate with the receipts, then replace exactly the changed days in one commit.
 
-Lives here: the comparison, the fence against newer inputs, the commit with its receipt, and the answer to 'did my
-commit happen?' after an error. Does not live here: computing a candidate (`lake.build`) and judging it (`core.gates`).
+Lives here: the comparison, the fence against newer inputs, which files come and go, and the receipt. Does not live
+here: computing a candidate (`lake.build`), judging it (`core.gates`), and the commit itself (`lake.committer`).
 
 Everything that changes rows goes through `publish`: the daily run, a range backfill, late data, a plan, a rollback.
 """
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date, datetime
-from typing import TYPE_CHECKING
 
 import stamina
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.errors import Superseded, TransientError
+from backfill_assets.core.errors import Superseded
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.core.view import TableView
-from backfill_assets.lake.engine import engine_lost, is_engine_loss
-from backfill_assets.lake.lock import table_lock, this_committer
-from backfill_assets.lake.log import find_write, table_view
-from backfill_assets.lake.spark import Workshop
-from backfill_assets.lake.table import (
-    commit_receipt,
-    commit_replace,
-    days_predicate,
-    ensure_table,
-    is_conflict,
-)
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from backfill_assets.lake.committer import Conflict, LiveFile, commit_files, ensure_table, live_files, open_table
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.lock import table_lock
+from backfill_assets.lake.log import table_view
+from backfill_assets.lake.merge import merge_days
+from backfill_assets.lake.staging import Staged, StagedFile, sweep
 
 CONFLICT_ATTEMPTS = 5  # each one re-reads the log; a day is fought over by two or three writers at most
 DigestsNow = Callable[[Iterable[date]], Mapping[date, str]]
@@ -58,13 +49,12 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Write:
-    """What should stand in a table for some days: their rows (`frame`, conformed) and what the receipt will say.
-
-    `base_version` is the table's version when the work began.
+    """What should stand in a table for some days: their rows (`staged`; None: no rows at all), and what the receipt
+    will say. `base_version` is the table's version when the work began.
     """
 
     contract: Contract
-    frame: "DataFrame"
+    staged: Staged | None
     entries: Mapping[date, DayEntry]
     base_version: int
     provenance: Provenance
@@ -87,29 +77,21 @@ class Published:
         return bool(self.write_id)
 
 
-def publish(workshop: Workshop, write: Write, digests_now: DigestsNow) -> Published:
-    """Make the table hold `write` for its days, in at most one commit.
+def publish(lake: Lake, write: Write, digests_now: DigestsNow) -> Published:
+    """Make the table hold `write` for its days, in at most one commit; what was staged and not published is deleted.
 
     `digests_now` gives the input digests from the current heads, for the fence. Raises Superseded when a newer receipt
-    touched one of the days and our inputs are not the newest; TransientError when conflicts do not end; EngineLost.
+    touched one of the days and our inputs are not the newest; Conflict when conflicts do not end.
     """
-    path = workshop.lake.table_path(write.contract.name)
-    committer = this_committer(workshop.server_pid())
-    with table_lock(workshop.lake.locks, write.contract.name, committer):
-        for attempt in stamina.retry_context(on=_is_contended, attempts=CONFLICT_ATTEMPTS, timeout=None):
+    path = lake.table_path(write.contract.name)
+    with table_lock(lake.locks, write.contract.name):
+        sweep(lake, write.contract.name)
+        for attempt in stamina.retry_context(on=Conflict, attempts=CONFLICT_ATTEMPTS, timeout=None):
             with attempt:
                 view = table_view(path, write.contract.day_column)
                 _fence(write, view, digests_now)
-                return _commit(workshop, write, view)
+                return _commit(lake, write, view)
     raise AssertionError("unreachable: the retry context returns or raises")
-
-
-def _is_contended(error: Exception) -> bool:
-    return isinstance(error, _Conflict)
-
-
-class _Conflict(TransientError):
-    """Delta refused our commit because another came first; re-read the log and try again."""
 
 
 def _fence(write: Write, view: TableView, digests_now: DigestsNow) -> None:
@@ -145,35 +127,34 @@ def _differences(write: Write, view: TableView) -> tuple[frozenset[date], frozen
     return frozenset(changed), frozenset(moved)
 
 
-def _commit(workshop: Workshop, write: Write, view: TableView) -> Published:
+def _commit(lake: Lake, write: Write, view: TableView) -> Published:
     changed, moved = _differences(write, view)
-    if not changed and not moved and not write.always:
-        return Published(view.version, "")
-    path = workshop.lake.table_path(write.contract.name)
-    receipt = _receipt(write, sorted(changed | moved))
-    # A day that never had rows needs no data commit: its receipt says that it is empty.
-    rows_move = {d for d in changed if write.entries[d].rows or _had_rows(view, d)}
-    try:
-        ensure_table(workshop.session(), path, write.contract, workshop.lake.settings.retention.rollback_days)
-        if rows_move:
-            predicate = days_predicate(write.contract.day_column, rows_move)
-            commit_replace(write.frame.where(predicate), path, predicate, receipt, write.contract.partition_column)
-        else:
-            commit_receipt(workshop.session(), path, receipt)
-    except Exception as error:
-        version = find_write(path, receipt.write_id, view.version)
-        if version is None:
-            raise _told(error, write) from error
-    else:
-        version = find_write(path, receipt.write_id, view.version)
-    if version is None:
-        raise TransientError(
-            f"the table {write.contract.name}",
-            "the engine reported success but the log holds no such commit",
-            "The days keep their old rows",
-            "Run `backfill-assets doctor`, then run again",
-        )
-    return Published(version, receipt.write_id, changed, moved)
+    published: Sequence[StagedFile] = ()
+    version, write_id = view.version, ""
+    if changed or moved or write.always:
+        path = lake.table_path(write.contract.name)
+        ensure_table(path, write.contract, lake.settings.retention.rollback_days)
+        receipt = _receipt(write, sorted(changed | moved))
+        # A day that never had rows needs no data commit: its receipt says that it is empty.
+        rows_move = {d for d in changed if write.entries[d].rows or _had_rows(view, d)}
+        published, removes = _files(lake, write, rows_move)
+        version, write_id = commit_files(path, write.contract, receipt, published, removes), receipt.write_id
+    if write.staged is not None:
+        write.staged.keep({str(f.path) for f in published})
+    return Published(version, write_id, changed, moved)
+
+
+def _files(lake: Lake, write: Write, days: set[date]) -> tuple[Sequence[StagedFile], Sequence[LiveFile]]:
+    """The files that come and those that go, for these days to be replaced."""
+    contract = write.contract
+    if not days:
+        return (), ()
+    live = live_files(open_table(lake.table_path(contract.name)), contract.partition_column)
+    if contract.partition_column != contract.day_column:
+        return merge_days(lake, contract, write.staged, live, days)
+    named = {str(d) for d in days}
+    staged = write.staged.files if write.staged is not None else ()
+    return [f for f in staged if f.partition in named], [f for f in live if f.partition in named]
 
 
 def _had_rows(view: TableView, day: date) -> bool:
@@ -184,7 +165,7 @@ def _had_rows(view: TableView, day: date) -> bool:
 def _receipt(write: Write, days: list[date]) -> Receipt:
     p = write.provenance
     return Receipt(
-        write_id=uuid.uuid4().hex,
+        write_id=write.staged.write_id if write.staged is not None else uuid.uuid4().hex,
         table=write.contract.name,
         reason=p.reason,
         run_id=p.run_id,
@@ -197,21 +178,3 @@ def _receipt(write: Write, days: list[date]) -> Receipt:
         tags=p.tags or {},
         seconds=round(time.monotonic() - p.began, 3),
     )
-
-
-def _told(error: Exception, write: Write) -> Exception:
-    if is_engine_loss(error):
-        return engine_lost(error)
-    if is_conflict(error):
-        return _Conflict(
-            f"the table {write.contract.name}",
-            f"another commit on the same days came first ({type(error).__name__})",
-            "Nothing was written",
-            "Run again",
-        )
-    return error
-
-
-def with_entries(write: Write, entries: Mapping[date, DayEntry]) -> Write:
-    """The same write for other entries (a subset of days, or digests computed later)."""
-    return replace(write, entries=entries)

@@ -5,7 +5,6 @@ and strict parsing (`landing`, `intake`), loading days into raw (`lake.load`). T
 """
 
 import os
-import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,15 +14,16 @@ from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import LandingError
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.scans import ScanReport
+from backfill_assets.lake.committer import commit_files, ensure_table
 from backfill_assets.lake.deliveries import StockFile, read_deliveries
 from backfill_assets.lake.intake import Intake, take
 from backfill_assets.lake.landing import LandedFile, Listing, StillChanging, list_landing, settle, sha256_of
-from backfill_assets.lake.ledger import FILES, FILES_SCHEMA, LANDED, WITHDRAWN, FileRecord, read_files
-from backfill_assets.lake.lock import table_lock, this_committer
+from backfill_assets.lake.ledger import FILES, LANDED, WITHDRAWN, FileRecord, read_files
+from backfill_assets.lake.lock import table_lock
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.lake.spark import Workshop, small_frame
+from backfill_assets.lake.spark import Workshop
+from backfill_assets.lake.staging import stage_rows
 from backfill_assets.lake.stock import find, put
-from backfill_assets.lake.table import commit_append, ensure_table
 
 Days = dict[date | None, tuple[int, int, int]]
 
@@ -231,11 +231,15 @@ def _append(workshop: Workshop, rows: Sequence[tuple[object, ...]], reason: str,
         return
     lake = workshop.lake
     path = lake.table_path(FILES.name)
-    receipt = Receipt(uuid.uuid4().hex, FILES.name, reason, {}, note=note)
-    with table_lock(lake.locks, FILES.name, this_committer(workshop.server_pid())):
-        session = workshop.session()
-        ensure_table(session, path, FILES, lake.settings.retention.rollback_days)
-        commit_append(small_frame(session, rows, FILES_SCHEMA).coalesce(1), path, receipt)
+    staged = stage_rows(lake, FILES, rows)
+    receipt = Receipt(staged.write_id, FILES.name, reason, {}, note=note)
+    try:
+        with table_lock(lake.locks, FILES.name):
+            ensure_table(path, FILES, lake.settings.retention.rollback_days)
+            commit_files(path, FILES, receipt, staged.files, ())
+        staged.keep(staged.paths)
+    finally:
+        staged.drop()
 
 
 def accept(workshop: Workshop, note: str, paths: Iterable[str] = ()) -> list[str]:

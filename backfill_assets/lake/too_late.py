@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.view import Release
+from backfill_assets.lake.committer import commit_receipt
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.lock import table_lock, this_committer
+from backfill_assets.lake.lock import table_lock
 from backfill_assets.lake.log import commits, table_view
 from backfill_assets.lake.settings import LatenessSettings
 from backfill_assets.lake.spark import Workshop
-from backfill_assets.lake.table import commit_receipt
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -96,8 +96,8 @@ def release(workshop: Workshop, first: date, last: date, note: str) -> Mapping[t
         arrived = ",".join(sorted({str(a) for a, _ in found}))
         tags = {FIRST: str(first), LAST: str(last), ARRIVALS: arrived}
         receipt = Receipt(uuid.uuid4().hex, TOO_LATE, REASON, {}, note=note, tags=tags)
-        with table_lock(lake.locks, TOO_LATE, this_committer(workshop.server_pid())):
-            commit_receipt(workshop.session(), path, receipt)
+        with table_lock(lake.locks, TOO_LATE):
+            commit_receipt(path, receipt)
     return found
 
 

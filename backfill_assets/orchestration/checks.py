@@ -12,8 +12,7 @@ import dagster as dg
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.gates import CHECKS, Finding, Gate, Surroundings, judge
 from backfill_assets.core.profiles import DayProfile
-from backfill_assets.lake.profile import profile
-from backfill_assets.lake.spark import Workshop
+from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.view import read_view
 from backfill_assets.orchestration.dagster_private import check_target
 from backfill_assets.orchestration.work import Job, Shop
@@ -94,8 +93,7 @@ def newest_day_results(shop: Shop, contract: Contract) -> Iterator[dg.AssetCheck
                 passed=True, check_name=name, asset_key=contract.name, metadata={"what": "no day has rows yet"}
             )
         return
-    frame = Workshop(lake).read(contract.name, table.version, contract.day_column, [newest])
-    found = profile(frame, contract).get(newest, DayProfile())
+    found = audit_table(lake, contract, table.version, [newest]).get(newest, DayProfile())
     drifted = found.fingerprint != table.stamps[newest].entry.fingerprint
     for finding in judge(contract, newest, found, Gate(), Surroundings()):
         facts: dict[str, Any] = {"day": str(newest), "what": finding.message, "equals its receipt": not drifted}

@@ -17,12 +17,12 @@ from backfill_assets.core.errors import ContractBroken, Superseded
 from backfill_assets.core.frontier import is_mature
 from backfill_assets.core.gates import TRAILING_DAYS, Finding, Gate, Surroundings, judge
 from backfill_assets.core.receipts import Built
+from backfill_assets.lake.audit import sample_keys
 from backfill_assets.lake.build import build
 from backfill_assets.lake.candidate import Candidate, Request
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.load import load
 from backfill_assets.lake.model import Pipeline, Table, pipeline_of
-from backfill_assets.lake.profile import sample_keys
 from backfill_assets.lake.replace import Published
 from backfill_assets.lake.settings import LakeSettings, TableGate
 from backfill_assets.lake.spark import telling_losses
@@ -116,10 +116,11 @@ class Job:
 
     def samples(self, finding: Finding) -> list[str]:
         """Up to ten keys of the rows that a finding speaks of."""
-        frame = self.ready.frame
-        if frame is None or finding.check not in ("unique_key", "not_null"):
+        staged = self.ready.staged
+        if staged is None or finding.check not in ("unique_key", "not_null"):
             return []
-        return sample_keys(frame, self.table.contract, finding.day, finding.check)
+        lake = self.request.workshop.lake
+        return sample_keys(lake, staged.paths, self.table.contract, finding.day, finding.check)
 
     def _refuse_strays(self) -> None:
         strays = self.ready.strays()

@@ -1,0 +1,154 @@
+"""The audit: what the very files say that would be published, or that stand in a table, per day, without a JVM.
+
+Lives here: rows, NULLs, sums, repeated keys, rows of other days or of none, and the fingerprint, by an embedded
+columnar engine (DuckDB) that reads Parquet in pieces and spills what does not fit. Does not live here: judging them
+(`core.gates`), and the same figures by Spark (`profile`, equal by a test) for what is too large for one machine.
+"""
+
+import contextlib
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import date
+from typing import TYPE_CHECKING
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.errors import ContractBroken
+from backfill_assets.core.profiles import DayProfile
+from backfill_assets.lake.committer import live_files
+from backfill_assets.lake.fingerprints import PIECES, Dialect, fingerprint_text, pieces, quoted, row_hash
+from backfill_assets.lake.home import Lake
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+SAMPLE_KEYS = 10
+MEMORY = "1GB"  # beyond it DuckDB spills; the Spark server's heap is the lake's larger share
+TYPES = {"BIGINT": "BIGINT", "INT": "INTEGER", "STRING": "VARCHAR", "TIMESTAMP": "TIMESTAMPTZ", "DATE": "DATE"}
+NUMBERS = ("BIGINT", "INT")
+
+
+@contextlib.contextmanager
+def connection(lake: Lake) -> "Iterator[DuckDBPyConnection]":
+    """An engine of this process in UTC, which spills below the lake's folder and never fetches an extension."""
+    import duckdb
+
+    config: dict[str, str | bool | int | float | list[str]] = {
+        "autoinstall_known_extensions": "false", "autoload_known_extensions": "false", "memory_limit": MEMORY,
+        "threads": str(os.cpu_count() or 1), "temp_directory": str(lake.root / ".staging" / "spill"),
+        "preserve_insertion_order": "false",
+    }  # fmt: skip
+    with duckdb.connect(config=config) as engine:
+        engine.execute("SET TimeZone = 'UTC'")
+        yield engine
+
+
+def selection(files: Sequence[str], contract: Contract) -> str:
+    """A query for the contract's columns, in its types, of all rows of these files.
+
+    The partition column comes from the names of the folders, as in Delta's layout; NULL is their word for no value.
+    """
+    columns = [(quoted(c.name, Dialect.DUCKDB), TYPES[c.type]) for c in contract.columns]
+    if not files:
+        return f"SELECT {', '.join(f'CAST(NULL AS {t}) AS {n}' for n, t in columns)} WHERE false"
+    layout = "hive_partitioning = false"
+    if contract.partition_column:
+        named = quoted(contract.partition_column, Dialect.DUCKDB)
+        layout = f"hive_partitioning = true, hive_types = {{{named}: VARCHAR}}"
+    cast = ", ".join(f"CAST({n} AS {t}) AS {n}" for n, t in columns)
+    return f"SELECT {cast} FROM read_parquet([{', '.join(map(literal, files))}], {layout})"
+
+
+def literal(text: str) -> str:
+    """A text as DuckDB's SQL writes it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _name(column: str) -> str:
+    return quoted(column, Dialect.DUCKDB)
+
+
+def audit(lake: Lake, files: Sequence[str], contract: Contract) -> Mapping[date | None, DayProfile]:
+    """The profile of every day that occurs in the files (None: rows whose day is NULL).
+
+    Raises ContractBroken where a file cannot be read as the contract's columns, e.g. text that is not UTF-8.
+    """
+    import duckdb
+
+    if not files:
+        return {}
+    numbers = [c.name for c in contract.columns if c.type in NUMBERS and c.name not in contract.key]
+    day = _name(contract.day_column)
+    figures = ["count(*)", *(f"sum({p})" for p in pieces("hashed", Dialect.DUCKDB))]
+    figures += [f"count(*) - count({_name(c)})" for c in contract.column_names]
+    figures += [f"sum(CAST({_name(n)} AS HUGEINT))" for n in numbers]
+    rows = selection(files, contract)
+    query = (
+        f"SELECT {day}, {', '.join(figures)} FROM "
+        f"(SELECT *, {row_hash(contract.columns, Dialect.DUCKDB)} AS hashed FROM ({rows})) GROUP BY 1"
+    )
+    try:
+        with connection(lake) as engine:
+            found = engine.execute(query).fetchall()
+            repeated = dict(engine.execute(_repeated(contract, rows)).fetchall())
+    except duckdb.Error as error:
+        raise ContractBroken(
+            f"the table {contract.name}",
+            f"what was computed cannot be read back: {str(error).splitlines()[0]}",
+            "Nothing was written",
+            "Correct the transform (text must be UTF-8, types those of the contract), then run again",
+        ) from error
+    return {row[0]: _profile(row[1:], contract.column_names, numbers, repeated.get(row[0], 0)) for row in found}
+
+
+def audit_table(
+    lake: Lake, contract: Contract, version: int | None = None, days: Collection[date] | None = None
+) -> Mapping[date | None, DayProfile]:
+    """The profile of what stands in a table at a version (None: the newest), of all days or of these."""
+    from deltalake import DeltaTable
+
+    path = lake.table_path(contract.name)
+    opened = DeltaTable(str(path), version=version)
+    chosen = live_files(opened, contract.partition_column)
+    if days is not None and contract.partition_column == contract.day_column:
+        named = {str(d) for d in days}
+        chosen = [f for f in chosen if f.partition in named]
+    found = audit(lake, [str(path / f.path) for f in chosen], contract)
+    return found if days is None else {d: p for d, p in found.items() if d in set(days)}
+
+
+def _profile(
+    figures: Sequence[int | None], columns: Sequence[str], numbers: Sequence[str], repeated: int
+) -> DayProfile:
+    whole = [int(f or 0) for f in figures]
+    nulls = dict(zip(columns, whole[1 + PIECES :], strict=False))
+    return DayProfile(
+        rows=whole[0],
+        fingerprint=fingerprint_text(whole[1 : 1 + PIECES]),
+        nulls={c: n for c, n in nulls.items() if n},
+        duplicates=repeated,
+        sums=dict(zip(numbers, whole[1 + PIECES + len(columns) :], strict=True)),
+    )
+
+
+def _repeated(contract: Contract, rows: str) -> str:
+    """Rows per day beyond the first of each key: a narrow grouping, apart from the wide one."""
+    keys = ", ".join(_name(c) for c in dict.fromkeys((contract.day_column, *contract.key)))
+    day = _name(contract.day_column)
+    per_key = f"SELECT {keys}, count(*) AS times FROM ({rows}) GROUP BY {keys} HAVING count(*) > 1"
+    return f"SELECT {day}, CAST(sum(times - 1) AS BIGINT) FROM ({per_key}) GROUP BY 1"
+
+
+def sample_keys(lake: Lake, files: Sequence[str], contract: Contract, day: date | None, rule: str) -> list[str]:
+    """Up to ten keys (as JSON) of the rows of `day` that break `rule`: `unique_key`, `not_null`, else any rows."""
+    names = [_name(c) for c in dict.fromkeys(contract.key or (contract.day_column,))]
+    where = f"{_name(contract.day_column)} IS NOT DISTINCT FROM " + (f"DATE '{day.isoformat()}'" if day else "NULL")
+    if rule == "not_null":
+        where += f" AND ({' OR '.join(f'{_name(c)} IS NULL' for c in contract.required_columns)})"
+    keys, having = ", ".join(names), "HAVING count(*) > 1" if rule == "unique_key" else ""
+    packed = ", ".join(f"{n} := {n}" for n in names)
+    query = (
+        f"SELECT CAST(to_json(struct_pack({packed})) AS VARCHAR) FROM (SELECT {keys} "
+        f"FROM ({selection(files, contract)}) WHERE {where} GROUP BY {keys} {having}) ORDER BY 1 LIMIT {SAMPLE_KEYS}"
+    )
+    with connection(lake) as engine:
+        return [row[0] for row in engine.execute(query).fetchall()]

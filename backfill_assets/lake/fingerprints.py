@@ -1,0 +1,69 @@
+"""The content fingerprint, as SQL that Spark and DuckDB compute alike: any cell noticed, any order of rows the same.
+
+Lives here: the canonical text of a row, its hash as two whole numbers, and their sum as text. Does not live here: which
+engine computes it (`audit`, `profile`), and what follows from a difference (`replace`).
+
+A row's text is its cells in the order of their names, each as `-` (NULL) or as its bytes' count, `:` and its text, so
+that no cell can be mistaken for another. Times are microseconds and dates days since 1970 (UTC), numbers their decimal
+text. Of its MD5, two pieces of 60 bits are summed per day (AdHash: order-free, mergeable). It finds accidents, not an
+attacker. Tried on 1.8 M rows: equal in both engines on all days (facts: committer), 1.5 CPU seconds in DuckDB.
+"""
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+
+from backfill_assets.core.contracts import Column
+from backfill_assets.core.profiles import EMPTY_FINGERPRINT
+
+SCHEME = 2  # 1: sums of salted xxhash64, computed by Spark before the write
+PIECE_BITS = 60
+PIECES = 2
+BITS_PER_DIGIT = 4  # of MD5 as hexadecimal text
+
+
+class Dialect(StrEnum):
+    """Whose SQL."""
+
+    SPARK = "spark"
+    DUCKDB = "duckdb"
+
+
+_TEXTS = {
+    ("STRING", Dialect.SPARK): "concat(octet_length({0}), ':', {0})",
+    ("STRING", Dialect.DUCKDB): "concat(strlen({0}), ':', {0})",
+    ("TIMESTAMP", Dialect.SPARK): "cast(unix_micros({0}) as string)",
+    ("TIMESTAMP", Dialect.DUCKDB): "cast(epoch_us({0}) as varchar)",
+    ("DATE", Dialect.SPARK): "cast(unix_date({0}) as string)",
+    ("DATE", Dialect.DUCKDB): "cast(date_diff('day', DATE '1970-01-01', {0}) as varchar)",
+}
+_NUMBERS = {Dialect.SPARK: "cast({0} as string)", Dialect.DUCKDB: "cast({0} as varchar)"}
+
+
+def quoted(name: str, dialect: Dialect) -> str:
+    """A column's name as the dialect quotes it."""
+    sign = "`" if dialect is Dialect.SPARK else '"'
+    return sign + name.replace(sign, 2 * sign) + sign
+
+
+def row_hash(columns: Iterable[Column], dialect: Dialect) -> str:
+    """The expression of the MD5 (hex) of a row's canonical text. The order of `columns` does not matter."""
+    cells = []
+    for column in sorted(columns, key=lambda c: c.name):
+        name = quoted(column.name, dialect)
+        text = _TEXTS.get((column.type, dialect), _NUMBERS[dialect]).format(name)
+        cells.append(f"CASE WHEN {name} IS NULL THEN '-' ELSE {text} END")
+    return f"md5(concat_ws('|', {', '.join(cells)}))"
+
+
+def pieces(hashed: str, dialect: Dialect) -> list[str]:
+    """The expressions of the two whole numbers (0 .. 2^60 - 1) that stand for a row, of its hash's name."""
+    digits = PIECE_BITS // BITS_PER_DIGIT
+    parts = [f"substr({hashed}, {1 + i * digits}, {digits})" for i in range(PIECES)]
+    if dialect is Dialect.SPARK:
+        return [f"cast(conv({part}, 16, 10) as bigint)" for part in parts]
+    return [f"cast(concat('0x', {part}) as bigint)" for part in parts]
+
+
+def fingerprint_text(sums: Sequence[int]) -> str:
+    """The fingerprint as text: the sums of the pieces over a day's rows, in hex; of no rows `0`."""
+    return ".".join(f"{s:X}" for s in sums) if any(sums) else EMPTY_FINGERPRINT

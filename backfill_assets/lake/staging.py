@@ -1,0 +1,196 @@
+"""Staging a candidate: its rows as Parquet files in the table's folder, under a name that no log mentions yet.
+
+Lives here: writing them once, the marker that says who still needs them, dropping them, and sweeping what a killed
+process left. Does not live here: judging them (`audit`), and publishing them (`committer`). Nothing staged is readable
+through the table; the folder of a write is `TABLE/writes/WRITE_ID`, and Spark jobs never share one (they would share
+`_temporary`).
+"""
+
+import fcntl
+import os
+import shutil
+import uuid
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.log import find_write
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+WRITES = "writes"
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # how Spark and DuckDB name the folder of NULL
+
+
+@dataclass(frozen=True)
+class StagedFile:
+    """A staged file: where it lies, and the text of its partition value (None: NULL, or no partition column)."""
+
+    path: Path
+    partition: str | None
+
+    @property
+    def day(self) -> date | None:
+        """The day it is laid out by; raises ValueError where the layout is another."""
+        return date.fromisoformat(self.partition) if self.partition else None
+
+
+@dataclass
+class Staged:
+    """The files of one write, held for this process until `drop` or `keep`; the kernel frees them when it dies."""
+
+    write_id: str
+    folder: Path
+    marker: Path
+    partition_column: str
+    files: tuple[StagedFile, ...] = ()
+    _hold: int = field(default=-1, repr=False)
+
+    @property
+    def paths(self) -> list[str]:
+        """The files' paths."""
+        return [str(f.path) for f in self.files]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(f.path.stat().st_size for f in self.files)
+
+    def drop(self) -> None:
+        """Delete every file: nothing of it was published. Harmless when repeated."""
+        self.keep(())
+
+    def keep(self, published: Collection[str]) -> None:
+        """Delete every file but those published, and give up the hold. Harmless when repeated."""
+        if self._hold < 0:
+            return
+        if published:
+            for file in self.files:
+                if str(file.path) not in published:
+                    file.path.unlink(missing_ok=True)
+        else:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        self.marker.unlink(missing_ok=True)
+        os.close(self._hold)
+        self._hold = -1
+
+
+def begin(lake: Lake, contract: Contract) -> Staged:
+    """An empty staging for one write of a table, marked as this process's."""
+    write_id = uuid.uuid4().hex
+    marker = markers(lake, contract.name) / write_id
+    marker.parent.mkdir(parents=True, exist_ok=True)
+    hold = os.open(marker, os.O_CREAT | os.O_RDWR, 0o600)
+    fcntl.flock(hold, fcntl.LOCK_EX)
+    folder = lake.table_path(contract.name) / WRITES / write_id
+    folder.mkdir(parents=True)
+    return Staged(write_id, folder, marker, contract.partition_column, (), hold)
+
+
+def stage(lake: Lake, contract: Contract, frame: "DataFrame") -> Staged:
+    """Write a conformed frame once, laid out by the contract's partition column, one file per value where it is small.
+
+    The caller owns what it returns: `drop` or `keep` it. Raises what Spark raises, after dropping what was written.
+    """
+    staged = begin(lake, contract)
+    try:
+        # INT96, Spark's default, has no statistics, and readers of Delta expect microseconds.
+        frame.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+        column = contract.partition_column
+        writer = (frame.hint("rebalance", column) if column else frame.coalesce(1)).write.mode("append")
+        writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+        writer = writer.option("mapreduce.fileoutputcommitter.algorithm.version", "2")  # nobody reads it half done
+        (writer.partitionBy(column) if column else writer).parquet(str(staged.folder))
+        staged.files = tuple(_found(staged.folder, column))
+    except BaseException:
+        staged.drop()
+        raise
+    return staged
+
+
+def stage_rows(lake: Lake, contract: Contract, rows: Sequence[Sequence[Any]]) -> Staged:
+    """Write a few rows of ours, cells in the contract's order, to one file, without an engine. Timestamps are aware.
+
+    For tables without a partition column.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    staged = begin(lake, contract)
+    try:
+        columns = zip(*rows, strict=True)
+        arrays = [pa.array(list(c), _arrow(column.type)) for c, column in zip(columns, contract.columns, strict=True)]
+        table = pa.table(arrays, names=list(contract.column_names))
+        pq.write_table(table, staged.folder / "part-0.parquet", compression="zstd")
+        staged.files = tuple(_found(staged.folder, ""))
+    except BaseException:
+        staged.drop()
+        raise
+    return staged
+
+
+def read_staged(session: "SparkSession", contract: Contract, staged: Staged) -> "DataFrame":
+    """The staged rows as a frame of the contract's columns."""
+    schema = ", ".join(f"`{c.name}` {c.type}" for c in contract.columns)
+    if not staged.files:
+        return session.sql("SELECT 1").where("false").selectExpr(
+            *(f"CAST(NULL AS {c.type}) AS `{c.name}`" for c in contract.columns)
+        )  # fmt: skip
+    found = session.read.schema(schema).option("basePath", str(staged.folder)).parquet(str(staged.folder))
+    return found.select(*contract.column_names)
+
+
+def _arrow(kind: str) -> Any:
+    import pyarrow as pa
+
+    made = {"BIGINT": pa.int64, "INT": pa.int32, "STRING": pa.string, "DATE": pa.date32}
+    return pa.timestamp("us", "UTC") if kind == "TIMESTAMP" else made[kind]()
+
+
+def markers(lake: Lake, table: str) -> Path:
+    """Where the writes of a table are marked while they are staged."""
+    return lake.root / ".staging" / table
+
+
+def _found(folder: Path, column: str) -> Iterator[StagedFile]:
+    for path in sorted(folder.rglob("*")):
+        if path.name.endswith(".crc"):
+            path.unlink()  # Hadoop's own checksum of a file: nobody else keeps it up
+        elif path.suffix == ".parquet" and not path.name.startswith(("_", ".")):
+            yield StagedFile(path, _value(path.parent.name, column) if column else None)
+
+
+def _value(folder: str, column: str) -> str | None:
+    name, _, value = folder.partition("=")
+    if name != column:
+        raise ValueError(f"the folder {folder} is not one of the column {column}")
+    return None if value == NO_VALUE else unquote(value)
+
+
+def sweep(lake: Lake, table: str) -> int:
+    """Remove what killed processes staged and never published; returns how many writes that were.
+
+    A marker whose lock is free has no process any more. What its log names stays, whoever was killed after it.
+    """
+    swept = 0
+    folder = markers(lake, table)
+    for marker in folder.iterdir() if folder.is_dir() else ():
+        handle = os.open(marker, os.O_RDWR)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path = lake.table_path(table)
+            if find_write(path, marker.name) is None:
+                shutil.rmtree(path / WRITES / marker.name, ignore_errors=True)
+                swept += 1
+            marker.unlink(missing_ok=True)
+        except BlockingIOError:
+            continue
+        finally:
+            os.close(handle)
+    return swept

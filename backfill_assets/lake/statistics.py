@@ -1,0 +1,63 @@
+"""Statistics of a data file for Delta's log, from the file's own footer.
+
+Lives here: rows, NULLs, least and greatest values per column, as Delta's protocol writes them. Does not live here: the
+figures of a day that the gate judges (`audit`). Readers skip files by them, so a bound may be wider than the truth,
+never narrower: timestamps are milliseconds there (the greatest rounded up), long texts are left out.
+"""
+
+import json
+from datetime import MAXYEAR, UTC, date, datetime, timedelta
+from typing import Any
+
+LONGEST_TEXT = 32  # Delta's own writers cut longer texts; without a bound nothing is skipped by it
+
+
+def file_statistics(metadata: Any) -> str:
+    """The `stats` of Delta's `add` action, of a file's Parquet metadata (pyarrow)."""
+    least: dict[str, Any] = {}
+    greatest: dict[str, Any] = {}
+    nulls: dict[str, int] = {}
+    unknown: set[str] = set()
+    for group in range(metadata.num_row_groups):
+        for number in range(metadata.num_columns):
+            column = metadata.row_group(group).column(number)
+            _add(column, least, greatest, nulls, unknown)
+    bounded = {c for c in least if c not in unknown}
+    body = {
+        "numRecords": metadata.num_rows,
+        "minValues": {c: _text(least[c], up=False) for c in sorted(bounded)},
+        "maxValues": {c: _text(greatest[c], up=True) for c in sorted(bounded)},
+        "nullCount": {c: n for c, n in sorted(nulls.items()) if n >= 0},
+    }
+    return json.dumps(body, separators=(",", ":"))
+
+
+def _add(
+    column: Any, least: dict[str, Any], greatest: dict[str, Any], nulls: dict[str, int], unknown: set[str]
+) -> None:
+    """Widen the bounds by one column chunk. A chunk that says nothing makes the column's bounds unknown."""
+    name, found = column.path_in_schema, column.statistics
+    if found is None or not found.has_null_count:
+        nulls[name] = -1
+    elif nulls.get(name, 0) >= 0:
+        nulls[name] = nulls.get(name, 0) + found.null_count
+    if found is not None and found.has_min_max and _is_plain(found.min) and _is_plain(found.max):
+        least[name] = min(least.get(name, found.min), found.min)
+        greatest[name] = max(greatest.get(name, found.max), found.max)
+    elif found is None or found.null_count != column.num_values:
+        unknown.add(name)
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, datetime):
+        return value.year < MAXYEAR  # rounding its end up would leave the calendar
+    return isinstance(value, (int, date)) or (isinstance(value, str) and len(value) <= LONGEST_TEXT)
+
+
+def _text(value: Any, *, up: bool) -> Any:
+    if not isinstance(value, datetime):
+        return value.isoformat() if isinstance(value, date) else value
+    aware = value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+    beyond = timedelta(microseconds=aware.microsecond % 1000)
+    rounded = aware - beyond + (timedelta(milliseconds=1) if up and beyond else timedelta())
+    return rounded.isoformat(timespec="milliseconds").replace("+00:00", "Z")
