@@ -9,6 +9,7 @@ are all accepted by delta-rs, and a bad partition value raises only after it has
 fill one empty day both succeed; without, 300 of 300 racing commits were kept exactly once.
 """
 
+import json
 import os
 import time
 from collections.abc import Collection, Sequence
@@ -111,6 +112,10 @@ def commit_files(
     opened, now_ms = open_table(path), int(time.time() * 1000)
     actions = _removals(opened, path, contract.partition_column, removes, now_ms)
     actions += _additions(path, contract, adds, now_ms)
+    days = {str(d) for d in receipt.days}
+    strays = [f.partition for f in adds if contract.partition_column == contract.day_column and f.partition not in days]
+    if strays:
+        raise _wrong(path, f"a file of {strays[0]} is to be added, a day of which the receipt does not speak")
     _sync_files(path, [f.path for f in adds])
     return _commit(opened, path, receipt, actions, now_ms)
 
@@ -176,27 +181,45 @@ def _removals(opened: "DeltaTable", path: Path, column: str, gone: Sequence[Live
 
 
 def _additions(path: Path, contract: Contract, adds: Sequence[StagedFile], now_ms: int) -> list[Any]:
-    import pyarrow.parquet as pq
     from deltalake.transaction import AddAction
 
     column = contract.partition_column
-    wanted = {c.name: FILE_TYPES[c.type] for c in contract.columns if c.name != column}
     actions = []
     for file in adds:
         if column and file.partition is None:
             raise _wrong(path, f"{file.path.name} has no value of {column}")
-        metadata = pq.read_metadata(file.path)
-        schema = metadata.schema.to_arrow_schema()
-        found = {f.name: str(f.type) for f in schema}
-        if found != wanted:
-            raise _wrong(path, f"the columns of {file.path.name} are {found}, not {wanted}")
-        size = file.path.stat().st_size
-        values = {column: file.partition} if column else {}
+        stats = _checked(path, contract, file)
         relative = file.path.relative_to(path).as_posix()
-        actions.append(AddAction(relative, size, values, now_ms, True, file_statistics(metadata)))
+        values = {column: file.partition} if column else {}
+        actions.append(AddAction(relative, file.path.stat().st_size, values, now_ms, True, stats))
     if len({a.path for a in actions}) != len(actions):
         raise _wrong(path, "a file is to be added twice")
     return actions
+
+
+def _checked(path: Path, contract: Contract, file: StagedFile) -> str:
+    """The file's statistics; raises BackfillError where it is not whole or not of the contract."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        metadata = pq.read_metadata(file.path)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise _wrong(path, f"{file.path.name} cannot be read: {error}") from error
+    wanted = {c.name: FILE_TYPES[c.type] for c in contract.columns if c.name != contract.partition_column}
+    found = {f.name: str(f.type) for f in metadata.schema.to_arrow_schema()}
+    if found != wanted:
+        raise _wrong(path, f"the columns of {file.path.name} are {found}, not {wanted}")
+    stats = file_statistics(metadata)
+    _refuse_nulls(path, contract, file, stats)
+    return stats
+
+
+def _refuse_nulls(path: Path, contract: Contract, file: StagedFile, stats: str) -> None:
+    nulls = json.loads(stats)["nullCount"]
+    for column in contract.required_columns:
+        if nulls.get(column):
+            raise _wrong(path, f"{file.path.name} has {nulls[column]} NULL(s) in {column}, which may have none")
 
 
 def _wrong(path: Path, culprit: str) -> BackfillError:

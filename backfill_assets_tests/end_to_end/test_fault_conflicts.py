@@ -5,23 +5,23 @@ what is retried. Not tested here: races of many processes (`test_races`) and loc
 """
 
 import shutil
-import threading
-import time
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 import backfill_assets.lake.replace as replace_module
 from backfill_assets.core.errors import ContractBroken, Superseded, TransientError
-from backfill_assets.core.receipts import DayEntry, Receipt
+from backfill_assets.lake import committer
+from backfill_assets.lake.committer import Conflict
 from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.lake.profile import conform, profile
-from backfill_assets.lake.replace import CONFLICT_ATTEMPTS, Provenance, Write, publish
-from backfill_assets.lake.spark import Workshop
-from backfill_assets.lake.table import commit_replace, days_predicate
+from backfill_assets.lake.replace import CONFLICT_ATTEMPTS
+from backfill_assets.lake.staging import WRITES
 from backfill_assets.orchestration.work import SUPERSEDED_ATTEMPTS
+from backfill_assets_tests.files import publish_by_hand
 from backfill_assets_tests.lakes import (
     ECHO,
     backfill,
@@ -38,12 +38,10 @@ from backfill_assets_tests.lakes import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 FIRST, LAST = "2024-03-01", "2024-03-03"
 DAY = date(2024, 3, 2)
-DEADLINE_SECONDS = 60.0
-SLOW_MS = 5000  # so long does our commit run while another one overtakes it
 
 
 @pytest.fixture(scope="module")
@@ -111,43 +109,24 @@ def test_a_rebuild_of_a_superseded_candidate_is_judged_again(lake: Lake) -> None
     assert (snapshot(lake, toy()), version(lake, "echo")) == before
 
 
-def test_a_foreign_commit_on_the_same_day_while_ours_runs_is_told_as_a_conflict_and_ours_is_tried_again(
-    lake: Lake, spark: "SparkSession", monkeypatch: pytest.MonkeyPatch
+def test_a_foreign_commit_on_the_same_day_while_ours_runs_is_a_conflict_and_ours_is_tried_again(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backfill(lake, FIRST, LAST, ["echo"], toy())
-    path, predicate = lake.table_path("echo"), days_predicate("event_date", [DAY])
-    columns = "event_key string, value bigint, event_date date"
-    plain = spark.createDataFrame([("ours", 1, DAY)], columns)
-    found = profile(conform(plain, ECHO), ECHO)[DAY]
-    pause = f"reflect('java.lang.Thread', 'sleep', {SLOW_MS}L) is not null or value > 0"
-    slow = conform(plain.where(pause), ECHO)
-    receipts: list[Receipt] = []
+    path = lake.table_path("echo")
+    tries: list[Any] = []
 
-    def foreign() -> None:
-        deadline = time.monotonic() + DEADLINE_SECONDS
-        while not receipts or not spark.sparkContext.statusTracker().getActiveJobsIds():
-            assert time.monotonic() < deadline, "our commit did not begin in time"
-        theirs = spark.createDataFrame([("theirs", 2, DAY)], columns).write.format("delta").mode("overwrite")
-        theirs.option("replaceWhere", predicate).save(str(path))
+    def overtaken(*args: Any) -> None:
+        if not tries:
+            theirs = pa.table({"event_key": ["theirs"], "value": [2], "event_date": [DAY]})
+            write_deltalake(str(path), theirs, mode="overwrite", predicate=f"event_date = '{DAY}'")
+        tries.append(args)
 
-    def real(frame: "DataFrame", where: Path, days: str, receipt: Receipt, partition: str) -> None:
-        receipts.append(receipt)
-        commit_replace(frame, where, days, receipt, partition)
-
-    monkeypatch.setattr(replace_module, "commit_replace", real)
-    other = threading.Thread(target=foreign)
-    other.start()
-    entry = DayEntry(found.rows, found.fingerprint, "newest")
-    write = Write(ECHO, slow, {DAY: entry}, version(lake, "echo"), Provenance("test"))
-    done = publish(Workshop(lake), write, lambda days: dict.fromkeys(days, "newest"))
-    other.join(DEADLINE_SECONDS)
-    assert len(receipts) == 2
-    assert done.write_id == receipts[1].write_id
+    monkeypatch.setattr(committer, "_sync_files", overtaken)
+    done = publish_by_hand(lake, ECHO, [{"event_key": "ours", "value": 1, "event_date": DAY}], "newest")
+    assert len(tries) == 2
+    assert done.committed
     assert echoed(lake) == ["k1", "k3", "ours"]
-
-
-class Refused(Exception):
-    """What Delta's exceptions look like from Python: told by their names."""
 
 
 def attempts_of(lake: Lake, monkeypatch: pytest.MonkeyPatch, error: Exception) -> tuple[int, BaseException]:
@@ -158,18 +137,21 @@ def attempts_of(lake: Lake, monkeypatch: pytest.MonkeyPatch, error: Exception) -
         tried.append(args)
         raise error
 
-    monkeypatch.setattr(replace_module, "commit_replace", refuse)
+    monkeypatch.setattr(replace_module, "commit_files", refuse)
     with prepared(request(lake, "echo", FIRST, LAST, toy())) as job, pytest.raises(Exception, match=r".") as told:
         job.publish()
     assert content(lake, "echo") == []
+    assert not any((lake.table_path("echo") / WRITES).iterdir()), "what was not published is deleted"
     return len(tried), told.value
 
 
 def test_only_conflicts_are_tried_again_and_the_failure_is_clear(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    tried, told = attempts_of(lake, monkeypatch, Refused("[DELTA_CONCURRENT_APPEND] another was first"))
+    tried, told = attempts_of(
+        lake, monkeypatch, Conflict("the table echo", "another commit came first", "Nothing was written", "Run again")
+    )
     assert tried == CONFLICT_ATTEMPTS
     assert isinstance(told, TransientError)
-    assert "the table echo: another commit on the same days came first" in str(told)
+    assert "the table echo: another commit came first" in str(told)
     assert attempts_of(lake, monkeypatch, ValueError("no room left"))[0] == 1
     assert attempts_of(lake, monkeypatch, TransientError("it", "is ill", "Nothing", "Wait"))[0] == 1
     behind = Superseded("echo", "is behind", "Nothing", "Again")
@@ -179,11 +161,13 @@ def test_only_conflicts_are_tried_again_and_the_failure_is_clear(lake: Lake, mon
 def test_a_commit_that_reports_an_error_after_it_happened_counts_as_done(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def late_error(*args: Any) -> None:
-        commit_replace(*args)
+    real = DeltaTable.create_write_transaction
+
+    def late_error(self: DeltaTable, *args: Any, **named: Any) -> None:
+        real(self, *args, **named)
         raise ConnectionResetError("the answer was lost")
 
-    monkeypatch.setattr(replace_module, "commit_replace", late_error)
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", late_error)
     done = backfill(lake, FIRST, LAST, ["echo"], toy())["echo"]
     assert done.committed
     assert echoed(lake) == ["k1", "k2", "k3"]

@@ -22,6 +22,7 @@ from backfill_assets.core.states import State
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import commits
 from backfill_assets.lake.server import server_status, stop_server
+from backfill_assets.lake.staging import markers
 from backfill_assets_tests.lakes import backfill, content, delivery, land, make_lake, request, snapshot, toy, version
 from backfill_assets_tests.processes import CHECKOUT, run_python
 
@@ -51,6 +52,7 @@ from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.log import table_view
 from backfill_assets.lake.profile import conform
 from backfill_assets.lake.spark import Workshop
+from backfill_assets.lake.staging import stage
 from backfill_assets_tests.lakes import ECHO
 
 lake, day, pause = open_lake(Path(sys.argv[1])), date.fromisoformat(sys.argv[2]), sys.argv[3]
@@ -61,16 +63,15 @@ wait = f"(reflect('java.lang.Thread', 'sleep', {pause}L) is not null or value > 
 done = f"reflect('org.apache.spark.util.Utils', 'createTempDir', '{sys.argv[4]}', 'ended') is not null"
 slow = conform(rows.where(f"{sign} and {wait} and {done}"), ECHO)
 write = replace_module.Write(
-    ECHO, slow, {day: DayEntry(1, "orphan", "older")}, table_view(path, "event_date").version,
+    ECHO, stage(lake, ECHO, slow), {day: DayEntry(1, "orphan", "older")}, table_view(path, "event_date").version,
     replace_module.Provenance("test"))
-print(replace_module.publish(workshop, write, lambda days: {}).write_id, flush=True)
+print(replace_module.publish(lake, write, lambda days: {}).write_id, flush=True)
 """
 # Runs whose server is killed while it computes and while it writes, then the same run again, in one process.
 SERVER_KILLED = """
 import os, signal, sys, time
 from pathlib import Path
 import backfill_assets.lake.build as build_module
-import backfill_assets.lake.replace as replace_module
 from backfill_assets.core.errors import EngineLost
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.server import server_status
@@ -95,8 +96,8 @@ def killing(module, name):
     setattr(module, name, real)
 
 backfill(lake, *sys.argv[2:], ["raw"], toy())
-killing(build_module, "profile")
-killing(replace_module, "commit_replace")
+killing(build_module, "conform")
+killing(build_module, "stage")
 backfill(lake, *sys.argv[2:], ["echo"], toy())
 """
 KILLED_BEFORE_RAW = """
@@ -106,14 +107,14 @@ import backfill_assets.lake.replace as replace_module
 from backfill_assets.lake.home import open_lake
 from backfill_assets_tests.lakes import backfill, toy
 
-real = replace_module.commit_replace
+real = replace_module.commit_files
 
-def commit(frame, path, *rest):
+def commit(path, *rest):
     if path.name == "raw":
         os.kill(os.getpid(), signal.SIGKILL)
-    real(frame, path, *rest)
+    return real(path, *rest)
 
-replace_module.commit_replace = commit
+replace_module.commit_files = commit
 backfill(open_lake(Path(sys.argv[1])), *sys.argv[2:], ["raw"], toy())
 """
 
@@ -230,7 +231,7 @@ def is_stale(lake: Lake, table: str) -> bool:
     return asked.states().of(table, asked.days.start) is State.STALE
 
 
-def test_a_driver_killed_in_mid_commit_is_outlived_by_its_jvm_and_the_next_writer_waits_for_that(
+def test_a_driver_killed_while_it_writes_is_not_waited_for_and_nothing_of_it_is_ever_read(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
     (tmp_path / "signs").mkdir()
@@ -238,12 +239,11 @@ def test_a_driver_killed_in_mid_commit_is_outlived_by_its_jvm_and_the_next_write
     backfill(lake, FIRST, LAST, None, toy())
     before, first = content(lake, "echo"), version(lake, "echo")
     small = {"BACKFILL_ASSETS__SPARK__ENGINE": "local[1]", "BACKFILL_ASSETS__SPARK__MEMORY": "512m"}
-    (orphan,) = killed_while_writing(lake, "2024-03-02", tmp_path / "signs", small)
-    assert (lake.locks / "echo.committer.json").exists()
+    jvms = killed_while_writing(lake, "2024-03-02", tmp_path / "signs", small)
     done = backfill(lake, FIRST, LAST, ["echo"], toy(), force=True)["echo"]
-    assert not orphan.is_running() or orphan.status() == psutil.STATUS_ZOMBIE
-    assert not (lake.locks / "echo.committer.json").exists()
     assert content(lake, "echo") == before
     versions = [c.receipt.write_id for c in commits(lake.table_path("echo"), first) if c.receipt is not None]
-    assert versions[-1] == done.write_id
-    assert len(versions) <= 2
+    assert versions == [done.write_id]
+    psutil.wait_procs(jvms, DEADLINE_SECONDS)
+    assert content(lake, "echo") == before
+    assert list(markers(lake, "echo").iterdir()) == [], "what it staged was swept"

@@ -24,30 +24,35 @@ RUN = """
 import os, signal, sys, time, logging
 from pathlib import Path
 import dagster as dg
+import backfill_assets.lake.build as build_module
 import backfill_assets.lake.replace as replace_module
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.pipeline.tables import tables
 
 root, home, table, moment, first, last = Path(sys.argv[1]), *sys.argv[2:]
-real = replace_module.commit_replace
+real = replace_module.commit_files
 
-def commit(frame, path, *rest):
-    if path.name != table or moment == "never":
-        return real(frame, path, *rest)
+def commit(path, *rest):
+    if path.name != table or moment in ("never", "server"):
+        return real(path, *rest)
     if moment == "before":
         os.kill(os.getpid(), signal.SIGKILL)
-    if moment == "server":
-        from backfill_assets.lake.server import server_status
-        os.kill(server_status(root).pid, signal.SIGKILL)
-        began = time.monotonic()
-        try:
-            return real(frame, path, *rest)
-        finally:
-            print("noticed after", time.monotonic() - began)
-    real(frame, path, *rest)
+    real(path, *rest)
     os.kill(os.getpid(), signal.SIGKILL)
 
-replace_module.commit_replace = commit
+def stage(lake, contract, frame):
+    if contract.name != table or moment != "server":
+        return real_stage(lake, contract, frame)
+    from backfill_assets.lake.server import server_status
+    os.kill(server_status(root).pid, signal.SIGKILL)
+    began = time.monotonic()
+    try:
+        return real_stage(lake, contract, frame)
+    finally:
+        print("noticed after", time.monotonic() - began)
+
+real_stage, build_module.stage = build_module.stage, stage
+replace_module.commit_files = commit
 logging.disable(logging.CRITICAL)
 span = {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}
 with dg.DagsterInstance.local_temp(home) as instance:

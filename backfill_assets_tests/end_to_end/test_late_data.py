@@ -47,18 +47,19 @@ from backfill_assets_tests.daemon import Daemon
 
 warnings.simplefilter("ignore")
 left = int(sys.argv[3])
-real = replace_module.commit_replace
+real = replace_module.commit_files
 
 def commit(*args):
     global left
     left -= 1
     if left == 0 and sys.argv[4] == "before":
         os.kill(os.getpid(), signal.SIGKILL)
-    real(*args)
+    version = real(*args)
     if left == 0:
         os.kill(os.getpid(), signal.SIGKILL)
+    return version
 
-replace_module.commit_replace = commit
+replace_module.commit_files = commit
 with dg.DagsterInstance.local_temp(sys.argv[2]) as instance:
     Daemon(open_lake(Path(sys.argv[1])), instance).settle()
 """

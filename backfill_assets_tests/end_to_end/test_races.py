@@ -1,14 +1,15 @@
 """Three processes write one table at once, a commit per day: no acknowledged write is lost, the table reads whole.
 
-Lives here: the race through the product's only writer, on both kinds of engine. Does not live here: locks alone
-(`lake.test_lock`). $BACKFILL_ASSETS_RACE_COMMITS says how many commits each process makes; the default of 5 is a smoke
-test that takes seconds, the known losses of Delta on a local disk (facts: B1) were measured with 100.
+Lives here: the race through the product's only writer, on days of their own, on the same days, and on one empty day.
+Does not live here: locks alone (`lake.test_lock`) and commits alone (`lake.test_committer`).
+$BACKFILL_ASSETS_RACE_COMMITS says how many commits each process makes; no engine takes part in a commit.
 """
 
 import os
 import subprocess
 import sys
-from datetime import date, datetime
+from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -16,81 +17,59 @@ from deltalake import DeltaTable
 
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.receipts import parse_receipt
-from backfill_assets.lake.server import stop_server
-from backfill_assets_tests.end_to_end.worlds import make_world
-from backfill_assets_tests.oracle import Rules
+from backfill_assets.lake.home import open_lake
+from backfill_assets_tests.builders import STAGING
+from backfill_assets_tests.files import bare_lake, publish_by_hand
 from backfill_assets_tests.processes import CHECKOUT
 
 WRITERS = 3
-COMMITS = int(os.environ.get("BACKFILL_ASSETS_RACE_COMMITS", "5"))
+COMMITS = int(os.environ.get("BACKFILL_ASSETS_RACE_COMMITS", "30"))
 START = date(2024, 1, 1)
-SECONDS_PER_COMMIT = 30  # two cores that run other JVMs have taken ten
+SECONDS_PER_COMMIT = 5
 WRITER = """
-import sys, warnings
-warnings.simplefilter("ignore")
+import sys
 from pathlib import Path
 from backfill_assets_tests.end_to_end.test_races import write_days
-write_days(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+write_days(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])
 """
-ENGINES = {
-    "embedded": '[spark]\nmemory = "1g"\nidle_minutes = 1\n',
-    "classic": '[spark]\nengine = "local[1]"\nmemory = "512m"\n',
+# Which day the n-th commit of a writer replaces, of how many days there are.
+RACES: dict[str, Callable[[int, int], date]] = {
+    "days of their own": lambda writer, n: START + ONE_DAY * (writer + WRITERS * n),
+    "the same days": lambda writer, n: START + ONE_DAY * n,
+    "one day": lambda writer, n: START,
 }
 
 
-def write_days(root: Path, writer: int, commits: int) -> None:
+def write_days(root: Path, writer: int, commits: int, race: str) -> None:
     """One commit per day, each by `publish`; prints the id of every write that it acknowledged."""
-    from backfill_assets.core.profiles import DayProfile
-    from backfill_assets.core.receipts import DayEntry
-    from backfill_assets.lake.profile import conform, profile
-    from backfill_assets.lake.replace import Provenance, Write, publish
-    from backfill_assets.lake.spark import small_frame
-    from backfill_assets_tests.builders import STAGING
-    from backfill_assets_tests.end_to_end.worlds import World
-
-    workshop, _ = World(root).open()
+    lake = open_lake(root)
     for n in range(commits):
-        day = START + ONE_DAY * (writer + WRITERS * n)
-        rows = small_frame(workshop.session(), [(f"w{writer}", n, day)], "entity string, value bigint, event_date date")
-        frame = conform(rows, STAGING)
-        found: DayProfile = profile(frame, STAGING)[day]
-        entry = DayEntry(found.rows, found.fingerprint, f"{writer}-{n}")
-        done = publish(
-            workshop, Write(STAGING, frame, {day: entry}, -1, Provenance("race")), lambda days: dict.fromkeys(days, "")
-        )
-        print(done.write_id, flush=True)
+        row = {"entity": f"w{writer}", "value": n, "event_date": RACES[race](writer, n)}
+        print(publish_by_hand(lake, STAGING, [row], f"{writer}-{n}").write_id, flush=True)
 
 
-@pytest.fixture
-def spark_server() -> None:
-    """Says that the test starts engines of its own."""
-
-
-@pytest.mark.parametrize("engine", sorted(ENGINES))
-def test_no_acknowledged_commit_of_three_processes_is_lost(tmp_path: Path, spark_server: None, engine: str) -> None:
-    rules = Rules(START, datetime.fromisoformat("2025-01-01"), START)
-    world = make_world(tmp_path, rules, more=ENGINES[engine])
-    env = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+@pytest.mark.parametrize("race", sorted(RACES))
+def test_no_acknowledged_commit_of_three_processes_is_lost(tmp_path: Path, race: str) -> None:
+    lake = bare_lake(tmp_path)
     started = [
         subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(world.root), str(n), str(COMMITS)],
-            cwd=CHECKOUT, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            [sys.executable, "-c", WRITER, str(lake.root), str(n), str(COMMITS), race],
+            cwd=CHECKOUT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )
         for n in range(WRITERS)
     ]  # fmt: skip
     try:
-        told = [p.communicate(timeout=180 + WRITERS * COMMITS * SECONDS_PER_COMMIT) for p in started]
+        told = [p.communicate(timeout=120 + WRITERS * COMMITS * SECONDS_PER_COMMIT) for p in started]
     finally:
         for process in started:
             process.kill()
-        stop_server(world.root, force=True)
-    assert not [stderr for process, (_, stderr) in zip(started, told, strict=True) if process.returncode]
+    assert [process.returncode for process in started] == [0] * WRITERS, [stderr for _, stderr in told]
     acknowledged = [line for stdout, _ in told for line in stdout.split()]
     assert len(acknowledged) == len(set(acknowledged)) == WRITERS * COMMITS
-    table = DeltaTable(str(world.root / "tables" / "staging"))
+    table = DeltaTable(str(lake.table_path("staging")))
     recorded = [r.write_id for commit in table.history() if (r := parse_receipt(commit.get("userMetadata")))]
     assert sorted(recorded) == sorted(acknowledged)
     assert table.version() == WRITERS * COMMITS  # version 0 made the table
-    wanted = sorted((f"w{w}", n, START + ONE_DAY * (w + WRITERS * n)) for w in range(WRITERS) for n in range(COMMITS))
-    found = table.to_pyarrow_table().to_pylist()
-    assert sorted((r["entity"], r["value"], r["event_date"]) for r in found) == wanted
+    rows = table.to_pyarrow_table().to_pylist()
+    days = {RACES[race](writer, n) for writer in range(WRITERS) for n in range(COMMITS)}
+    assert sorted(r["event_date"] for r in rows) == sorted(days), "every day holds one writer's row, whole"

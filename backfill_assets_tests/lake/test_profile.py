@@ -1,71 +1,76 @@
-"""The profile of a frame: any cell that changes changes the fingerprint, no order does, and counts are exact.
+"""Conforming to a contract, and the figures of a day by Spark: equal to those of the audit, whatever the values.
 
-Lives here: conforming, counting, samples. Does not live here: the fingerprint recomputed apart from Spark
-(`end_to_end.test_independent_reader`).
+Lives here: differences from a contract, Spark's profile beside the embedded engine's. Does not live here: what the
+figures are (`test_audit`).
 """
 
-from datetime import date
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import backfill_assets.lake.profile as profile_module
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import ContractBroken
-from backfill_assets.core.profiles import DayProfile
-from backfill_assets.lake.profile import conform, profile, sample_keys
+from backfill_assets.lake.audit import audit
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.profile import audited, conform, profile
+from backfill_assets.lake.spark import Workshop
+from backfill_assets.lake.staging import stage
 from backfill_assets_tests.builders import STAGING, day
+from backfill_assets_tests.files import bare_lake
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 COLUMNS = (
     Column("day", "DATE", "d"), Column("key", "STRING", "k"), Column("text", "STRING", "t", nullable=True),
-    Column("more", "STRING", "m", nullable=True), Column("n", "BIGINT", "n", nullable=True),
+    Column("at", "TIMESTAMP", "a", nullable=True), Column("n", "BIGINT", "n", nullable=True),
+    Column("i", "INT", "i", nullable=True), Column("on", "DATE", "o", nullable=True),
 )  # fmt: skip
 TABLE = Contract("t", "t", COLUMNS, "day", ("key",), ())
-SCHEMA = "day date, key string, text string, more string, n bigint"
-Cells = tuple[date | None, str | None, str | None, str | None, int | None]
-ROWS: list[Cells] = [
-    (day(0), "a", "x", None, 1), (day(0), "b", None, "x", None), (day(0), "a", "", "", (1 << 62)),
-    (day(0), "c", "x", None, 1 << 62), (day(1), "a", "x", "y", -5),
+SCHEMA = "day date, key string, text string, at timestamp, n bigint, i int, on date"
+OLD, FAR = datetime(1583, 1, 1, 0, 0, 0, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)
+AWKWARD: list[tuple[Any, ...]] = [
+    (day(0), "a", "é|2:x\n\x00", OLD, 2**63 - 1, -(2**31), date(1, 1, 1)),
+    (day(0), "a", "", FAR, -(2**63), 2**31 - 1, date(9999, 12, 31)),
+    (day(0), "b", None, None, None, None, None),
+    (day(1), "ключ", "😀" * 3, datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=UTC), 0, 0, date(1969, 12, 31)),
+    (day(1), "-", "1:-", datetime(2024, 3, 31, 2, 30, tzinfo=UTC), -1, 1, date(1970, 1, 1)),
+    (None, None, "x" * 5000, None, 5, None, None),
 ]  # fmt: skip
 
 
-def profiled(spark: "SparkSession", rows: list[Cells]) -> dict[date | None, DayProfile]:
-    return dict(profile(spark.createDataFrame(rows, SCHEMA), TABLE))
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return bare_lake(tmp_path)
 
 
-def test_counts_sums_nulls_and_repeated_keys_are_exact_per_day(spark: "SparkSession") -> None:
-    found = profiled(spark, [*ROWS, (None, "z", None, None, 0)])
-    first = found[day(0)]
-    assert (first.rows, first.duplicates) == (4, 1)
-    assert first.nulls == {"text": 1, "more": 2, "n": 1}
-    assert first.sums == {"n": (1 << 63) + 1}, "a sum may leave 64 bits"
-    assert (found[day(1)].rows, found[day(1)].sums) == (1, {"n": -5})
-    assert found[None].rows == 1
+def test_spark_and_the_embedded_engine_give_equal_figures_of_awkward_rows(spark: "SparkSession", lake: Lake) -> None:
+    frame = conform(spark.createDataFrame(AWKWARD, SCHEMA), TABLE)
+    by_audit = audit(lake, stage(lake, TABLE, frame).paths, TABLE)
+    assert profile(frame, TABLE) == by_audit
+    assert by_audit[day(0)].duplicates == 1
+    assert by_audit[None].rows == 1
 
 
-def test_any_changed_cell_changes_the_fingerprint_and_no_order_does(spark: "SparkSession") -> None:
-    rows = ROWS[:2]
-    changed: list[list[Cells]] = [
-        [(day(0), "a", None, "x", 1), rows[1]],  # a value moved to its neighbour
-        [(day(0), "a", "x", "", 1), rows[1]],  # NULL became empty
-        [(day(0), "a", "x", None, 0), rows[1]],
-        [(day(0), "b", "x", None, 1), (day(0), "a", None, "x", None)],  # keys swapped
-        [rows[0], rows[0]],
-        [rows[0]],
-        [*rows, rows[0], rows[0]],
-    ]
-    same = [rows, rows[::-1]]
-    prints = [profiled(spark, r)[day(0)].fingerprint for r in (*same, *changed)]
-    assert prints[0] == prints[1]
-    assert len(set(prints)) == len(prints) - 1
+def test_the_figures_do_not_depend_on_partitions_or_the_order_of_columns(spark: "SparkSession") -> None:
+    frame = spark.createDataFrame(AWKWARD, SCHEMA)
+    turned = frame.select(*reversed(frame.columns)).repartition(7)
+    other = replace(TABLE, columns=tuple(reversed(COLUMNS)))
+    assert profile(turned, other) == profile(frame.coalesce(1), TABLE)
 
 
-def test_the_fingerprint_does_not_depend_on_partitions_or_column_order(spark: "SparkSession") -> None:
-    frame = spark.createDataFrame(ROWS, SCHEMA)
-    turned = frame.select("n", "more", "text", "key", "day").repartition(7)
-    assert profile(turned, TABLE) == profile(frame.coalesce(1), TABLE)
+def test_what_is_too_large_for_one_machine_is_profiled_by_spark(
+    spark: "SparkSession", lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    staged = stage(lake, TABLE, conform(spark.createDataFrame(AWKWARD, SCHEMA), TABLE))
+    small = audited(Workshop(lake), TABLE, staged)
+    monkeypatch.setattr(profile_module, "AUDIT_BYTES", 0)
+    monkeypatch.setattr(Workshop, "session", lambda _: spark)
+    assert audited(Workshop(lake), TABLE, staged) == small
 
 
 def frame_of(spark: "SparkSession", **columns: str) -> "DataFrame":
@@ -87,11 +92,3 @@ def test_whole_numbers_may_widen_and_nothing_else_is_cast(spark: "SparkSession",
     else:
         with pytest.raises(ContractBroken, match="column value"):
             conform(frame, STAGING)
-
-
-def test_samples_name_the_keys_that_break_a_rule(spark: "SparkSession") -> None:
-    broken: list[Any] = [*ROWS, (day(0), None, "x", None, 1), (None, "lost", None, None, 1)]
-    frame = spark.createDataFrame(broken, SCHEMA)
-    assert sample_keys(frame, TABLE, day(0), "unique_key") == ['{"key":"a"}']
-    assert sample_keys(frame, TABLE, day(0), "not_null") == ["{}"]
-    assert sample_keys(frame, TABLE, None, "stray") == ['{"key":"lost"}']

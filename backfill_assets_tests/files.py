@@ -1,0 +1,64 @@
+"""Parquet files staged by hand, laid out as Spark would, for tests of everything after the engine.
+
+Lives here: staging plain rows without an engine, and committing them in one go. Does not live here: frames of Spark.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.receipts import DayEntry
+from backfill_assets.lake.audit import audit
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.replace import Provenance, Published, Write, publish
+from backfill_assets.lake.settings import FILE_NAME, load_settings
+from backfill_assets.lake.staging import NO_VALUE, Staged, StagedFile, begin
+
+Cells = Mapping[str, Any]
+SMALLEST = 'start_date = 2024-02-26\n[source]\nfiles = "landing/**"\nformat = "jsonl"\nselect = "*"\n'
+
+
+def bare_lake(root: Path) -> Lake:
+    """A lake of settings only, nothing landed."""
+    root.mkdir(parents=True, exist_ok=True)
+    (root / FILE_NAME).write_text(SMALLEST, encoding="utf-8")
+    return Lake(root, load_settings(root))
+
+
+def arrow_schema(contract: Contract, without: str = "") -> pa.Schema:
+    """The contract's columns as Arrow, all nullable as Spark writes files."""
+    types = {"BIGINT": pa.int64(), "INT": pa.int32(), "STRING": pa.string(), "DATE": pa.date32()}
+    instant = pa.timestamp("us", tz="UTC")
+    return pa.schema([pa.field(c.name, types.get(c.type, instant)) for c in contract.columns if c.name != without])
+
+
+def stage_by_hand(lake: Lake, contract: Contract, rows: Sequence[Cells]) -> Staged:
+    """The rows in one file per partition value; NULL has Hive's folder."""
+    staged = begin(lake, contract)
+    column, groups = contract.partition_column, defaultdict(list)
+    for row in rows:
+        groups[row[column] if column else None].append(row)
+    schema = arrow_schema(contract, without=column)
+    files = []
+    for value, mine in groups.items():
+        folder = staged.folder / f"{column}={NO_VALUE if value is None else value}" if column else staged.folder
+        folder.mkdir(exist_ok=True)
+        data = pa.Table.from_pylist([{k: v for k, v in r.items() if k != column} for r in mine], schema)
+        pq.write_table(data, folder / "part-0.parquet")
+        files.append(StagedFile(folder / "part-0.parquet", None if value is None else str(value)))
+    staged.files = tuple(files)
+    return staged
+
+
+def publish_by_hand(lake: Lake, contract: Contract, rows: Sequence[Cells], digest: str = "digest") -> Published:
+    """The rows published for the days they name, by the product's own writer."""
+    staged = stage_by_hand(lake, contract, rows)
+    found = audit(lake, staged.paths, contract)
+    entries = {d: DayEntry(p.rows, p.fingerprint, digest) for d, p in found.items() if d is not None}
+    write = Write(contract, staged, entries, -1, Provenance("test"))
+    return publish(lake, write, lambda days: dict.fromkeys(days, digest))

@@ -1,0 +1,116 @@
+"""The audit of files: counts, sums, NULLs and repeated keys are exact per day, and any changed cell is noticed.
+
+Tested here: `lake.audit`, without an engine. Not tested here: that Spark gives the same figures (`test_profile`).
+"""
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from backfill_assets.core.contracts import Column, Contract
+from backfill_assets.core.errors import ContractBroken
+from backfill_assets.core.profiles import DayProfile
+from backfill_assets.lake.audit import audit, audit_table, sample_keys
+from backfill_assets.lake.home import Lake
+from backfill_assets_tests.builders import STAGING, day
+from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
+
+COLUMNS = (
+    Column("day", "DATE", "d"), Column("key", "STRING", "k"), Column("text", "STRING", "t", nullable=True),
+    Column("more", "STRING", "m", nullable=True), Column("n", "BIGINT", "n", nullable=True),
+)  # fmt: skip
+TABLE = Contract("t", "t", COLUMNS, "day", ("key",), ())
+Cells = tuple[date | None, str | None, str | None, str | None, int | None]
+ROWS: list[Cells] = [
+    (day(0), "a", "x", None, 1), (day(0), "b", None, "x", None), (day(0), "a", "", "", (1 << 62)),
+    (day(0), "c", "x", None, 1 << 62), (day(1), "a", "x", "y", -5),
+]  # fmt: skip
+texts = st.one_of(
+    st.none(), st.text(st.characters(codec="utf-8"), max_size=4), st.sampled_from(["-", "1:-", "|", "2:é|"])
+)
+cells = st.tuples(st.just(day(0)), texts, texts, texts, st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1)))
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    return bare_lake(tmp_path_factory.mktemp("lake"))
+
+
+def audited(lake: Lake, rows: list[Cells]) -> dict[date | None, DayProfile]:
+    staged = stage_by_hand(lake, TABLE, [dict(zip(TABLE.column_names, r, strict=True)) for r in rows])
+    try:
+        return dict(audit(lake, staged.paths, TABLE))
+    finally:
+        staged.drop()
+
+
+def test_counts_sums_nulls_and_repeated_keys_are_exact_per_day(lake: Lake) -> None:
+    found = audited(lake, [*ROWS, (None, "z", None, None, 0)])
+    first = found[day(0)]
+    assert (first.rows, first.duplicates) == (4, 1)
+    assert first.nulls == {"text": 1, "more": 2, "n": 1}
+    assert first.sums == {"n": (1 << 63) + 1}, "a sum may leave 64 bits"
+    assert (found[day(1)].rows, found[day(1)].sums) == (1, {"n": -5})
+    assert (found[None].rows, found[None].nulls["day"]) == (1, 1)
+
+
+def test_any_changed_cell_changes_the_fingerprint_and_no_order_does(lake: Lake) -> None:
+    rows = ROWS[:2]
+    changed: list[list[Cells]] = [
+        [(day(0), "a", None, "x", 1), rows[1]],  # a value moved to its neighbour
+        [(day(0), "a", "x", "", 1), rows[1]],  # NULL became empty
+        [(day(0), "a", "x", None, 0), rows[1]],
+        [(day(0), "b", "x", None, 1), (day(0), "a", None, "x", None)],  # keys swapped
+        [rows[0], rows[0]],
+        [rows[0]],
+        [*rows, rows[0], rows[0]],
+    ]
+    prints = [audited(lake, r)[day(0)].fingerprint for r in (rows, rows[::-1], *changed)]
+    assert prints[0] == prints[1]
+    assert len(set(prints)) == len(prints) - 1
+
+
+@settings(max_examples=40, deadline=None)
+@given(cells, cells)
+def test_two_rows_have_one_fingerprint_iff_they_are_equal(lake: Lake, one: Cells, other: Cells) -> None:
+    prints = [audited(lake, [r])[day(0)].fingerprint for r in (one, other)]
+    assert (prints[0] == prints[1]) == (one == other)
+
+
+def test_no_files_are_no_days(lake: Lake) -> None:
+    assert audit(lake, [], TABLE) == {}
+
+
+def test_text_that_is_no_text_is_told_and_not_published(lake: Lake) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    staged = stage_by_hand(lake, TABLE, [dict(zip(TABLE.column_names, ROWS[0], strict=True))])
+    bad = pa.table({"key": pa.array([b"\xff\xfe"], pa.binary()), "text": ["x"], "more": ["y"], "n": [1]})
+    pq.write_table(bad.cast(bad.schema.set(0, pa.field("key", pa.binary()))), staged.files[0].path)
+    found = audit(lake, staged.paths, TABLE)  # bytes are shown as text that tells them
+    assert found[day(0)].rows == 1
+    staged.files[0].path.write_bytes(b"PAR1 torn PAR1")
+    with pytest.raises(ContractBroken, match="the table t: what was computed cannot be read back"):
+        audit(lake, staged.paths, TABLE)
+    staged.drop()
+
+
+def test_samples_name_the_keys_that_break_a_rule(lake: Lake) -> None:
+    broken: list[Cells] = [*ROWS, (day(0), None, "x", None, 1), (None, "lost", None, None, 1)]
+    staged = stage_by_hand(lake, TABLE, [dict(zip(TABLE.column_names, r, strict=True)) for r in broken])
+    assert sample_keys(lake, staged.paths, TABLE, day(0), "unique_key") == ['{"key":"a"}']
+    assert sample_keys(lake, staged.paths, TABLE, day(0), "not_null") == ['{"key":null}']
+    assert sample_keys(lake, staged.paths, TABLE, None, "stray") == ['{"key":"lost"}']
+    staged.drop()
+
+
+def test_a_table_is_audited_as_it_stands_at_any_version(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    for value in (1, 2):
+        publish_by_hand(lake, STAGING, [{"entity": "A", "value": value, "event_date": day(n)} for n in range(2)])
+    assert {d: p.sums["value"] for d, p in audit_table(lake, STAGING).items()} == {day(0): 2, day(1): 2}
+    assert {d: p.sums["value"] for d, p in audit_table(lake, STAGING, 1, [day(1)]).items()} == {day(1): 1}

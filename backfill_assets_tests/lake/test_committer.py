@@ -1,0 +1,201 @@
+"""The committer: exact files in and out, one receipt per commit, every wrong action refused before it is written.
+
+Tested here: `lake.committer` on real tables, without an engine. Not tested here: which files a publish chooses
+(`test_replace`), and races of processes (`end_to_end.test_races`).
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.receipts import DayEntry, parse_receipt
+from backfill_assets.lake import committer
+from backfill_assets.lake.committer import (
+    Conflict,
+    LiveFile,
+    commit_files,
+    commit_receipt,
+    ensure_table,
+    live_files,
+    open_table,
+)
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.log import find_write
+from backfill_assets.lake.staging import Staged
+from backfill_assets_tests.builders import RAW, STAGING, day, receipt
+from backfill_assets_tests.files import bare_lake, stage_by_hand
+
+DAYS = {day(n): DayEntry(1, "F", "digest") for n in range(3)}
+
+
+def rows(*numbers: int, value: int | None = 1) -> list[dict[str, Any]]:
+    return [{"entity": "A", "value": value, "event_date": day(n)} for n in numbers]
+
+
+def said(write_id: str) -> Any:
+    return receipt(write_id=write_id, days=DAYS)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """A lake whose table staging holds a row on each of three days; its folder has a name that needs quoting."""
+    made = bare_lake(tmp_path / "it's a `lake`")
+    ensure_table(path_of(made), STAGING, 30)
+    commit(made, stage_by_hand(made, STAGING, rows(0, 1, 2)))
+    return made
+
+
+def path_of(lake: Lake) -> Path:
+    return lake.table_path("staging")
+
+
+def commit(lake: Lake, staged: Staged, removes: list[LiveFile] | None = None) -> int:
+    version = commit_files(path_of(lake), STAGING, said(staged.write_id), staged.files, removes or [])
+    staged.keep(staged.paths)
+    return version
+
+
+def live(lake: Lake) -> dict[str | None, LiveFile]:
+    return {f.partition: f for f in live_files(open_table(path_of(lake)), "event_date")}
+
+
+def content(lake: Lake) -> list[tuple[Any, Any]]:
+    found = DeltaTable(str(path_of(lake))).to_pyarrow_table().to_pylist()
+    return sorted((r["event_date"], r["value"]) for r in found)
+
+
+def test_exactly_the_named_files_come_and_go_in_one_commit_with_its_receipt(lake: Lake) -> None:
+    gone, staged = live(lake)[str(day(1))], stage_by_hand(lake, STAGING, rows(1, value=7))
+    assert commit(lake, staged, [gone]) == 2
+    assert content(lake) == [(day(0), 1), (day(1), 7), (day(2), 1)]
+    newest = parse_receipt(DeltaTable(str(path_of(lake))).history(1)[0]["userMetadata"])
+    assert newest is not None
+    assert newest.write_id == staged.write_id
+
+
+def test_a_receipt_alone_adds_and_removes_no_file(lake: Lake) -> None:
+    before = live(lake)
+    version = commit_receipt(path_of(lake), said("alone"))
+    assert find_write(path_of(lake), "alone") == version == 2
+    assert live(lake) == before
+
+
+def test_a_write_id_is_committed_once_however_often_it_is_sent(lake: Lake) -> None:
+    commit_receipt(path_of(lake), said("again"))
+    with pytest.raises(BackfillError, match="holds the write again already"):
+        commit_receipt(path_of(lake), said("again"))
+
+
+def test_a_file_that_no_longer_lives_cannot_be_removed(lake: Lake) -> None:
+    gone = live(lake)[str(day(1))]
+    commit(lake, stage_by_hand(lake, STAGING, rows(1, value=7)), [gone])
+    staged = stage_by_hand(lake, STAGING, rows(1, value=8))
+    with pytest.raises(BackfillError, match="is to be removed and is no file of version 2"):
+        commit(lake, staged, [gone])
+    assert (day(1), 7) in content(lake)
+
+
+def vanish(staged: Staged) -> None:
+    staged.files[0].path.unlink()
+
+
+def tear(staged: Staged) -> None:
+    staged.files[0].path.write_bytes(staged.files[0].path.read_bytes()[:-9])
+
+
+def other_column(staged: Staged) -> None:
+    pq.write_table(pa.table({"entity": ["A"], "amount": [1]}), staged.files[0].path)
+
+
+def other_type(staged: Staged) -> None:
+    pq.write_table(pa.table({"entity": ["A"], "value": [1.5]}), staged.files[0].path)
+
+
+def null_in_key(staged: Staged) -> None:
+    pq.write_table(pa.table({"entity": pa.array([None], pa.string()), "value": [1]}), staged.files[0].path)
+
+
+def without_a_day(staged: Staged) -> None:
+    staged.files = (replace(staged.files[0], partition=None),)
+
+
+def of_a_day_that_is_none(staged: Staged) -> None:
+    staged.files = (replace(staged.files[0], partition="x' OR 1=1"),)
+
+
+def of_another_day(staged: Staged) -> None:
+    staged.files = (replace(staged.files[0], partition=str(day(9))),)
+
+
+def twice(staged: Staged) -> None:
+    staged.files = (*staged.files, *staged.files)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [vanish, tear, other_column, other_type, null_in_key, without_a_day, of_a_day_that_is_none, of_another_day, twice],
+)
+def test_whatever_is_wrong_with_a_file_the_table_stays_as_it_is(lake: Lake, spoil: Callable[[Staged], None]) -> None:
+    before, staged = content(lake), stage_by_hand(lake, STAGING, rows(1, value=7))
+    spoil(staged)
+    with pytest.raises((BackfillError, OSError)):
+        commit(lake, staged)
+    assert DeltaTable(str(path_of(lake))).version() == 1
+    assert content(lake) == before
+
+
+def test_a_commit_that_another_one_overtook_is_a_conflict(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = open_table(path_of(lake))
+    commit_receipt(path_of(lake), said("first"))
+    monkeypatch.setattr(committer, "open_table", lambda _: seen)
+    with pytest.raises(Conflict, match="another commit came first"):
+        commit_receipt(path_of(lake), said("second"))
+    assert find_write(path_of(lake), "second") is None
+
+
+def test_an_error_after_the_commit_happened_is_no_error(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = DeltaTable.create_write_transaction
+
+    def late(self: DeltaTable, *args: Any, **named: Any) -> None:
+        real(self, *args, **named)
+        raise ConnectionResetError("the answer was lost")
+
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", late)
+    assert commit_receipt(path_of(lake), said("late")) == 2
+
+
+def test_a_table_is_made_once_with_its_contract_and_without_what_other_engines_cannot_read(lake: Lake) -> None:
+    ensure_table(path_of(lake), RAW, 30)
+    made = DeltaTable(str(path_of(lake)))
+    assert [(f.name, f.nullable) for f in made.schema().fields] == [(c.name, c.nullable) for c in STAGING.columns]
+    assert made.metadata().partition_columns == ["event_date"]
+    settings = made.metadata().configuration
+    assert settings["delta.enableDeletionVectors"] == "false"
+    assert settings["delta.enableExpiredLogCleanup"] == "false"
+    assert settings["delta.deletedFileRetentionDuration"] == "interval 30 days"
+
+
+def test_a_table_of_the_version_before_is_refused_with_what_to_do(lake: Lake) -> None:
+    log = path_of(lake) / "_delta_log" / "00000000000000000000.json"
+    plain = '"protocol":{"minReaderVersion":1,"minWriterVersion":2}'
+    before = '"protocol":{"minReaderVersion":1,"minWriterVersion":7,"writerFeatures":["inCommitTimestamp"]}'
+    assert plain in log.read_text()
+    log.write_text(log.read_text().replace(plain, before))
+    with pytest.raises(BackfillError, match=r"version 0\.1 .* made it.*catch-up"):
+        commit_receipt(path_of(lake), said("new"))
+
+
+def test_the_log_keeps_every_commit_across_a_checkpoint(lake: Lake) -> None:
+    for n in range(100):
+        commit_receipt(path_of(lake), said(f"w{n}"))
+    log = path_of(lake) / "_delta_log"
+    assert len(list(log.glob("*.json"))) == 102
+    assert list(log.glob("*.checkpoint.parquet"))
+    assert len(content(lake)) == 3

@@ -1,0 +1,75 @@
+"""Days replaced in files that hold several of them: the other days' rows stay, whatever is replaced, in any order.
+
+Tested here: `lake.merge` through `publish`, on the ledger `arrivals`. Not tested here: tables laid out by day.
+"""
+
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from deltalake import DeltaTable
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from backfill_assets.core.days import ONE_DAY
+from backfill_assets.core.receipts import DayEntry
+from backfill_assets.lake.audit import audit
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.ledger import ARRIVALS
+from backfill_assets.lake.replace import Provenance, Write, publish
+from backfill_assets_tests.files import bare_lake, stage_by_hand
+
+START = date(2024, 1, 28)  # days of two months
+numbers = st.integers(0, 7)
+loads = st.lists(
+    st.dictionaries(numbers, st.lists(numbers, unique=True, max_size=3), min_size=1), min_size=1, max_size=4
+)
+
+
+def row(arrived: date, happened: date) -> dict[str, Any]:
+    return {
+        "arrival_date": arrived, "event_date": happened, "deliveries": 1, "keys": 1, "moved_keys": 0,
+        "greatest_lateness_s": None, "fingerprint": "F", "arrival_month": f"{arrived:%Y-%m}",
+    }  # fmt: skip
+
+
+def replace(lake: Lake, content: dict[date, list[date]], digest: str) -> None:
+    staged = stage_by_hand(lake, ARRIVALS, [row(a, d) for a, days in content.items() for d in days])
+    found = audit(lake, staged.paths, ARRIVALS)
+    entries = {
+        a: DayEntry(found[a].rows, found[a].fingerprint, digest) if a in found else DayEntry(0, "0", digest)
+        for a in content
+    }
+    publish(lake, Write(ARRIVALS, staged, entries, -1, Provenance("test")), lambda days: dict.fromkeys(days, digest))
+
+
+def table(lake: Lake) -> DeltaTable:
+    return DeltaTable(str(lake.table_path("arrivals")))
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(loads)
+def test_after_any_loads_the_ledger_holds_the_newest_rows_of_every_day(
+    tmp_path_factory: Any, told: list[dict[int, list[int]]]
+) -> None:
+    lake = bare_lake(tmp_path_factory.mktemp("lake"))
+    wanted: dict[date, list[date]] = {}
+    for n, load in enumerate(told):
+        content = {START + ONE_DAY * a: [START + ONE_DAY * d for d in days] for a, days in load.items()}
+        replace(lake, content, str(n))
+        wanted |= content
+    found = table(lake).to_pyarrow_table().to_pylist()
+    pairs = sorted((r["arrival_date"], r["event_date"]) for r in found)
+    assert pairs == sorted((a, d) for a, days in wanted.items() for d in days)
+    assert all(r["arrival_month"] == f"{r['arrival_date']:%Y-%m}" for r in found)
+
+
+def test_months_that_are_not_touched_keep_their_files(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    january, february = START, date(2024, 2, 1)
+    replace(lake, {january: [january], february: [february]}, "one")
+    before = set(table(lake).file_uris())
+    replace(lake, {february: [january, february]}, "two")
+    after = set(table(lake).file_uris())
+    assert len(before & after) == 1
+    assert all("arrival_month=2024-01" in f for f in before & after)

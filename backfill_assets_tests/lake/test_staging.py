@@ -1,0 +1,136 @@
+"""Staged files: invisible until they are published, gone when they are not, whoever was killed meanwhile.
+
+Tested here: `lake.staging`. Not tested here: judging staged rows (`test_audit`) and publishing them (`test_replace`).
+"""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+
+from backfill_assets.lake.committer import ensure_table
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.ledger import FILES
+from backfill_assets.lake.profile import conform
+from backfill_assets.lake.staging import WRITES, Staged, markers, read_staged, stage, stage_rows, sweep
+from backfill_assets_tests.builders import STAGING, day
+from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
+from backfill_assets_tests.processes import CHECKOUT
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROWS = [{"entity": "A", "value": n, "event_date": day(n)} for n in range(3)]
+STAGE = """
+import sys
+from pathlib import Path
+from backfill_assets_tests.lake.test_staging import ROWS, STAGING
+from backfill_assets_tests.files import bare_lake, stage_by_hand
+staged = stage_by_hand(bare_lake(Path(sys.argv[1])), STAGING, ROWS)
+print(staged.write_id, flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return bare_lake(tmp_path)
+
+
+@pytest.fixture
+def other(lake: Lake) -> "Iterator[tuple[subprocess.Popen[str], str]]":
+    """A process that has staged rows, and its write id."""
+    command = [sys.executable, "-c", STAGE, str(lake.root)]
+    with subprocess.Popen(command, cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield process, process.stdout.readline().strip()
+        process.kill()
+
+
+def writes(lake: Lake) -> set[str]:
+    return {p.name for p in (lake.table_path("staging") / WRITES).iterdir()}
+
+
+def test_what_is_dropped_leaves_nothing_and_dropping_twice_is_dropping_once(lake: Lake) -> None:
+    staged = stage_by_hand(lake, STAGING, ROWS)
+    staged.drop()
+    staged.drop()
+    assert writes(lake) == set()
+    assert list(markers(lake, "staging").iterdir()) == []
+
+
+def test_what_is_kept_stays_and_the_rest_of_the_write_goes(lake: Lake) -> None:
+    staged = stage_by_hand(lake, STAGING, ROWS)
+    staged.keep(staged.paths[:1])
+    staged.drop()
+    assert [f.path.exists() for f in staged.files] == [True, False, False]
+
+
+def test_a_killed_process_leaves_files_that_the_next_sweep_removes_and_a_living_one_keeps_its_own(
+    lake: Lake, other: "tuple[subprocess.Popen[str], str]"
+) -> None:
+    process, write_id = other
+    assert sweep(lake, "staging") == 0
+    assert writes(lake) == {write_id}
+    process.kill()
+    process.wait(60)
+    assert sweep(lake, "staging") == 1
+    assert writes(lake) == set()
+    assert sweep(lake, "staging") == 0
+
+
+def test_a_publish_sweeps_what_others_left(lake: Lake, other: "tuple[subprocess.Popen[str], str]") -> None:
+    process, write_id = other
+    process.kill()
+    process.wait(60)
+    publish_by_hand(lake, STAGING, ROWS)
+    assert write_id not in writes(lake)
+
+
+def test_a_sweep_never_touches_what_the_log_names(lake: Lake) -> None:
+    done = publish_by_hand(lake, STAGING, ROWS)
+    (markers(lake, "staging") / done.write_id).touch()  # killed between the commit and tidying up
+    assert sweep(lake, "staging") == 0
+    assert writes(lake) == {done.write_id}
+    assert list(markers(lake, "staging").iterdir()) == []
+
+
+def test_rows_of_ours_are_staged_without_an_engine(lake: Lake) -> None:
+    ensure_table(lake.table_path("files"), FILES, 30)
+    now = datetime(2024, 3, 1, tzinfo=UTC)
+    row = ("landed", "a", "sha", day(0), 1, 0, 1, 10, 5, now, day(0), now, "digest", None)
+    (file,) = stage_rows(lake, FILES, [row]).files
+    (read,) = pq.read_table(file.path).to_pylist()
+    assert tuple(read.values()) == row
+
+
+def staged_by_spark(spark: "SparkSession", lake: Lake, *cells: tuple[object, ...]) -> Staged:
+    frame = spark.createDataFrame(list(cells), "entity string, value bigint, event_date date")
+    return stage(lake, STAGING, conform(frame, STAGING))
+
+
+def test_spark_writes_one_file_per_day_and_nothing_else(spark: "SparkSession", lake: Lake) -> None:
+    staged = staged_by_spark(spark, lake, ("A", 1, day(0)), ("B", None, day(0)), ("A", 1, day(1)), ("C", 3, None))
+    assert [f.partition for f in staged.files] == [str(day(0)), str(day(1)), None]
+    assert {p for p in staged.folder.rglob("*") if p.is_file()} == {f.path for f in staged.files}
+    back = read_staged(spark, STAGING, staged).orderBy("event_date", "entity").collect()
+    assert [tuple(r) for r in back] == [("C", 3, None), ("A", 1, day(0)), ("B", None, day(0)), ("A", 1, day(1))]
+
+
+def test_no_rows_are_no_files(spark: "SparkSession", lake: Lake) -> None:
+    staged = staged_by_spark(spark, lake)
+    assert staged.files == ()
+    assert read_staged(spark, STAGING, staged).collect() == []
+
+
+def test_what_fails_half_way_leaves_nothing(spark: "SparkSession", lake: Lake) -> None:
+    frame = spark.createDataFrame([("A", 1, day(0))], "entity string, value bigint, event_date date")
+    bad = frame.selectExpr("entity", "cast(raise_error('no') as bigint) value", "event_date")
+    with pytest.raises(Exception, match="no"):
+        stage(lake, STAGING, bad)
+    assert writes(lake) == set()

@@ -1,0 +1,51 @@
+"""Statistics of files: bounds that are never narrower than the truth, whatever the values.
+
+Tested here: `lake.statistics` on real Parquet files. Not tested here: their use by a reader.
+"""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backfill_assets.lake.statistics import file_statistics
+
+INSTANTS = st.datetimes(datetime(1, 1, 1), datetime(9998, 12, 31), timezones=st.just(UTC))  # noqa: DTZ001
+
+
+def stats_of(folder: Path, **columns: Any) -> dict[str, Any]:
+    pq.write_table(pa.table(columns), folder / "x.parquet", row_group_size=2)
+    found: dict[str, Any] = json.loads(file_statistics(pq.read_metadata(folder / "x.parquet")))
+    return found
+
+
+def test_rows_nulls_and_bounds_cover_all_row_groups(tmp_path: Path) -> None:
+    found = stats_of(tmp_path, n=[5, None, -3, 7, None], t=["b", "a", None, "é", "c"])
+    assert found["numRecords"] == 5
+    assert found["nullCount"] == {"n": 2, "t": 1}
+    assert (found["minValues"], found["maxValues"]) == ({"n": -3, "t": "a"}, {"n": 7, "t": "é"})
+
+
+def test_a_column_of_nulls_has_no_bounds_and_long_texts_have_none(tmp_path: Path) -> None:
+    found = stats_of(tmp_path, n=pa.array([None, None], pa.int64()), t=["x" * 33, "y"])
+    assert found["minValues"] == found["maxValues"] == {}
+    assert found["nullCount"] == {"n": 2, "t": 0}
+
+
+@given(instants=st.lists(INSTANTS, min_size=1, max_size=5))
+def test_bounds_of_times_are_milliseconds_and_hold_every_value(tmp_path_factory: Any, instants: list[datetime]) -> None:
+    column = pa.array(instants, pa.timestamp("us", "UTC"))
+    found = stats_of(tmp_path_factory.mktemp("times"), at=column)
+    least, greatest = (datetime.fromisoformat(found[k]["at"]) for k in ("minValues", "maxValues"))
+    assert least <= min(instants) < least + timedelta(milliseconds=1)
+    assert greatest - timedelta(milliseconds=1) < max(instants) <= greatest
+
+
+def test_a_time_at_the_end_of_the_calendar_has_no_bound(tmp_path: Path) -> None:
+    end = datetime.max.replace(tzinfo=UTC)
+    assert "at" not in stats_of(tmp_path, at=pa.array([end], pa.timestamp("us", "UTC")))["maxValues"]
