@@ -6,7 +6,7 @@ days held by a rollback.
 """
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING
@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 from backfill_assets.core.contracts import Basis, Contract, Input
 from backfill_assets.core.days import DayRange, contiguous, covering
 from backfill_assets.core.digests import days_of
-from backfill_assets.core.errors import DaysHeld, InputMissing
+from backfill_assets.core.errors import ContractBroken, DaysHeld, InputMissing
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.states import States
+from backfill_assets.core.view import LakeView
 from backfill_assets.lake.candidate import Candidate, Request
 from backfill_assets.lake.facts import day_facts, revisions
 from backfill_assets.lake.ledger import ARRIVALS
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MOST_SPANS = 8  # stale days far apart are computed apart; each span is one more plan for Spark to make (about 0.5 s)
+SPAN = "__span"  # the span that a row was computed for, where there are several
 
 
 def build(request: Request) -> Candidate:
@@ -46,22 +48,21 @@ def build(request: Request) -> Candidate:
     began = time.perf_counter()
     spans = covering(todo, MOST_SPANS)
     request.workshop.expect(_input_rows(states, table.contract, todo))
-    frame = _transformed(request.workshop, states, table, spans[0])
-    for span in spans[1:]:
-        frame = frame.unionByName(_transformed(request.workshop, states, table, span))
+    computed = _computed(request.workshop, states, table, spans)
     between = [d for span in spans for d in span if d in settled]
-    frame = frame.where(~frame[table.contract.day_column].isin(between)) if between else frame
-    frame = conform(frame, table.contract).persist()
+    kept = _without_days(computed, table.contract, between).persist()
     try:
+        frame = _in_their_spans(kept, table.contract, spans)
         profiles = dict(profile(frame, table.contract))
         facts = day_facts(table, frame)
         for day, found in revisions(request.workshop, states, table, frame, profiles).items():
             facts[day] = {**facts.get(day, {}), **found}
     except BaseException:
-        free(frame)
+        free(kept)
         raise
     candidate = _candidate(request, states, settled, frame, profiles, time.perf_counter() - began)
-    return replace(candidate, accounts={d: {"facts": f} for d, f in facts.items()})
+    accounts = {d: {"facts": f} for d, f in facts.items()}
+    return replace(candidate, accounts=accounts, release=lambda: free(kept))
 
 
 def _input_rows(states: States, contract: Contract, todo: Iterable[date]) -> int:
@@ -143,23 +144,61 @@ def as_profile(entry: DayEntry) -> DayProfile:
     return DayProfile(entry.rows, entry.fingerprint)
 
 
+def _computed(workshop: Workshop, states: States, table: Table, spans: Sequence[DayRange]) -> "DataFrame":
+    """The rows of all spans, conformed; of several with the number of the span that each was computed for."""
+    from pyspark.sql import functions as F
+
+    made = [conform(_transformed(workshop, states, table, span), table.contract) for span in spans]
+    if len(made) == 1:
+        return made[0]
+    frame = made[0].withColumn(SPAN, F.lit(0))
+    for number, other in enumerate(made[1:], 1):
+        frame = frame.unionByName(other.withColumn(SPAN, F.lit(number)))
+    return frame
+
+
+def _in_their_spans(frame: "DataFrame", contract: Contract, spans: Sequence[DayRange]) -> "DataFrame":
+    """The frame without its mark; raises ContractBroken where a row of one span lies on another day of the chunk.
+
+    Rows without a day, and of days outside the chunk, show in the profile and are refused there.
+    """
+    from pyspark.sql import functions as F
+
+    if SPAN not in frame.columns:
+        return frame
+    day, inside = F.col(contract.day_column), F.lit(False)
+    for number, span in enumerate(spans):
+        inside = inside | ((F.col(SPAN) == number) & day.between(F.lit(span.start), F.lit(span.last)))
+    elsewhere = day.between(F.lit(spans[0].start), F.lit(spans[-1].last)) & ~inside
+    found = frame.where(elsewhere).agg(F.count(F.lit(1)).alias("rows"), F.min(day).alias("first")).collect()[0]
+    if found["rows"]:
+        raise ContractBroken(
+            f"the table {contract.name}",
+            f"asked for {', '.join(map(str, spans))}, the transform gave {found['rows']} row(s) of other days, first "
+            f"{found['first']}",
+            "Nothing was written",
+            "Return rows of the asked days only",
+        )
+    return frame.drop(SPAN)
+
+
+def _without_days(frame: "DataFrame", contract: Contract, days: Collection[date]) -> "DataFrame":
+    """The frame without the rows of these days. A row without a day stays: it is refused by name, never dropped."""
+    if not days:
+        return frame
+    day = frame[contract.day_column]
+    return frame.where(day.isNull() | ~day.isin(sorted(days)))
+
+
 def _transformed(workshop: Workshop, states: States, table: Table, days: DayRange) -> "DataFrame":
     if table.transform is None:
         raise ValueError(f"{table.name} has no transform: it is loaded, not built")
     frames = {i.table: _input_frame(workshop, states, table.contract, i, days) for i in table.contract.inputs}
     frame = table.transform(frames, Chunk(days, states.frontier))
     pending = [d for d in days if states.is_pending(table.contract, d)]
-    if pending:
-        frame = frame.where(~frame[table.contract.day_column].isin(pending))
-    return _without_incomplete(states, table, frame, days)
-
-
-def _without_incomplete(states: States, table: Table, frame: "DataFrame", days: DayRange) -> "DataFrame":
-    """Leave out the days that a table refuses to hold while they are incomplete (training)."""
-    if not table.drops_incomplete:
-        return frame
-    incomplete = [d for d in days if states.built_as(table.name, d) is Built.INCOMPLETE]
-    return frame.where(~frame[table.contract.day_column].isin(incomplete)) if incomplete else frame
+    # training refuses to hold days while they are incomplete
+    dropped = [d for d in days if table.drops_incomplete and states.built_as(table.name, d) is Built.INCOMPLETE]
+    return _without_days(frame, table.contract, [*pending, *dropped])
 
 
 def _input_frame(workshop: Workshop, states: States, contract: Contract, wanted: Input, days: DayRange) -> "DataFrame":
@@ -167,13 +206,20 @@ def _input_frame(workshop: Workshop, states: States, contract: Contract, wanted:
     view = states.view
     upstream = states.contracts[wanted.table]
     if wanted.basis is Basis.ARRIVALS:
-        version = view.table(ARRIVALS.name).inputs["raw"]
+        version = _version_read(view, wanted)
         listed = {a for d in days for a, _ in view.arrivals.get(d, ())}
         everything = len(listed) >= sum(1 for s in view.table("raw").stamps.values() if s.entry.rows)
         return workshop.read(wanted.table, version, upstream.day_column, None if everything else listed)
     needed = {d for day in (days.start, days.last) for d in days_of(wanted, day, view)}
     span = DayRange(min(needed), contiguous(needed)[-1].end)
-    return workshop.read_span(wanted.table, view.table(wanted.table).version, upstream.day_column, span)
+    return workshop.read_span(wanted.table, _version_read(view, wanted), upstream.day_column, span)
+
+
+def _version_read(view: LakeView, wanted: Input) -> int:
+    """The version of an input that a build reads and its receipt names: the head; of raw, what arrivals names."""
+    if wanted.basis is Basis.ARRIVALS:
+        return view.table(ARRIVALS.name).inputs[wanted.table]
+    return view.table(wanted.table).version
 
 
 def _candidate(
@@ -193,7 +239,7 @@ def _candidate(
         for d in days
         if d not in settled
     }
-    said = request.signed(states, {i.table: view.table(i.table).version for i in contract.inputs})
+    said = request.signed(states, {i.table: _version_read(view, i) for i in contract.inputs})
     write = Write(contract, frame, made, before.version, said, force=request.force)
 
     def digests_now(asked: Iterable[date]) -> Mapping[date, str]:
@@ -211,7 +257,7 @@ def _candidate(
         frontier=states.frontier,
         frame=frame,
         publish=lambda: publish(request.workshop, write, digests_now),
-        release=lambda: free(frame),
+        release=lambda: None,
         absent={d: missing for d in made if (missing := states.absent(name, d))},
         seconds={"compute": seconds},
     )

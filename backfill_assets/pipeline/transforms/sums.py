@@ -14,7 +14,7 @@ HIGH_END = 1 << (HALF_BITS - 1)  # a total fits 64 bits iff its high half fits 3
 
 
 def halves(number: Column) -> tuple[Column, Column]:
-    """The number as (high, low): `number = high * 2^32 + low` with `0 <= low < 2^32`. Both may be summed and negated."""
+    """The number as (high, low), to be summed apart: `number = high * 2^32 + low` with `0 <= low < 2^32`."""
     wide = number.cast("bigint")
     return F.shiftright(wide, HALF_BITS), wide.bitwiseAND(F.lit(LOW_HALF))
 
