@@ -14,7 +14,10 @@ from backfill_assets.core.receipts import DayEntry
 
 @dataclass(frozen=True)
 class Stamp:
-    """The newest receipt of a day: what it says, in which table version, by which write, code and settings."""
+    """The newest receipt of a day: what it says, in which table version, by which write, code and settings.
+
+    `parameters` is the text of the windows, cut and maturity it was made with (`core.parameters`; "": not known).
+    """
 
     entry: DayEntry
     version: int
@@ -22,6 +25,7 @@ class Stamp:
     code_digest: str
     settings_digest: str
     run_id: str
+    parameters: str = ""
 
 
 @dataclass(frozen=True)

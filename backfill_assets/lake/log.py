@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.parameters import PARAMETERS
 from backfill_assets.core.receipts import Receipt, parse_receipt
 from backfill_assets.core.view import Stamp, TableView
 
@@ -109,9 +110,16 @@ def table_view(table: Path, day_column: str) -> TableView:
         if receipt is None:
             foreign |= _days_touched(table, version, day_column, set(stamps))
             continue
+        made_with = receipt.tags.get(PARAMETERS, "")
         for day, entry in receipt.days.items():
             stamps[day] = Stamp(
-                entry, version, receipt.write_id, receipt.code_digest, receipt.settings_digest, receipt.run_id
+                entry,
+                version,
+                receipt.write_id,
+                receipt.code_digest,
+                receipt.settings_digest,
+                receipt.run_id,
+                made_with,
             )
             foreign.discard(day)
         inputs.update(receipt.inputs)
