@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from backfill_assets.core.contracts import Basis, Contract, Input
 from backfill_assets.core.days import DayRange, contiguous, covering
 from backfill_assets.core.digests import days_of
-from backfill_assets.core.errors import ContractBroken, DaysHeld, InputMissing
+from backfill_assets.core.errors import DaysHeld, InputMissing
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.states import States
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MOST_SPANS = 8  # stale days far apart are computed apart; each span is one more plan for Spark to make (about 0.5 s)
-SPAN = "__span"  # the span that a row was computed for, where there are several
 
 
 def build(request: Request) -> Candidate:
@@ -48,21 +47,22 @@ def build(request: Request) -> Candidate:
     began = time.perf_counter()
     spans = covering(todo, MOST_SPANS)
     request.workshop.expect(_input_rows(states, table.contract, todo))
-    computed = _computed(request.workshop, states, table, spans)
-    between = [d for span in spans for d in span if d in settled]
-    kept = _without_days(computed, table.contract, between).persist()
+    made = [_of_its_span(_transformed(request.workshop, states, table, s), table.contract, s, spans) for s in spans]
+    frame = made[0]
+    for other in made[1:]:
+        frame = frame.unionByName(other)
+    frame = _without_days(frame, table.contract, [d for span in spans for d in span if d in settled])
+    frame = conform(frame, table.contract).persist()
     try:
-        frame = _in_their_spans(kept, table.contract, spans)
         profiles = dict(profile(frame, table.contract))
         facts = day_facts(table, frame)
         for day, found in revisions(request.workshop, states, table, frame, profiles).items():
             facts[day] = {**facts.get(day, {}), **found}
     except BaseException:
-        free(kept)
+        free(frame)
         raise
     candidate = _candidate(request, states, settled, frame, profiles, time.perf_counter() - began)
-    accounts = {d: {"facts": f} for d, f in facts.items()}
-    return replace(candidate, accounts=accounts, release=lambda: free(kept))
+    return replace(candidate, accounts={d: {"facts": f} for d, f in facts.items()})
 
 
 def _input_rows(states: States, contract: Contract, todo: Iterable[date]) -> int:
@@ -144,42 +144,17 @@ def as_profile(entry: DayEntry) -> DayProfile:
     return DayProfile(entry.rows, entry.fingerprint)
 
 
-def _computed(workshop: Workshop, states: States, table: Table, spans: Sequence[DayRange]) -> "DataFrame":
-    """The rows of all spans, conformed; of several with the number of the span that each was computed for."""
+def _of_its_span(frame: "DataFrame", contract: Contract, span: DayRange, spans: Sequence[DayRange]) -> "DataFrame":
+    """The rows made for one of several spans. One that lies on another day of the chunk loses its day: it would count
+    as made for that day, so it is refused as rows without a day are."""
     from pyspark.sql import functions as F
 
-    made = [conform(_transformed(workshop, states, table, span), table.contract) for span in spans]
-    if len(made) == 1:
-        return made[0]
-    frame = made[0].withColumn(SPAN, F.lit(0))
-    for number, other in enumerate(made[1:], 1):
-        frame = frame.unionByName(other.withColumn(SPAN, F.lit(number)))
-    return frame
-
-
-def _in_their_spans(frame: "DataFrame", contract: Contract, spans: Sequence[DayRange]) -> "DataFrame":
-    """The frame without its mark; raises ContractBroken where a row of one span lies on another day of the chunk.
-
-    Rows without a day, and of days outside the chunk, show in the profile and are refused there.
-    """
-    from pyspark.sql import functions as F
-
-    if SPAN not in frame.columns:
+    if len(spans) == 1:
         return frame
-    day, inside = F.col(contract.day_column), F.lit(False)
-    for number, span in enumerate(spans):
-        inside = inside | ((F.col(SPAN) == number) & day.between(F.lit(span.start), F.lit(span.last)))
-    elsewhere = day.between(F.lit(spans[0].start), F.lit(spans[-1].last)) & ~inside
-    found = frame.where(elsewhere).agg(F.count(F.lit(1)).alias("rows"), F.min(day).alias("first")).collect()[0]
-    if found["rows"]:
-        raise ContractBroken(
-            f"the table {contract.name}",
-            f"asked for {', '.join(map(str, spans))}, the transform gave {found['rows']} row(s) of other days, first "
-            f"{found['first']}",
-            "Nothing was written",
-            "Return rows of the asked days only",
-        )
-    return frame.drop(SPAN)
+    day = frame[contract.day_column]
+    own = day.between(F.lit(span.start), F.lit(span.last))
+    other = day.between(F.lit(spans[0].start), F.lit(spans[-1].last))
+    return frame.withColumn(contract.day_column, F.when(own | ~other, day))
 
 
 def _without_days(frame: "DataFrame", contract: Contract, days: Collection[date]) -> "DataFrame":
@@ -257,7 +232,7 @@ def _candidate(
         frontier=states.frontier,
         frame=frame,
         publish=lambda: publish(request.workshop, write, digests_now),
-        release=lambda: None,
+        release=lambda: free(frame),
         absent={d: missing for d in made if (missing := states.absent(name, d))},
         seconds={"compute": seconds},
     )
