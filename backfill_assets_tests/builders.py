@@ -165,6 +165,8 @@ class Story:
             rows = landed.usable_rows if landed else 0
             said = "+".join(sorted(landed.shas)) if landed and rows else "0"
             self.stamp("raw", arrival, DayEntry(rows, said, raw_digest(arrival, view)))
+            aside = self.tables.get("quarantine", TableView())
+            self.tables["quarantine"] = replace(aside, foreign=aside.foreign - {arrival})
             for event in [arrival] if touching is None else touching:
                 self.ledger.setdefault(event, {}).pop(arrival, None)
                 if rows:
@@ -172,9 +174,9 @@ class Story:
         return self.finish() if finish else self
 
     def finish(self) -> "Story":
-        """Commit `arrivals`: it names raw's head, and the frontier that follows."""
-        before = self.tables.get("arrivals", TableView())
-        named = replace(before, version=before.version + 1, inputs={"raw": self.tables["raw"].version})
+        """Commit `arrivals`: it names raw's head, and the frontier that follows. What others did to it is undone."""
+        before, head = self.tables.get("arrivals", TableView()), self.tables["raw"].version
+        named = replace(before, version=before.version + 1, inputs={"raw": head}, foreign=frozenset())
         self.tables["arrivals"] = named
         self.tables["arrivals"] = replace(named, frontier=self.frontier())
         return self

@@ -95,6 +95,7 @@ def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> No
             "Nothing was written",
             f"Run `backfill-assets release {contract.name}` for these days first",
         )
+    _refuse_doubted(states, contract)
     lacking: dict[str, list[date]] = {}
     for wanted in contract.inputs:
         if wanted.basis not in (Basis.ARRIVALS, Basis.FILES):
@@ -115,6 +116,23 @@ def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> No
             f"Materialize them first: `backfill-assets backfill --from {first} --to {last} --tables "
             f"{','.join(lacking)}`",
         )
+
+
+def _refuse_doubted(states: States, contract: Contract) -> None:
+    """Raise where the ledger that says which deliveries the days are made from is not as we wrote it."""
+    doubted = states.view.doubted_arrivals()
+    if doubted and any(i.basis is Basis.ARRIVALS for i in contract.inputs):
+        raise InputMissing(
+            f"the table {contract.name}",
+            f"another program changed the ledger arrivals of {_listed(doubted)}, which says what days are made from",
+            "Nothing was written",
+            f"Load these days again, which writes it anew: `{reload_command(doubted)}`",
+        )
+
+
+def reload_command(days: Collection[date]) -> str:
+    """What an operator types to load these arrival days again, and with them the ledgers."""
+    return f"backfill-assets backfill --from {min(days)} --to {max(days)} --tables raw"
 
 
 def _listed(days: Iterable[date]) -> str:

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Accounts = dict[date, dict[str, dict[str, int]]]
+# Outcomes of landed rows besides raw itself, as raw's receipt counts them per arrival day
+SET_ASIDE = {"duplicates": "duplicate", "quarantine": "quarantine", "too late": "too late", "not due": "not due"}
 
 
 def load(request: Request) -> Candidate:
@@ -51,7 +53,7 @@ def load(request: Request) -> Candidate:
     _refuse(report, states, request.days)
     settled = settled_days(request, states)
     todo = [d for d in request.days if d not in settled]
-    if not todo:
+    if not todo and not states.view.doubted_arrivals():  # a ledger that others changed is repaired by any load
         return nothing_to_do(states, request.table.contract, request.days)
     judged, records = _judged(request.workshop, states, todo)
     late = is_too_late(request.workshop.lake.settings.lateness, states.view.releases)
@@ -69,7 +71,8 @@ def load(request: Request) -> Candidate:
     except BaseException:
         free(rows)
         raise
-    loading = _Loading(request, states, todo, raw, ((QUARANTINE, kept), (contract_of(contract), beyond)))
+    aside = ((QUARANTINE, kept), (contract_of(contract), beyond))
+    loading = _Loading(request, states, todo, raw, aside, _counts(accounts))
     candidate = loading.candidate(settled, rows, time.perf_counter() - began)
     return replace(candidate, accounts={d: {"files": f, "facts": facts.get(d, {})} for d, f in accounts.items()})
 
@@ -153,6 +156,14 @@ def _account(rows: "DataFrame", records: Sequence[FileRecord], todo: Sequence[da
     return accounts
 
 
+def _counts(accounts: Accounts) -> dict[date, dict[str, int]]:
+    """Per arrival day the rows that landed and are not in raw, by where they went: counted, zeros too."""
+    return {
+        day: {name: sum(counts.get(outcome, 0) for counts in files.values()) for name, outcome in SET_ASIDE.items()}
+        for day, files in accounts.items()
+    }
+
+
 @dataclass(frozen=True)
 class _Loading:
     """What the three commits of one load share."""
@@ -162,6 +173,7 @@ class _Loading:
     todo: Sequence[date]
     raw: _Profiled
     aside: tuple[tuple[Contract, _Profiled], ...]
+    counts: Mapping[date, Mapping[str, int]]
 
     def candidate(self, settled: frozenset[date], rows: "DataFrame", seconds: float) -> Candidate:
         """The candidate of raw; its publish makes all three commits."""
@@ -174,7 +186,7 @@ class _Loading:
             chunk=days,
             settled=settled,
             profiles=profiles,
-            entries={d: before.stamps[d].entry for d in settled} | self._entries(self.raw),
+            entries={d: before.stamps[d].entry for d in settled} | self._raw_entries(),
             before=before,
             frontier=self.states.frontier,
             frame=self.raw.frame,
@@ -188,9 +200,14 @@ class _Loading:
         found = {d: part.profiles.get(d, none) for d in self.todo}
         return {d: DayEntry(p.rows, p.fingerprint, digest(name, d)) for d, p in found.items()}
 
+    def _raw_entries(self) -> dict[date, DayEntry]:
+        """The entries of raw, with the account of the rows that landed and are elsewhere."""
+        entries = self._entries(self.raw)
+        return {d: replace(e, counts={**e.counts, **self.counts.get(d, {})}) for d, e in entries.items()}
+
     def _publish(self) -> Published:
         named = {contract.name: self._write_aside(contract, part) for contract, part in self.aside}
-        published = self._write(self.request.table.contract, self.raw, named)
+        published = self._write(self.request.table.contract, self.raw, self._raw_entries(), named)
         after = read_view(self.request.workshop.lake, self.request.pipeline.contracts)
         said = self.request.signed(self.states, {})
         commit_arrivals(self.request.workshop, after, said)
@@ -200,10 +217,11 @@ class _Loading:
         """The version afterwards. Days that have no row there and never had one need no commit."""
         before = table_view(self.request.workshop.lake.table_path(contract.name), contract.day_column)
         concerned = any(part.profiles) or any(d in before.stamps or d in before.foreign for d in self.todo)
-        return self._write(contract, part, {}).version if concerned else before.version
+        return self._write(contract, part, self._entries(part), {}).version if concerned else before.version
 
-    def _write(self, contract: Contract, part: _Profiled, inputs: Mapping[str, int]) -> Published:
-        entries = self._entries(part)
+    def _write(
+        self, contract: Contract, part: _Profiled, entries: Mapping[date, DayEntry], inputs: Mapping[str, int]
+    ) -> Published:
         base = table_view(self.request.workshop.lake.table_path(contract.name), contract.day_column).version
         write = Write(
             contract, part.frame, entries, base, self.request.signed(self.states, inputs), force=self.request.force

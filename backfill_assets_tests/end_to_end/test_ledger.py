@@ -79,7 +79,20 @@ def outcomes(world: World, loaded: Candidate) -> Counter[str]:
             told.update(counts)
     assert told[RAW] == len(world.content("raw"))
     assert told[BAD] == len(world.content("quarantine"))
+    _receipts_tell_the_same(world, told)
     return told
+
+
+def _receipts_tell_the_same(world: World, told: Counter[str]) -> None:
+    """The receipts of raw count what landed and is elsewhere, per arrival day; zeros too."""
+    workshop, pipeline = world.open()
+    stamps = read_view(workshop.lake, pipeline.contracts).table("raw").stamps
+    counted = [dict(s.entry.counts) for s in stamps.values() if s.entry.counts]
+    assert counted
+    assert all(set(c) >= {"duplicates", "quarantine", "too late", "not due"} for c in counted)
+    assert sum(c["duplicates"] for c in counted) == told[TWIN]
+    assert sum(c["quarantine"] for c in counted) == told[BAD]
+    assert sum(c["too late"] + c["not due"] for c in counted) == told["too late"] + told["not due"]
 
 
 def sha_of(path: Path) -> str:
