@@ -15,6 +15,7 @@ from backfill_assets.core.contracts import Basis, Column, Contract, Input, Spark
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.digests import raw_digest
 from backfill_assets.core.frontier import frontier_of
+from backfill_assets.core.parameters import parameters_of
 from backfill_assets.core.receipts import Built, DayEntry, Receipt
 from backfill_assets.core.states import Codes, State, States
 from backfill_assets.core.view import LakeView, LandedDay, Stamp, TableView
@@ -164,6 +165,8 @@ class Story:
             rows = landed.usable_rows if landed else 0
             said = "+".join(sorted(landed.shas)) if landed and rows else "0"
             self.stamp("raw", arrival, DayEntry(rows, said, raw_digest(arrival, view)))
+            aside = self.tables.get("quarantine", TableView())
+            self.tables["quarantine"] = replace(aside, foreign=aside.foreign - {arrival})
             for event in [arrival] if touching is None else touching:
                 self.ledger.setdefault(event, {}).pop(arrival, None)
                 if rows:
@@ -171,9 +174,9 @@ class Story:
         return self.finish() if finish else self
 
     def finish(self) -> "Story":
-        """Commit `arrivals`: it names raw's head, and the frontier that follows."""
-        before = self.tables.get("arrivals", TableView())
-        named = replace(before, version=before.version + 1, inputs={"raw": self.tables["raw"].version})
+        """Commit `arrivals`: it names raw's head, and the frontier that follows. What others did to it is undone."""
+        before, head = self.tables.get("arrivals", TableView()), self.tables["raw"].version
+        named = replace(before, version=before.version + 1, inputs={"raw": head}, foreign=frozenset())
         self.tables["arrivals"] = named
         self.tables["arrivals"] = replace(named, frontier=self.frontier())
         return self
@@ -199,10 +202,22 @@ class Story:
         self.writes += 1
         before, codes = self.tables.get(table, TableView()), self.codes.get(table, CODE)
         version = before.version + 1
-        new = Stamp(entry, version, f"write-{self.writes}", codes.code_digest, codes.settings_digest, "run")
+        new = Stamp(
+            entry,
+            version,
+            f"write-{self.writes}",
+            codes.code_digest,
+            codes.settings_digest,
+            "run",
+            self._made_with(table),
+        )
         stamps = {**before.stamps, of: new}
         self.tables[table] = replace(before, version=version, stamps=stamps, foreign=before.foreign - {of})
         return self
+
+    def _made_with(self, table: str) -> str:
+        contract = next((c for c in CONTRACTS if c.name == table), None)
+        return parameters_of(contract, self.view()).to_json() if contract else ""
 
     def rewrite(self, table: str, of: date, **changes: Any) -> "Story":
         """Commit the newest receipt of a day again, with other facts (a rollback: `built=Built.HELD`)."""

@@ -14,8 +14,9 @@ from typing import Any
 
 from backfill_assets.core.contracts import Basis, Contract, Input
 from backfill_assets.core.days import ONE_DAY, midnight
+from backfill_assets.core.parameters import Parameters, parameters_of, parse_parameters
 from backfill_assets.core.receipts import Built
-from backfill_assets.core.view import LakeView
+from backfill_assets.core.view import LakeView, Stamp
 
 DIGEST_CHARS = 32  # 128 bits of a SHA-256: no two inputs of a lake collide by accident
 MISSING = "missing"
@@ -42,7 +43,11 @@ def raw_digest(day: date, view: LakeView) -> str:
 
 def days_of(wanted: Input, day: date, view: LakeView) -> list[date]:
     """The days of an input that `day` is made from, none before the lake's first day, ascending."""
-    first = max(view.start, day - ONE_DAY * wanted.before)
+    return _days_from(view.start, wanted, day)
+
+
+def _days_from(start: date, wanted: Input, day: date) -> list[date]:
+    first = max(start, day - ONE_DAY * wanted.before)
     return [first + ONE_DAY * i for i in range((day + ONE_DAY * wanted.after - first).days + 1)]
 
 
@@ -57,34 +62,62 @@ class Digests:
     def __init__(self, contracts: Iterable[Contract], view: LakeView, frontier: datetime | None) -> None:
         self.contracts: Mapping[str, Contract] = {c.name: c for c in contracts}
         self.view, self.frontier = view, frontier
+        self._parameters: dict[str, Parameters | None] = {"": None}
+        self._today = {name: parameters_of(c, view) for name, c in self.contracts.items()}
         self._prefixes: dict[date, tuple[list[date], list[str]]] = {}
         self._digests: dict[tuple[str, date], str] = {}
 
     def of(self, table: str, day: date) -> str:
         """Today's input digest of a day of a table."""
-        key = (table, day)
+        return self._digest(table, self._today[table], day)
+
+    def is_current(self, table: str, day: date, stamp: Stamp) -> bool:
+        """Whether `stamp` (of that day) names today's inputs, by the parameters it was made with; where it does not
+        name any (`knows_parameters`), by today's."""
+        made = self._made_with(stamp)
+        # A day that was left empty because its cut had not come was never made: today's cut decides when it is.
+        if made is None or made == self._today[table] or stamp.entry.built is Built.PENDING:
+            return stamp.entry.input_digest == self.of(table, day)
+        return stamp.entry.input_digest == self._digest(stamp.parameters, made, day)
+
+    def knows_parameters(self, stamp: Stamp) -> bool:
+        """Whether the receipt says which parameters its days were made with."""
+        return self._made_with(stamp) is not None
+
+    def _made_with(self, stamp: Stamp) -> Parameters | None:
+        if stamp.parameters not in self._parameters:
+            self._parameters[stamp.parameters] = parse_parameters(stamp.parameters)
+        return self._parameters[stamp.parameters]
+
+    def _digest(self, name: str, made: Parameters, day: date) -> str:
+        """The digest under parameters that are known by this name: a table (today's) or the text of a receipt."""
+        key = (name, day)
         if key not in self._digests:
-            self._digests[key] = self._compute(self.contracts[table], day)
+            self._digests[key] = self._compute(made, day)
         return self._digests[key]
 
-    def _compute(self, contract: Contract, day: date) -> str:
-        if any(i.basis is Basis.FILES for i in contract.inputs):
+    def _compute(self, made: Parameters, day: date) -> str:
+        if made.is_landed:
             return raw_digest(day, self.view)
-        parts: list[Any] = [[i.table, self._input(i, day)] for i in contract.inputs]
-        if contract.waits_for_cut:
-            passed = self.frontier is not None and midnight(day + ONE_DAY) + self.view.grace <= self.frontier
+        parts: list[Any] = [[i.table, self._input(made, i, day)] for i in made.inputs]
+        if made.waits_for_cut:
+            passed = self.frontier is not None and midnight(day + ONE_DAY) + made.grace <= self.frontier
             parts.append(["cut passed", passed])
-        if contract.matures_after_days is not None:
-            ripe = midnight(day + ONE_DAY * (1 + contract.matures_after_days))
+        if made.matures_after_days is not None:
+            ripe = midnight(day + ONE_DAY * (1 + made.matures_after_days))
             parts.append(["mature", self.frontier is not None and ripe <= self.frontier])
         return digest_of(parts)
 
-    def _input(self, wanted: Input, day: date) -> list[str]:
+    def _input(self, made: Parameters, wanted: Input, day: date) -> list[str]:
         if wanted.basis is Basis.ARRIVALS:
             return [f"{a} {fingerprint}" for a, fingerprint in self._arrivals(day)]
+        days = _days_from(made.start, wanted, day)
         if wanted.basis is Basis.KNOWN_AT_CUT:
-            return [self._known_at_cut(wanted.table, d, day) for d in days_of(wanted, day, self.view)]
-        return [self._content(wanted.table, d, day) for d in days_of(wanted, day, self.view)]
+            # With grace the arrival day that contains the cut counts whole: arrivals are kept per day.
+            cut = midnight(day + ONE_DAY) + made.grace
+            last = (cut - timedelta(microseconds=1)).date()
+            return [self._known_at_cut(wanted.table, d, last) for d in days]
+        return [self._content(wanted.table, d, day) for d in days]
 
     def _content(self, table: str, wanted: date, day: date) -> str:
         required = is_required(wanted, day, self.frontier)
@@ -102,19 +135,16 @@ class Digests:
         """The ledger's rows for an event day, as (arrival day, fingerprint), marked where raw is not as we wrote it."""
         return [(a, fingerprint + self._foreign("raw", a)) for a, fingerprint in self.view.arrivals.get(day, ())]
 
-    def _known_at_cut(self, table: str, wanted: date, day: date) -> str:
-        """The arrivals of `wanted` up to the cut of `day`, if the table's day is the one those arrivals give."""
+    def _known_at_cut(self, table: str, wanted: date, last: date) -> str:
+        """The arrivals of `wanted` through the day `last`, if the table's day is the one those arrivals give."""
         stamp = self.view.table(table).stamps.get(wanted)
         if stamp is None:
             return MISSING
         foreign = self._foreign(table, wanted)
-        if foreign or stamp.entry.built is Built.HELD or stamp.entry.input_digest != self.of(table, wanted):
+        if foreign or stamp.entry.built is Built.HELD or not self.is_current(table, wanted, stamp):
             return f"write {stamp.write_id}{foreign}"
         arrival_days, prefixes = self._prefix(wanted)
-        # With grace the arrival day that contains the cut counts whole: arrivals are kept per day.
-        cut = midnight(day + ONE_DAY) + self.view.grace
-        known = bisect_right(arrival_days, (cut - timedelta(microseconds=1)).date())
-        return prefixes[known]
+        return prefixes[bisect_right(arrival_days, last)]
 
     def _prefix(self, wanted: date) -> tuple[list[date], list[str]]:
         if wanted not in self._prefixes:

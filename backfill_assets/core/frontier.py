@@ -11,10 +11,13 @@ from backfill_assets.core.view import LakeView
 
 
 def is_loaded(day: date, view: LakeView) -> bool:
-    """Whether raw(day) is in the table, from today's files, and the ledger `arrivals` has named its version."""
+    """Whether raw(day) is in the table, from today's files, the ledger `arrivals` has named its version, and no other
+    program has touched its ledgers since."""
     stamp = view.table("raw").stamps.get(day)
     named = view.table("arrivals").inputs.get("raw", -1)
-    return stamp is not None and stamp.version <= named and stamp.entry.input_digest == raw_digest(day, view)
+    if stamp is None or stamp.version > named or view.is_doubted(day):
+        return False
+    return stamp.entry.input_digest == raw_digest(day, view)
 
 
 def frontier_of(view: LakeView) -> datetime | None:

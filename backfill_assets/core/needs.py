@@ -15,6 +15,7 @@ from backfill_assets.core.contracts import Basis, Contract, Input
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.digests import days_of, is_required
 from backfill_assets.core.states import State, States
+from backfill_assets.core.view import LakeView
 
 RUN_SECONDS = 8.0  # what one more run costs: process start, definitions, session (measured on two cores)
 DAY_SECONDS = 0.1  # what one more settled day costs in a run: ten Dagster events, planned and told
@@ -121,6 +122,9 @@ def _first_unready(
         if wanted.basis is Basis.FILES:
             continue
         coming = needed.get(wanted.table, frozenset()) | busy.get(wanted.table, frozenset())
+        unknown = _while_unknown(wanted, coming, states.view)
+        if unknown is not None:
+            return wanted.table, unknown
         if not coming:
             continue
         if wanted.basis is Basis.ARRIVALS:
@@ -131,6 +135,14 @@ def _first_unready(
             if input_day in coming:
                 return wanted.table, input_day
     return None
+
+
+def _while_unknown(wanted: Input, coming: Set[date], view: LakeView) -> date | None:
+    """The first arrival day to be loaded before the ledger `arrivals` can say which deliveries a day is made from."""
+    if wanted.basis is not Basis.ARRIVALS:
+        return None
+    doubted = view.doubted_arrivals() if view.table("arrivals").version >= 0 else coming
+    return min(doubted, default=None)
 
 
 def joined(states: States, name: str, days: Collection[date], busy: Set[date] = frozenset()) -> list[DayRange]:

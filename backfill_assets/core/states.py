@@ -65,7 +65,7 @@ class States:
             return State.STALE
         if stamp.entry.built is Built.INCOMPLETE:
             return State.INCOMPLETE
-        return State.OUTDATED if self._is_outdated(table, stamp) else State.FRESH
+        return State.OUTDATED if self._is_outdated(table, day, stamp) else State.FRESH
 
     def stamp(self, table: str, day: date) -> Stamp | None:
         """The newest receipt of the day, or None."""
@@ -82,7 +82,7 @@ class States:
             stamp is not None
             and stamp.entry.built is not Built.HELD
             and not self._is_stale(table, day, stamp)
-            and not self._is_outdated(table, stamp)
+            and not self._is_outdated(table, day, stamp)
         )
 
     def absent(self, table: str, day: date) -> list[tuple[str, date]]:
@@ -115,13 +115,27 @@ class States:
         return Built.COMPLETE
 
     def _is_stale(self, table: str, day: date, stamp: Stamp) -> bool:
-        if day in self.view.table(table).foreign or stamp.entry.input_digest != self.digests.of(table, day):
+        """Whether its inputs changed: judged by the windows, cut and maturity that the day was made with."""
+        if day in self.view.table(table).foreign or (table == "raw" and not self._is_in_ledgers(day, stamp)):
             return True
-        return table == "raw" and stamp.version > self.view.table("arrivals").inputs.get("raw", -1)
-
-    def _is_outdated(self, table: str, stamp: Stamp) -> bool:
+        if self.digests.is_current(table, day, stamp):
+            return False
+        # Receipts of before name no parameters: under other settings nothing says that inputs changed.
         today = self.codes.get(table)
-        return today is not None and (stamp.code_digest, stamp.settings_digest) != (
-            today.code_digest,
-            today.settings_digest,
-        )
+        known = self.digests.knows_parameters(stamp) or stamp.entry.built is Built.PENDING
+        return known or today is None or stamp.settings_digest == today.settings_digest
+
+    def _is_in_ledgers(self, day: date, stamp: Stamp) -> bool:
+        """Whether the ledger `arrivals` names this write of raw, and nobody else touched a ledger of the day since."""
+        named = self.view.table("arrivals").inputs.get("raw", -1)
+        return stamp.version <= named and not self.view.is_doubted(day)
+
+    def _is_outdated(self, table: str, day: date, stamp: Stamp) -> bool:
+        """Whether code or settings would give something else: theirs, or the windows, cut and maturity of today."""
+        today = self.codes.get(table)
+        if today is None:
+            return False
+        made_by = (stamp.code_digest, stamp.settings_digest)
+        if made_by != (today.code_digest, today.settings_digest):
+            return True
+        return stamp.entry.input_digest != self.digests.of(table, day)

@@ -14,7 +14,10 @@ from backfill_assets.core.receipts import DayEntry
 
 @dataclass(frozen=True)
 class Stamp:
-    """The newest receipt of a day: what it says, in which table version, by which write, code and settings."""
+    """The newest receipt of a day: what it says, in which table version, by which write, code and settings.
+
+    `parameters` is the text of the windows, cut and maturity it was made with (`core.parameters`; "": not known).
+    """
 
     entry: DayEntry
     version: int
@@ -22,6 +25,10 @@ class Stamp:
     code_digest: str
     settings_digest: str
     run_id: str
+    parameters: str = ""
+
+
+LEDGERS = ("arrivals", "quarantine", "too_late")  # what a load of raw writes for its arrival days besides raw
 
 
 @dataclass(frozen=True)
@@ -29,7 +36,8 @@ class TableView:
     """The head of a table's log. `version` is -1 where the table does not exist.
 
     `inputs` are the input versions that the newest receipt names; `frontier` is the greatest that any receipt names;
-    `foreign` are the days that a commit without a receipt touched after our last write of them (never trusted).
+    `foreign` are the days that a commit without a receipt touched after our last write of them (never trusted); of
+    the ledger `arrivals`, laid out by month, all days of the months it touched.
     """
 
     version: int = -1
@@ -76,6 +84,16 @@ class LakeView:
     def table(self, name: str) -> TableView:
         """The view of a table; an empty one where it does not exist yet."""
         return self.tables.get(name, TableView())
+
+    def is_doubted(self, arrival_day: date) -> bool:
+        """Whether a ledger may say something else of that day than its load wrote: it must be loaded again."""
+        return any(arrival_day in self.table(name).foreign for name in LEDGERS)
+
+    def doubted_arrivals(self) -> frozenset[date]:
+        """The arrival days in raw whose rows of `arrivals` another program may have changed. While there are any, no
+        event day's deliveries are known: any row of them may be gone. The next load writes them anew."""
+        arrivals, raw = self.table("arrivals"), self.table("raw")
+        return frozenset(d for d in arrivals.foreign if d in raw.stamps)
 
     def is_due(self, arrival_day: date) -> bool:
         """Whether any delivery of that day may be loaded: the day begins before `as_of`."""

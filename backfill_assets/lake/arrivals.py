@@ -32,13 +32,18 @@ def commit_arrivals(workshop: Workshop, view: LakeView, provenance: Provenance) 
     """Bring the ledger up to raw's head and name its version. `view` is read after raw's commit; the load lock is held.
 
     The days looked at are those whose raw receipt is newer than the version the ledger names, so that a load that was
-    cut off is completed by the next one.
+    cut off is completed by the next one. A ledger that another program changed is written anew as a whole: it cannot
+    say what it held.
     """
     raw, named = view.table("raw"), view.table(ARRIVALS.name).inputs.get("raw", -1)
     loaded = {d for d, s in raw.stamps.items() if s.entry.rows}
     moved = {d for d, s in raw.stamps.items() if s.version > named}
-    workshop.expect(sum(raw.stamps[d].entry.rows for d in moved))
-    affected = _affected(workshop, moved, loaded, view, named, raw.version) if moved else set()
+    doubted = view.doubted_arrivals()
+    workshop.expect(sum(raw.stamps[d].entry.rows for d in (loaded if doubted else moved)))
+    if doubted:
+        affected = moved | loaded | doubted
+    else:
+        affected = _affected(workshop, moved, loaded, view, named, raw.version) if moved else set()
     frame = conform(_rows(workshop, affected & loaded, raw.version), ARRIVALS)
     staged = stage(workshop.lake, ARRIVALS, frame) if affected & loaded else begin(workshop.lake, ARRIVALS)
     try:
@@ -52,6 +57,7 @@ def commit_arrivals(workshop: Workshop, view: LakeView, provenance: Provenance) 
             view.table(ARRIVALS.name).version,
             replace(provenance, inputs={"raw": raw.version}, frontier=frontier_of(after)),
             always=named != raw.version,
+            force=bool(doubted),
         )
         return publish(workshop.lake, write, lambda days: {d: entries[d].input_digest for d in days})
     finally:

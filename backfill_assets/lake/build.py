@@ -6,7 +6,7 @@ days held by a rollback.
 """
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from backfill_assets.core.errors import DaysHeld, InputMissing
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.states import States
+from backfill_assets.core.view import LakeView
 from backfill_assets.lake.candidate import Candidate, Request
 from backfill_assets.lake.facts import staged_facts
 from backfill_assets.lake.ledger import ARRIVALS
@@ -47,11 +48,11 @@ def build(request: Request) -> Candidate:
     began = time.perf_counter()
     spans = covering(todo, MOST_SPANS)
     request.workshop.expect(_input_rows(states, table.contract, todo))
-    frame = _transformed(request.workshop, states, table, spans[0])
-    for span in spans[1:]:
-        frame = frame.unionByName(_transformed(request.workshop, states, table, span))
-    between = [d for span in spans for d in span if d in settled]
-    frame = frame.where(~frame[table.contract.day_column].isin(between)) if between else frame
+    made = [_of_its_span(_transformed(request.workshop, states, table, s), table.contract, s, spans) for s in spans]
+    frame = made[0]
+    for other in made[1:]:
+        frame = frame.unionByName(other)
+    frame = _without_days(frame, table.contract, [d for span in spans for d in span if d in settled])
     staged = stage(request.workshop.lake, table.contract, conform(frame, table.contract))
     try:
         profiles = dict(audited(request.workshop, table.contract, staged))
@@ -93,6 +94,7 @@ def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> No
             "Nothing was written",
             f"Run `backfill-assets release {contract.name}` for these days first",
         )
+    _refuse_doubted(states, contract)
     lacking: dict[str, list[date]] = {}
     for wanted in contract.inputs:
         if wanted.basis not in (Basis.ARRIVALS, Basis.FILES):
@@ -113,6 +115,23 @@ def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> No
             f"Materialize them first: `backfill-assets backfill --from {first} --to {last} --tables "
             f"{','.join(lacking)}`",
         )
+
+
+def _refuse_doubted(states: States, contract: Contract) -> None:
+    """Raise where the ledger that says which deliveries the days are made from is not as we wrote it."""
+    doubted = states.view.doubted_arrivals()
+    if doubted and any(i.basis is Basis.ARRIVALS for i in contract.inputs):
+        raise InputMissing(
+            f"the table {contract.name}",
+            f"another program changed the ledger arrivals of {_listed(doubted)}, which says what days are made from",
+            "Nothing was written",
+            f"Load these days again, which writes it anew: `{reload_command(doubted)}`",
+        )
+
+
+def reload_command(days: Collection[date]) -> str:
+    """What an operator types to load these arrival days again, and with them the ledgers."""
+    return f"backfill-assets backfill --from {min(days)} --to {max(days)} --tables raw"
 
 
 def _listed(days: Iterable[date]) -> str:
@@ -142,23 +161,36 @@ def as_profile(entry: DayEntry) -> DayProfile:
     return DayProfile(entry.rows, entry.fingerprint)
 
 
+def _of_its_span(frame: "DataFrame", contract: Contract, span: DayRange, spans: Sequence[DayRange]) -> "DataFrame":
+    """The rows made for one of several spans. One that lies on another day of the chunk loses its day: it would count
+    as made for that day, so it is refused as rows without a day are."""
+    from pyspark.sql import functions as F
+
+    if len(spans) == 1:
+        return frame
+    day = frame[contract.day_column]
+    own = day.between(F.lit(span.start), F.lit(span.last))
+    other = day.between(F.lit(spans[0].start), F.lit(spans[-1].last))
+    return frame.withColumn(contract.day_column, F.when(own | ~other, day))
+
+
+def _without_days(frame: "DataFrame", contract: Contract, days: Collection[date]) -> "DataFrame":
+    """The frame without the rows of these days. A row without a day stays: it is refused by name, never dropped."""
+    if not days:
+        return frame
+    day = frame[contract.day_column]
+    return frame.where(day.isNull() | ~day.isin(sorted(days)))
+
+
 def _transformed(workshop: Workshop, states: States, table: Table, days: DayRange) -> "DataFrame":
     if table.transform is None:
         raise ValueError(f"{table.name} has no transform: it is loaded, not built")
     frames = {i.table: _input_frame(workshop, states, table.contract, i, days) for i in table.contract.inputs}
     frame = table.transform(frames, Chunk(days, states.frontier))
     pending = [d for d in days if states.is_pending(table.contract, d)]
-    if pending:
-        frame = frame.where(~frame[table.contract.day_column].isin(pending))
-    return _without_incomplete(states, table, frame, days)
-
-
-def _without_incomplete(states: States, table: Table, frame: "DataFrame", days: DayRange) -> "DataFrame":
-    """Leave out the days that a table refuses to hold while they are incomplete (training)."""
-    if not table.drops_incomplete:
-        return frame
-    incomplete = [d for d in days if states.built_as(table.name, d) is Built.INCOMPLETE]
-    return frame.where(~frame[table.contract.day_column].isin(incomplete)) if incomplete else frame
+    # training refuses to hold days while they are incomplete
+    dropped = [d for d in days if table.drops_incomplete and states.built_as(table.name, d) is Built.INCOMPLETE]
+    return _without_days(frame, table.contract, [*pending, *dropped])
 
 
 def _input_frame(workshop: Workshop, states: States, contract: Contract, wanted: Input, days: DayRange) -> "DataFrame":
@@ -166,13 +198,20 @@ def _input_frame(workshop: Workshop, states: States, contract: Contract, wanted:
     view = states.view
     upstream = states.contracts[wanted.table]
     if wanted.basis is Basis.ARRIVALS:
-        version = view.table(ARRIVALS.name).inputs["raw"]
+        version = _version_read(view, wanted)
         listed = {a for d in days for a, _ in view.arrivals.get(d, ())}
         everything = len(listed) >= sum(1 for s in view.table("raw").stamps.values() if s.entry.rows)
         return workshop.read(wanted.table, version, upstream.day_column, None if everything else listed)
     needed = {d for day in (days.start, days.last) for d in days_of(wanted, day, view)}
     span = DayRange(min(needed), contiguous(needed)[-1].end)
-    return workshop.read_span(wanted.table, view.table(wanted.table).version, upstream.day_column, span)
+    return workshop.read_span(wanted.table, _version_read(view, wanted), upstream.day_column, span)
+
+
+def _version_read(view: LakeView, wanted: Input) -> int:
+    """The version of an input that a build reads and its receipt names: the head; of raw, what arrivals names."""
+    if wanted.basis is Basis.ARRIVALS:
+        return view.table(ARRIVALS.name).inputs[wanted.table]
+    return view.table(wanted.table).version
 
 
 def _candidate(
@@ -192,7 +231,7 @@ def _candidate(
         for d in days
         if d not in settled
     }
-    said = request.signed(states, {i.table: view.table(i.table).version for i in contract.inputs})
+    said = request.signed(states, {i.table: _version_read(view, i) for i in contract.inputs})
     write = Write(contract, staged, made, before.version, said, force=request.force)
 
     def digests_now(asked: Iterable[date]) -> Mapping[date, str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange
+from backfill_assets.core.parameters import PARAMETERS, parameters_of
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import States
@@ -37,14 +38,17 @@ class Request:
         return self.pipeline.states(read_view(self.workshop.lake, self.pipeline.contracts))
 
     def signed(self, states: States, inputs: Mapping[str, int]) -> Provenance:
-        """The provenance completed by today's code and settings, the frontier, and the pinned input versions."""
+        """The provenance completed by today's code, settings and parameters, the frontier, and the input versions."""
         codes = self.pipeline.codes[self.table.name]
+        made_with = parameters_of(self.table.contract, states.view).to_json()
+        tags = {**(self.provenance.tags or {}), **({PARAMETERS: made_with} if made_with else {})}
         return replace(
             self.provenance,
             code_digest=codes.code_digest,
             settings_digest=codes.settings_digest,
             frontier=states.frontier,
             inputs=inputs,
+            tags=tags,
         )
 
 

@@ -30,6 +30,7 @@ DELIVERY_TYPES = {
 }  # fmt: skip
 INTAKE_COLUMNS = ("__row_number", "__bad_text", "__bad_reason")
 TEXT_CHARS = 8192  # of an unusable row's text; the landed file keeps the rest
+GREATEST_VALUE = 1 << 53  # beyond it neither JSON nor a double is exact: a sentinel or a sender's overflow, no amount
 FIRST_SCAN_SLACK_DAYS = 1  # clocks of senders may run ahead of ours by a day, not more
 
 
@@ -174,9 +175,10 @@ def _judged(frame: "DataFrame", settings: LakeSettings) -> "DataFrame":
         (c("op").isNull() | ~c("op").isin("upsert", "delete"), "op is neither upsert nor delete"),
         (upsert & c("event_ts").isNull(), "event_ts is NULL or no timestamp"),
         (upsert & c("value").isNull(), "value is NULL or no whole number of 64 bits"),
+        (upsert & ~c("value").between(-GREATEST_VALUE, GREATEST_VALUE), f"value lies beyond {GREATEST_VALUE} (2^53)"),
         (upsert & (c("flag").isNull() | ~c("flag").isin(0, 1)), "flag is neither 0 nor 1"),
         (upsert & (c("event_ts").cast("date") < start), "the event date lies before the lake's first day"),
-        (upsert & (c("event_ts") > c("arrival_ts") + early),
+        (upsert & (c("event_ts") > F.try_add("arrival_ts", early)),
          f"the event lies more than {settings.lateness.early_tolerance_days} day(s) after its arrival"),
     ]  # fmt: skip
     told = F.concat_ws("; ", *(F.when(condition, F.lit(text)) for condition, text in rules))

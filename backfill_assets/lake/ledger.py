@@ -10,9 +10,12 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from backfill_assets.core.contracts import Basis, Column, Contract, Input
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.view import LandedDay
+from backfill_assets.lake.log import actions, commits
 
 WITHDRAWN = "withdrawn"
 LANDED = "landed"
@@ -120,11 +123,50 @@ def read_arrow(table: Path, version: int | None = None, columns: Sequence[str] |
 
 
 def read_files(table: Path) -> list[FileRecord]:
-    """The ledger `files` as it stands: the newest event per path and content."""
+    """The ledger `files` as we wrote it: the newest event per path and content.
+
+    Commits of other programs are not read: its rows are events of ours, which nobody may take back or make up. Raises
+    BackfillError where a data file of ours is gone.
+    """
     events: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-    for row in read_arrow(table):
+    for row in read_arrow(table) if not changed_by_others(table) else _read_ours(table):
         events[row["path"], row["sha256"]].append(row)
     return sorted((_newest(rows) for rows in events.values()), key=lambda r: (r.path, r.first_scan, r.sha256))
+
+
+def changed_by_others(table: Path) -> bool:
+    """Whether a commit that is not ours changed rows of a table."""
+    others = (c.version for c in commits(table) if c.receipt is None)
+    return any(_moves_rows(action) for version in others for action in actions(table, version))
+
+
+def _moves_rows(action: Mapping[str, Any]) -> bool:
+    change = action.get("add") or action.get("remove")
+    return change is not None and bool(change.get("dataChange", True))
+
+
+def _read_ours(table: Path) -> list[dict[str, Any]]:
+    """The rows of an append-only table that commits of ours added, whatever others did to them since."""
+    import pyarrow.parquet as pq
+
+    files: dict[str, None] = {}
+    for commit in commits(table):
+        for action in actions(table, commit.version):
+            if commit.receipt is None and _moves_rows(action):
+                continue
+            if removed := action.get("remove"):
+                files.pop(unquote(removed["path"]), None)
+            if added := action.get("add"):
+                files[unquote(added["path"])] = None
+    gone = [f for f in files if not (table / f).is_file()]
+    if gone:
+        raise BackfillError(
+            f"the table {table.name}",
+            f"another program changed it, and {len(gone)} data file(s) of ours are gone, first {gone[0]}",
+            "It was not read",
+            "Restore the table's folder from a backup; nothing else knows what had landed",
+        )
+    return [row for f in files for row in pq.ParquetFile(table / f).read().to_pylist()]
 
 
 def _newest(rows: list[dict[str, Any]]) -> FileRecord:

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Accounts = dict[date, dict[str, dict[str, int]]]
+# Outcomes of landed rows besides raw itself, as raw's receipt counts them per arrival day
+SET_ASIDE = {"duplicates": "duplicate", "quarantine": "quarantine", "too late": "too late", "not due": "not due"}
 
 
 def load(request: Request) -> Candidate:
@@ -52,7 +54,7 @@ def load(request: Request) -> Candidate:
     _refuse(report, states, request.days)
     settled = settled_days(request, states)
     todo = [d for d in request.days if d not in settled]
-    if not todo:
+    if not todo and not states.view.doubted_arrivals():  # a ledger that others changed is repaired by any load
         return nothing_to_do(states, request.table.contract, request.days)
     judged, records = _judged(request.workshop, states, todo)
     late = is_too_late(request.workshop.lake.settings.lateness, states.view.releases)
@@ -74,7 +76,7 @@ def load(request: Request) -> Candidate:
         facts = staged_facts(request.workshop, states, request.table, raw.staged, raw.profiles) if raw.staged else {}
     finally:
         free(rows)
-    loading = _Loading(request, states, todo, raw, (kept, beyond))
+    loading = _Loading(request, states, todo, raw, (kept, beyond), _counts(accounts))
     candidate = loading.candidate(settled, time.perf_counter() - began)
     return replace(candidate, accounts={d: {"files": f, "facts": facts.get(d, {})} for d, f in accounts.items()})
 
@@ -173,6 +175,14 @@ def _account(rows: "DataFrame", records: Sequence[FileRecord], todo: Sequence[da
     return accounts
 
 
+def _counts(accounts: Accounts) -> dict[date, dict[str, int]]:
+    """Per arrival day the rows that landed and are not in raw, by where they went: counted, zeros too."""
+    return {
+        day: {name: sum(counts.get(outcome, 0) for counts in files.values()) for name, outcome in SET_ASIDE.items()}
+        for day, files in accounts.items()
+    }
+
+
 @dataclass(frozen=True)
 class _Loading:
     """What the three commits of one load share."""
@@ -182,6 +192,7 @@ class _Loading:
     todo: Sequence[date]
     raw: _Part
     aside: tuple[_Part, ...]
+    counts: Mapping[date, Mapping[str, int]]
 
     def candidate(self, settled: frozenset[date], seconds: float) -> Candidate:
         """The candidate of raw; its publish makes all three commits."""
@@ -194,7 +205,7 @@ class _Loading:
             chunk=days,
             settled=settled,
             profiles=profiles,
-            entries={d: before.stamps[d].entry for d in settled} | self._entries(self.raw),
+            entries={d: before.stamps[d].entry for d in settled} | self._raw_entries(),
             before=before,
             frontier=self.states.frontier,
             staged=self.raw.staged,
@@ -212,9 +223,14 @@ class _Loading:
         found = {d: part.profiles.get(d, none) for d in self.todo}
         return {d: DayEntry(p.rows, p.fingerprint, digest(name, d)) for d, p in found.items()}
 
+    def _raw_entries(self) -> dict[date, DayEntry]:
+        """The entries of raw, with the account of the rows that landed and are elsewhere."""
+        entries = self._entries(self.raw)
+        return {d: replace(e, counts={**e.counts, **self.counts.get(d, {})}) for d, e in entries.items()}
+
     def _publish(self) -> Published:
         named = {part.contract.name: self._write_aside(part) for part in self.aside}
-        published = self._write(self.raw, named)
+        published = self._write(self.raw, self._raw_entries(), named)
         after = read_view(self.request.workshop.lake, self.request.pipeline.contracts)
         said = self.request.signed(self.states, {})
         commit_arrivals(self.request.workshop, after, said)
@@ -225,10 +241,10 @@ class _Loading:
         contract = part.contract
         before = table_view(self.request.workshop.lake.table_path(contract.name), contract.day_column)
         concerned = any(part.profiles) or any(d in before.stamps or d in before.foreign for d in self.todo)
-        return self._write(part, {}).version if concerned else before.version
+        return self._write(part, self._entries(part), {}).version if concerned else before.version
 
-    def _write(self, part: _Part, inputs: Mapping[str, int]) -> Published:
-        contract, entries = part.contract, self._entries(part)
+    def _write(self, part: _Part, entries: Mapping[date, DayEntry], inputs: Mapping[str, int]) -> Published:
+        contract = part.contract
         base = table_view(self.request.workshop.lake.table_path(contract.name), contract.day_column).version
         write = Write(
             contract, part.staged, entries, base, self.request.signed(self.states, inputs), force=self.request.force

@@ -6,13 +6,15 @@ in-commit timestamps `commitInfo` is a commit's first line (Delta protocol), so 
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
+from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.parameters import PARAMETERS
 from backfill_assets.core.receipts import Receipt, parse_receipt
 from backfill_assets.core.view import Stamp, TableView
 
@@ -109,9 +111,16 @@ def table_view(table: Path, day_column: str) -> TableView:
         if receipt is None:
             foreign |= _days_touched(table, version, day_column, set(stamps))
             continue
+        made_with = receipt.tags.get(PARAMETERS, "")
         for day, entry in receipt.days.items():
             stamps[day] = Stamp(
-                entry, version, receipt.write_id, receipt.code_digest, receipt.settings_digest, receipt.run_id
+                entry,
+                version,
+                receipt.write_id,
+                receipt.code_digest,
+                receipt.settings_digest,
+                receipt.run_id,
+                made_with,
             )
             foreign.discard(day)
         inputs.update(receipt.inputs)
@@ -126,9 +135,21 @@ def _days_touched(table: Path, version: int, day_column: str, known: set[date]) 
     for action in actions(table, version):
         change = action.get("add") or action.get("remove")
         if change and change.get("dataChange", True):
-            value = (change.get("partitionValues") or {}).get(day_column)
-            try:
-                touched.add(date.fromisoformat(value or ""))
-            except ValueError:
+            days = _days_named(change.get("partitionValues") or {}, day_column)
+            if days is None:
                 return known
+            touched |= days
     return touched
+
+
+def _days_named(values: Mapping[str, str | None], day_column: str) -> set[date] | None:
+    """The days of a partition, laid out by the day or, as `arrivals` is, by its month (`x_month` for `x_date`)."""
+    month = values.get(f"{day_column.removesuffix('_date')}_month")
+    try:
+        if month is None:
+            return {date.fromisoformat(values.get(day_column) or "")}
+        first = date.fromisoformat(f"{month}-01")
+    except ValueError:
+        return None
+    days = (first + ONE_DAY * n for n in range(31))
+    return {day for day in days if day.month == first.month}

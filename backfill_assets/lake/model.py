@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 ENGINE_PACKAGES = ("pyspark", "delta-spark")
-LOADER = "backfill_assets.lake.load"
+ROOM = "backfill_assets.lake"
+LOADER = f"{ROOM}.load"
+# What else decides the rows of raw: mapping, casts, reasons, what is kept of a file, what is too late; and `intake*`.
+LOADERS = (LOADER, *(f"{ROOM}.{name}" for name in ("deliveries", "select", "stock", "too_late")))
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,8 @@ class Table:
     """A table of a pipeline. `transform` is pure: input frames (by table name) and chunk -> rows of exactly its days.
 
     `transform` is None for raw, which is loaded from landed files. `settings` are the values that reach its content
-    (JSON); `sources` the modules whose code does, or their names (default: the module of the transform).
+    (JSON); `sources` the modules whose code does, or their names (default: the module of the transform; of raw always
+    the modules that load it, too).
     `drops_incomplete`: days with missing required inputs stay empty (training). `facts` (rows -> a day and numbers) and
     `revisions` (rows before, rows after -> a day and numbers) are shown to people and reach no content.
     """
@@ -134,14 +139,21 @@ def _code(table: Table) -> list[str]:
 
 def source_files(table: Table) -> tuple[Path, ...]:
     """The files whose code makes the table; of raw the one that loads it."""
-    modules = _modules(table) or (LOADER,)
+    modules = (LOADER, *table.sources) if table.is_landed else _modules(table)
     found = (_file(m) if isinstance(m, str) else Path(str(m.__file__)) for m in modules)
     return tuple(path for path in found if path.is_file())  # a table defined in a session has no file
 
 
 def _modules(table: Table) -> tuple[ModuleType | str, ...]:
+    if table.is_landed:
+        return (*LOADERS, *_intakes(), *table.sources)
     own = inspect.getmodule(table.transform) if table.transform else None
     return table.sources or ((own,) if own is not None else ())
+
+
+def _intakes() -> tuple[str, ...]:
+    """The modules that parse landed files, by name, so that a new format is never forgotten."""
+    return tuple(sorted(f"{ROOM}.{p.stem}" for p in Path(__file__).parent.glob("intake*.py")))
 
 
 def _source(module: ModuleType | str) -> str:
@@ -156,6 +168,7 @@ def _file(module: str) -> Path:
     return Path(spec.origin)
 
 
+@lru_cache(maxsize=256)
 def _without_prose(source: str) -> str:
     """The digest of code without comments, docstrings and layout: rewording does not make a table outdated."""
     tree = ast.parse(source)

@@ -10,7 +10,7 @@ from backfill_assets.core.view import LakeView
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, landed_days, read_arrivals, read_files
 from backfill_assets.lake.log import table_view
-from backfill_assets.lake.too_late import releases
+from backfill_assets.lake.too_late import TOO_LATE, releases
 
 
 def read_view(lake: Lake, contracts: Iterable[Contract]) -> LakeView:
@@ -18,6 +18,7 @@ def read_view(lake: Lake, contracts: Iterable[Contract]) -> LakeView:
     tables = {}
     for contract in (*(c for c in contracts), QUARANTINE):
         tables[contract.name] = table_view(lake.table_path(contract.name), contract.day_column)
+    tables[TOO_LATE] = table_view(lake.table_path(TOO_LATE), ARRIVALS.day_column)
     arrivals = table_view(lake.table_path(ARRIVALS.name), ARRIVALS.day_column)
     tables[ARRIVALS.name] = arrivals
     return LakeView(

@@ -16,6 +16,8 @@ from urllib.parse import unquote
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import contiguous
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.lake.build import reload_command
+from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE
 from backfill_assets.lake.log import actions, commit_file, read_commit, table_view, versions
 from backfill_assets.operations.diagnosis import Diagnosis, broken, fine, odd, some
 
@@ -42,7 +44,7 @@ def examine_table(path: Path, contract: Contract) -> list[Diagnosis]:
     if torn:
         return torn
     contents = _replay(path, present)
-    findings = [_foreign(name, contents), *_files(path, name, contents)]
+    findings = [_foreign(path, contract, contents), *_files(path, name, contents)]
     findings += _receipts(path, name, contract, contents)
     wrong = [f for f in findings if f is not None]
     rows = sum(_rows(add) or 0 for add in contents.active.values())
@@ -106,13 +108,25 @@ def _replay(path: Path, present: list[int]) -> Contents:
     return contents
 
 
-def _foreign(name: str, contents: Contents) -> Diagnosis | None:
+def _foreign(path: Path, contract: Contract, contents: Contents) -> Diagnosis | None:
+    """Commits of others whose traces are still there; what was written again since is as we wrote it."""
     if not contents.foreign:
         return None
+    name, told = f"the table {contract.name}", f"version(s) {some(contents.foreign)} changed data and are not ours"
+    if contract.name == FILES.name:
+        return odd(name, f"{told}: not read, what we wrote counts", "Keep other programs from writing here")
+    view = table_view(path, contract.day_column)
+    days = view.foreign if contract.partition_column == contract.day_column else view.foreign & view.stamps.keys()
+    if not days:
+        return None
+    if contract.name in (ARRIVALS.name, QUARANTINE.name):
+        again = f"Load its arrival days again: `{reload_command(days)}`"
+        return odd(name, f"{told} ({some(contiguous(days))})", f"{again}, and keep other programs from writing here")
     return odd(
         name,
-        f"version(s) {some(contents.foreign)} changed data and are not ours",
-        "The days they touched show as stale: rebuild them, and keep other programs from writing here",
+        f"{told} ({some(contiguous(days))})",
+        f"These days show as stale: `backfill-assets backfill --from {min(days)} --to {max(days)} --tables "
+        f"{contract.name}`, and keep other programs from writing here",
     )
 
 

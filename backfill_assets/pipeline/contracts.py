@@ -9,6 +9,7 @@ from backfill_assets.core.contracts import Basis, Column, Contract, Input
 KEY = {"role": "key"}
 DAYS = {"unit": "days"}
 MEASURE = {"role": "measure"}
+WIDE = "; NULL: the sum does not fit 64 bits"
 
 
 def raw() -> Contract:
@@ -24,7 +25,7 @@ def raw() -> Contract:
             Column("event_key", "STRING", "the event that the delivery speaks of"),
             Column("op", "STRING", "upsert or delete"),
             Column("entity", "STRING", "whom the event belongs to; may be unknown", nullable=True),
-            Column("value", "BIGINT", "the event's amount; NULL on deletes", nullable=True, tags=MEASURE),
+            Column("value", "BIGINT", "its amount, -2^53 through 2^53; NULL on deletes", nullable=True, tags=MEASURE),
             Column("flag", "INT", "0 or 1; NULL on deletes", nullable=True, tags=MEASURE),
             Column("source_file", "STRING", "sha256 of the landed file; its path is in the ledger `files`"),
             Column("arrival_date", "DATE", "the day of arrival (UTC)"),
@@ -44,7 +45,7 @@ def staging() -> Contract:
             Column("event_key", "STRING", "the event", tags=KEY),
             Column("event_ts", "TIMESTAMP", "when it happened (UTC); decides the day"),
             Column("entity", "STRING", "whom it belongs to; unknown ones stay here and leave features", nullable=True),
-            Column("value", "BIGINT", "the event's amount", tags=MEASURE),
+            Column("value", "BIGINT", "its amount, -2^53 through 2^53", tags=MEASURE),
             Column("flag", "INT", "0 or 1", tags=MEASURE),
             Column("version_ts", "TIMESTAMP", "which version this is"),
             Column("seq", "BIGINT", "the delivery that brought it"),
@@ -64,8 +65,8 @@ def _feature_columns(windows_days: tuple[int, int]) -> tuple[Column, ...]:
         Column("entity", "STRING", "whom the features describe", tags=KEY),
         Column("events_short", "BIGINT", f"events in the {short} days up to and including the day", tags=MEASURE),
         Column("events_long", "BIGINT", f"events in the {long} days; at least 1", tags=MEASURE),
-        Column("value_short", "BIGINT", f"sum of value over the {short} days", tags=MEASURE),
-        Column("value_long", "BIGINT", f"sum of value over the {long} days", tags=MEASURE),
+        Column("value_short", "BIGINT", f"sum of value over the {short} days{WIDE}", nullable=True, tags=MEASURE),
+        Column("value_long", "BIGINT", f"sum of value over the {long} days{WIDE}", nullable=True, tags=MEASURE),
         Column("flagged_long", "BIGINT", f"sum of flag over the {long} days", tags=MEASURE),
         Column("days_since_last", "INT", "days since the newest event in the long window; 0: that day", tags=DAYS),
         Column("feature_date", "DATE", "the day the features describe"),
@@ -104,8 +105,20 @@ def labels(horizon_days: int, maturity_days: int) -> Contract:
         "The outcome over the horizon (d, d + horizon] as known now, for the entities of features_as_known.",
         (
             Column("entity", "STRING", "whom the label belongs to", tags=KEY),
-            Column("forward", "BIGINT", f"the measure over the {horizon_days} days after the day", tags=MEASURE),
-            Column("backward", "BIGINT", f"the measure over the {horizon_days} days up to it", tags=MEASURE),
+            Column(
+                "forward",
+                "BIGINT",
+                f"the measure over the {horizon_days} days after the day{WIDE}",
+                nullable=True,
+                tags=MEASURE,
+            ),
+            Column(
+                "backward",
+                "BIGINT",
+                f"the measure over the {horizon_days} days up to it{WIDE}",
+                nullable=True,
+                tags=MEASURE,
+            ),
             Column("label", "INT", "0 or 1 by the rule of [labels]"),
             Column(
                 "label_state", "STRING", "mature once the horizon and the maturity days have passed, else provisional"

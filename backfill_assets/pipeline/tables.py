@@ -90,7 +90,7 @@ def _features(settings: LakeSettings) -> Table:
         contracts.features(short_long),
         _build,
         {"windows_days": short_long},
-        (TRANSFORMS + "features", TRANSFORMS + "windows"),
+        (TRANSFORMS + "features", TRANSFORMS + "windows", TRANSFORMS + "sums"),
     )
 
 
@@ -107,7 +107,7 @@ def _features_as_known(settings: LakeSettings) -> Table:
         contracts.features_as_known(short_long),
         _build,
         reach,
-        (TRANSFORMS + "features_as_known", TRANSFORMS + "windows"),
+        (TRANSFORMS + "features_as_known", TRANSFORMS + "windows", TRANSFORMS + "sums"),
     )
 
 
@@ -122,4 +122,4 @@ def _labels(settings: LakeSettings) -> Table:
         return labels(frames["staging"], frames["features_as_known"], chunk.days, outcome, chunk.frontier)
 
     contract = contracts.labels(chosen.horizon_days, chosen.maturity_days)
-    return Table(contract, _build, chosen.model_dump(), (TRANSFORMS + "labels",), revisions=_flips)
+    return Table(contract, _build, chosen.model_dump(), (TRANSFORMS + "labels", TRANSFORMS + "sums"), revisions=_flips)

@@ -60,6 +60,10 @@ FAULTS: list[tuple[bytes, str | None]] = [
     (line(24, op="delete", event_ts=None, entity=None, value=None, flag=None), None),
     (line(25, arrival_ts="2024-03-06 00:00:00", event_ts="2024-03-06 00:00:00", entity=None), None),
     (b"[1, 2]", "object"),
+    (line(26, value=(1 << 53) + 1), "2^53"),
+    (line(27, value=-(1 << 63)), "2^53"),
+    (line(28, value=-(1 << 53)), None),
+    (line(29, arrival_ts="+294247-01-10 04:00:54"), "first scan"),
 ]
 
 
@@ -75,7 +79,20 @@ def outcomes(world: World, loaded: Candidate) -> Counter[str]:
             told.update(counts)
     assert told[RAW] == len(world.content("raw"))
     assert told[BAD] == len(world.content("quarantine"))
+    _receipts_tell_the_same(world, told)
     return told
+
+
+def _receipts_tell_the_same(world: World, told: Counter[str]) -> None:
+    """The receipts of raw count what landed and is elsewhere, per arrival day; zeros too."""
+    workshop, pipeline = world.open()
+    stamps = read_view(workshop.lake, pipeline.contracts).table("raw").stamps
+    counted = [dict(s.entry.counts) for s in stamps.values() if s.entry.counts]
+    assert counted
+    assert all(set(c) >= {"duplicates", "quarantine", "too late", "not due"} for c in counted)
+    assert sum(c["duplicates"] for c in counted) == told[TWIN]
+    assert sum(c["quarantine"] for c in counted) == told[BAD]
+    assert sum(c["too late"] + c["not due"] for c in counted) == told["too late"] + told["not due"]
 
 
 def sha_of(path: Path) -> str:
@@ -100,7 +117,7 @@ def test_each_faulty_line_is_quarantined_with_its_reason_and_its_neighbours_are_
     wanted = {n: word for n, (_, word) in enumerate(FAULTS, 1) if word is not None}
     assert set(why) == set(wanted)
     assert not {n: (word, why[n]) for n, word in wanted.items() if word not in why[n]}
-    assert {r["seq"] for r in world.content("raw")} == {1, 24, 25}
+    assert {r["seq"] for r in world.content("raw")} == {1, 24, 25, 28}
     assert sum(outcomes(world, loaded).values()) == len(FAULTS)
     homeless = {r["row_number"] for r in world.content("quarantine") if r["arrival_date"] == date(2024, 3, 5)}
     assert homeless == set(why), "rows without a usable arrival time lie on the file's earliest usable day"

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.view import LandedDay
 from backfill_assets.lake.ledger import (
     ARRIVALS,
@@ -23,9 +25,10 @@ from backfill_assets.lake.ledger import (
     read_arrow,
     read_files,
 )
-from backfill_assets_tests.builders import day, write_rows
+from backfill_assets_tests.builders import day, receipt, write_rows
 
 SEEN = datetime(2024, 3, 1, 9, tzinfo=UTC)
+OURS = receipt("files", {})
 
 
 def _event(path: str, sha: str, arrival: date | None, rows: int = 3, bad: int = 0, **facts: Any) -> dict[str, Any]:
@@ -63,7 +66,7 @@ def test_a_table_that_does_not_exist_has_no_rows(tmp_path: Path) -> None:
 
 
 def test_a_file_is_one_record_with_its_rows_per_arrival_day(files: Path) -> None:
-    write_rows(files, FILES, [_event("a.csv", "sha", day(0), 5, bad=2), _event("a.csv", "sha", day(1), 4)])
+    write_rows(files, FILES, [_event("a.csv", "sha", day(0), 5, bad=2), _event("a.csv", "sha", day(1), 4)], OURS)
     (found,) = read_files(files)
     assert found.days == {day(0): (5, 2, 3), day(1): (4, 0, 4)}
     assert (found.rows, found.usable_rows, found.withdrawn) == (9, 7, False)
@@ -71,20 +74,20 @@ def test_a_file_is_one_record_with_its_rows_per_arrival_day(files: Path) -> None
 
 
 def test_other_content_at_the_same_path_is_another_record(files: Path) -> None:
-    write_rows(files, FILES, [_event("a.csv", "old", day(0)), _event("a.csv", "new", day(0))])
+    write_rows(files, FILES, [_event("a.csv", "old", day(0)), _event("a.csv", "new", day(0))], OURS)
     assert {(r.path, r.sha256) for r in read_files(files)} == {("a.csv", "old"), ("a.csv", "new")}
 
 
 def test_the_newest_event_of_a_content_wins(files: Path) -> None:
-    write_rows(files, FILES, [_event("a.csv", "sha", day(0)), _withdrawn("a.csv", "sha", hours=1)])
+    write_rows(files, FILES, [_event("a.csv", "sha", day(0)), _withdrawn("a.csv", "sha", hours=1)], OURS)
     assert [r.withdrawn for r in read_files(files)] == [True]
     back = _event("a.csv", "sha", day(0), recorded_at=SEEN + timedelta(hours=2))
-    write_rows(files, FILES, [back])
+    write_rows(files, FILES, [back], OURS)
     assert [r.withdrawn for r in read_files(files)] == [False]
 
 
 def test_a_withdrawal_keeps_what_the_file_was_made_of(files: Path) -> None:
-    write_rows(files, FILES, [_event("a.csv", "sha", day(4), 5), _withdrawn("a.csv", "sha", hours=1)])
+    write_rows(files, FILES, [_event("a.csv", "sha", day(4), 5), _withdrawn("a.csv", "sha", hours=1)], OURS)
     (found,) = read_files(files)
     assert found.days == {day(4): (5, 0, 5)}
 
@@ -92,12 +95,32 @@ def test_a_withdrawal_keeps_what_the_file_was_made_of(files: Path) -> None:
 def test_when_a_content_lands_again_on_other_days_only_those_count(files: Path) -> None:
     """It was withdrawn because `select` read its times wrongly; with the right one it names another day."""
     again = _event("a.csv", "sha", day(2), recorded_at=SEEN + timedelta(hours=2))
-    write_rows(files, FILES, [_event("a.csv", "sha", day(0)), _withdrawn("a.csv", "sha", hours=1), again])
+    write_rows(files, FILES, [_event("a.csv", "sha", day(0)), _withdrawn("a.csv", "sha", hours=1), again], OURS)
     assert [set(r.days) for r in read_files(files)] == [{day(2)}]
 
 
+def test_what_another_program_does_to_the_files_that_landed_is_not_read(files: Path) -> None:
+    write_rows(files, FILES, [_event("a.csv", "a", day(0)), _event("b.csv", "b", day(1))], OURS)
+    before = read_files(files)
+    DeltaTable(str(files)).delete("path = 'a.csv'")
+    write_rows(files, FILES, [_withdrawn("b.csv", "b", hours=1), _event("c.csv", "c", day(0))])
+    assert len(read_arrow(files)) == 3
+    assert read_files(files) == before
+    write_rows(files, FILES, [_event("d.csv", "d", day(0))], OURS)
+    assert [r.path for r in read_files(files)] == ["a.csv", "b.csv", "d.csv"]
+
+
+def test_a_table_that_another_program_changed_and_emptied_for_good_is_refused_by_name(files: Path) -> None:
+    write_rows(files, FILES, [_event("a.csv", "a", day(0))], OURS)
+    DeltaTable(str(files)).delete()
+    for file in files.glob("*.parquet"):
+        file.unlink()
+    with pytest.raises(BackfillError, match=r"the table files: .* 1 data file\(s\) of ours are gone"):
+        read_files(files)
+
+
 def test_records_come_in_the_order_of_their_paths(files: Path) -> None:
-    write_rows(files, FILES, [_event(path, path, day(0)) for path in ("b.csv", "c.csv", "a.csv")])
+    write_rows(files, FILES, [_event(path, path, day(0)) for path in ("b.csv", "c.csv", "a.csv")], OURS)
     assert [r.path for r in read_files(files)] == ["a.csv", "b.csv", "c.csv"]
 
 

@@ -203,6 +203,7 @@ def test_our_next_write_of_a_day_makes_it_ours_again(table: Path) -> None:
 UNSAID = {
     "no partition values": {"remove": {"path": "x", "dataChange": True}},
     "another partition column": add("2024-02", "arrival_month"),
+    "no month": add("2024-2x", "event_month"),
     "NULL": add(None),
     "change not said": {"add": {"path": "x", "partitionValues": {}}},
 }
@@ -216,6 +217,15 @@ def test_where_a_foreign_commit_does_not_say_which_days_all_known_ones_count(
     make_commit(table, 1, actions=[action])
     _ours(table, 2, 2)
     assert table_view(table, COLUMN).foreign == {day(0), day(1)}
+
+
+def test_a_foreign_commit_to_a_table_laid_out_by_month_touches_all_days_of_that_month(table: Path) -> None:
+    _ours(table, 0, 0, 9)
+    make_commit(table, 1, actions=[add("2024-02", "event_month")])
+    found = table_view(table, COLUMN).foreign
+    assert (min(found), max(found), len(found)) == (date(2024, 2, 1), date(2024, 2, 29), 29)
+    _ours(table, 2, 0)
+    assert day(0) not in table_view(table, COLUMN).foreign
 
 
 def test_a_foreign_note_in_user_metadata_is_no_receipt(table: Path) -> None:

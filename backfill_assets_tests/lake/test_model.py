@@ -17,6 +17,7 @@ import pytest
 
 from backfill_assets.core.contracts import Basis, Column, Input
 from backfill_assets.core.states import Codes, State, States
+from backfill_assets.lake import model
 from backfill_assets.lake.model import Table, make_pipeline
 from backfill_assets_tests.builders import AS_KNOWN, FEATURES, RAW, STAGING, Story, day, loaded
 
@@ -118,6 +119,28 @@ def test_the_order_in_which_sources_are_named_does_not_count(sources: Sources) -
     digests = {make_pipeline([Table(STAGING, sources=s)]).codes["staging"] for s in ((one, other), (other, one))}
     assert len(digests) == 1
     assert digests != {sources.codes()}
+
+
+DECIDING = ("load", "deliveries", "select", "stock", "too_late", "intake", "intake_csv", "intake_json", "intake_rows")
+
+
+@pytest.mark.parametrize("name", DECIDING)
+def test_another_loader_or_parser_makes_raw_outdated_and_nothing_else(
+    sources: Sources, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    before, real = make_pipeline(_tables(sources, CODE)).codes, model._source
+    changed = f"backfill_assets.lake.{name}"
+    monkeypatch.setattr(model, "_source", lambda m: real(m) + ("\nx = 1\n" if m == changed else ""))
+    after = make_pipeline(_tables(sources, CODE)).codes
+    assert {table for table in before if before[table] != after[table]} == {"raw"}
+
+
+def test_raw_made_by_another_loader_is_outdated_not_stale(sources: Sources) -> None:
+    before = make_pipeline(_tables(sources, CODE))
+    story = loaded(2)
+    story.codes = {"raw": replace(before.codes["raw"], code_digest="of an earlier parser")}
+    story.land(day(2), "file-2").load(day(2))
+    assert before.states(story.view()).of("raw", day(2)) is State.OUTDATED
 
 
 # settings

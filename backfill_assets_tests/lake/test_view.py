@@ -41,7 +41,7 @@ def _land(lake: Lake, sha: str, number: int) -> None:
     times = {"first_scan": NOON, "recorded_at": NOON, "counted_by": "s", "home_day": day(number)}
     row = {"event": LANDED, "path": f"{sha}.csv", "sha256": sha, "arrival_date": day(number), **times}
     counts = {"rows": 3, "bad_rows": 1, "usable_rows": 2, "size": 1, "mtime_ns": 1, "note": None}
-    write_rows(lake.table_path("files"), FILES, [{**row, **counts}])
+    write_rows(lake.table_path("files"), FILES, [{**row, **counts}], receipt("files", {}))
 
 
 def _arrive(lake: Lake, number: int, raw_version: int, **facts: Any) -> None:
@@ -59,7 +59,7 @@ def _load(lake: Lake, sha: str, number: int) -> None:
 def test_a_new_lake_is_seen_as_empty(lake: Lake) -> None:
     view = read_view(lake, CONTRACTS)
     assert (view.start, view.as_of, view.grace) == (START, NOON, timedelta(hours=6))
-    assert set(view.tables) == {c.name for c in CONTRACTS} | {"quarantine", "arrivals"}
+    assert set(view.tables) == {c.name for c in CONTRACTS} | {"quarantine", "arrivals", "too_late"}
     assert set(map(str, view.tables.values())) == {str(TableView())}
     assert (view.landed, view.arrivals) == ({}, {})
 

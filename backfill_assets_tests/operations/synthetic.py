@@ -16,6 +16,7 @@ from typing import Any
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import ONE_DAY, DayRange, midnight
+from backfill_assets.core.parameters import PARAMETERS, parameters_of
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.core.view import LakeView
 from backfill_assets.lake.home import Lake, open_lake
@@ -95,6 +96,7 @@ def build(
         settings_digest=codes.settings_digest if codes else "",
         frontier=states.frontier,
         inputs=inputs or {i.table: 1 for i in contract.inputs},
+        tags={PARAMETERS: parameters_of(contract, states.view).to_json()},
     )
     if version == 0:
         make_commit(path, 0, info={"operation": "CREATE TABLE"})

@@ -7,6 +7,7 @@ contract may say at all (`core`).
 import pytest
 
 from backfill_assets.core.contracts import Basis, Contract, Input
+from backfill_assets.lake.deliveries import GREATEST_VALUE
 from backfill_assets.pipeline import contracts
 
 WINDOWS, HORIZON, MATURITY = (7, 28), 14, 5
@@ -69,5 +70,13 @@ def test_what_may_be_null(table: str, nullable: list[str]) -> None:
     assert [c.name for c in BY_NAME[table].columns if c.nullable] == nullable
 
 
-def test_nothing_downstream_of_staging_may_be_null() -> None:
-    assert not [c for made in ALL[2:] for c in made.columns if c.nullable]
+def test_nothing_downstream_of_staging_may_be_null_but_a_sum_that_does_not_fit() -> None:
+    nullable = {c.name: c.description for made in ALL[2:] for c in made.columns if c.nullable}
+    assert set(nullable) == {"value_short", "value_long", "forward", "backward"}
+    assert all("does not fit 64 bits" in description for description in nullable.values())
+
+
+def test_the_contract_names_the_bound_of_values_that_intake_holds() -> None:
+    assert GREATEST_VALUE == 2**53
+    for made in ALL[:2]:
+        assert "-2^53 through 2^53" in next(c.description for c in made.columns if c.name == "value")

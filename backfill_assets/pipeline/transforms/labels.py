@@ -12,9 +12,11 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from backfill_assets.core.days import DayRange
+from backfill_assets.pipeline.transforms.sums import as_bigint, halves, total
 
 Measure = Literal["events", "flag", "value"]
 Rule = Literal["any", "rise"]
+SUMS = ("forward_high", "forward_low", "backward_high", "backward_low")
 
 
 @dataclass(frozen=True)
@@ -38,28 +40,30 @@ def labels(
 
     `forward` sums the measure over event days (d, d + horizon], `backward` over (d - horizon, d], both as known now.
     `label` is 1 iff forward > 0 (`any`) or forward > backward (`rise`). `mature` iff d + 1 + matures_after_days days <=
-    `frontier` (aware; None: nothing is mature).
+    `frontier` (aware; None: nothing is mature). The label is decided by the exact sums; a sum that does not fit 64 bits
+    is NULL in its column.
     """
     asked = features_as_known.where(F.col("feature_date").between(F.lit(days.start), F.lit(days.last)))
     queries = asked.select(
         "entity",
         F.col("feature_date").alias("day"),
-        F.lit(0).alias("forward"),
-        F.lit(0).alias("backward"),
+        *(F.lit(0).cast("bigint").alias(name) for name in SUMS),
         F.lit(True).alias("asked"),
     )
     points = (
         queries.unionByName(_changes(staging, outcome))
         .groupBy("entity", "day")
-        .agg(F.sum("forward").alias("forward"), F.sum("backward").alias("backward"), F.bool_or("asked").alias("asked"))
+        .agg(*(F.sum(name).alias(name) for name in SUMS), F.bool_or("asked").alias("asked"))
     )
     so_far = Window.partitionBy("entity").orderBy("day").rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    sums = points.withColumns({"forward": F.sum("forward").over(so_far), "backward": F.sum("backward").over(so_far)})
-    positive = F.col("forward") > (F.lit(0) if outcome.rule == "any" else F.col("backward"))
+    sums = points.withColumns({name: F.sum(name).over(so_far) for name in SUMS})
+    forward, backward = (total(F.col(f"{side}_high"), F.col(f"{side}_low")) for side in ("forward", "backward"))
+    nothing = total(F.lit(0).cast("bigint"), F.lit(0).cast("bigint"))
+    positive = forward > (nothing if outcome.rule == "any" else backward)
     return sums.where("asked").select(
         "entity",
-        F.col("forward").cast("bigint").alias("forward"),
-        F.col("backward").cast("bigint").alias("backward"),
+        as_bigint(forward).alias("forward"),
+        as_bigint(backward).alias("backward"),
         positive.cast("int").alias("label"),
         _state(outcome.matures_after_days, frontier).alias("label_state"),
         F.col("day").alias("label_date"),
@@ -79,14 +83,15 @@ def _changes(staging: DataFrame, outcome: Outcome) -> DataFrame:
     """An event of day E is ahead of the days [E - H, E - 1] and behind the days [E, E + H - 1]."""
     amount = F.lit(1) if outcome.measure == "events" else F.col(outcome.measure)
     current = staging.where(F.col("known_until").isNull() & F.col("entity").isNotNull())
-    daily = current.groupBy("entity", "event_date").agg(F.sum(amount.cast("bigint")).alias("amount"))
+    high, low = halves(amount)
+    daily = current.groupBy("entity", "event_date").agg(F.sum(high).alias("high"), F.sum(low).alias("low"))
     shifts = ((-outcome.horizon_days, 1, 0), (0, -1, 1), (outcome.horizon_days, 0, -1))
     parts = [
         daily.select(
             "entity",
             F.date_add("event_date", shift).alias("day"),
-            (F.col("amount") * F.lit(ahead)).alias("forward"),
-            (F.col("amount") * F.lit(behind)).alias("backward"),
+            *((F.col(half) * F.lit(ahead)).alias(f"forward_{half}") for half in ("high", "low")),
+            *((F.col(half) * F.lit(behind)).alias(f"backward_{half}") for half in ("high", "low")),
             F.lit(False).alias("asked"),
         )
         for shift, ahead, behind in shifts

@@ -8,8 +8,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from backfill_assets.core.days import DayRange
+from backfill_assets.pipeline.transforms.sums import as_bigint, halves, total
 
-MEASURES = ("events", "value", "flagged")
+SHORT_MEASURES = ("events", "high", "low")  # the halves of `value`
+LONG_MEASURES = (*SHORT_MEASURES, "flagged")
 
 
 def trailing(rows: DataFrame, days: DayRange, windows_days: tuple[int, int]) -> DataFrame:
@@ -17,11 +19,15 @@ def trailing(rows: DataFrame, days: DayRange, windows_days: tuple[int, int]) -> 
 
     `rows` have `entity`, `event_date`, `value`, `flag`, and the days they may count on: `first_day` and `last_day`
     (both included, `last_day` NULL: without end). A row counts for window w on day d iff d lies in both
-    [first_day, last_day] and [event_date, event_date + w - 1].
+    [first_day, last_day] and [event_date, event_date + w - 1]. A sum of `value` that does not fit 64 bits is NULL.
     """
     short, long = windows_days
+    high, low = halves(F.col("value"))
     grouped = rows.groupBy("entity", "event_date", "first_day", "last_day").agg(
-        F.count(F.lit(1)).alias("events"), F.sum("value").alias("value"), F.sum("flag").cast("bigint").alias("flagged")
+        F.count(F.lit(1)).alias("events"),
+        F.sum(high).alias("high"),
+        F.sum(low).alias("low"),
+        F.sum("flag").cast("bigint").alias("flagged"),
     )
     spans = grouped.withColumns(
         {"first": F.greatest("first_day", "event_date"), "end_short": _end(short), "end_long": _end(long)}
@@ -34,8 +40,8 @@ def trailing(rows: DataFrame, days: DayRange, windows_days: tuple[int, int]) -> 
         "entity",
         "events_short",
         "events_long",
-        "value_short",
-        "value_long",
+        as_bigint(total(F.col("high_short"), F.col("low_short"))).alias("value_short"),
+        as_bigint(total(F.col("high_long"), F.col("low_long"))).alias("value_long"),
         "flagged_long",
         F.datediff("feature_date", "last_event").alias("days_since_last"),
         "feature_date",
@@ -52,8 +58,8 @@ def _change(spans: DataFrame, day: Column, short: int, long: int) -> DataFrame:
     return spans.select(
         "entity",
         day.alias("day"),
-        *((F.col(m) * F.lit(short)).alias(f"{m}_short") for m in MEASURES[:2]),
-        *((F.col(m) * F.lit(long)).alias(f"{m}_long") for m in MEASURES),
+        *((F.col(m) * F.lit(short)).alias(f"{m}_short") for m in SHORT_MEASURES),
+        *((F.col(m) * F.lit(long)).alias(f"{m}_long") for m in LONG_MEASURES),
     )
 
 
@@ -66,7 +72,7 @@ def _sums_per_day(spans: DataFrame, days: DayRange) -> DataFrame:
         .unionByName(_change(in_short, F.col("first"), 1, 0))
         .unionByName(_change(in_short, F.date_add("end_short", 1), -1, 0))
     )
-    names = ["events_short", "value_short", "events_long", "value_long", "flagged_long"]
+    names = [*(f"{m}_short" for m in SHORT_MEASURES), *(f"{m}_long" for m in LONG_MEASURES)]
     per_day = changes.groupBy("entity", "day").agg(*(F.sum(n).alias(n) for n in names))
     order = Window.partitionBy("entity").orderBy("day")
     so_far = order.rowsBetween(Window.unboundedPreceding, Window.currentRow)

@@ -1,0 +1,65 @@
+"""The parameters that an input digest is taken under: windows, cut and maturity as a day was made with.
+
+Lives here: their values and their text, which receipts carry, so that a day is judged by the windows it was made with:
+other settings alone make it outdated, never stale. Does not live here: taking digests (`core.digests`).
+"""
+
+import json
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from backfill_assets.core.contracts import Basis, Contract, Input
+from backfill_assets.core.view import LakeView
+
+PARAMETERS = "made with"  # the tag of a receipt that holds the text
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """What of a contract and a lake's settings reaches an input digest. `start` is the lake's first day."""
+
+    inputs: tuple[Input, ...]
+    waits_for_cut: bool
+    matures_after_days: int | None
+    grace: timedelta
+    start: date
+
+    @property
+    def is_landed(self) -> bool:
+        """Whether the digest is one of landed files, on which none of these has any influence."""
+        return any(i.basis is Basis.FILES for i in self.inputs)
+
+    def to_json(self) -> str:
+        """The text for a receipt's tag; empty where no parameter has any influence."""
+        if self.is_landed:
+            return ""
+        return json.dumps(
+            {
+                "inputs": [[i.table, i.before, i.after, i.basis] for i in self.inputs],
+                "waits": self.waits_for_cut,
+                "matures": self.matures_after_days,
+                "grace_s": self.grace // timedelta(seconds=1),
+                "start": str(self.start),
+            },
+            separators=(",", ":"),
+        )
+
+
+def parameters_of(contract: Contract, view: LakeView) -> Parameters:
+    """Today's parameters of a table."""
+    return Parameters(contract.inputs, contract.waits_for_cut, contract.matures_after_days, view.grace, view.start)
+
+
+def parse_parameters(text: str) -> Parameters | None:
+    """The parameters of a receipt's tag; None where it has none (receipts of before) or they are not understood."""
+    try:
+        said = json.loads(text)
+        return Parameters(
+            tuple(Input(str(table), int(b), int(a), Basis(basis)) for table, b, a, basis in said["inputs"]),
+            bool(said["waits"]),
+            None if said["matures"] is None else int(said["matures"]),
+            timedelta(seconds=int(said["grace_s"])),
+            date.fromisoformat(said["start"]),
+        )
+    except (ValueError, TypeError, KeyError):
+        return None

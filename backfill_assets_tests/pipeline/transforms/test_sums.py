@@ -1,0 +1,61 @@
+"""Sums of whole numbers: exact however large they grow on the way, NULL where the end does not fit, never an error.
+
+Tested here: `pipeline.transforms.sums`, and that `features` and `labels` sum by it. Not tested here: the windows.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING
+
+from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.pipeline.transforms.features import features
+from backfill_assets.pipeline.transforms.labels import Outcome, labels
+from backfill_assets.pipeline.transforms.sums import as_bigint, halves, total
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+LEAST, GREATEST = -(2**63), 2**63 - 1
+DAY = date(2024, 3, 5)
+AT_ONCE = DayRange(DAY, DAY + ONE_DAY)
+CASES: dict[str, tuple[Sequence[int], int | None]] = {
+    "nothing large": ((1, 2, -4), -1),
+    "least": ((LEAST,), LEAST),
+    "greatest": ((GREATEST,), GREATEST),
+    "large on the way": ((GREATEST, GREATEST, -GREATEST, -5), GREATEST - 5),
+    "small on the way": ((LEAST, LEAST, GREATEST, 2), LEAST + 1),
+    "one too many": ((GREATEST, 1), None),
+    "one too few": ((LEAST, -1), None),
+    "borrowed": ((-1, 2**32), 2**32 - 1),
+}
+
+
+def staging(spark: "SparkSession") -> "DataFrame":
+    rows = [(entity, DAY, value, 0, None) for entity, (values, _) in CASES.items() for value in values]
+    return spark.createDataFrame(rows, "entity string, event_date date, value bigint, flag int, known_until timestamp")
+
+
+def test_sums_are_exact_whatever_they_were_on_the_way_and_null_where_they_do_not_fit(spark: "SparkSession") -> None:
+    from pyspark.sql import functions as F
+
+    high, low = halves(F.col("value"))
+    exact = total(F.sum(high), F.sum(low))
+    summed = staging(spark).groupBy("entity").agg(as_bigint(exact).alias("sum"))
+    assert {r["entity"]: r["sum"] for r in summed.collect()} == {e: s for e, (_, s) in CASES.items()}
+
+
+def test_features_of_one_entity_whose_sum_overflows_leave_all_others_as_they_are(spark: "SparkSession") -> None:
+    found = features(staging(spark), AT_ONCE, (1, 2)).collect()
+    wanted = {e: (s, s, len(values)) for e, (values, s) in CASES.items()}
+    assert {r["entity"]: (r["value_short"], r["value_long"], r["events_long"]) for r in found} == wanted
+
+
+def test_labels_are_decided_by_exact_sums_even_where_the_columns_cannot_hold_them(spark: "SparkSession") -> None:
+    known = staging(spark).selectExpr("entity", "date_sub(event_date, 1) AS feature_date").distinct()
+    day_before = DayRange(DAY - ONE_DAY, DAY)
+    frontier = datetime(2100, 1, 1, tzinfo=UTC)
+    found = labels(staging(spark), known, day_before, Outcome(1, "value", "any", 1), frontier).collect()
+    wanted = {e: (s, 0, int(sum(values) > 0)) for e, (values, s) in CASES.items()}
+    assert {r["entity"]: (r["forward"], r["backward"], r["label"]) for r in found} == wanted
+    rising = labels(staging(spark), known, day_before, Outcome(1, "value", "rise", 1), frontier).collect()
+    assert {r["entity"]: r["label"] for r in rising} == {e: label for e, (_, _, label) in wanted.items()}
