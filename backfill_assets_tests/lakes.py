@@ -254,13 +254,13 @@ def data_files(lake: Lake, table: str, day_column: str = "event_date") -> dict[d
 def version(lake: Lake, table: str) -> int:
     """The table's newest version, -1 where there is no table."""
     path = lake.table_path(table)
-    return int(DeltaTable(str(path)).version()) if path.exists() else -1
+    return int(DeltaTable(str(path)).version()) if (path / "_delta_log").exists() else -1
 
 
 def content(lake: Lake, table: str) -> list[Cells]:
     """The rows of a table as delta-rs reads them, in the contract's column order, sorted; empty where there is none."""
     path = lake.table_path(table)
-    if not path.exists():
+    if not (path / "_delta_log").exists():
         return []
     rows = DeltaTable(str(path)).to_pyarrow_table().to_pylist()
     return sorted((tuple(map(_plain, row.values())) for row in rows), key=lambda row: [str(cell) for cell in row])

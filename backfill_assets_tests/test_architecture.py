@@ -153,3 +153,32 @@ def test_contracts_have_no_floating_point_types() -> None:
         for i in f.imports()
         if i.module.endswith((".FloatType", ".DoubleType"))
     ]
+
+
+SPARKS_WRITERS = ("save", "saveAsTable", "insertInto", "writeTo", "createOrReplace", "overwritePartitions")
+STATEMENTS_THAT_WRITE = ("replaceWhere", "INSERT INTO", "MERGE INTO", "CREATE TABLE", "DELETE FROM", "RESTORE TABLE")
+
+
+def test_only_the_committer_writes_tables() -> None:
+    """Spark writes plain Parquet (`staging`); tables change by commits of `lake.committer` alone."""
+    offences = [
+        f"{f.place}:{node.lineno} {node.attr}"
+        for f in sources(PACKAGE)
+        for node in ast.walk(f.tree)
+        if isinstance(node, ast.Attribute) and node.attr in SPARKS_WRITERS
+    ]
+    offences += [
+        f"{f.place}:{node.lineno} {word}"
+        for f in sources(PACKAGE)
+        for node in ast.walk(f.tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        for word in STATEMENTS_THAT_WRITE
+        if word in node.value
+    ]
+    committing = {f.place for f in sources(PACKAGE) for n in ast.walk(f.tree) if _commits(n)}
+    assert not offences
+    assert committing == {f"{PACKAGE}/lake/committer.py"}
+
+
+def _commits(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr in ("create_write_transaction", "write_deltalake")
