@@ -72,7 +72,7 @@ class World:
     def content(self, table: str, *leave_out: str) -> list[Row]:
         """The rows of a table as delta-rs reads them, ordered; instants in UTC without zone."""
         path = self.root / "tables" / table
-        if not path.exists():
+        if not (path / "_delta_log").exists():
             return []
         found = DeltaTable(str(path)).to_pyarrow_table().to_pylist()
         return ordered({k: _plain(v) for k, v in row.items() if k not in leave_out} for row in found)
