@@ -1,7 +1,7 @@
 """The one file that touches what Dagster 1.13 does not call public, each with the reason and the test that watches it.
 
-Lives here: the target of a check evaluation, the newest verdicts of checks, per-partition metadata in one step, and
-quick event storage. Does not live here: anything that a public name can do.
+Lives here: what names an instance, the target of a check evaluation, the newest verdicts of checks, per-partition
+metadata in one step, and quick event storage. Does not live here: anything that a public name can do.
 """
 
 import contextlib
@@ -17,6 +17,16 @@ from dagster._core.definitions.asset_checks.asset_check_evaluation import (
 from dagster._core.execution.context.metadata_logging import AssetMetadataHandle, OutputMetadataAccumulator
 
 BUSY_TIMEOUT_SECONDS = 60  # what Dagster itself waits for a locked file
+
+
+def instance_id(instance: dg.DagsterInstance) -> str:
+    """What tells this instance from others, whichever process opened it: the name its run storage gave itself.
+
+    The public `root_directory` is none: a home may be moved, or one storage be shared by several homes.
+    """
+    storage: Any = instance.run_storage
+    storage.get_run_storage_id()  # of two processes that ask a new storage at once, one gets a name that is not kept
+    return str(storage.get_run_storage_id())
 
 
 def check_target(record: dg.EventLogRecord) -> AssetCheckEvaluationTargetMaterializationData:

@@ -23,7 +23,7 @@ from backfill_assets.lake.spark import Workshop
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration import runs
-from backfill_assets.orchestration.reconcile import end_dead_runs
+from backfill_assets.orchestration.markers import end_dead_runs
 from backfill_assets.orchestration.standing import changed_verdicts
 from backfill_assets.orchestration.work import Shop
 
