@@ -63,6 +63,7 @@ def settings(lake: tuple[Lake, Pipeline], *lines: str) -> None:
 def ran(instance: dg.DagsterInstance, request: dg.RunRequest, status: dg.DagsterRunStatus, **more: Any) -> None:
     """A run of this request, in this status, as Dagster's storage would hold it."""
     tags = dict(request.tags) | ({runs.PARTITION: request.partition_key} if request.partition_key else {})
+    tags |= {runs.RUN_KEY: request.run_key} if request.run_key else {}
     chosen = frozenset(request.asset_selection or ())
     instance.add_run(
         dg.DagsterRun(
