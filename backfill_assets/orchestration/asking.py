@@ -67,7 +67,8 @@ class Asker:
         return digest_of([str(self.lake.root), gates.incomplete, bounds])
 
     def _identities(self, name: str, days: Iterable[date]) -> dict[date, str]:
-        return identities(self.states, name, days, self.rules(name))
+        wanted = list(days)
+        return identities(self.states, name, wanted, self.rules(name)) if wanted else {}
 
     def _asks(self, known: Mapping[str, Mapping[date, str]], tried: Mapping[str, Mapping[date, int]]) -> Asked:
         most = self.lake.settings.lateness.attempts
@@ -115,6 +116,8 @@ def said(sensor: str, lake: Lake) -> dict[str, str]:
 
 
 def next_attempt(instance: dg.DagsterInstance, sensor: str, base: str, most: int) -> int:
-    """How often a request that names no single days was tried, `most` at most: by the run keys that Dagster knows."""
+    """How often a request that names no single days was tried, up to `most`: by its runs, and by the run keys that
+    Dagster knows."""
     keys = {f"{base} attempt {n}": n for n in range(most)}
-    return max((keys[key] + 1 for key in runs.used_keys(instance, sensor, keys)), default=0)
+    used = [keys[key] + 1 for key in runs.used_keys(instance, sensor, keys)]
+    return max(*used, 0, instance.get_runs_count(dg.RunsFilter(tags={runs.REQUEST_TAG: base})))

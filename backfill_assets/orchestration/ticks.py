@@ -226,7 +226,9 @@ def _scan_requests(tick: Tick, seen: Look, found: Comparison, records: Iterable[
     complete = [f for f in found.fresh if seen.now.timestamp() - f.mtime_ns / 1e9 >= COMPLETE_AFTER_SECONDS]
     if len(complete) < len(found.fresh):
         tick.notes.append(f"{len(found.fresh) - len(complete)} file(s) still being written")
-    uncounted = [r for r in records if not r.withdrawn and not is_counted(r, seen.lake.settings)]
+    blocked = {r.path for r in (*found.altered, *found.missing)}  # a scan leaves these as they are
+    live = (r for r in records if not r.withdrawn and r.path not in blocked)
+    uncounted = [r for r in live if not is_counted(r, seen.lake.settings)]
     parts = [[f.name, f.size, f.mtime_ns] for f in complete]
     parts += [[r.path, r.sha256] for r in (*found.lapsed, *uncounted)]
     if not parts:
