@@ -59,7 +59,7 @@ def missed_days(shop: Shop, today: date) -> list[DayRange]:
     """The days before `today` to load: yesterday, and every day since raw's first receipt of which a table was never
     made (without receipts: since the lake's first day). None at or after `as_of`; as ranges, ascending."""
     lake, pipeline = shop.open()
-    states = pipeline.states(read_view(lake, pipeline.contracts))
+    states = pipeline.states(read_view(lake, pipeline.contracts, shop.logs))
     landed = next(t.name for t in pipeline.tables if t.is_landed)
     first = min(states.view.table(landed).stamps, default=lake.settings.start_date)
     days = [first + ONE_DAY * i for i in range((today - first).days)]

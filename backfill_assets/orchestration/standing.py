@@ -32,7 +32,7 @@ def no_stale_days(shop: Shop, contract: Contract) -> dg.AssetChecksDefinition:
         """Judge the table now."""
         lake, pipeline = shop.open()
         context.instance.add_run_tags(context.run.run_id, {LAKE_TAG: str(lake.root)})
-        states = pipeline.states(read_view(lake, pipeline.contracts))
+        states = pipeline.states(read_view(lake, pipeline.contracts, shop.logs))
         passed, told = judged(
             states, contract.name, given_up_now(context.instance, lake, states).get(contract.name, "")
         )

@@ -78,7 +78,7 @@ def look_around(instance: dg.DagsterInstance, shop: Shop, now: datetime) -> Look
     end_dead_runs(instance, lake)
     names = [t.name for t in pipeline.tables]
     busy = runs.busy_days(instance, str(lake.root), names)
-    return Look(instance, lake, pipeline, pipeline.states(read_view(lake, pipeline.contracts)), busy, now)
+    return Look(instance, lake, pipeline, pipeline.states(read_view(lake, pipeline.contracts, shop.logs)), busy, now)
 
 
 def late_data_tick(instance: dg.DagsterInstance, shop: Shop, now: datetime) -> Tick:
