@@ -173,7 +173,8 @@ def _record(arrival: date) -> FileRecord:
 
 
 def _requests(run: dg.DagsterRun) -> Iterator[Request]:
-    for op, body in run.run_config.get("ops", {}).items():
+    ops: Any = run.run_config.get("ops", {})
+    for op, body in ops.items():
         for asked, known in body["config"]["asked"].items():
             yield op.removeprefix("make_"), asked, known
 
