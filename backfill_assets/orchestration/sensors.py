@@ -83,7 +83,8 @@ def _result(context: dg.SensorEvaluationContext, shop: Shop, sensor: str, tick: 
         context.log.info(note)
     keep_attention(shop.root, instance_id(context.instance), sensor, tick.alarms)
     tell_alarms(shop.root, context.instance, sensor, tick.alarms)
-    said = "; ".join(tick.notes)[:CURSOR_CHARS] or "nothing to do: every day that can be is up to date"
+    first = [*tick.alarms.values(), *(note for note in tick.notes if note not in tick.alarms.values())]
+    said = "; ".join(first)[:CURSOR_CHARS] or "nothing to do: every day that can be is up to date"
     if tick.requests:
         return dg.SensorResult(run_requests=tick.requests, cursor=said, asset_events=tick.verdicts)
     return dg.SensorResult(skip_reason=said, cursor=said, asset_events=tick.verdicts)

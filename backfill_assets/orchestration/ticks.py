@@ -8,7 +8,6 @@ No Spark, and no cursor: a tick that was killed, repeated or forgotten changes n
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from types import MappingProxyType
 
 import dagster as dg
 
@@ -33,7 +32,6 @@ SCAN = "scan_landing"
 LATE_DATA, LANDING = "late_data", "landing"
 COMPLETE_AFTER_SECONDS = 2.0  # a file whose size and time did not change for so long is taken as complete
 SHOWN_FILES = 5
-NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass
@@ -90,8 +88,9 @@ def late_data_tick(instance: dg.DagsterInstance, shop: Shop, now: datetime) -> T
 
 def late_data(seen: Look) -> Tick:
     """`late_data_tick` of what was seen."""
+    given_up: Mapping[str, str] = {}
     if seen.lake.settings.lateness.policy == "rolling":
-        tick, given_up = _rolling_tick(seen), NOTHING
+        tick = _rolling_tick(seen)
     else:
         tick, given_up = _exact_tick(seen)
     tables = [t.name for t in seen.pipeline.tables]
