@@ -18,6 +18,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.dagster_private import quick_events
 from backfill_assets.orchestration.history import cause_of
+from backfill_assets.orchestration.markers import markers_of
 from backfill_assets.orchestration.metadata import PREFIX
 from backfill_assets.orchestration.runs import NOTE_TAG, RANGE_END, RANGE_START, REASON_TAG, REBUILD
 from backfill_assets.pipeline.tables import tables
@@ -48,7 +49,7 @@ def run_backfill(lake: Lake, asked: Asked, watcher: Watcher) -> Outcome:
         except dg.DagsterError as error:
             told = " ".join(str(error).split())
             raise BackfillError("the run", told, "Nothing was started", "Correct the cause, then run again") from error
-    (lake.root / ".runs" / run_id).unlink(missing_ok=True)
+        markers_of(instance, lake).forget(run_id)
     seconds = time.perf_counter() - began
     return Outcome(run_id, result.success, tuple(listener.ended), listener.cause, seconds)
 

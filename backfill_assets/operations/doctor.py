@@ -156,13 +156,14 @@ def _kept(view: LakeView, day: date) -> int:
 def _runs(lake: Lake) -> Iterator[Diagnosis]:
     """Runs that left a mark. Whether one without a process ended well only Dagster knows; the next run settles it."""
     folder, gone = lake.root / ".runs", []
-    for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
         try:
-            pid, started = json.loads(path.read_text())
+            marked = json.loads(path.read_text())
+            pid, started = marked["pid"], marked["started"]
             if psutil.Process(pid).create_time() == started:
                 yield fine(f"run {path.name}", f"process {pid} works on it, or has just ended it")
                 continue
-        except (psutil.Error, ValueError, TypeError, OSError):
+        except (psutil.Error, ValueError, TypeError, KeyError, OSError):
             pass
         gone.append(path.name)
     if gone:

@@ -53,7 +53,7 @@ def _definitions(shop: Shop, rebuilt: Collection[str] | None) -> dg.Definitions:
         assets=assets,
         asset_checks=checks,
         jobs=[rebuild, scanning],
-        sensors=[*lake_sensors(shop, [rebuild, scanning]), *alert_sensors()],
+        sensors=[*lake_sensors(shop, [rebuild, scanning]), *alert_sensors(lake.root)],
         schedules=lake_schedules(shop, rebuild),
         resources={IO_MANAGER: LakeIOManager(), "io_manager": LakeIOManager()},
         executor=dg.in_process_executor,

@@ -1,38 +1,32 @@
 """The start-up reconcile: Dagster's records follow the tables, never the other way round.
 
-Lives here: recording commits whose run died before its event, and ending runs whose process is gone. Does not live
-here: repairing tables (nothing to repair: a commit is whole or absent). Runs at the start of every step and CLI
-backfill; what was looked at is remembered in `LAKE/.reconciled.json`, which may be deleted at any time.
+Lives here: recording commits whose run died before its event. Does not live here: ending runs whose process is gone
+and remembering what was looked at (`markers`), repairing tables (nothing to repair: a commit is whole or absent). Runs
+at the start of every step and CLI backfill.
 """
 
-import json
-import os
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
-import psutil
 from filelock import FileLock
 
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.lock import CLOCK_SLACK_SECONDS
 from backfill_assets.lake.log import commits
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.orchestration.markers import end_dead_runs, markers_of
 from backfill_assets.orchestration.metadata import PREFIX, entry_metadata
 from backfill_assets.orchestration.runs import ENDED, records_of
 
 
 def reconcile(instance: dg.DagsterInstance, lake: Lake, pipeline: Pipeline, run_id: str) -> list[str]:
     """End runs without a process, then record commits without an event. Returns what was done, a line each."""
-    runs = lake.root / ".runs"
-    runs.mkdir(parents=True, exist_ok=True)
-    (runs / run_id).write_text(json.dumps([os.getpid(), psutil.Process().create_time()]))
-    mark = lake.root / ".reconciled.json"
+    markers = markers_of(instance, lake)
+    markers.mark(run_id)
+    done = end_dead_runs(instance, lake)
     with FileLock(lake.locks / "reconcile.lock"):
-        done = _end_dead_runs(instance, runs)
-        seen: dict[str, int] = _read(mark)
+        seen = markers.told()
         for table in (t.name for t in pipeline.tables):
             for commit in commits(lake.table_path(table), seen.get(table, -1)):
                 if commit.receipt is not None:
@@ -41,47 +35,8 @@ def reconcile(instance: dg.DagsterInstance, lake: Lake, pipeline: Pipeline, run_
                     if not settled:
                         break
                 seen[table] = commit.version
-        mark.write_text(json.dumps(seen))
+        markers.keep_told(seen)
     return done
-
-
-def _read(path: Path) -> dict[str, int]:
-    try:
-        found: dict[str, int] = json.loads(path.read_text())
-    except (FileNotFoundError, ValueError):
-        return {}
-    return found
-
-
-def end_dead_runs(instance: dg.DagsterInstance, lake: Lake) -> list[str]:
-    """End runs that say they are running while their process is gone; Dagster alone would wait for ever. Returns what
-    was done, a line each."""
-    with FileLock(lake.locks / "reconcile.lock"):
-        return _end_dead_runs(instance, lake.root / ".runs")
-
-
-def _end_dead_runs(instance: dg.DagsterInstance, runs: Path) -> list[str]:
-    done: list[str] = []
-    if not runs.is_dir():
-        return done
-    for path in runs.iterdir():
-        run = instance.get_run_by_id(path.name)
-        if run is None or run.status in ENDED:
-            path.unlink(missing_ok=True)
-        elif not _is_alive(path):
-            instance.report_run_failed(run, "The run's process is gone: it was killed. What it committed is recorded.")
-            path.unlink(missing_ok=True)
-            done.append(f"run {path.name} ended: its process is gone")
-    return done
-
-
-def _is_alive(path: Path) -> bool:
-    try:
-        pid, started = json.loads(path.read_text())
-        process = psutil.Process(pid)
-        return abs(process.create_time() - started) < CLOCK_SLACK_SECONDS and process.status() != psutil.STATUS_ZOMBIE
-    except (psutil.Error, ValueError):
-        return False
 
 
 def _record(instance: dg.DagsterInstance, table: str, version: int, receipt: Receipt) -> tuple[bool, list[str]]:

@@ -108,8 +108,9 @@ def test_more_rows_than_landed_break_the_ledger(tmp_path: Path) -> None:
 
 def test_marks_of_ended_runs_are_no_problem(tmp_path: Path) -> None:
     lake, _ = synthetic_lake(tmp_path, 1)
-    (tmp_path / ".runs").mkdir()
-    (tmp_path / ".runs" / "run-7").write_text("[999999999, 1.0]")
+    folder = tmp_path / ".runs" / "instance"
+    folder.mkdir(parents=True)
+    (folder / "run-7").write_text('{"pid": 999999999, "started": 1.0}')
     (found,) = _about(lake, "ended runs")
     assert (found.level, "run-7" in found.what) == (Level.OK, True)
 

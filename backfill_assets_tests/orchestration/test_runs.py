@@ -6,6 +6,7 @@ what the tables must hold.
 
 import json
 from collections.abc import Iterator
+from dataclasses import asdict, replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import table_view
 from backfill_assets.lake.model import make_pipeline
 from backfill_assets.orchestration.assemble import assemble
+from backfill_assets.orchestration.markers import Process, markers_of
 from backfill_assets.orchestration.reconcile import reconcile
 from backfill_assets.orchestration.runs import REBUILD
 from backfill_assets_tests.lakes import content, delivery, land, make_lake, run_rebuild, snapshot, toy
@@ -153,13 +155,12 @@ def test_the_standing_fact_tells_stale_days_and_the_command_that_rebuilds_them(
 
 def test_the_reconcile_records_from_receipts_what_dagster_forgot_and_ends_dead_runs(ran: Ran, tmp_path: Path) -> None:
     pipeline = make_pipeline(toy()(ran.lake.settings))
-    mark = ran.lake.root / ".reconciled.json"
     with dg.DagsterInstance.local_temp(str(tmp_path)) as other:
-        mark.unlink(missing_ok=True)
         run_id = ran.result.run_id
         other.add_run(dg.DagsterRun(REBUILD, run_id=run_id, status=dg.DagsterRunStatus.STARTED))
         assert reconcile(other, ran.lake, pipeline, "me") == []  # as far as we know it goes on
-        (ran.lake.root / ".runs" / run_id).write_text(json.dumps([1, 0.0]))
+        gone = replace(Process.this(), started=0.0)
+        (markers_of(other, ran.lake).folder / run_id).write_text(json.dumps(asdict(gone)))
         lines = reconcile(other, ran.lake, pipeline, "me")
         run = other.get_run_by_id(run_id)
         assert run is not None
@@ -170,4 +171,3 @@ def test_the_reconcile_records_from_receipts_what_dagster_forgot_and_ends_dead_r
         assert said["backfill_assets/recorded_from"].startswith("the receipt")
         assert said["dagster/partition_row_count"] == 1
         assert reconcile(other, ran.lake, pipeline, "me") == []
-    mark.unlink(missing_ok=True)

@@ -1,0 +1,146 @@
+"""Markers: which process works on which run, and what an instance of Dagster has been told of a lake's commits.
+
+Lives here: the files `LAKE/.runs/INSTANCE/RUN` and `LAKE/.reconciled/INSTANCE.json`, whether a marked process still
+lives, and ending runs whose process is gone. Does not live here: recording commits (`reconcile`). One lake may serve
+several instances of Dagster: each has files of its own and never touches another's. All of them may be deleted at any
+time: a run without a marker is taken as going on, and commits are looked at again.
+"""
+
+import json
+import os
+import socket
+import uuid
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import dagster as dg
+import psutil
+from filelock import FileLock
+
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.lock import CLOCK_SLACK_SECONDS
+from backfill_assets.orchestration.dagster_private import instance_id
+from backfill_assets.orchestration.runs import ENDED
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")  # Linux; elsewhere the host's name must do
+PROCESS_NAMES = Path("/proc/self/ns/pid")  # which numbering of processes: that of a container is its own
+GONE = "The run's process is gone: it was killed. What it committed is recorded."
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process and where its number means something: host, boot and numbering (empty where the system names none).
+
+    `started` is seconds since 1970: a number alone is used again.
+    """
+
+    host: str
+    boot: str
+    numbering: str
+    pid: int
+    started: float
+
+    @classmethod
+    def this(cls) -> "Process":
+        """The process that asks."""
+        try:
+            boot, numbering = BOOT_ID.read_text().strip(), str(PROCESS_NAMES.readlink())
+        except OSError:
+            boot = numbering = ""
+        return cls(socket.gethostname(), boot, numbering, os.getpid(), psutil.Process().create_time())
+
+    def is_gone(self, here: "Process") -> bool:
+        """Whether it certainly ended, as seen from the process `here`; what runs elsewhere is never judged by a local
+        number. A host of the same name that was started anew has ended it."""
+        if (self.boot, self.numbering) == (here.boot, here.numbering) and (here.boot or self.host == here.host):
+            return not _is_running(self.pid, self.started)
+        return self.host == here.host and self.boot != here.boot
+
+
+def _is_running(pid: int, started: float) -> bool:
+    try:
+        process = psutil.Process(pid)
+        return abs(process.create_time() - started) < CLOCK_SLACK_SECONDS and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+
+
+@dataclass(frozen=True)
+class Markers:
+    """What one instance of Dagster keeps in a lake: a marker per run that goes on, and how far each log was looked at.
+
+    Written aside and renamed, so that a reader sees the old or the new whole.
+    """
+
+    lake: Lake
+    instance: str
+
+    @property
+    def folder(self) -> Path:
+        """Where the markers of this instance's runs lie, a file per run, named by its id."""
+        return self.lake.root / ".runs" / self.instance
+
+    def mark(self, run_id: str) -> None:
+        """Say that this process works on the run."""
+        _put(self.folder / run_id, asdict(Process.this()))
+
+    def forget(self, run_id: str) -> None:
+        """The run has ended in this process."""
+        (self.folder / run_id).unlink(missing_ok=True)
+
+    def told(self) -> dict[str, int]:
+        """Per table the newest version that this instance knows of; empty where nothing readable is kept."""
+        try:
+            found: dict[str, int] = json.loads(self._told.read_text())
+        except (FileNotFoundError, ValueError):
+            return {}
+        return found
+
+    def keep_told(self, versions: dict[str, int]) -> None:
+        """Keep what `told` gives from now on."""
+        _put(self._told, versions)
+
+    @property
+    def _told(self) -> Path:
+        return self.lake.root / ".reconciled" / f"{self.instance}.json"
+
+
+def markers_of(instance: dg.DagsterInstance, lake: Lake) -> Markers:
+    """The markers of this instance in the lake; two processes that share its run storage share them."""
+    return Markers(lake, instance_id(instance))
+
+
+def end_dead_runs(instance: dg.DagsterInstance, lake: Lake) -> list[str]:
+    """End the instance's runs that say they are running while their process is gone; Dagster alone would wait for ever.
+    Returns what was done, a line each. Runs on other hosts are left to those hosts and to Dagster's run monitoring."""
+    folder, here, done = markers_of(instance, lake).folder, Process.this(), list[str]()
+    with FileLock(lake.locks / "reconcile.lock"):
+        for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+            if path.suffix:
+                continue  # being written
+            # First the process, then the status: a run that ends well says so before its process goes.
+            gone = _is_gone(path, here)
+            run = instance.get_run_by_id(path.name)
+            if run is None or run.status in ENDED:
+                path.unlink(missing_ok=True)
+            elif gone:
+                instance.report_run_failed(run, GONE)
+                path.unlink(missing_ok=True)
+                done.append(f"run {path.name} ended: its process is gone")
+    return done
+
+
+def _is_gone(marker: Path, here: Process) -> bool:
+    try:
+        return Process(**json.loads(marker.read_text())).is_gone(here)
+    except FileNotFoundError:
+        return False  # its run ended just now, and said so itself
+    except (ValueError, TypeError):
+        return True  # whole when written: the machine went down before it reached the disk
+
+
+def _put(path: Path, content: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
+    aside.write_text(json.dumps(content))
+    aside.replace(path)

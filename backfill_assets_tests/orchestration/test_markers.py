@@ -1,0 +1,168 @@
+"""Markers of runs: a living run is never ended, a dead one is, and two instances of Dagster keep out of each other's.
+
+Tested here: `orchestration.markers` and what the reconcile remembers per instance. Not tested here: recording commits
+(`test_runs`), and processes that are really killed (`end_to_end.test_killed`).
+"""
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from backfill_assets.core.receipts import DayEntry
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline
+from backfill_assets.orchestration import runs
+from backfill_assets.orchestration.markers import Process, end_dead_runs, markers_of
+from backfill_assets.orchestration.reconcile import reconcile
+from backfill_assets_tests.builders import make_commit, receipt
+from backfill_assets_tests.operations.synthetic import START, synthetic_lake
+
+STARTED, FAILURE, SUCCESS = (
+    dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.SUCCESS,
+)  # fmt: skip
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.ephemeral() as made:
+        yield made
+
+
+@pytest.fixture
+def other() -> Iterator[dg.DagsterInstance]:
+    """Dagster with another home."""
+    with dg.DagsterInstance.ephemeral() as made:
+        yield made
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> tuple[Lake, Pipeline]:
+    return synthetic_lake(tmp_path / "lake", 2)
+
+
+def begun(instance: dg.DagsterInstance, lake: Lake, process: Process | None = None) -> str:
+    """A run that says it is running, marked by this process or the one given."""
+    span = {runs.RANGE_START: str(START), runs.RANGE_END: str(START)}
+    run_id: str = instance.add_run(dg.DagsterRun(runs.REBUILD, status=STARTED, tags=span)).run_id
+    markers = markers_of(instance, lake)
+    markers.mark(run_id)
+    if process is not None:
+        (markers.folder / run_id).write_text(json.dumps(asdict(process)))
+    return run_id
+
+
+def status(instance: dg.DagsterInstance, run_id: str) -> dg.DagsterRunStatus:
+    run = instance.get_run_by_id(run_id)
+    assert run is not None
+    return run.status
+
+
+DEAD = replace(Process.this(), started=0.0)
+
+
+def test_a_run_whose_process_is_gone_is_ended_once(instance: dg.DagsterInstance, lake: tuple[Lake, Pipeline]) -> None:
+    dead, living = begun(instance, lake[0], DEAD), begun(instance, lake[0])
+    assert end_dead_runs(instance, lake[0]) == [f"run {dead} ended: its process is gone"]
+    assert end_dead_runs(instance, lake[0]) == []
+    assert (status(instance, dead), status(instance, living)) == (FAILURE, STARTED)
+
+
+def test_a_living_run_is_never_taken_for_dead_while_its_steps_write_its_marker(
+    instance: dg.DagsterInstance, lake: tuple[Lake, Pipeline]
+) -> None:
+    run_id, markers, done = begun(instance, lake[0]), markers_of(instance, lake[0]), threading.Event()
+
+    def steps() -> None:
+        while not done.is_set():
+            markers.mark(run_id)
+
+    writer = threading.Thread(target=steps)
+    writer.start()
+    try:
+        ended = [line for _ in range(300) for line in end_dead_runs(instance, lake[0])]
+    finally:
+        done.set()
+        writer.join()
+    assert ended == []
+    assert [p.name for p in markers.folder.iterdir()] == [run_id]
+
+
+def test_another_instance_leaves_the_markers_alone_and_the_run_is_ended_by_its_own(
+    instance: dg.DagsterInstance, other: dg.DagsterInstance, lake: tuple[Lake, Pipeline]
+) -> None:
+    run_id = begun(instance, lake[0], DEAD)
+    assert end_dead_runs(other, lake[0]) == []
+    assert end_dead_runs(instance, lake[0]) == [f"run {run_id} ended: its process is gone"]
+    assert runs.busy_days(instance, str(lake[0].root), [t.name for t in lake[1].tables]) == {}
+
+
+def test_a_commit_that_another_instance_looked_at_is_still_recorded_by_the_one_whose_run_made_it(
+    instance: dg.DagsterInstance, other: dg.DagsterInstance, lake: tuple[Lake, Pipeline]
+) -> None:
+    run_id = begun(instance, lake[0], DEAD)
+    said = receipt("staging", {START: DayEntry(3, "F", "digest")}, run_id=run_id)
+    make_commit(lake[0].table_path("staging"), 2, said)
+    assert reconcile(other, *lake, "a run of the other") == []
+    lines = reconcile(instance, *lake, "a run of ours")
+    assert "staging: 1 day(s) of version 2 recorded from the receipt" in lines
+    assert reconcile(instance, *lake, "a run of ours") == []
+
+
+@pytest.mark.parametrize(
+    ("where", "ended"),
+    [
+        ({"host": "elsewhere", "boot": "b-2"}, False),
+        ({"host": "elsewhere", "numbering": "a container's"}, False),
+        ({"numbering": "a container's of the same name"}, False),
+        ({"boot": "an earlier one"}, True),
+        ({"host": "a name it had before"}, True),
+    ],
+)
+def test_a_process_elsewhere_is_not_judged_by_a_number_that_means_another_one_here(
+    instance: dg.DagsterInstance, lake: tuple[Lake, Pipeline], where: dict[str, Any], ended: bool
+) -> None:
+    here = Process.this()
+    if not here.boot:
+        pytest.skip("this system names no boot")
+    run_id = begun(instance, lake[0], replace(here, started=0.0, **where))
+    assert bool(end_dead_runs(instance, lake[0])) == ended
+    assert status(instance, run_id) is (FAILURE if ended else STARTED)
+
+
+def test_a_run_that_ends_well_at_the_moment_of_the_look_keeps_its_ending(
+    instance: dg.DagsterInstance, lake: tuple[Lake, Pipeline], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = begun(instance, lake[0])
+
+    def ends_now(_marked: Process, _here: Process) -> bool:
+        instance.report_dagster_event(dg.DagsterEvent(dg.DagsterEventType.RUN_SUCCESS.value, runs.REBUILD), run_id)
+        return True
+
+    monkeypatch.setattr(Process, "is_gone", ends_now)
+    assert end_dead_runs(instance, lake[0]) == []
+    assert status(instance, run_id) is SUCCESS
+    assert not list(markers_of(instance, lake[0]).folder.iterdir())
+
+
+def test_a_marker_that_a_power_cut_left_empty_ends_its_run(
+    instance: dg.DagsterInstance, lake: tuple[Lake, Pipeline]
+) -> None:
+    run_id = begun(instance, lake[0])
+    (markers_of(instance, lake[0]).folder / run_id).write_text("")
+    assert end_dead_runs(instance, lake[0])
+    assert status(instance, run_id) is FAILURE
+
+
+def test_processes_that_open_one_home_share_its_markers(tmp_path: Path, lake: tuple[Lake, Pipeline]) -> None:
+    found = []
+    for home in ("one", "one", "two"):
+        (tmp_path / home).mkdir(exist_ok=True)
+        with dg.DagsterInstance.local_temp(str(tmp_path / home)) as instance:
+            found.append(markers_of(instance, lake[0]).folder)
+    assert (found[0] == found[1], found[0] == found[2]) == (True, False)
