@@ -1,12 +1,14 @@
 """The profile of a day's rows: what the gate judges, what Dagster plots, what a receipt records.
 
-Lives here: the value and the text form of a fingerprint. Does not live here: computing it in Spark (`lake.profile`).
+Lives here: the value, the text form of a fingerprint, and NULL counts as a receipt keeps them. Does not live here:
+computing it in Spark (`lake.profile`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 EMPTY_FINGERPRINT = "0"
+NULL_COUNT = "null "  # + column: the names of NULL counts in a receipt
 
 
 @dataclass(frozen=True)
@@ -27,3 +29,13 @@ def fingerprint_text(halves: Sequence[int]) -> str:
     It finds accidents, not an attacker. `facts`: xxhash64 skips NULLs, so the hashed value starts with a NULL mask.
     """
     return ".".join(f"{half:X}" for half in halves) if any(halves) else EMPTY_FINGERPRINT
+
+
+def null_counts(profile: DayProfile, columns: Iterable[str]) -> dict[str, int]:
+    """The NULLs of these columns as counts of a receipt, zeros too: a column without a count was never counted."""
+    return {NULL_COUNT + c: profile.nulls.get(c, 0) for c in columns}
+
+
+def counted_nulls(counts: Mapping[str, int]) -> dict[str, int]:
+    """NULLs per column as a receipt counted them; empty for receipts of before there were counts."""
+    return {name.removeprefix(NULL_COUNT): n for name, n in counts.items() if name.startswith(NULL_COUNT)}

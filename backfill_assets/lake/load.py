@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange, midnight
 from backfill_assets.core.errors import LandingError, SettingsError
-from backfill_assets.core.profiles import DayProfile
+from backfill_assets.core.profiles import DayProfile, null_counts
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.scans import ScanReport
 from backfill_assets.core.states import States
@@ -174,7 +174,7 @@ class _Loading:
             chunk=days,
             settled=settled,
             profiles=profiles,
-            entries={d: before.stamps[d].entry for d in settled} | self._entries(self.raw),
+            entries={d: before.stamps[d].entry for d in settled} | self._entries(contract, self.raw),
             before=before,
             frontier=self.states.frontier,
             frame=self.raw.frame,
@@ -183,10 +183,14 @@ class _Loading:
             seconds={"compute": seconds},
         )
 
-    def _entries(self, part: _Profiled) -> dict[date, DayEntry]:
+    def _entries(self, contract: Contract, part: _Profiled) -> dict[date, DayEntry]:
         none, digest, name = DayProfile(), self.states.digests.of, self.request.table.name
         found = {d: part.profiles.get(d, none) for d in self.todo}
-        return {d: DayEntry(p.rows, p.fingerprint, digest(name, d)) for d, p in found.items()}
+        nullable = contract.nullable_columns
+        return {
+            d: DayEntry(p.rows, p.fingerprint, digest(name, d), counts=null_counts(p, nullable))
+            for d, p in found.items()
+        }
 
     def _publish(self) -> Published:
         named = {contract.name: self._write_aside(contract, part) for contract, part in self.aside}
@@ -203,7 +207,7 @@ class _Loading:
         return self._write(contract, part, {}).version if concerned else before.version
 
     def _write(self, contract: Contract, part: _Profiled, inputs: Mapping[str, int]) -> Published:
-        entries = self._entries(part)
+        entries = self._entries(contract, part)
         base = table_view(self.request.workshop.lake.table_path(contract.name), contract.day_column).version
         write = Write(
             contract, part.frame, entries, base, self.request.signed(self.states, inputs), force=self.request.force

@@ -17,7 +17,7 @@ from backfill_assets.orchestration.runs import LAKE_TAG, REBUILD
 from backfill_assets.orchestration.schedules import lake_schedules
 from backfill_assets.orchestration.sensors import lake_sensors, scan_job
 from backfill_assets.orchestration.standing import no_stale_days
-from backfill_assets.orchestration.work import Shop, TablesOf
+from backfill_assets.orchestration.work import Opened, Shop, TablesOf
 
 
 def assemble(root: Path, tables_of: TablesOf, rebuilt: Collection[str] | None = None) -> dg.Definitions:
@@ -35,10 +35,11 @@ def assemble(root: Path, tables_of: TablesOf, rebuilt: Collection[str] | None = 
 
 def _definitions(shop: Shop, rebuilt: Collection[str] | None) -> dg.Definitions:
     lake, pipeline = shop.open()
+    opened = Opened(lake, pipeline)
     # No end date: with one in the past the UI draws no plots (Dagster 1.13).
     partitions = dg.DailyPartitionsDefinition(start_date=lake.settings.start_date.isoformat(), timezone="UTC")
-    assets = [lake_asset(shop, table, partitions) for table in pipeline.tables]
-    checks = [no_stale_days(shop, table.contract) for table in pipeline.tables]
+    assets = [lake_asset(opened, table, partitions) for table in pipeline.tables]
+    checks = [no_stale_days(opened, table.contract) for table in pipeline.tables]
     names = [table.name for table in pipeline.tables if rebuilt is None or table.name in rebuilt]
     day_checks = dg.AssetSelection.checks(*(k for a in assets for k in a.check_keys if k.asset_key.path[-1] in names))
     rebuild = dg.define_asset_job(

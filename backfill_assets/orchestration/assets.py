@@ -27,7 +27,7 @@ from backfill_assets.orchestration.io_manager import as_failure
 from backfill_assets.orchestration.metadata import asset_metadata, told_before
 from backfill_assets.orchestration.reconcile import reconcile
 from backfill_assets.orchestration.runs import LAKE_TAG, NOTE_TAG, REASON_TAG
-from backfill_assets.orchestration.work import Job, Shop
+from backfill_assets.orchestration.work import Job, Opened
 
 IO_MANAGER = "lake_io_manager"
 GROUP = "lake"  # one group: with two or more the lineage page opens with all of them collapsed
@@ -45,9 +45,8 @@ class LoadConfig(dg.Config):
     )
 
 
-def lake_asset(shop: Shop, table: Table, partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
+def lake_asset(opened: Opened, table: Table, partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
     """The Dagster asset of a table, with its four checks per day. Runs a range of days as one run, one commit."""
-    lake, pipeline = shop.open()
     contract = table.contract
     spec = dg.AssetSpec(
         contract.name,
@@ -57,8 +56,8 @@ def lake_asset(shop: Shop, table: Table, partitions: dg.DailyPartitionsDefinitio
             if i.table not in LEDGERS
         ],
         description=contract.description, group_name=GROUP, kinds={"spark", "deltalake"}, owners=["team:data"],
-        code_version=pipeline.codes[contract.name].code_digest, partitions_def=partitions,
-        metadata=asset_metadata(lake, table),
+        code_version=opened.pipeline.codes[contract.name].code_digest, partitions_def=partitions,
+        metadata=asset_metadata(opened.lake, table),
     ).with_io_manager_key(IO_MANAGER)  # fmt: skip
 
     @dg.multi_asset(
@@ -70,10 +69,13 @@ def lake_asset(shop: Shop, table: Table, partitions: dg.DailyPartitionsDefinitio
     )
     def make(context: dg.AssetExecutionContext, config: LoadConfig) -> Iterator[Any]:
         """Make the run's days; without days (a check's button), judge the newest written day again."""
-        if not context.selected_asset_keys or not _has_days(context):
-            yield from newest_day_results(shop, contract)
-        else:
-            yield from _run(context, config, shop, contract.name)
+        try:
+            if not context.selected_asset_keys or not _has_days(context):
+                yield from newest_day_results(opened, contract)
+            else:
+                yield from _steps(context, config, opened, contract.name)
+        except BackfillError as error:
+            raise as_failure(error) from error
 
     return make
 
@@ -87,15 +89,8 @@ def _days(context: dg.AssetExecutionContext) -> DayRange:
     return from_inclusive(parse_day(keys.start), parse_day(keys.end))
 
 
-def _run(context: dg.AssetExecutionContext, config: LoadConfig, shop: Shop, name: str) -> Iterator[Any]:
-    try:
-        yield from _steps(context, config, shop, name)
-    except BackfillError as error:
-        raise as_failure(error) from error
-
-
-def _steps(context: dg.AssetExecutionContext, config: LoadConfig, shop: Shop, name: str) -> Iterator[Any]:
-    lake, pipeline = shop.open()
+def _steps(context: dg.AssetExecutionContext, config: LoadConfig, opened: Opened, name: str) -> Iterator[Any]:
+    lake, pipeline = opened.lake, opened.pipeline
     context.instance.add_run_tags(context.run.run_id, {LAKE_TAG: str(lake.root)})
     reconcile(context.instance, lake, pipeline, context.run.run_id)
     tags = context.run.tags

@@ -16,12 +16,12 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Table, source_files
 from backfill_assets.lake.replace import Published
 from backfill_assets.lake.sizes import day_bytes
+from backfill_assets.orchestration.dagster_private import newest_materializations
 from backfill_assets.orchestration.summary import summary
 from backfill_assets.orchestration.work import Job
 
 PREFIX = "backfill_assets/"
 FINGERPRINT, INPUT_DIGEST = PREFIX + "fingerprint", PREFIX + "input_digest"
-MOST_QUERIES = 5  # each finds at least the day that was made last; days that are made far more often are rare
 ONCE = (PREFIX + "summary", PREFIX + "recorded_from")  # of one run, not of the day
 
 
@@ -105,23 +105,25 @@ def _one_day(job: Job, published: Published, day: date, size: int, seconds: floa
 def told_before(instance: dg.DagsterInstance, job: Job) -> dict[str, dict[str, Any]]:
     """What the newest materialization of each settled day told of it: facts that only computing gives.
 
-    Plots draw the newest materialization of a day, and a rerun that changes nothing must not blank them. One query
-    where all days were made equally often; after a few, the days that were not found yet are left out.
+    Plots draw the newest materialization of a day, and a rerun that changes nothing must not blank them.
     """
-    left = {str(day) for day in job.ready.settled}
-    told: dict[str, dict[str, Any]] = {}
-    for _ in range(MOST_QUERIES):
-        if not left:
-            break
-        wanted = dg.AssetRecordsFilter(dg.AssetKey(job.table.name), asset_partitions=sorted(left))
-        for record in instance.fetch_materializations(wanted, limit=len(left)).records:
-            key, materialized = str(record.partition_key), record.asset_materialization
-            if key in left and materialized is not None:
-                left.remove(key)
-                if _is_of(materialized, job.ready.entries[parse_day(key)]):
-                    kept = {k: v for k, v in materialized.metadata.items() if k.startswith(PREFIX)}
-                    told[key] = {k: v for k, v in kept.items() if k not in ONCE}
-    return told
+    keys = [str(day) for day in job.ready.settled]
+    records = newest_materializations(instance, job.table.name, keys)
+    return {key: facts_of(record, job.ready.entries[parse_day(key)]) for key, record in records.items()}
+
+
+def facts_of(record: dg.EventLogRecord | None, entry: DayEntry) -> dict[str, Any]:
+    """What a materialization told of a day, if it speaks of this content; nothing of what one run did."""
+    materialized = record.asset_materialization if record else None
+    if materialized is None or not _is_of(materialized, entry):
+        return {}
+    return {k: v for k, v in materialized.metadata.items() if k.startswith(PREFIX) and k not in ONCE}
+
+
+def retold(record: dg.EventLogRecord | None, entry: DayEntry, version: int, source: str) -> dict[str, Any]:
+    """What is told of a day when no run does: its receipt, the facts of its newest materialization, the `source`."""
+    said = entry_metadata(entry, version)
+    return {**said, **facts_of(record, entry), **said, PREFIX + "recorded_from": source}
 
 
 def _is_of(materialized: dg.AssetMaterialization, entry: DayEntry) -> bool:

@@ -16,20 +16,20 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration.dagster_private import newest_evaluations
 from backfill_assets.orchestration.runs import LAKE_TAG
-from backfill_assets.orchestration.work import Shop
+from backfill_assets.orchestration.work import Opened
 
 STANDING = "no_stale_days"
 SAMPLE_RANGES = 10
 WHICH = "which"
 
 
-def no_stale_days(shop: Shop, contract: Contract) -> dg.AssetChecksDefinition:
+def no_stale_days(opened: Opened, contract: Contract) -> dg.AssetChecksDefinition:
     """The check of one table. No written day is stale."""
 
     @dg.asset_check(asset=contract.name, name=STANDING, description=f"No written day of {contract.name} is stale.")
     def check(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
         """Judge the table now."""
-        lake, pipeline = shop.open()
+        lake, pipeline = opened.lake, opened.pipeline
         context.instance.add_run_tags(context.run.run_id, {LAKE_TAG: str(lake.root)})
         passed, told = judged(pipeline.states(read_view(lake, pipeline.contracts)), contract.name)
         return dg.AssetCheckResult(passed=passed, severity=dg.AssetCheckSeverity.WARN, metadata=told)

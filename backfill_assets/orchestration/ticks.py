@@ -24,6 +24,7 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.markers import end_dead_runs
+from backfill_assets.orchestration.reconcile import follow_receipts
 from backfill_assets.orchestration.standing import changed_verdicts
 from backfill_assets.orchestration.work import Shop
 
@@ -71,7 +72,9 @@ def look_around(instance: dg.DagsterInstance, shop: Shop, now: datetime) -> Look
 def late_data_tick(instance: dg.DagsterInstance, shop: Shop, now: datetime) -> Tick:
     """Ask for the days of the built tables that need making and whose inputs are in place, upstream first."""
     seen = look_around(instance, shop, now)
+    told = follow_receipts(instance, seen.lake, seen.pipeline)
     tick = _rolling_tick(seen) if seen.lake.settings.lateness.policy == "rolling" else _exact_tick(seen)
+    tick.notes += told
     tick.verdicts += changed_verdicts(instance, seen.states, [t.name for t in seen.pipeline.tables])
     return tick
 
