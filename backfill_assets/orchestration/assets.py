@@ -27,6 +27,7 @@ from backfill_assets.orchestration.io_manager import as_failure
 from backfill_assets.orchestration.metadata import asset_metadata, told_before
 from backfill_assets.orchestration.reconcile import reconcile
 from backfill_assets.orchestration.runs import LAKE_TAG, NOTE_TAG, REASON_TAG
+from backfill_assets.orchestration.standing import tell_verdicts
 from backfill_assets.orchestration.work import Job, Opened
 
 IO_MANAGER = "lake_io_manager"
@@ -110,9 +111,16 @@ def _steps(context: dg.AssetExecutionContext, config: LoadConfig, opened: Opened
             yield _output(context, job)
             yield from check_outputs(context)
             yield from evaluations(context, job, job.findings)
+            tell_verdicts(context.instance, opened, [name, *_left_to_themselves(context, opened)])
         finally:
             with contextlib.suppress(Exception):
                 job.release()
+
+
+def _left_to_themselves(context: dg.AssetExecutionContext, opened: Opened) -> list[str]:
+    """The tables that this run does not make: what it wrote may have made them stale."""
+    planned = context.run.asset_selection or context.job_def.asset_layer.executable_asset_keys
+    return [c.name for c in opened.pipeline.contracts if dg.AssetKey(c.name) not in planned]
 
 
 def _output(context: dg.AssetExecutionContext, job: Job) -> dg.Output[Job]:

@@ -14,7 +14,7 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.why import ranges
-from backfill_assets.orchestration.dagster_private import newest_evaluations
+from backfill_assets.orchestration.dagster_private import check_target, newest_evaluations
 from backfill_assets.orchestration.runs import LAKE_TAG
 from backfill_assets.orchestration.work import Opened
 
@@ -54,19 +54,34 @@ def changed_verdicts(
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """The verdicts that differ from what Dagster was told last, so that pages are right without anybody's button.
 
-    Tables without a written day are left out: there is nothing to judge yet.
+    One that speaks of an older materialization differs too: Dagster counts it as not evaluated. Tables without a
+    written day are left out: there is nothing to judge yet.
     """
-    keys = {t: dg.AssetCheckKey(dg.AssetKey(t), STANDING) for t in tables}
+    keys = {t: dg.AssetCheckKey(dg.AssetKey(t), STANDING) for t in tables if states.view.table(t).stamps}
     known = newest_evaluations(instance, keys.values())
     for table, key in keys.items():
         passed, told = judged(states, table)
-        before = known.get(key)
-        same = before is not None and before.passed == passed and _which(before) == told.get(WHICH)
-        if states.view.table(table).stamps and not same:
+        before, target = known.get(key), _newest(instance, table)
+        if before is None or (before.passed, _which(before), before.target_materialization_data) != (
+            passed, told.get(WHICH), target,
+        ):  # fmt: skip
             yield dg.AssetCheckEvaluation(
                 asset_key=key.asset_key, check_name=STANDING, passed=passed, metadata=told,
-                severity=dg.AssetCheckSeverity.WARN,
+                severity=dg.AssetCheckSeverity.WARN, target_materialization_data=target,
             )  # fmt: skip
+
+
+def tell_verdicts(instance: dg.DagsterInstance, opened: Opened, tables: list[str]) -> None:
+    """Tell Dagster the verdicts of these tables that are other ones now."""
+    states = opened.pipeline.states(read_view(opened.lake, opened.pipeline.contracts))
+    for verdict in changed_verdicts(instance, states, tables):
+        instance.report_runless_asset_event(verdict)
+
+
+def _newest(instance: dg.DagsterInstance, table: str) -> Any:
+    """What an evaluation of the table speaks of: its newest materialization, if there is one."""
+    records = instance.fetch_materializations(dg.AssetKey(table), limit=1).records
+    return next(map(check_target, records), None)
 
 
 def _which(evaluation: dg.AssetCheckEvaluation) -> Any:

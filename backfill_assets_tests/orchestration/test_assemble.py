@@ -14,14 +14,16 @@ import pytest
 
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.gates import CHECKS
+from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.server import server_status
-from backfill_assets.orchestration import dagster_private
+from backfill_assets.orchestration import dagster_private, metadata, work
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.assets import IO_MANAGER
 from backfill_assets.orchestration.io_manager import LakeIOManager
 from backfill_assets.orchestration.runs import REBUILD
 from backfill_assets.pipeline.tables import tables as our_tables
-from backfill_assets_tests.lakes import SELECT, make_lake, toy
+from backfill_assets_tests.lakes import SELECT, make_lake, run_rebuild, toy
+from backfill_assets_tests.operations.synthetic import START as SYNTHETIC
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 
 TABLES = ["raw", "staging", "features", "features_as_known", "labels", "training"]
@@ -119,6 +121,24 @@ def test_settings_are_read_when_definitions_are_made(tmp_path: Path) -> None:
     days = assets_of(assemble(tmp_path, our_tables))["raw"].partitions_def
     assert isinstance(days, dg.DailyPartitionsDefinition)
     assert days.get_first_partition_key() == "2020-01-01"
+
+
+def test_a_run_reads_the_settings_once_so_that_its_steps_cannot_mix_two(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, _ = synthetic_lake(tmp_path / "lake", 3)
+    opened: list[Path] = []
+
+    def counted(root: Path) -> Lake:
+        opened.append(root)
+        return open_lake(root)
+
+    monkeypatch.setattr(work, "open_lake", counted)
+    monkeypatch.setattr(metadata, "day_bytes", lambda *_: {})  # such logs have no schema to read sizes by
+    with dg.DagsterInstance.ephemeral() as instance:
+        result = run_rebuild(lake, SYNTHETIC, SYNTHETIC, instance, ["staging", "features", "labels"])
+    assert result.success
+    assert opened == [lake.root]
 
 
 def test_the_private_things_of_dagster_are_where_they_were() -> None:
