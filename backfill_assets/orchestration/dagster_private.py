@@ -108,6 +108,8 @@ def newest_materializations(
     """
     storage: Any = instance.event_log_storage
     key, wanted = dg.AssetKey(table), set(partitions)
+    if not wanted:
+        return {}  # none would mean all
     newest = storage.get_latest_storage_id_by_partition(key, dg.DagsterEventType.ASSET_MATERIALIZATION, wanted)
     ids = list(newest.values())
     if not ids:

@@ -151,6 +151,16 @@ def test_the_private_things_of_dagster_are_where_they_were() -> None:
     assert asked == {"a": 1}
 
 
+def test_the_newest_materializations_are_those_of_the_partitions_asked_for() -> None:
+    with dg.DagsterInstance.ephemeral() as instance:
+        for partition in ("a", "b", "a"):
+            instance.report_runless_asset_event(dg.AssetMaterialization("t", partition=partition))
+        found = dagster_private.newest_materializations(instance, "t", ["a", "c"])
+        (newest,) = instance.fetch_materializations(dg.AssetKey("t"), limit=1).records
+        assert {p: r.storage_id for p, r in found.items()} == {"a": newest.storage_id}
+        assert dagster_private.newest_materializations(instance, "t", []) == {}
+
+
 def test_dagsters_sqlite_event_storage_is_quick_for_a_block_and_then_as_before(tmp_path: Path) -> None:
     with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
         storage: Any = instance.event_log_storage

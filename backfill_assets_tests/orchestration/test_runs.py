@@ -46,7 +46,7 @@ class Ran:
         definitions = assemble(self.lake.root, toy())
         job = dg.define_asset_job("checks", dg.AssetSelection.checks_for_assets(table))
         whole = dg.Definitions.merge(definitions, dg.Definitions(jobs=[job]))
-        done = whole.resolve_job_def("checks").execute_in_process(instance=self.instance)
+        done = whole.resolve_job_def("checks").execute_in_process(instance=self.instance, raise_on_error=False)
         told = done.get_asset_check_evaluations()
         return {e.check_name: (e.passed, {k: v.value for k, v in e.metadata.items()}) for e in told}
 
@@ -135,6 +135,23 @@ def test_checks_started_without_a_partition_judge_the_newest_written_day_again(r
         assert passed
         assert said["day"] == LAST
         assert said["equals its receipt"] is True
+
+
+def test_the_button_judges_by_the_lakes_gates_as_the_load_does(ran: Ran) -> None:
+    toml = ran.lake.root / "lake.toml"
+    before = toml.read_text()
+    toml.write_text(f"{before}\n[gates.tables.echo]\nmin_rows = 2\n")
+    try:
+        told = ran.checked("echo")
+    finally:
+        toml.write_text(before)
+    assert told["row_count"][0] is False
+    assert told["row_count"][1]["what"] == "1 rows, fewer than min_rows = 2"
+
+
+def test_a_receipt_keeps_how_many_values_of_a_day_were_null(ran: Ran) -> None:
+    counts = ran.stamps["raw"][date.fromisoformat(FIRST)].entry.counts
+    assert {"null value": 0, "null entity": 0}.items() <= counts.items()
 
 
 def test_the_standing_fact_tells_stale_days_and_the_command_that_rebuilds_them(
