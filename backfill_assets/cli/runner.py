@@ -15,6 +15,7 @@ from backfill_assets.cli.dagster_home import instance_of, silenced
 from backfill_assets.cli.progress import Asked, Outcome, TableOutcome, Watcher
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.interrupts import Interrupted, ends_when_interrupted
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.dagster_private import quick_events
 from backfill_assets.orchestration.history import cause_of
@@ -28,10 +29,10 @@ SILENCE = {"console": {"config": {"log_level": "CRITICAL"}}}
 
 
 def run_backfill(lake: Lake, asked: Asked, watcher: Watcher) -> Outcome:
-    """One run of the asked tables and days; `watcher` hears of each table as it starts and ends."""
+    """One run of the asked tables and days; `watcher` hears of each table as it starts and ends. Raises Interrupted."""
     began, run_id = time.perf_counter(), str(uuid.uuid4())
     listener = _Listener(watcher)
-    with silenced(), instance_of(lake) as instance, quick_events(instance):
+    with ends_when_interrupted() as ending, silenced(), instance_of(lake) as instance, quick_events(instance):
         job = assemble(lake.root, tables, rebuilt=asked.tables).resolve_job_def(REBUILD)
         instance.add_event_listener(run_id, listener.hear)
         try:
@@ -49,6 +50,8 @@ def run_backfill(lake: Lake, asked: Asked, watcher: Watcher) -> Outcome:
             told = " ".join(str(error).split())
             raise BackfillError("the run", told, "Nothing was started", "Correct the cause, then run again") from error
     (lake.root / ".runs" / run_id).unlink(missing_ok=True)
+    if ending.number is not None and not result.success:
+        raise Interrupted(ending.number)
     seconds = time.perf_counter() - began
     return Outcome(run_id, result.success, tuple(listener.ended), listener.cause, seconds)
 

@@ -17,6 +17,7 @@ from pydantic import Field
 from backfill_assets.core.days import DayRange, from_inclusive, parse_day
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.candidate import Request
+from backfill_assets.lake.interrupts import ends_when_interrupted
 from backfill_assets.lake.lock import load_lock
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.replace import Provenance
@@ -89,7 +90,8 @@ def _days(context: dg.AssetExecutionContext) -> DayRange:
 
 def _run(context: dg.AssetExecutionContext, config: LoadConfig, shop: Shop, name: str) -> Iterator[Any]:
     try:
-        yield from _steps(context, config, shop, name)
+        with ends_when_interrupted():
+            yield from _steps(context, config, shop, name)
     except BackfillError as error:
         raise as_failure(error) from error
 
