@@ -14,9 +14,11 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange, from_inclusive, parse_day
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.candidate import Request
+from backfill_assets.lake.interrupts import ends_when_interrupted
 from backfill_assets.lake.lock import load_lock
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.replace import Provenance
@@ -70,13 +72,7 @@ def lake_asset(opened: Opened, table: Table, partitions: dg.DailyPartitionsDefin
     )
     def make(context: dg.AssetExecutionContext, config: LoadConfig) -> Iterator[Any]:
         """Make the run's days; without days (a check's button), judge the newest written day again."""
-        try:
-            if not context.selected_asset_keys or not _has_days(context):
-                yield from newest_day_results(opened, contract)
-            else:
-                yield from _steps(context, config, opened, contract.name)
-        except BackfillError as error:
-            raise as_failure(error) from error
+        yield from _run(context, config, opened, contract)
 
     return make
 
@@ -88,6 +84,17 @@ def _has_days(context: dg.AssetExecutionContext) -> bool:
 def _days(context: dg.AssetExecutionContext) -> DayRange:
     keys = context.partition_key_range
     return from_inclusive(parse_day(keys.start), parse_day(keys.end))
+
+
+def _run(context: dg.AssetExecutionContext, config: LoadConfig, opened: Opened, contract: Contract) -> Iterator[Any]:
+    try:
+        with ends_when_interrupted():
+            if not context.selected_asset_keys or not _has_days(context):
+                yield from newest_day_results(opened, contract)
+            else:
+                yield from _steps(context, config, opened, contract.name)
+    except BackfillError as error:
+        raise as_failure(error) from error
 
 
 def _steps(context: dg.AssetExecutionContext, config: LoadConfig, opened: Opened, name: str) -> Iterator[Any]:
