@@ -140,7 +140,7 @@ def nothing_to_do(states: States, contract: Contract, days: DayRange) -> Candida
 
 def as_profile(entry: DayEntry) -> DayProfile:
     """What a receipt still knows of a day's profile."""
-    return DayProfile(entry.rows, entry.fingerprint, counted_nulls(entry.counts))
+    return DayProfile(entry.rows, entry.fingerprint, {c: n for c, n in counted_nulls(entry.counts).items() if n})
 
 
 def _transformed(workshop: Workshop, states: States, table: Table, days: DayRange) -> "DataFrame":
