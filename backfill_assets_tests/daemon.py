@@ -14,7 +14,7 @@ from backfill_assets.core.days import ONE_DAY, midnight
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.dagster_private import quick_events
-from backfill_assets.orchestration.runs import RANGE_END, RANGE_START
+from backfill_assets.orchestration.runs import RANGE_END, RANGE_START, RUN_KEY
 from backfill_assets.orchestration.ticks import Tick, landing_tick, late_data_tick
 from backfill_assets.orchestration.work import Shop, TablesOf
 from backfill_assets.pipeline.tables import tables as our_tables
@@ -83,7 +83,7 @@ class Daemon:
 
     def _run(self, request: dg.RunRequest) -> None:
         job = assemble(self.root.root, self.tables_of).resolve_job_def(str(request.job_name))
-        tags = dict(request.tags)
+        tags = dict(request.tags) | {RUN_KEY: str(request.run_key)}
         if request.partition_key:
             tags |= {RANGE_START: request.partition_key, RANGE_END: request.partition_key}
         with quick_events(self.instance):

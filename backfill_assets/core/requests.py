@@ -3,9 +3,10 @@
 Lives here: joining ready days to requests, bounded attempts, and the identity of a request. Does not live here: which
 days are ready (`core.needs`) and runs (`orchestration`).
 
-The identity of a day's request is its input digest and the write_id of what is there: a changed input is a new request,
-a repeated look is not, and inputs that return to what they were (A, B, A) are told apart by the write in between. A run
-that ended and left the identity as it was has done nothing for the day: it counts as an attempt.
+The identity of a day's request is what an attempt was tried with: the input digest, the write_id of what is there, and
+the rules (code, settings, gates). A changed input or rule is a new request, a repeated look is not, and inputs that
+return to what they were (A, B, A) are told apart by the write in between. A run that ended and left the identity as it
+was has done nothing for the day: it counts as an attempt.
 """
 
 from collections.abc import Iterable, Mapping, Set
@@ -17,8 +18,7 @@ from backfill_assets.core.digests import digest_of
 from backfill_assets.core.needs import joined
 from backfill_assets.core.states import States
 
-IDENTITY_CHARS = 12  # of the input's digest and of the write_id's: enough to tell a day's own versions apart
-Attempts = Mapping[tuple[str, str, str], int]  # (table, day, identity) -> runs that ended without changing it
+IDENTITY_CHARS = 12  # of each digest: enough to tell a day's own versions apart
 
 
 @dataclass(frozen=True)
@@ -37,35 +37,36 @@ class Ask:
         return f"{self.table} {self.days} {digest_of(dict(self.asked))} attempt {self.attempt}"
 
 
-def identity(states: States, table: str, day: date) -> str:
-    """What the day would be made from, and what is there now."""
+def identities(states: States, table: str, days: Iterable[date], rules: str = "") -> dict[date, str]:
+    """Per day what it would be made from, what is there now, and under which code, settings and `rules` (a digest of
+    whatever else decides how a run ends: the table's gates, the lake)."""
+    codes = states.codes.get(table)
+    under = digest_of([codes.code_digest if codes else "", codes.settings_digest if codes else "", rules])
+    return {day: f"{_there(states, table, day)}.{under[:IDENTITY_CHARS]}" for day in sorted(days)}
+
+
+def _there(states: States, table: str, day: date) -> str:
     stamp = states.stamp(table, day)
     there = digest_of(stamp.write_id)[:IDENTITY_CHARS] if stamp else "nothing"
     return f"{states.digests.of(table, day)[:IDENTITY_CHARS]}.{there}"
 
 
 def asks(
-    states: States, table: str, days: Iterable[date], attempts: Attempts, most_attempts: int, busy: Set[date]
+    states: States, table: str, known: Mapping[date, str], tried: Mapping[date, int], most: int, busy: Set[date]
 ) -> tuple[list[Ask], list[date]]:
-    """The requests for these days, ascending, and the days that were tried `most_attempts` times and need a person.
+    """The requests for the days of `known` (with their identities), and the days that were `tried` `most` times as they
+    are and need a person: those hold no request's place.
 
-    A day that was tried in vain is asked for alone, so that it holds no other day back.
+    What was never tried comes first, ascending; then each day that was tried in vain, alone, so that it holds no other
+    day back.
     """
-    first_time: list[date] = []
-    again: list[Ask] = []
-    given_up: list[date] = []
-    for day in sorted(days):
-        known = identity(states, table, day)
-        tried = attempts.get((table, str(day), known), 0)
-        if tried >= most_attempts:
-            given_up.append(day)
-        elif tried:
-            again.append(Ask(table, DayRange(day, day + ONE_DAY), {str(day): known}, tried))
-        else:
-            first_time.append(day)
+    given_up = [day for day in known if tried.get(day, 0) >= most]
+    again = [day for day in known if 0 < tried.get(day, 0) < most]
+    first_time = [day for day in known if not tried.get(day, 0)]
     wanted = set(first_time)
     fresh = [
-        Ask(table, span, {str(d): identity(states, table, d) for d in span if d in wanted}, 0)
+        Ask(table, span, {str(d): known[d] for d in span if d in wanted}, 0)
         for span in joined(states, table, first_time, busy)
     ]
-    return sorted(fresh + again, key=lambda ask: ask.days.start), given_up
+    alone = [Ask(table, DayRange(day, day + ONE_DAY), {str(day): known[day]}, tried[day]) for day in again]
+    return fresh + alone, given_up

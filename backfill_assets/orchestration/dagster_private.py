@@ -1,12 +1,12 @@
 """The one file that touches what Dagster 1.13 does not call public, each with the reason and the test that watches it.
 
-Lives here: what names an instance, the target of a check evaluation, the newest verdicts of checks, plans that nothing
-followed, per-partition metadata in one step, and quick event storage. Does not live here: anything that a public name
-can do.
+Lives here: what names an instance, the values of run tags, the target of a check evaluation, the newest verdicts of
+checks, plans that nothing followed, per-partition metadata in one step, and quick event storage. Does not live here:
+anything that a public name can do.
 """
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from dagster._core.definitions.asset_checks.asset_check_evaluation import (
 )
 from dagster._core.execution.context.metadata_logging import AssetMetadataHandle, OutputMetadataAccumulator
 
+KEYS_AT_ONCE = 500  # of a query: sqlite takes 999 values in old builds
 BUSY_TIMEOUT_SECONDS = 60  # what Dagster itself waits for a locked file
 
 
@@ -28,6 +29,17 @@ def instance_id(instance: dg.DagsterInstance) -> str:
     storage: Any = instance.run_storage
     storage.get_run_storage_id()  # of two processes that ask a new storage at once, one gets a name that is not kept
     return str(storage.get_run_storage_id())
+
+
+def tag_values(instance: dg.DagsterInstance, keys: Sequence[str]) -> dict[str, set[str]]:
+    """Per tag key every value that any run has, by few indexed queries; a key that no run has is left out.
+
+    Public names give runs with all their tags and configuration, which grows with the history.
+    """
+    found: dict[str, set[str]] = {}
+    for first in range(0, len(keys), KEYS_AT_ONCE):
+        found |= dict(instance.get_run_tags(keys[first : first + KEYS_AT_ONCE]))
+    return found
 
 
 def check_target(record: dg.EventLogRecord) -> AssetCheckEvaluationTargetMaterializationData:

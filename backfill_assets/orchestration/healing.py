@@ -61,7 +61,7 @@ def heal(instance: dg.DagsterInstance, lake: Lake, pipeline: Pipeline, seen: dic
     if newest is None:
         return []
     states = pipeline.states(read_view(lake, pipeline.contracts))
-    busy = runs.busy_days(instance, runs.REBUILD, [t.name for t in pipeline.tables])
+    busy = runs.busy_days(instance, str(lake.root), [t.name for t in pipeline.tables])
     left, lines, whole = DAYS_AT_ONCE, [], True
     for contract in pipeline.contracts:
         sick = sick_days(instance, states, contract, busy.get(contract.name, frozenset()))

@@ -1,26 +1,31 @@
 """What Dagster's runs cover and have tried, as days of tables.
 
-Lives here: the names of tags and of the job, the days of queued and running runs, the attempts that ended in vain, runs
-of the last day. Does not live here: what the lake needs (`core.needs`). Read anew at every tick: a cursor may be wiped,
-runs are kept.
+Lives here: the names of tags and of the job, the days of queued and running runs, the attempts at a request, runs of
+the last day. Does not live here: what the lake needs (`core.needs`) and what is asked for (`asking`). Read anew at
+every tick and never from the newest runs only: a cursor may be wiped, runs are kept. One instance may serve several
+lakes: a run that names another lake is none of ours.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
 from datetime import date, datetime, timedelta
-from typing import Any
 
 import dagster as dg
 
 from backfill_assets.core.days import ONE_DAY, parse_day
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.requests import Attempts
+from backfill_assets.core.requests import Ask
+from backfill_assets.orchestration.dagster_private import tag_values
 
 REBUILD = "rebuild"
 REASON_TAG, NOTE_TAG = "backfill_assets/reason", "backfill_assets/note"
 LAKE_TAG = "backfill_assets/lake"  # one instance may serve several lakes
 REQUEST_TAG = "backfill_assets/request"
 SENSOR_TAG = "backfill_assets/sensor"  # our own: Dagster sets its tag only where its daemon launches
+ATTEMPT_TAG = "backfill_assets/attempt"  # from 1 on: the same was tried before
+ASKED_TAG = ".dagster/asked."  # then TABLE.DAY; only tags of this prefix stay out of the UI, and a long range has many
+TAG_CHARS = 57  # 63 with `asked.`; Dagster warns of longer ones
+RUN_KEY, SENSOR_NAME = "dagster/run_key", "dagster/sensor_name"
 PARTITION, RANGE_START, RANGE_END = (
     "dagster/partition", "dagster/asset_partition_range_start", "dagster/asset_partition_range_end",
 )  # fmt: skip
@@ -29,17 +34,19 @@ ACTIVE = [
     dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING,
 ]  # fmt: skip
 ENDED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
-LOOK_BACK_RUNS = 200  # a day that fails is asked for at nearly every tick: its attempts are among the newest runs
 PAGE = 5000  # events read from storage at once
 ONE_DAY_OF_CLOCK = timedelta(hours=24)
 
 
-def busy_days(instance: dg.DagsterInstance, job: str, tables: list[str]) -> dict[str, set[date]]:
-    """Per table the days that queued and running runs will make; a run of `job` without a selection makes `tables`."""
+def busy_days(instance: dg.DagsterInstance, lake: str, tables: list[str]) -> dict[str, set[date]]:
+    """Per table the days that queued and running runs of the lake (its folder) will make; a run of `rebuild` without a
+    selection makes `tables`."""
     busy: dict[str, set[date]] = defaultdict(set)
     for run in instance.get_runs(dg.RunsFilter(statuses=ACTIVE)):
+        if run.tags.get(LAKE_TAG, lake) != lake:
+            continue
         chosen = run.asset_selection
-        names = {k.path[-1] for k in chosen} if chosen else set(tables if run.job_name == job else ())
+        names = {k.path[-1] for k in chosen} if chosen else set(tables if run.job_name == REBUILD else ())
         days = set(_days(run))
         for name in names & set(tables):
             busy[name] |= days
@@ -76,28 +83,42 @@ def _days(run: dg.DagsterRun) -> Iterator[date]:
         day += ONE_DAY
 
 
-def attempts(instance: dg.DagsterInstance, sensor: str) -> Attempts:
-    """How often runs of a sensor that ended had asked for a (table, day, identity)."""
-    counted: Counter[tuple[str, str, str]] = Counter()
-    ended = dg.RunsFilter(statuses=ENDED, tags={SENSOR_TAG: sensor})
-    for run in instance.get_runs(ended, limit=LOOK_BACK_RUNS):
-        ops: Any = run.run_config.get("ops", {})
-        for op, body in ops.items():
-            asked = body.get("config", {}).get("asked", {})
-            counted.update((op.removeprefix("make_"), day, known) for day, known in asked.items())
-    return counted
+def asked_tags(ask: Ask) -> dict[str, str]:
+    """The tags by which a run's asked days are found again, each with its identity and the attempt."""
+    return {_asked_tag(ask.table, day): f"{known} {ask.attempt}" for day, known in ask.asked.items()}
 
 
-def is_active(instance: dg.DagsterInstance, job: str) -> bool:
-    """Whether a run of the job is queued or running."""
-    return bool(instance.get_runs(dg.RunsFilter(job_name=job, statuses=ACTIVE), limit=1))
+def attempts(instance: dg.DagsterInstance, wanted: Mapping[str, Mapping[date, str]]) -> dict[str, dict[date, int]]:
+    """Per table how often runs were asked for the days with these identities, however long ago; days never asked for
+    are left out. Counted on from the newest attempt, so that a run that was deleted gives its number to none."""
+    keys = {_asked_tag(table, str(day)): (table, day) for table, known in wanted.items() for day in known}
+    found: dict[str, dict[date, int]] = {table: {} for table in wanted}
+    for key, values in tag_values(instance, list(keys)).items():
+        table, day = keys[key]
+        told = (value.rpartition(" ") for value in values)
+        numbers = [int(number) for known, _, number in told if known == wanted[table][day] and number.isdigit()]
+        if numbers:
+            found[table][day] = max(numbers) + 1
+    return found
 
 
-def ended_runs(instance: dg.DagsterInstance, request: str) -> int:
-    """How many runs of this request have ended, however."""
-    return instance.get_runs_count(dg.RunsFilter(statuses=ENDED, tags={REQUEST_TAG: request}))
+def _asked_tag(table: str, day: str) -> str:
+    return ASKED_TAG + f"{table}.{day}"[-TAG_CHARS:]
 
 
-def runs_of_last_day(instance: dg.DagsterInstance, sensor: str, now: datetime) -> int:
-    """How many runs the sensor asked for in the 24 hours before `now`."""
-    return instance.get_runs_count(dg.RunsFilter(tags={SENSOR_TAG: sensor}, created_after=now - ONE_DAY_OF_CLOCK))
+def used_keys(instance: dg.DagsterInstance, sensor: str, keys: Collection[str]) -> set[str]:
+    """The run keys that Dagster knows from this sensor: a request with one of them is dropped without a word."""
+    found = instance.get_runs(dg.RunsFilter(tags={RUN_KEY: sorted(keys)})) if keys else ()
+    return {run.tags[RUN_KEY] for run in found if run.tags.get(SENSOR_NAME, sensor) == sensor}
+
+
+def is_active(instance: dg.DagsterInstance, job: str, lake: str) -> bool:
+    """Whether a run of the job on the lake is queued or running."""
+    active = instance.get_runs(dg.RunsFilter(job_name=job, statuses=ACTIVE))
+    return any(run.tags.get(LAKE_TAG, lake) == lake for run in active)
+
+
+def runs_of_last_day(instance: dg.DagsterInstance, sensor: str, lake: str, now: datetime) -> int:
+    """How many runs the sensor asked for on the lake in the 24 hours before `now`."""
+    mine = {SENSOR_TAG: sensor, LAKE_TAG: lake}
+    return instance.get_runs_count(dg.RunsFilter(tags=mine, created_after=now - ONE_DAY_OF_CLOCK))

@@ -5,7 +5,7 @@ not live here: the checks per day (`checks`), and asking for what is stale (`tic
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import dagster as dg
@@ -14,13 +14,14 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.why import ranges
+from backfill_assets.orchestration.asking import given_up_now
 from backfill_assets.orchestration.dagster_private import check_target, newest_evaluations
 from backfill_assets.orchestration.runs import LAKE_TAG
 from backfill_assets.orchestration.work import Opened
 
 STANDING = "no_stale_days"
 SAMPLE_RANGES = 10
-WHICH = "which"
+WHICH, GIVEN_UP = "which", "given up"
 
 
 def no_stale_days(opened: Opened, contract: Contract) -> dg.AssetChecksDefinition:
@@ -31,14 +32,18 @@ def no_stale_days(opened: Opened, contract: Contract) -> dg.AssetChecksDefinitio
         """Judge the table now."""
         lake, pipeline = opened.lake, opened.pipeline
         context.instance.add_run_tags(context.run.run_id, {LAKE_TAG: str(lake.root)})
-        passed, told = judged(pipeline.states(read_view(lake, pipeline.contracts)), contract.name)
+        states = pipeline.states(read_view(lake, pipeline.contracts))
+        passed, told = judged(
+            states, contract.name, given_up_now(context.instance, lake, states).get(contract.name, "")
+        )
         return dg.AssetCheckResult(passed=passed, severity=dg.AssetCheckSeverity.WARN, metadata=told)
 
     return check
 
 
-def judged(states: States, table: str) -> tuple[bool, dict[str, Any]]:
-    """Whether no written day of the table is stale, and what is told: days per state, which are stale, what to do."""
+def judged(states: States, table: str, given_up: str = "") -> tuple[bool, dict[str, Any]]:
+    """Whether no written day of the table is stale and none was `given_up` (in words), and what is told: days per
+    state, which are stale, what to do."""
     counted = {d: states.of(table, d) for d in states.view.table(table).stamps}
     stale = sorted(d for d, s in counted.items() if s is State.STALE)
     told: dict[str, Any] = {f"days {s.value}": n for s, n in sorted(Counter(counted.values()).items())}
@@ -46,24 +51,28 @@ def judged(states: States, table: str) -> tuple[bool, dict[str, Any]]:
     if stale:
         rebuild = f"backfill-assets backfill --from {stale[0]} --to {stale[-1]}"
         told[WHICH] = f"{ranges(stale, SAMPLE_RANGES)}. Rebuild: {rebuild}"
-    return not stale, told
+    if given_up:
+        told[GIVEN_UP] = given_up
+    return not stale and not given_up, told
 
 
 def changed_verdicts(
-    instance: dg.DagsterInstance, states: States, tables: list[str]
+    instance: dg.DagsterInstance, states: States, tables: list[str], given_up: Mapping[str, str]
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """The verdicts that differ from what Dagster was told last, so that pages are right without anybody's button.
 
     One that speaks of an older materialization differs too: Dagster counts it as not evaluated. Tables without a
-    written day are left out: there is nothing to judge yet.
+    written or given up day are left out: there is nothing to judge yet.
     """
-    keys = {t: dg.AssetCheckKey(dg.AssetKey(t), STANDING) for t in tables if states.view.table(t).stamps}
+    keys = {
+        t: dg.AssetCheckKey(dg.AssetKey(t), STANDING) for t in tables if states.view.table(t).stamps or given_up.get(t)
+    }
     known = newest_evaluations(instance, keys.values())
     for table, key in keys.items():
-        passed, told = judged(states, table)
+        passed, told = judged(states, table, given_up.get(table, ""))
         before, target = known.get(key), _newest(instance, table)
-        if before is None or (before.passed, _which(before), before.target_materialization_data) != (
-            passed, told.get(WHICH), target,
+        if before is None or (before.passed, *_words(before), before.target_materialization_data) != (
+            passed, told.get(WHICH), told.get(GIVEN_UP), target,
         ):  # fmt: skip
             yield dg.AssetCheckEvaluation(
                 asset_key=key.asset_key, check_name=STANDING, passed=passed, metadata=told,
@@ -74,7 +83,8 @@ def changed_verdicts(
 def tell_verdicts(instance: dg.DagsterInstance, opened: Opened, tables: list[str]) -> None:
     """Tell Dagster the verdicts of these tables that are other ones now."""
     states = opened.pipeline.states(read_view(opened.lake, opened.pipeline.contracts))
-    for verdict in changed_verdicts(instance, states, tables):
+    given_up = given_up_now(instance, opened.lake, states)
+    for verdict in changed_verdicts(instance, states, tables, given_up):
         instance.report_runless_asset_event(verdict)
 
 
@@ -84,5 +94,6 @@ def _newest(instance: dg.DagsterInstance, table: str) -> Any:
     return next(map(check_target, records), None)
 
 
-def _which(evaluation: dg.AssetCheckEvaluation) -> Any:
-    return evaluation.metadata[WHICH].value if WHICH in evaluation.metadata else None
+def _words(evaluation: dg.AssetCheckEvaluation) -> tuple[Any, Any]:
+    said = {name: value.value for name, value in evaluation.metadata.items()}
+    return said.get(WHICH), said.get(GIVEN_UP)

@@ -5,7 +5,7 @@ as Dagster sees them (`sensors`), what a day needs (`core.needs`), and making da
 No Spark, and no cursor: a tick that was killed, repeated or forgotten changes nothing about the next one.
 """
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 
@@ -14,15 +14,16 @@ import dagster as dg
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.needs import Needs, needs
-from backfill_assets.core.requests import Ask, Attempts, asks
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.scan import Comparison, compare, is_counted, look
 from backfill_assets.lake.spark import Workshop
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration import runs
+from backfill_assets.orchestration.asking import Asked, Asker, as_request, next_attempt, said
 from backfill_assets.orchestration.markers import end_dead_runs
 from backfill_assets.orchestration.reconcile import follow_receipts
 from backfill_assets.orchestration.standing import changed_verdicts
@@ -36,11 +37,18 @@ SHOWN_FILES = 5
 
 @dataclass
 class Tick:
-    """The outcome of a tick: runs to ask for, a line per finding, and standing verdicts that are no longer the same."""
+    """The outcome of a tick: runs to ask for, a line per finding, standing verdicts that are no longer the same, and
+    what needs a person, by name: it is told once, and again when it says something else."""
 
     requests: list[dg.RunRequest] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     verdicts: list[dg.AssetCheckEvaluation] = field(default_factory=list)
+    alarms: dict[str, str] = field(default_factory=dict)
+
+    def alarm(self, name: str, text: str) -> None:
+        """Something that no tick will mend."""
+        self.notes.append(text)
+        self.alarms[name] = text
 
 
 @dataclass(frozen=True)
@@ -59,61 +67,58 @@ class Look:
         """Today by the clock: its partition begins to exist when it is over."""
         return self.now.astimezone(UTC).date()
 
+    @property
+    def asker(self) -> Asker:
+        """Who knows what was tried."""
+        return Asker(self.instance, self.lake, self.states, self.busy)
+
 
 def look_around(instance: dg.DagsterInstance, shop: Shop, now: datetime) -> Look:
     """Everything a tick decides by. Ends runs whose process is gone, so that their days do not look busy for ever."""
     lake, pipeline = shop.open()
     end_dead_runs(instance, lake)
     names = [t.name for t in pipeline.tables]
-    busy = runs.busy_days(instance, runs.REBUILD, names)
+    busy = runs.busy_days(instance, str(lake.root), names)
     return Look(instance, lake, pipeline, pipeline.states(read_view(lake, pipeline.contracts)), busy, now)
 
 
 def late_data_tick(instance: dg.DagsterInstance, shop: Shop, now: datetime) -> Tick:
     """Ask for the days of the built tables that need making and whose inputs are in place, upstream first."""
     seen = look_around(instance, shop, now)
-    told = follow_receipts(instance, seen.lake, seen.pipeline)
-    tick = _rolling_tick(seen) if seen.lake.settings.lateness.policy == "rolling" else _exact_tick(seen)
-    tick.notes += told
-    tick.verdicts += changed_verdicts(instance, seen.states, [t.name for t in seen.pipeline.tables])
+    healed = follow_receipts(instance, seen.lake, seen.pipeline)
+    tick = late_data(seen)
+    tick.notes += healed
     return tick
 
 
-def _exact_tick(seen: Look) -> Tick:
+def late_data(seen: Look) -> Tick:
+    """`late_data_tick` of what was seen."""
+    if seen.lake.settings.lateness.policy == "rolling":
+        tick, given_up = _rolling_tick(seen), dict[str, str]()
+    else:
+        tick, given_up = _exact_tick(seen)
+    tables = [t.name for t in seen.pipeline.tables]
+    tick.verdicts += changed_verdicts(seen.instance, seen.states, tables, given_up)
+    return tick
+
+
+def _exact_tick(seen: Look) -> tuple[Tick, Mapping[str, str]]:
+    """The tick, and per table the days that were given up, in words."""
     tick, found = Tick(), needs(seen.states, seen.busy, seen.until)
     built = [t.name for t in seen.pipeline.tables if not t.is_landed]
-    tried = runs.attempts(seen.instance, LATE_DATA)
-    wanted: list[Ask] = []
+    asked = seen.asker.asked(LATE_DATA, {name: found.ready[name] for name in built})
     for name in built:
-        wanted += _asks(seen, tick, name, found.ready[name], tried)
+        _tell_given_up(tick, name, asked)
         _tell_waiting(tick, name, found)
     _tell_left_alone(tick, seen.states, built)
-    _request(tick, seen, LATE_DATA, [_as_request(ask, LATE_DATA) for ask in wanted])
-    return tick
+    _request(tick, seen, LATE_DATA, [as_request(ask, LATE_DATA, seen.lake) for ask in asked.asks])
+    landed = {name: days for name, days in found.ready.items() if name not in built}
+    return tick, {**seen.asker.given_up(landed), **asked.given_up}
 
 
-def _asks(seen: Look, tick: Tick, name: str, ready: Iterable[date], tried: Attempts) -> list[Ask]:
-    most = seen.lake.settings.lateness.attempts
-    found, given_up = asks(seen.states, name, ready, tried, most, seen.busy.get(name, frozenset()))
-    if given_up:
-        tick.notes.append(
-            f"{name}: {ranges(given_up)} failed {most} times from the same inputs and will not be asked for again. "
-            f"Look at the failed runs; then materialize by hand, or change the inputs"
-        )
-    return found
-
-
-def _as_request(ask: Ask, sensor: str) -> dg.RunRequest:
-    single = len(ask.days) == 1
-    span = {} if single else {runs.RANGE_START: str(ask.days.start), runs.RANGE_END: str(ask.days.last)}
-    return dg.RunRequest(
-        run_key=ask.key,
-        job_name=runs.REBUILD,
-        asset_selection=[dg.AssetKey(ask.table)],
-        partition_key=str(ask.days.start) if single else None,
-        run_config={"ops": {f"make_{ask.table}": {"config": {"asked": dict(ask.asked)}}}},
-        tags={**span, runs.REASON_TAG: sensor, runs.SENSOR_TAG: sensor},
-    )
+def _tell_given_up(tick: Tick, name: str, asked: Asked) -> None:
+    if name in asked.given_up:
+        tick.alarm(f"given up {name}", f"{name}: {asked.given_up[name]}")
 
 
 def _tell_waiting(tick: Tick, name: str, found: Needs) -> None:
@@ -133,10 +138,10 @@ def _tell_left_alone(tick: Tick, states: States, names: list[str]) -> None:
                 tick.notes.append(f"{name}: {ranges(days)} left alone: {state.value}")
 
 
-def _request(tick: Tick, seen: Look, sensor: str, wanted: list[dg.RunRequest]) -> None:
+def _request(tick: Tick, seen: Look, sensor: str, wanted: Sequence[dg.RunRequest]) -> None:
     """Put at most as many requests into the tick as the caps allow, and say what they held back."""
     caps = seen.lake.settings.lateness
-    today = runs.runs_of_last_day(seen.instance, sensor, seen.now)
+    today = runs.runs_of_last_day(seen.instance, sensor, str(seen.lake.root), seen.now)
     allowed = max(0, min(caps.runs_per_tick, caps.runs_per_day - today))
     for request in wanted[:allowed]:
         verb = "would request" if caps.dry_run else "requested"
@@ -152,7 +157,7 @@ def _request(tick: Tick, seen: Look, sensor: str, wanted: list[dg.RunRequest]) -
 
 
 def _rolling_tick(seen: Look) -> Tick:
-    """The last N days before the frontier again, whatever happened, whenever the ledger has moved."""
+    """The last N days before the frontier again, whatever happened, whenever the ledger or a rule has moved."""
     tick, settings, frontier = Tick(), seen.lake.settings, seen.states.frontier
     ledger = seen.states.view.table("arrivals").version
     if frontier is None or ledger < 0:
@@ -164,77 +169,97 @@ def _rolling_tick(seen: Look) -> Tick:
         tick.notes.append("runs are queued or running; the next tick looks again")
         return tick
     built = [t.name for t in seen.pipeline.tables if not t.is_landed]
-    base = f"rolling {days} ledger {ledger}"
-    ended = runs.ended_runs(seen.instance, base)
-    if ended and not _failed_so_far(seen.instance, base, ended):
+    rules = digest_of([seen.asker.rules(), *(str(seen.states.codes.get(name)) for name in built)])
+    base = f"rolling {days} ledger {ledger} rules {rules}"
+    tried = next_attempt(seen.instance, LATE_DATA, base, settings.lateness.attempts)
+    if tried and _has_succeeded(seen.instance, base):
         tick.notes.append(f"{days} were made from version {ledger} of the ledger; nothing was loaded since")
-    elif ended >= settings.lateness.attempts:
-        tick.notes.append(f"{days} failed {ended} times and need a person")
+    elif tried >= settings.lateness.attempts:
+        tick.alarm("given up rolling", f"{days} {_in_vain(tried)}")
     else:
-        _request(tick, seen, LATE_DATA, [_range_request(base, ended, built, days, LATE_DATA)])
+        span = {runs.RANGE_START: str(days.start), runs.RANGE_END: str(days.last)}
+        _request(tick, seen, LATE_DATA, [_whole(seen, base, tried, LATE_DATA, span, built)])
     return tick
 
 
-def _failed_so_far(instance: dg.DagsterInstance, base: str, ended: int) -> bool:
+def _has_succeeded(instance: dg.DagsterInstance, base: str) -> bool:
     good = dg.RunsFilter(statuses=[dg.DagsterRunStatus.SUCCESS], tags={runs.REQUEST_TAG: base})
-    return ended > 0 and not instance.get_runs(good, limit=1)
+    return bool(instance.get_runs(good, limit=1))
 
 
-def _range_request(base: str, attempt: int, tables: list[str], days: DayRange, reason: str) -> dg.RunRequest:
+def _whole(
+    seen: Look, base: str, tried: int, sensor: str, span: Mapping[str, str], tables: Sequence[str]
+) -> dg.RunRequest:
+    """A request that names no single days: a scan, or a range of all tables."""
+    again = {runs.ATTEMPT_TAG: str(tried)} if tried else {}
     return dg.RunRequest(
-        run_key=f"{base} attempt {attempt}",
-        job_name=runs.REBUILD,
-        asset_selection=[dg.AssetKey(name) for name in tables],
-        tags={
-            runs.RANGE_START: str(days.start), runs.RANGE_END: str(days.last),
-            runs.REASON_TAG: reason, runs.SENSOR_TAG: reason, runs.REQUEST_TAG: base,
-        },
-    )  # fmt: skip
+        run_key=f"{base} attempt {tried}",
+        job_name=runs.REBUILD if tables else SCAN,
+        asset_selection=[dg.AssetKey(name) for name in tables] or None,
+        tags={**span, **again, **said(sensor, seen.lake), runs.REQUEST_TAG: base},
+    )
 
 
 def landing_tick(instance: dg.DagsterInstance, shop: Shop, now: datetime) -> Tick:
     """Ask for a scan of new complete files, and for the arrival days that landed and are not loaded."""
     seen = look_around(instance, shop, now)
-    workshop, tick = Workshop(seen.lake), Tick()
-    listing, records = look(workshop)
-    found = compare(listing, records)
+    listing, records = look(Workshop(seen.lake))
+    return landing(seen, compare(listing, records), records)
+
+
+def landing(seen: Look, found: Comparison, records: Sequence[FileRecord]) -> Tick:
+    """`landing_tick` of what was seen."""
+    tick, root = Tick(), str(seen.lake.root)
     blocked = {d for r in (*found.altered, *found.missing) for d in r.days}
     _tell_landing(tick, found, blocked)
     raw = next(t.name for t in seen.pipeline.tables if t.is_landed)
-    if runs.is_active(instance, SCAN) or seen.busy.get(raw):
+    ready = needs(seen.states, seen.busy, seen.until).ready[raw] - blocked
+    asked = seen.asker.asked(LANDING, {raw: ready})
+    _tell_given_up(tick, raw, asked)
+    scans = _scan_requests(tick, seen, found, records)
+    if runs.is_active(seen.instance, SCAN, root) or seen.busy.get(raw):
         tick.notes.append("a scan or a load is queued or running; the next tick looks again")
         return tick
-    ready = needs(seen.states, seen.busy, seen.until).ready[raw] - blocked
-    wanted = _asks(seen, tick, raw, ready, runs.attempts(instance, LANDING))
-    requests = [_as_request(ask, LANDING) for ask in wanted]
-    complete = [f for f in found.fresh if now.timestamp() - f.mtime_ns / 1e9 >= COMPLETE_AFTER_SECONDS]
-    if len(complete) < len(found.fresh):
-        tick.notes.append(f"{len(found.fresh) - len(complete)} file(s) still being written")
-    uncounted = [r for r in records if not r.withdrawn and not is_counted(r, seen.lake.settings)]
-    if (complete or found.lapsed or uncounted) and not requests:  # a load scans first, by itself
-        parts = [[f.name, f.size, f.mtime_ns] for f in complete]
-        parts += [[r.path, r.sha256] for r in (*found.lapsed, *uncounted)]
-        requests += _scan_request(tick, seen, f"scan {digest_of(sorted(map(str, parts)))}", len(parts))
-    _request(tick, seen, LANDING, requests)
+    # A load scans first, by itself; one that failed before may not get so far.
+    loads = [as_request(ask, LANDING, seen.lake) for ask in asked.asks]
+    _request(tick, seen, LANDING, loads if asked.asks and not asked.asks[0].attempt else [*scans, *loads])
     return tick
 
 
-def _scan_request(tick: Tick, seen: Look, base: str, files: int) -> list[dg.RunRequest]:
-    ended = runs.ended_runs(seen.instance, base)
-    if ended >= seen.lake.settings.lateness.attempts:
-        tick.notes.append(f"{files} file(s) were scanned {ended} times in vain: run `backfill-assets scan` and look")
+def _scan_requests(tick: Tick, seen: Look, found: Comparison, records: Iterable[FileRecord]) -> list[dg.RunRequest]:
+    """The request of a scan, where there is anything to scan."""
+    complete = [f for f in found.fresh if seen.now.timestamp() - f.mtime_ns / 1e9 >= COMPLETE_AFTER_SECONDS]
+    if len(complete) < len(found.fresh):
+        tick.notes.append(f"{len(found.fresh) - len(complete)} file(s) still being written")
+    blocked = {r.path for r in (*found.altered, *found.missing)}  # a scan leaves these as they are
+    live = (r for r in records if not r.withdrawn and r.path not in blocked)
+    uncounted = [r for r in live if not is_counted(r, seen.lake.settings)]
+    parts = [[f.name, f.size, f.mtime_ns] for f in complete]
+    parts += [[r.path, r.sha256] for r in (*found.lapsed, *uncounted)]
+    if not parts:
         return []
-    tags = {runs.REASON_TAG: LANDING, runs.SENSOR_TAG: LANDING, runs.REQUEST_TAG: base}
-    return [dg.RunRequest(run_key=f"{base} attempt {ended}", job_name=SCAN, tags=tags)]
+    settings = seen.lake.settings
+    base = f"scan {digest_of([str(seen.lake.root), str(settings.source), sorted(map(str, parts))])}"
+    tried = next_attempt(seen.instance, LANDING, base, settings.lateness.attempts)
+    if tried < settings.lateness.attempts:
+        return [_whole(seen, base, tried, LANDING, {}, ())]
+    tick.alarm("scan", f"{len(parts)} file(s) {_in_vain(tried)}, or run `backfill-assets scan`")
+    return []
+
+
+def _in_vain(tried: int) -> str:
+    return f"were tried {tried} times in vain and are not tried again as they are: look at the failed runs"
 
 
 def _tell_landing(tick: Tick, found: Comparison, blocked: Set[date]) -> None:
     if found.fresh:
         tick.notes.append(f"{len(found.fresh)} new file(s)")
     for word, records in (("altered", found.altered), ("missing", found.missing)):
-        for record in records[:SHOWN_FILES]:
-            tick.notes.append(f"{record.path} is {word}: the days made from it are not asked for")
-    if blocked:
-        tick.notes.append(
-            f'raw: {ranges(blocked)} blocked. Put the files back, or `backfill-assets landing accept --note "why"`'
-        )
+        if records:
+            shown = ", ".join(r.path for r in records[:SHOWN_FILES])
+            more = f" and {len(records) - SHOWN_FILES} more" if len(records) > SHOWN_FILES else ""
+            tick.alarm(
+                f"{word} files",
+                f"{len(records)} landed file(s) {word}: {shown}{more}. The days made from them are not asked for: "
+                f'{ranges(blocked)}. Put the files back, or `backfill-assets landing accept --note "why"`',
+            )

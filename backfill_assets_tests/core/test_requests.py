@@ -6,7 +6,8 @@ Tested here: `core.requests`. Not tested here: which days are ready (`test_needs
 from datetime import date
 
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.core.requests import Ask, asks, identity
+from backfill_assets.core.requests import Ask, asks, identities
+from backfill_assets.core.states import Codes, States
 from backfill_assets_tests.builders import Story, day, loaded
 
 MOST = 3
@@ -18,10 +19,10 @@ def stale(*days: int) -> Story:
     return story.load(day(10), touching=map(day, days))
 
 
-def asked(story: Story, tried: dict[int, int], *days: int) -> tuple[list[Ask], list[date]]:
+def asked(story: Story, tried: dict[int, int], *days: int, rules: str = "") -> tuple[list[Ask], list[date]]:
     states = story.states()
-    attempts = {("staging", str(day(n)), identity(states, "staging", day(n))): count for n, count in tried.items()}
-    return asks(states, "staging", map(day, days), attempts, MOST, frozenset())
+    known = identities(states, "staging", map(day, days), rules)
+    return asks(states, "staging", known, {day(n): count for n, count in tried.items()}, MOST, frozenset())
 
 
 def one(number: int) -> DayRange:
@@ -57,9 +58,9 @@ def test_inputs_that_return_to_what_they_were_are_a_new_request_because_of_the_w
     assert back.key != first.key
 
 
-def test_a_day_that_was_tried_in_vain_is_asked_for_alone_so_that_it_holds_no_other_back() -> None:
+def test_a_day_that_was_tried_in_vain_is_asked_for_alone_and_last_so_that_it_holds_no_other_back() -> None:
     found, given_up = asked(stale(2, 3, 4), {3: 1}, 2, 3, 4)
-    assert [(a.days, a.attempt) for a in found] == [(one(2), 0), (one(3), 1), (one(4), 0)]
+    assert [(a.days, a.attempt) for a in found] == [(one(2), 0), (one(4), 0), (one(3), 1)]
     assert not given_up
     assert len({a.key for a in found}) == len(found)
 
@@ -69,7 +70,15 @@ def test_every_attempt_has_a_key_of_its_own_and_they_are_bounded() -> None:
     keys = {asked(story, {3: n}, 3)[0][0].key for n in range(MOST)}
     assert len(keys) == MOST
     assert asked(story, {3: MOST}, 3) == ([], [day(3)])
+
+
+def test_whatever_an_attempt_was_tried_with_makes_another_request_when_it_changes() -> None:
+    story = stale(3)
+    keys = [asked(story, {}, 3)[0][0].key, asked(story, {}, 3, rules="relaxed gates")[0][0].key]
+    states = story.states()
+    codes = {**states.codes, "staging": Codes("other code", "settings-1")}
+    changed = States(states.contracts.values(), states.view, codes)
+    keys += [asks(changed, "staging", identities(changed, "staging", [day(3)]), {}, MOST, set())[0][0].key]
     story.land(day(12), "new input").load(day(12), touching=[day(3)])
-    found, given_up = asks(story.states(), "staging", [day(3)], {("staging", str(day(3)), "old"): MOST}, MOST, set())
-    assert [a.attempt for a in found] == [0]
-    assert not given_up
+    keys += [asked(story, {}, 3)[0][0].key]
+    assert len(set(keys)) == len(keys)

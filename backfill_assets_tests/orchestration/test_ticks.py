@@ -1,30 +1,36 @@
 """What a tick asks for: from the lake and Dagster's runs as they are, whatever an earlier tick did or forgot.
 
-Tested here: `orchestration.ticks` and `orchestration.runs` on lakes without an engine. Not tested here: what runs make
-of it (`end_to_end.test_late_data`), and which days need making (`core.test_needs`).
+Tested here: `orchestration.ticks` and `orchestration.runs` on lakes without an engine. Not tested here: attempts
+(`test_asking`), what runs make of it (`end_to_end.test_late_data`), and which days need making (`core.test_needs`).
 """
 
-import os
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 import pytest
 
-from backfill_assets.core.days import ONE_DAY
-from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.lake.model import Pipeline, make_pipeline
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.server import server_status
 from backfill_assets.orchestration import runs
-from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN, Tick, landing_tick, late_data_tick
-from backfill_assets.orchestration.work import Shop
+from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN
 from backfill_assets.pipeline.tables import tables
-from backfill_assets_tests.operations.synthetic import START, TOML, build, synthetic_lake
-
-DAYS = 12
-NOW = datetime(2030, 1, 1, tzinfo=UTC)
+from backfill_assets_tests.operations.synthetic import synthetic_lake
+from backfill_assets_tests.orchestration.ticking import (
+    DAYS,
+    NOW,
+    asked,
+    day,
+    drop,
+    empty_lake,
+    landing,
+    late,
+    ran,
+    settings,
+    stale,
+)
 
 
 @pytest.fixture
@@ -38,42 +44,9 @@ def lake(tmp_path: Path) -> tuple[Lake, Pipeline]:
     return synthetic_lake(tmp_path / "lake", DAYS)
 
 
-def day(number: int) -> date:
-    return START + ONE_DAY * number
-
-
-def stale(lake: tuple[Lake, Pipeline], *numbers: int) -> None:
-    """Days of staging whose recorded inputs are not today's."""
-    build(*lake, "staging", dict.fromkeys(map(day, numbers), 3), digests=dict.fromkeys(map(day, numbers), "older"))
-
-
-def late(lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance, now: datetime = NOW) -> Tick:
-    return late_data_tick(instance, Shop(lake[0].root, tables), now)
-
-
-def landing(lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance, now: datetime = NOW) -> Tick:
-    return landing_tick(instance, Shop(lake[0].root, tables), now)
-
-
-def settings(lake: tuple[Lake, Pipeline], *lines: str) -> None:
-    path = lake[0].root / "lake.toml"
-    path.write_text(path.read_text() + "\n[lateness]\n" + "\n".join(lines) + "\n")
-
-
-def ran(instance: dg.DagsterInstance, request: dg.RunRequest, status: dg.DagsterRunStatus, **more: Any) -> None:
-    """A run of this request, in this status, as Dagster's storage would hold it."""
-    tags = dict(request.tags) | ({runs.PARTITION: request.partition_key} if request.partition_key else {})
-    chosen = frozenset(request.asset_selection or ())
-    instance.add_run(
-        dg.DagsterRun(
-            str(request.job_name), run_config=dict(request.run_config), tags=tags, status=status,
-            asset_selection=chosen or None, **more,
-        )
-    )  # fmt: skip
-
-
-def asked(tick: Tick) -> list[str]:
-    return [str(r.run_key).rsplit(" ", 3)[0] for r in tick.requests]
+@pytest.fixture
+def empty(tmp_path: Path) -> tuple[Lake, Pipeline]:
+    return empty_lake(tmp_path / "lake")
 
 
 def test_a_tick_with_nothing_to_do_asks_for_nothing_and_starts_no_engine(
@@ -122,35 +95,6 @@ def test_days_that_any_queued_or_running_run_covers_are_not_asked_for(
     assert bool(late(lake, instance).requests) == (who == "another day")
 
 
-def test_a_day_whose_runs_end_in_vain_is_asked_for_a_bounded_number_of_times_and_then_shown(
-    lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance
-) -> None:
-    stale(lake, 2, 3)
-    keys = set()
-    for attempt in range(3):
-        tick = late(lake, instance)
-        assert len(tick.requests) == (1 if attempt == 0 else 2), "after the first failure each day is alone"
-        keys |= {r.run_key for r in tick.requests}
-        for request in tick.requests:
-            ran(instance, request, dg.DagsterRunStatus.FAILURE)
-    assert len(keys) == 1 + 2 + 2
-    tick = late(lake, instance)
-    assert tick.requests == []
-    assert any("will not be asked for again" in note and str(day(2)) in note for note in tick.notes)
-
-
-def test_a_changed_input_is_asked_for_although_an_older_one_failed_for_good(
-    lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance
-) -> None:
-    stale(lake, 2)
-    for _ in range(3):
-        for request in late(lake, instance).requests:
-            ran(instance, request, dg.DagsterRunStatus.FAILURE)
-    assert late(lake, instance).requests == []
-    build(*lake, "staging", {day(2): 3}, digests={day(2): "older still"})
-    assert asked(late(lake, instance)) == [f"staging {day(2)}"]
-
-
 def test_the_caps_hold_runs_back_and_say_so(lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance) -> None:
     stale(lake, 2, 5)
     settings(lake, "runs_per_tick = 1")
@@ -194,25 +138,6 @@ def test_the_rolling_policy_makes_the_last_days_again_once_per_version_of_the_le
     assert "nothing was loaded since" in tick.notes[0]
 
 
-def drop(lake: tuple[Lake, Pipeline], name: str, age_seconds: float) -> Path:
-    path = lake[0].root / "landing" / name
-    path.parent.mkdir(exist_ok=True)
-    path.write_text('{"seq": 1}\n')
-    moment = NOW.timestamp() - age_seconds
-    os.utime(path, (moment, moment))
-    return path
-
-
-@pytest.fixture
-def empty(tmp_path: Path) -> tuple[Lake, Pipeline]:
-    """A lake into which nothing landed."""
-    root = tmp_path / "lake"
-    root.mkdir()
-    (root / "lake.toml").write_text(TOML.format(start=START, windows=[2, 3]))
-    lake = open_lake(root)
-    return lake, make_pipeline(tables(lake.settings))
-
-
 def test_a_new_file_is_scanned_once_it_is_complete(empty: tuple[Lake, Pipeline], instance: dg.DagsterInstance) -> None:
     drop(empty, "new.jsonl", age_seconds=0.5)
     tick = landing(empty, instance)
@@ -224,16 +149,15 @@ def test_a_new_file_is_scanned_once_it_is_complete(empty: tuple[Lake, Pipeline],
     assert landing(empty, instance, NOW + timedelta(seconds=10)).requests == []
 
 
-def test_files_that_a_scan_cannot_take_are_not_scanned_for_ever(
-    empty: tuple[Lake, Pipeline], instance: dg.DagsterInstance
-) -> None:
-    drop(empty, "new.jsonl", age_seconds=60)
-    for _ in range(3):
-        (request,) = landing(empty, instance).requests
-        ran(instance, request, dg.DagsterRunStatus.SUCCESS)
-    tick = landing(empty, instance)
-    assert tick.requests == []
-    assert any("in vain" in note for note in tick.notes)
+def test_altered_and_vanished_files_are_alarms(lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance) -> None:
+    folder = lake[0].root / "landing"
+    (folder / f"{day(1)}.jsonl").write_text("{}")
+    (folder / f"{day(3)}.jsonl").unlink()
+    alarms = landing(lake, instance).alarms
+    assert {name: str(day(n)) in alarms[name] for name, n in (("altered files", 1), ("missing files", 3))} == {
+        "altered files": True, "missing files": True,
+    }  # fmt: skip
+    assert not any("scan" in name for name in alarms)
 
 
 def test_the_sensors_are_named_and_run_by_themselves_and_the_cursor_is_for_people_only(

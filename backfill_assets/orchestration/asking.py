@@ -1,0 +1,123 @@
+"""From days that are ready to requests of runs: what was tried already, what was given up, and in which order.
+
+Lives here: the identities and attempts of days, run keys that Dagster would drop, and a request as Dagster takes it.
+Does not live here: which days are ready (`core.needs`), how many runs a tick may ask for (`ticks`).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+
+import dagster as dg
+
+from backfill_assets.core.digests import digest_of
+from backfill_assets.core.needs import needs
+from backfill_assets.core.requests import Ask, asks, identities
+from backfill_assets.core.states import States
+from backfill_assets.lake.home import Lake
+from backfill_assets.operations.why import ranges
+from backfill_assets.orchestration import runs
+
+Days = Mapping[str, Iterable[date]]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be asked for, in order, and per table the days that were given up, in words."""
+
+    asks: tuple[Ask, ...]
+    given_up: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Asker:
+    """Where attempts are looked up, for which lake, and the states and busy days of the look."""
+
+    instance: dg.DagsterInstance
+    lake: Lake
+    states: States
+    busy: Mapping[str, Set[date]]
+
+    def asked(self, sensor: str, ready: Days) -> Asked:
+        """The requests for days that are ready, upstream first: first attempts before repeated ones, so that nothing
+        that fails keeps another from its turn."""
+        known = {name: self._identities(name, days) for name, days in ready.items()}
+        tried = {name: Counter(found) for name, found in runs.attempts(self.instance, known).items()}
+        while True:
+            found = self._asks(known, tried)
+            # Only those that this tick may ask for can be dropped by it.
+            first = found.asks[: self.lake.settings.lateness.runs_per_tick]
+            used = runs.used_keys(self.instance, sensor, [ask.key for ask in first])
+            if not used:
+                return found
+            for ask in found.asks:
+                if ask.key in used:
+                    tried[ask.table].update(date.fromisoformat(day) for day in ask.asked)
+
+    def given_up(self, ready: Days) -> dict[str, str]:
+        """Per table, in words, the days that are ready and were tried as often as the settings allow, if any."""
+        known = {name: self._identities(name, days) for name, days in ready.items()}
+        return dict(self._asks(known, runs.attempts(self.instance, known)).given_up)
+
+    def rules(self, table: str = "") -> str:
+        """What else decides how a run ends, as a digest: the lake, and the gates of the table (none named: of all)."""
+        gates = self.lake.settings.gates
+        bounds = [str(b) for name, b in sorted(gates.tables.items()) if name == table or not table]
+        return digest_of([str(self.lake.root), gates.incomplete, bounds])
+
+    def _identities(self, name: str, days: Iterable[date]) -> dict[date, str]:
+        wanted = list(days)
+        return identities(self.states, name, wanted, self.rules(name)) if wanted else {}
+
+    def _asks(self, known: Mapping[str, Mapping[date, str]], tried: Mapping[str, Mapping[date, int]]) -> Asked:
+        most = self.lake.settings.lateness.attempts
+        wanted: list[Ask] = []
+        left: dict[str, str] = {}
+        for name, days in known.items():
+            found, given_up = asks(self.states, name, days, tried[name], most, self.busy.get(name, frozenset()))
+            wanted += found
+            left |= {name: _given_up_text(given_up, most)} if given_up else {}
+        return Asked(tuple(sorted(wanted, key=lambda ask: ask.attempt > 0)), left)
+
+
+def _given_up_text(days: list[date], most: int) -> str:
+    return (
+        f"{ranges(days)} failed {most} times from the same inputs, rules and code and will not be asked for again "
+        "as they are. Look at the failed runs; then change what they failed from, or materialize by hand"
+    )
+
+
+def given_up_now(instance: dg.DagsterInstance, lake: Lake, states: States) -> dict[str, str]:
+    """Per table, in words, the days that no sensor asks for any more although they need making, if any."""
+    busy = runs.busy_days(instance, str(lake.root), list(states.contracts))
+    today = datetime.now(UTC).date()
+    return Asker(instance, lake, states, busy).given_up(needs(states, busy, today).ready)
+
+
+def as_request(ask: Ask, sensor: str, lake: Lake) -> dg.RunRequest:
+    """The request as Dagster takes it: one partition, or a range."""
+    single = len(ask.days) == 1
+    span = {} if single else {runs.RANGE_START: str(ask.days.start), runs.RANGE_END: str(ask.days.last)}
+    again = {runs.ATTEMPT_TAG: str(ask.attempt)} if ask.attempt else {}
+    return dg.RunRequest(
+        run_key=ask.key,
+        job_name=runs.REBUILD,
+        asset_selection=[dg.AssetKey(ask.table)],
+        partition_key=str(ask.days.start) if single else None,
+        run_config={"ops": {f"make_{ask.table}": {"config": {"asked": dict(ask.asked)}}}},
+        tags={**span, **again, **said(sensor, lake), **runs.asked_tags(ask)},
+    )
+
+
+def said(sensor: str, lake: Lake) -> dict[str, str]:
+    """The tags of every run that a sensor asks for."""
+    return {runs.REASON_TAG: sensor, runs.SENSOR_TAG: sensor, runs.LAKE_TAG: str(lake.root)}
+
+
+def next_attempt(instance: dg.DagsterInstance, sensor: str, base: str, most: int) -> int:
+    """How often a request that names no single days was tried, up to `most`: by its runs, and by the run keys that
+    Dagster knows."""
+    keys = {f"{base} attempt {n}": n for n in range(most)}
+    used = [keys[key] + 1 for key in runs.used_keys(instance, sensor, keys)]
+    return max(*used, 0, instance.get_runs_count(dg.RunsFilter(tags={runs.REQUEST_TAG: base})))

@@ -1,0 +1,215 @@
+"""Attempts: what failed is tried so many times and then given up, loudly, and neither keeps nor hides anything else.
+
+Tested here: `orchestration.asking` through ticks. Not tested here: what a tick asks for at first (`test_ticks`), and a
+long life of them (`test_simulation`).
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.model import Pipeline
+from backfill_assets.orchestration import runs
+from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN
+from backfill_assets.orchestration.work import Shop
+from backfill_assets_tests.operations.synthetic import build, synthetic_lake
+from backfill_assets_tests.orchestration.ticking import (
+    DAYS,
+    all_fail,
+    asked,
+    day,
+    drop,
+    empty_lake,
+    gates,
+    landing,
+    late,
+    pile_up,
+    ran,
+    settings,
+    stale,
+)
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.ephemeral() as made:
+        yield made
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> tuple[Lake, Pipeline]:
+    return synthetic_lake(tmp_path / "lake", DAYS)
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> tuple[Lake, Pipeline]:
+    return empty_lake(tmp_path / "lake")
+
+
+def test_a_day_whose_runs_end_in_vain_is_asked_for_a_bounded_number_of_times_and_then_shown(
+    lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance
+) -> None:
+    stale(lake, 2, 3)
+    keys = set()
+    for attempt in range(3):
+        tick = late(lake, instance)
+        assert len(tick.requests) == (1 if attempt == 0 else 2), "after the first failure each day is alone"
+        keys |= {r.run_key for r in tick.requests}
+        for request in tick.requests:
+            ran(instance, request, dg.DagsterRunStatus.FAILURE)
+    assert len(keys) == 1 + 2 + 2
+    tick = late(lake, instance)
+    assert tick.requests == []
+    assert any("will not be asked for again" in note and str(day(2)) in note for note in tick.notes)
+
+
+def test_a_changed_input_is_asked_for_although_an_older_one_failed_for_good(
+    lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance
+) -> None:
+    stale(lake, 2)
+    for _ in range(3):
+        for request in late(lake, instance).requests:
+            ran(instance, request, dg.DagsterRunStatus.FAILURE)
+    assert late(lake, instance).requests == []
+    build(*lake, "staging", {day(2): 3}, digests={day(2): "older still"})
+    assert asked(late(lake, instance)) == [f"staging {day(2)}"]
+
+
+def test_what_was_given_up_stays_so_however_many_runs_come_later(
+    lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance
+) -> None:
+    stale(lake, 2)
+    all_fail(lake, instance)
+    pile_up(instance, LATE_DATA)
+    assert late(lake, instance).requests == []
+
+
+def test_many_failing_days_use_up_their_attempts_and_then_keep_no_other_day_from_its_turn(
+    lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance
+) -> None:
+    stale(lake, 0, 2, 4, 6)
+    settings(lake, "runs_per_tick = 2")
+    all_fail(lake, instance, ticks=8)
+    assert late(lake, instance).requests == []
+    stale(lake, 11)
+    assert asked(late(lake, instance)) == [f"staging {day(11)}"]
+
+
+def test_a_first_attempt_goes_before_repeated_ones(lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance) -> None:
+    stale(lake, 2, 3)
+    settings(lake, "runs_per_tick = 1")
+    all_fail(lake, instance, ticks=1)
+    stale(lake, 8)
+    assert asked(late(lake, instance)) == [f"staging {day(8)}"]
+
+
+@pytest.mark.parametrize("what", ["gates", "code"])
+def test_a_given_up_day_is_asked_for_again_when_a_rule_or_the_code_changes(
+    lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    stale(lake, 2)
+    gates(lake, "max_rows = 2")
+    all_fail(lake, instance)
+    assert late(lake, instance).requests == []
+    if what == "gates":
+        path = lake[0].root / "lake.toml"
+        path.write_text(path.read_text().replace("max_rows = 2", "max_rows = 3"))
+    else:
+        codes = {name: replace(code, code_digest="corrected") for name, code in lake[1].codes.items()}
+        monkeypatch.setattr(Shop, "open", lambda shop: (open_lake(shop.root), replace(lake[1], codes=codes)))
+    assert asked(late(lake, instance)) == [f"staging {day(2)}"]
+
+
+def test_a_key_that_dagster_knows_is_an_attempt_and_never_used_again(
+    lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance
+) -> None:
+    stale(lake, 2)
+    (first,) = late(lake, instance).requests
+    instance.add_run(
+        dg.DagsterRun("lost its tags", tags={runs.RUN_KEY: str(first.run_key)}, status=dg.DagsterRunStatus.FAILURE)
+    )
+    (second,) = late(lake, instance).requests
+    assert str(second.run_key).endswith("attempt 1")
+
+
+def test_a_run_that_was_deleted_leaves_its_number_unused(
+    lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance
+) -> None:
+    stale(lake, 2)
+    all_fail(lake, instance, ticks=2)
+    oldest = instance.get_runs()[-1]
+    instance.delete_run(oldest.run_id)
+    (third,) = late(lake, instance).requests
+    assert str(third.run_key).endswith("attempt 2")
+
+
+def test_runs_on_another_lake_of_the_same_instance_are_no_attempts_and_keep_no_day_busy(
+    lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance, tmp_path: Path
+) -> None:
+    other = synthetic_lake(tmp_path / "other", DAYS)
+    stale(lake, 2)
+    stale(other, 2)
+    all_fail(other, instance)
+    (request,) = late(lake, instance).requests
+    assert request.run_key not in {r.tags[runs.RUN_KEY] for r in instance.get_runs()}
+    ran(instance, request, dg.DagsterRunStatus.STARTED)
+    stale(other, 5)
+    assert asked(late(other, instance)) == [f"staging {day(5)}"]
+
+
+def test_a_given_up_day_is_an_alarm_and_fails_the_standing_check_until_it_is_asked_for_again(
+    lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance
+) -> None:
+    stale(lake, 2)
+    all_fail(lake, instance)
+    tick = late(lake, instance)
+    assert str(day(2)) in tick.alarms["given up staging"]
+    (verdict,) = (v for v in tick.verdicts if v.asset_key == dg.AssetKey("staging"))
+    assert (verdict.passed, str(day(2)) in str(verdict.metadata["given up"].value)) == (False, True)
+    instance.report_runless_asset_event(verdict)
+    assert "staging" not in {v.asset_key.path[-1] for v in late(lake, instance).verdicts}, "told once"
+    gates(lake, "max_rows = 3")
+    tick = late(lake, instance)
+    (verdict,) = (v for v in tick.verdicts if v.asset_key == dg.AssetKey("staging"))
+    assert (tick.alarms, "given up" in verdict.metadata) == ({}, False)
+
+
+def test_an_arrival_day_that_was_given_up_hides_no_new_file(
+    lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance
+) -> None:
+    build(*lake, "raw", {day(2): 3}, digests={day(2): "older"})
+    for _ in range(3):
+        for request in landing(lake, instance).requests:
+            ran(instance, request, dg.DagsterRunStatus.FAILURE)
+    pile_up(instance, LANDING)
+    drop(lake, "new.jsonl", age_seconds=60)
+    tick = landing(lake, instance)
+    assert [r.job_name for r in tick.requests] == [SCAN]
+    assert str(day(2)) in tick.alarms["given up raw"]
+
+
+def test_a_load_that_is_tried_again_hides_no_new_file(
+    lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance
+) -> None:
+    build(*lake, "raw", {day(2): 3}, digests={day(2): "older"})
+    (load,) = landing(lake, instance).requests
+    drop(lake, "new.jsonl", age_seconds=60)
+    assert [r.job_name for r in landing(lake, instance).requests] == [runs.REBUILD], "a load scans first, by itself"
+    ran(instance, load, dg.DagsterRunStatus.FAILURE)
+    assert [r.job_name for r in landing(lake, instance).requests] == [SCAN, runs.REBUILD]
+
+
+def test_files_that_a_scan_cannot_take_are_not_scanned_for_ever(
+    empty: tuple[Lake, Pipeline], instance: dg.DagsterInstance
+) -> None:
+    drop(empty, "new.jsonl", age_seconds=60)
+    for _ in range(3):
+        (request,) = landing(empty, instance).requests
+        ran(instance, request, dg.DagsterRunStatus.SUCCESS)
+    tick = landing(empty, instance)
+    assert tick.requests == []
+    assert "in vain" in tick.alarms["scan"]

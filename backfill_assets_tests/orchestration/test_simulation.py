@@ -1,0 +1,193 @@
+"""Ten thousand ticks in a world that fails: what can be made is asked for, what cannot is not asked for for ever.
+
+Tested here: the decisions of `orchestration.ticks` over a long life, with real states and a simulated Dagster. Not
+tested here: single decisions (`test_ticks`). In this world files land, deliveries come late, days cannot be made, runs
+are cancelled and forgotten, gates are relaxed, and other people's runs pile up.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import dagster as dg
+
+from backfill_assets.core.contracts import Basis
+from backfill_assets.core.days import parse_day
+from backfill_assets.core.needs import needs
+from backfill_assets.lake.landing import LandedFile
+from backfill_assets.lake.ledger import FileRecord
+from backfill_assets.lake.scan import Comparison
+from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.orchestration import runs
+from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN, Look, Tick, landing, late_data
+from backfill_assets_tests.builders import CONTRACTS, START, day, loaded
+from backfill_assets_tests.orchestration.fake_dagster import FakeDagster
+
+TICKS, DAYS, ATTEMPTS, LOOKED_AT_EVERY = 10_000, 5, 3, 10
+PATIENCE_TICKS = 200  # from being makeable to being asked for, behind retries, caps and runs that are not over
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+SUCCESS, FAILURE, CANCELED = dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED
+Request = tuple[str, str, str]  # table, day, identity
+
+
+class World:
+    """A lake, its landing folder, and Dagster, all in memory."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance, self.dagster, self.story = Random(seed), FakeDagster(), loaded(DAYS)
+        self.story.build_all(*map(day, range(DAYS)))
+        self.tables: Any = [SimpleNamespace(name=c.name, is_landed=_is_landed(c)) for c in CONTRACTS]
+        self.fresh: dict[str, tuple[LandedFile, date]] = {}
+        self.altered: list[FileRecord] = []
+        self.cannot: set[tuple[str, date]] = set()
+        self.files = self.moment = 0
+        self.asked, self.forgotten = Counter[Request](), Counter[Request]()
+        self.waited = Counter[tuple[str, date]]()
+        self.relax()
+        self.states = self.story.states()
+
+    def relax(self) -> None:
+        """Other gates: what could not be made can be tried again."""
+        most = {c.name: {"max_rows": self.chance.randrange(10**9)} for c in CONTRACTS}
+        lateness = {"runs_per_tick": 3, "runs_per_day": 100_000, "attempts": ATTEMPTS}
+        source = {"files": "landing/*.jsonl", "format": "jsonl", "select": "seq"}
+        body = {"start_date": str(START), "source": source, "lateness": lateness, "gates": {"tables": most}}
+        self.settings = LakeSettings.model_validate(body)
+
+    def look(self) -> Look:
+        lake: Any = SimpleNamespace(root=Path("lake"), settings=self.settings)
+        dagster: Any = self.dagster
+        pipeline: Any = SimpleNamespace(tables=self.tables)
+        busy = runs.busy_days(dagster, str(lake.root), [t.name for t in self.tables])
+        return Look(dagster, lake, pipeline, self.states, busy, NOW + timedelta(seconds=5 * self.moment))
+
+    def tick(self) -> None:
+        """What happens in five seconds: a tick of one of the sensors, runs that end."""
+        self.moment += 1
+        seen = self.look()
+        if self.moment % 2:
+            self.launch(LATE_DATA, late_data(seen))
+        else:
+            self.launch(LANDING, landing(seen, self.comparison(), self.altered))
+        if self.moment % LOOKED_AT_EVERY == 0:
+            self.watch(seen)
+        active = list(self.dagster.get_runs(dg.RunsFilter(statuses=runs.ACTIVE)))
+        for run in sorted(active, key=lambda r: r.tags.get(runs.RUN_KEY, "")):
+            if self.chance.random() < 0.4:
+                self.end(run)
+
+    def comparison(self) -> Comparison:
+        return Comparison([f for f, _ in self.fresh.values()], self.altered, [], [])
+
+    def launch(self, sensor: str, tick: Tick) -> None:
+        assert len(tick.requests) <= 3
+        for request in tick.requests:
+            run = self.dagster.launch(request, sensor)
+            if run is not None:
+                self.asked.update(_requests(run))
+                often = [r for r in _requests(run) if self.asked[r] > ATTEMPTS + self.forgotten[r]]
+                assert not often, "asked for again and again"
+        assert self.dagster.dropped == [], "a request that Dagster drops holds its place for ever"
+
+    def watch(self, seen: Look) -> None:
+        """Count how long what can be made was left alone."""
+        busy = runs.busy_days(seen.instance, "lake", [t.name for t in self.tables])
+        found = needs(self.states, busy, seen.until).ready
+        blocked = {("raw", d) for r in self.altered for d in r.days}
+        left = {(name, d) for name, days in found.items() for d in days} - self.cannot - blocked
+        left |= {("file", d) for _, d in self.fresh.values()} if not self.dagster_scans() else set()
+        self.waited = Counter({key: self.waited[key] + 1 for key in left})
+        late = {key: n for key, n in self.waited.items() if n * LOOKED_AT_EVERY > PATIENCE_TICKS}
+        assert not late, f"never asked for: {late}"
+
+    def dagster_scans(self) -> bool:
+        return bool(self.dagster.get_runs(dg.RunsFilter(statuses=runs.ACTIVE, job_name=SCAN)))
+
+    def end(self, run: dg.DagsterRun) -> None:
+        """The run ends: it makes all its days, or none."""
+        if run.job_name == SCAN or self.chance.random() < 0.7:
+            self.take_stock(run)
+        names = [k.path[-1] for k in run.asset_selection or ()]
+        days = [parse_day(d) for _, d, _ in _requests(run)]
+        if self.chance.random() < 0.02 and int(run.tags.get(runs.ATTEMPT_TAG, 0)) == 0:
+            self.dagster.end(run, CANCELED)
+        elif any((name, d) in self.cannot for name in names for d in days):
+            self.dagster.end(run, FAILURE)
+        else:
+            self.dagster.end(run, SUCCESS)
+            for name in names:
+                self.make(name, days)
+        self.states = self.story.states()
+
+    def take_stock(self, run: dg.DagsterRun) -> None:
+        if run.job_name == SCAN or "raw" in {k.path[-1] for k in run.asset_selection or ()}:
+            for name, (_, arrival) in self.fresh.items():
+                self.story.land(arrival, name)
+            self.fresh.clear()
+
+    def make(self, name: str, days: list[date]) -> None:
+        if name == "raw":
+            for d in days:
+                self.story.load(d, touching={d, day(self.chance.randrange(DAYS))})
+        else:
+            self.story.build(name, *days)
+
+    def news(self) -> None:
+        """Something happens, seldom."""
+        what = self.chance.random()
+        if what < 0.05:
+            self.files += 1
+            name, arrival = f"new-{self.files}", day(self.chance.randrange(DAYS + 1))
+            self.fresh[name] = (LandedFile(name, Path(name), 1, 0), arrival)
+        elif what < 0.06:
+            self.cannot.add((self.chance.choice(CONTRACTS).name, day(self.chance.randrange(DAYS))))
+        elif what < 0.063 and self.cannot:
+            self.cannot.clear()
+            self.relax()
+        elif what < 0.07:
+            arrival = day(self.chance.randrange(DAYS))
+            self.altered = [] if self.altered else [_record(arrival)]
+        elif what < 0.08 and self.dagster.kept:
+            self.forget()
+        elif what < 0.2:
+            self.dagster.add_run(dg.DagsterRun(SCAN, tags={runs.SENSOR_TAG: LANDING}, status=SUCCESS))
+
+    def forget(self) -> None:
+        """Somebody deletes a run that ended."""
+        run = self.chance.choice([*self.dagster.kept.values()][-40:])
+        if run.status in runs.ENDED:
+            self.forgotten.update(_requests(run))
+            self.dagster.delete_run(run.run_id)
+
+
+def _is_landed(contract: Any) -> bool:
+    return any(i.basis is Basis.FILES for i in contract.inputs)
+
+
+def _record(arrival: date) -> FileRecord:
+    return FileRecord("a", "sha", 1, 0, NOW, arrival, {arrival: (1, 0, 1)}, counted_by="")
+
+
+def _requests(run: dg.DagsterRun) -> Iterator[Request]:
+    for op, body in run.run_config.get("ops", {}).items():
+        for asked, known in body["config"]["asked"].items():
+            yield op.removeprefix("make_"), asked, known
+
+
+def test_over_ten_thousand_ticks_all_that_can_be_made_is_asked_for_and_nothing_for_ever() -> None:
+    world = World(seed=20_260_101)
+    for _ in range(TICKS):
+        world.news()
+        world.tick()
+    assert len(world.dagster.kept) > 1000
+    assert max(world.asked.values()) >= ATTEMPTS, "some days were given up"
+    world.altered = []
+    for _ in range(3 * PATIENCE_TICKS):
+        world.tick()
+    left = {(n, d) for n, days in needs(world.states, {}, NOW.date()).ready.items() for d in days}
+    assert left <= world.cannot, "only what cannot be made is left"
+    assert not world.fresh
