@@ -28,7 +28,7 @@ from backfill_assets.orchestration.dagster_private import quick_events
 from backfill_assets.orchestration.io_manager import as_failure
 from backfill_assets.orchestration.metadata import asset_metadata, told_before
 from backfill_assets.orchestration.reconcile import reconcile
-from backfill_assets.orchestration.runs import LAKE_TAG, NOTE_TAG, REASON_TAG
+from backfill_assets.orchestration.runs import DAYS_TAG, LAKE_TAG, NOTE_TAG, REASON_TAG, TABLES_TAG, first_and_last
 from backfill_assets.orchestration.standing import tell_verdicts
 from backfill_assets.orchestration.work import Job, Opened
 
@@ -94,12 +94,12 @@ def _run(context: dg.AssetExecutionContext, config: LoadConfig, opened: Opened, 
             else:
                 yield from _steps(context, config, opened, contract.name)
     except BackfillError as error:
-        raise as_failure(error) from error
+        raise as_failure(error) from None  # one line of cause; Dagster would add the stack of what led to it
 
 
 def _steps(context: dg.AssetExecutionContext, config: LoadConfig, opened: Opened, name: str) -> Iterator[Any]:
     lake, pipeline = opened.lake, opened.pipeline
-    context.instance.add_run_tags(context.run.run_id, {LAKE_TAG: str(lake.root)})
+    context.instance.add_run_tags(context.run.run_id, {LAKE_TAG: str(lake.root), **_shown(context, opened)})
     reconcile(context.instance, lake, pipeline, context.run.run_id)
     tags = context.run.tags
     said = Provenance(
@@ -124,10 +124,24 @@ def _steps(context: dg.AssetExecutionContext, config: LoadConfig, opened: Opened
                 job.release()
 
 
+def _planned(context: dg.AssetExecutionContext, opened: Opened) -> list[str]:
+    """The tables that this run makes, upstream first."""
+    chosen = context.run.asset_selection or context.job_def.asset_layer.executable_asset_keys
+    return [c.name for c in opened.pipeline.contracts if dg.AssetKey(c.name) in chosen]
+
+
 def _left_to_themselves(context: dg.AssetExecutionContext, opened: Opened) -> list[str]:
     """The tables that this run does not make: what it wrote may have made them stale."""
-    planned = context.run.asset_selection or context.job_def.asset_layer.executable_asset_keys
-    return [c.name for c in opened.pipeline.contracts if dg.AssetKey(c.name) not in planned]
+    planned = _planned(context, opened)
+    return [c.name for c in opened.pipeline.contracts if c.name not in planned]
+
+
+def _shown(context: dg.AssetExecutionContext, opened: Opened) -> dict[str, str]:
+    """What the runs list shows of a run of several days, whoever asked for it: by itself it shows single days only."""
+    first, last = first_and_last(context.run)
+    names = _planned(context, opened)
+    every = len(names) == len(opened.pipeline.tables)
+    return {DAYS_TAG: f"{first}..{last}", TABLES_TAG: "all" if every else ", ".join(names)} if first != last else {}
 
 
 def _output(context: dg.AssetExecutionContext, job: Job) -> dg.Output[Job]:

@@ -5,24 +5,32 @@ time (an event is 8 to 10 ms), so what a receipt already says is not repeated be
 """
 
 import time
+from collections.abc import Mapping
 from datetime import date
 from typing import Any
 
 import dagster as dg
 
 from backfill_assets.core.days import parse_day
-from backfill_assets.core.receipts import DayEntry
+from backfill_assets.core.receipts import Built, DayEntry
+from backfill_assets.core.states import State
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Table, source_files
 from backfill_assets.lake.replace import Published
 from backfill_assets.lake.sizes import day_bytes
 from backfill_assets.orchestration.dagster_private import newest_materializations
-from backfill_assets.orchestration.summary import summary
+from backfill_assets.orchestration.summary import rewritten, summary
 from backfill_assets.orchestration.work import Job
 
 PREFIX = "backfill_assets/"
 FINGERPRINT, INPUT_DIGEST = PREFIX + "fingerprint", PREFIX + "input_digest"
-ONCE = (PREFIX + "summary", PREFIX + "recorded_from")  # of one run, not of the day
+ROWS, WRITE_ID = "dagster/partition_row_count", PREFIX + "write_id"
+ONCE = (PREFIX + "summary", PREFIX + "recorded_from", PREFIX + "rewritten")  # of one run, not of the day
+NEWS = (ROWS, *(PREFIX + name for name in (
+    "state", "summary", "unchanged", "rewritten", "recorded_from", "quarantine_rows", "duplicate_rows",
+    "too_late_rows", "label_flips",
+)))  # fmt: skip
+IDENTITIES = (PREFIX + "version", WRITE_ID, FINGERPRINT, INPUT_DIGEST)
 
 
 def asset_metadata(lake: Lake, table: Table) -> dict[str, Any]:
@@ -50,14 +58,22 @@ def asset_metadata(lake: Lake, table: Table) -> dict[str, Any]:
 
 
 def entry_metadata(entry: DayEntry, version: int) -> dict[str, Any]:
-    """What a receipt says of a day, by the names that Dagster is told."""
+    """What a receipt says of a day, by the names that Dagster is told; the state is the one that it was written in."""
     return {
-        "dagster/partition_row_count": entry.rows,
+        ROWS: entry.rows,
+        PREFIX + "state": (State.FRESH if entry.built is Built.COMPLETE else State(entry.built.value)).value,
+        PREFIX + "version": str(version),  # a text: as a number it would be one plot more
         FINGERPRINT: entry.fingerprint,
         INPUT_DIGEST: entry.input_digest,
-        PREFIX + "state": entry.built.value,
-        PREFIX + "version": str(version),  # a text: as a number it would be one plot more
     }
+
+
+def news_first(said: Mapping[str, Any]) -> dict[str, Any]:
+    """The same in the order in which it is listed: rows, what the run did, numbers, then what identifies a write."""
+    head = [k for k in NEWS if k in said]
+    tail = [k for k in IDENTITIES if k in said]
+    between = sorted(said.keys() - {*head, *tail})
+    return {k: said[k] for k in (*head, *between, *tail)}
 
 
 def day_metadata(job: Job, published: Published) -> dict[str, dict[str, Any]]:
@@ -73,10 +89,13 @@ def day_metadata(job: Job, published: Published) -> dict[str, dict[str, Any]]:
     said = {str(day): _one_day(job, published, day, sizes.get(day, 0), seconds) for day in days}
     for day in candidate.settled:
         said[str(day)] = {**job.told_before.get(str(day), {}), **said[str(day)]}
+    after = {d: candidate.entries[d] for d in days}
     before = {day: stamp.entry for day, stamp in candidate.before.stamps.items()}
-    told = summary(before, {d: candidate.entries[d] for d in days}, published)
-    said[str(days[-1])][PREFIX + "summary"] = dg.MetadataValue.md(told)
-    return said
+    again = rewritten(candidate.before, after, published)
+    for day in again:
+        said[str(day)] |= {PREFIX + "unchanged": True, PREFIX + "rewritten": True}
+    said[str(days[-1])][PREFIX + "summary"] = dg.MetadataValue.md(summary(before, after, published, again))
+    return {key: news_first(told) for key, told in said.items()}
 
 
 def _one_day(job: Job, published: Published, day: date, size: int, seconds: float) -> dict[str, Any]:
@@ -89,7 +108,7 @@ def _one_day(job: Job, published: Published, day: date, size: int, seconds: floa
         PREFIX + "unchanged": day not in published.changed,
     }
     if published.write_id and (day in published.changed or day in published.receipted):
-        said[PREFIX + "write_id"] = published.write_id
+        said[WRITE_ID] = published.write_id
     nulls = {c: n for c, n in found.nulls.items() if found.rows}
     for column, count in nulls.items():
         said[f"{PREFIX}null_share_{column}"] = round(count / found.rows, 6)
@@ -122,8 +141,7 @@ def facts_of(record: dg.EventLogRecord | None, entry: DayEntry) -> dict[str, Any
 
 def retold(record: dg.EventLogRecord | None, entry: DayEntry, version: int, source: str) -> dict[str, Any]:
     """What is told of a day when no run does: its receipt, the facts of its newest materialization, the `source`."""
-    said = entry_metadata(entry, version)
-    return {**said, **facts_of(record, entry), **said, PREFIX + "recorded_from": source}
+    return news_first({**facts_of(record, entry), **entry_metadata(entry, version), PREFIX + "recorded_from": source})
 
 
 def _is_of(materialized: dg.AssetMaterialization, entry: DayEntry) -> bool:

@@ -16,7 +16,7 @@ from backfill_assets.lake.log import commits
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.orchestration.healing import TOLD_FROM, heal
 from backfill_assets.orchestration.markers import end_dead_runs, markers_of
-from backfill_assets.orchestration.metadata import PREFIX, retold
+from backfill_assets.orchestration.metadata import WRITE_ID, retold
 from backfill_assets.orchestration.runs import ENDED, records_of
 
 
@@ -59,7 +59,7 @@ def _record(instance: dg.DagsterInstance, table: str, version: int, receipt: Rec
     known = set(_recorded_days(instance, receipt.run_id, table))
     lost = [d for d in receipt.days if str(d) not in known]
     for day in lost:
-        metadata = retold(None, receipt.days[day], version, TOLD_FROM) | {PREFIX + "write_id": receipt.write_id}
+        metadata = retold(None, receipt.days[day], version, TOLD_FROM) | {WRITE_ID: receipt.write_id}
         instance.report_runless_asset_event(dg.AssetMaterialization(table, partition=str(day), metadata=metadata))
     return True, [f"{table}: {len(lost)} day(s) of version {version} recorded from the receipt"] if lost else []
 

@@ -34,7 +34,7 @@ def scan_job(shop: Shop) -> dg.JobDefinition:
             with load_lock(lake.locks), telling_losses():
                 report = scan(Workshop(lake))
         except BackfillError as error:
-            raise as_failure(error) from error
+            raise as_failure(error) from None
         context.log.info(
             f"{len(report.new)} new, {len(report.copies)} copies, {len(report.waiting)} still being written"
         )

@@ -46,13 +46,14 @@ def judged(states: States, table: str, given_up: str = "") -> tuple[bool, dict[s
     state, which are stale, what to do."""
     counted = {d: states.of(table, d) for d in states.view.table(table).stamps}
     stale = sorted(d for d, s in counted.items() if s is State.STALE)
-    told: dict[str, Any] = {f"days {s.value}": n for s, n in sorted(Counter(counted.values()).items())}
-    told["stale days"] = len(stale)
+    told: dict[str, Any] = {"stale days": len(stale)}
     if stale:
         rebuild = f"backfill-assets backfill --from {stale[0]} --to {stale[-1]}"
         told[WHICH] = f"{ranges(stale, SAMPLE_RANGES)}. Rebuild: {rebuild}"
     if given_up:
         told[GIVEN_UP] = given_up
+    others = Counter(s for s in counted.values() if s is not State.STALE)
+    told |= {f"{s.value} days": n for s, n in sorted(others.items())}
     return not stale and not given_up, told
 
 
