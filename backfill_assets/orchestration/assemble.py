@@ -12,6 +12,7 @@ import dagster as dg
 
 from backfill_assets.orchestration.alerts import alert_sensors
 from backfill_assets.orchestration.assets import IO_MANAGER, lake_asset
+from backfill_assets.orchestration.beginning import is_there, sample_job, stand_in
 from backfill_assets.orchestration.io_manager import LakeIOManager
 from backfill_assets.orchestration.runs import LAKE_TAG, REBUILD
 from backfill_assets.orchestration.schedules import lake_schedules
@@ -26,16 +27,31 @@ def assemble(root: Path, tables_of: TablesOf, rebuilt: Collection[str] | None = 
     `rebuilt` restricts the job `rebuild` to some tables with their checks per day (default: all). The standing check
     `no_stale_days` is no part of the job: a run of days would leave a skipped row of it for every day.
     """
+    shop = Shop(root, tables_of)
+    return _definitions(shop, Opened(*shop.open()), rebuilt)
+
+
+def assemble_anyway(root: Path, tables_of: TablesOf) -> dg.Definitions:
+    """Definitions of the lake at `root`, also where there is none: the tables then say so, and a job makes a sample.
+
+    Raises SettingsError where its `lake.toml` is there and bad.
+    """
+    if is_there(root):
+        return assemble(root, tables_of)
+    shop = Shop(root, tables_of)
+    return dg.Definitions.merge(_definitions(shop, stand_in(shop), None), dg.Definitions(jobs=[sample_job(root)]))
+
+
+def _definitions(shop: Shop, opened: Opened, rebuilt: Collection[str] | None) -> dg.Definitions:
     with warnings.catch_warnings():
         # Dagster marks what it may still change. Its version is pinned and what we use is tested; users can do nothing.
         for kind in (dg.PreviewWarning, dg.BetaWarning):
             warnings.simplefilter("ignore", kind)
-        return _definitions(Shop(root, tables_of), rebuilt)
+        return _made(shop, opened, rebuilt)
 
 
-def _definitions(shop: Shop, rebuilt: Collection[str] | None) -> dg.Definitions:
-    lake, pipeline = shop.open()
-    opened = Opened(lake, pipeline)
+def _made(shop: Shop, opened: Opened, rebuilt: Collection[str] | None) -> dg.Definitions:
+    lake, pipeline = opened.lake, opened.pipeline
     # No end date: with one in the past the UI draws no plots (Dagster 1.13).
     partitions = dg.DailyPartitionsDefinition(start_date=lake.settings.start_date.isoformat(), timezone="UTC")
     assets = [lake_asset(opened, table, partitions) for table in pipeline.tables]

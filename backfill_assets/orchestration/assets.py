@@ -58,7 +58,8 @@ def lake_asset(opened: Opened, table: Table, partitions: dg.DailyPartitionsDefin
             for i in contract.inputs
             if i.table not in LEDGERS
         ],
-        description=contract.description, group_name=GROUP, kinds={"spark", "deltalake"}, owners=["team:data"],
+        description=opened.said_of(contract.description), group_name=GROUP, kinds={"spark", "deltalake"},
+        owners=["team:data"],
         code_version=opened.pipeline.codes[contract.name].code_digest, partitions_def=partitions,
         metadata=asset_metadata(opened.lake, table),
     ).with_io_manager_key(IO_MANAGER)  # fmt: skip
@@ -88,6 +89,7 @@ def _days(context: dg.AssetExecutionContext) -> DayRange:
 
 def _run(context: dg.AssetExecutionContext, config: LoadConfig, opened: Opened, contract: Contract) -> Iterator[Any]:
     try:
+        opened.require()
         with ends_when_interrupted():
             if not context.selected_asset_keys or not _has_days(context):
                 yield from newest_day_results(opened, contract)

@@ -14,6 +14,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.lock import load_lock
 from backfill_assets.lake.scan import scan
 from backfill_assets.lake.spark import Workshop, telling_losses
+from backfill_assets.orchestration.beginning import is_there, no_lake
 from backfill_assets.orchestration.io_manager import as_failure
 from backfill_assets.orchestration.runs import LAKE_TAG
 from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN, Tick, landing_tick, late_data_tick
@@ -29,8 +30,8 @@ def scan_job(shop: Shop) -> dg.JobDefinition:
     @dg.op(name="take_stock", description="Read new landed files once and record their days and rows in `files`.")
     def take_stock(context: dg.OpExecutionContext) -> None:
         """One scan, under the load lock."""
-        lake, _ = shop.open()
         try:
+            lake, _ = shop.open()
             with load_lock(lake.locks), telling_losses():
                 report = scan(Workshop(lake))
         except BackfillError as error:
@@ -61,6 +62,8 @@ def lake_sensors(shop: Shop, jobs: Sequence[Any]) -> list[dg.SensorDefinition]:
     )  # fmt: skip
     def landing(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         """One tick."""
+        if not is_there(shop.root):
+            return dg.SensorResult(skip_reason=str(no_lake(shop.root)))
         return _result(context, landing_tick(context.instance, shop, datetime.now(UTC)))
 
     @dg.sensor(
@@ -70,6 +73,8 @@ def lake_sensors(shop: Shop, jobs: Sequence[Any]) -> list[dg.SensorDefinition]:
     )  # fmt: skip
     def late_data(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         """One tick."""
+        if not is_there(shop.root):
+            return dg.SensorResult(skip_reason=str(no_lake(shop.root)))
         return _result(context, late_data_tick(context.instance, shop, datetime.now(UTC)))
 
     return [landing, late_data]

@@ -11,11 +11,13 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.core.contracts import Contract
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration.asking import given_up_now
 from backfill_assets.orchestration.dagster_private import check_target, newest_evaluations
+from backfill_assets.orchestration.io_manager import as_failure
 from backfill_assets.orchestration.runs import LAKE_TAG
 from backfill_assets.orchestration.work import Opened
 
@@ -30,7 +32,10 @@ def no_stale_days(opened: Opened, contract: Contract) -> dg.AssetChecksDefinitio
     @dg.asset_check(asset=contract.name, name=STANDING, description=f"No written day of {contract.name} is stale.")
     def check(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
         """Judge the table now."""
-        lake, pipeline = opened.lake, opened.pipeline
+        try:
+            lake, pipeline = opened.require()
+        except BackfillError as error:
+            raise as_failure(error) from None
         context.instance.add_run_tags(context.run.run_id, {LAKE_TAG: str(lake.root)})
         states = pipeline.states(read_view(lake, pipeline.contracts))
         passed, told = judged(

@@ -12,7 +12,7 @@ from typing import Any
 import stamina
 
 from backfill_assets.core.days import DayRange
-from backfill_assets.core.errors import ContractBroken, Superseded
+from backfill_assets.core.errors import ContractBroken, SettingsError, Superseded
 from backfill_assets.core.gates import Finding
 from backfill_assets.lake.build import build
 from backfill_assets.lake.candidate import Candidate, Request
@@ -46,10 +46,24 @@ class Shop:
 
 @dataclass(frozen=True)
 class Opened:
-    """A lake and its pipeline as they were when definitions were made: what all steps of a run work by."""
+    """A lake and its pipeline as they were when definitions were made: what all steps of a run work by.
+
+    `missing` is the error of a folder that holds no lake yet: its tables are shown with the settings of a sample.
+    """
 
     lake: Lake
     pipeline: Pipeline
+    missing: SettingsError | None = None
+
+    def require(self) -> tuple[Lake, Pipeline]:
+        """The lake and its pipeline; raises SettingsError where there is no lake yet."""
+        if self.missing is not None:
+            raise self.missing
+        return self.lake, self.pipeline
+
+    def said_of(self, description: str) -> str:
+        """The description of a table or check, with what is missing before it."""
+        return description if self.missing is None else f"**No lake yet.** {self.missing}.\n\n{description}"
 
 
 @dataclass
