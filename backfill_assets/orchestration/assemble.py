@@ -11,9 +11,10 @@ from pathlib import Path
 import dagster as dg
 
 from backfill_assets.orchestration.alerts import alert_sensors
-from backfill_assets.orchestration.assets import IO_MANAGER, lake_asset
+from backfill_assets.orchestration.assets import GROUP, IO_MANAGER, lake_asset
 from backfill_assets.orchestration.beginning import is_there, sample_job, stand_in
 from backfill_assets.orchestration.io_manager import LakeIOManager
+from backfill_assets.orchestration.ledgers import ledger_specs
 from backfill_assets.orchestration.runs import LAKE_TAG, REBUILD
 from backfill_assets.orchestration.schedules import lake_schedules
 from backfill_assets.orchestration.sensors import lake_sensors, scan_job
@@ -67,7 +68,7 @@ def _made(shop: Shop, opened: Opened, rebuilt: Collection[str] | None) -> dg.Def
     )
     scanning = scan_job(shop)
     return dg.Definitions(
-        assets=assets,
+        assets=[*assets, *ledger_specs(opened, GROUP)],
         asset_checks=checks,
         jobs=[rebuild, scanning],
         sensors=[*lake_sensors(shop, [rebuild, scanning]), *alert_sensors()],

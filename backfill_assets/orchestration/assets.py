@@ -26,6 +26,7 @@ from backfill_assets.lake.spark import Workshop
 from backfill_assets.orchestration.checks import check_outputs, check_specs, evaluations, newest_day_results
 from backfill_assets.orchestration.dagster_private import quick_events
 from backfill_assets.orchestration.io_manager import as_failure
+from backfill_assets.orchestration.ledgers import tell_ledgers
 from backfill_assets.orchestration.metadata import asset_metadata, told_before
 from backfill_assets.orchestration.reconcile import reconcile
 from backfill_assets.orchestration.runs import DAYS_TAG, LAKE_TAG, NOTE_TAG, REASON_TAG, TABLES_TAG, first_and_last
@@ -120,6 +121,8 @@ def _steps(context: dg.AssetExecutionContext, config: LoadConfig, opened: Opened
             yield _output(context, job)
             yield from check_outputs(context)
             yield from evaluations(context, job, job.findings)
+            if job.table.is_landed:
+                tell_ledgers(context.instance, opened, context.run.run_id)
             tell_verdicts(context.instance, opened, [name, *_left_to_themselves(context, opened)])
         finally:
             with contextlib.suppress(Exception):

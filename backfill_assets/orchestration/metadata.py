@@ -11,6 +11,7 @@ from typing import Any
 
 import dagster as dg
 
+from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import parse_day
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.states import State
@@ -35,7 +36,19 @@ IDENTITIES = (PREFIX + "version", WRITE_ID, FINGERPRINT, INPUT_DIGEST)
 
 def asset_metadata(lake: Lake, table: Table) -> dict[str, Any]:
     """The asset's own metadata: column schema, address and name of its table, and the files of its code."""
-    contract = table.contract
+    return {
+        **table_metadata(lake, table.contract),
+        "dagster/code_references": dg.CodeReferencesMetadataValue(
+            code_references=[
+                dg.LocalFileCodeReference(file_path=str(path), line_number=1, label=path.name)
+                for path in source_files(table)
+            ]
+        ),
+    }
+
+
+def table_metadata(lake: Lake, contract: Contract) -> dict[str, Any]:
+    """What is known of a table by its contract: column schema, address and name."""
     columns = [
         dg.TableColumn(
             c.name, c.type, c.description,
@@ -48,12 +61,6 @@ def asset_metadata(lake: Lake, table: Table) -> dict[str, Any]:
         "dagster/column_schema": dg.TableSchema(columns=columns),
         "dagster/uri": lake.table_path(contract.name).as_uri(),
         "dagster/table_name": contract.name,
-        "dagster/code_references": dg.CodeReferencesMetadataValue(
-            code_references=[
-                dg.LocalFileCodeReference(file_path=str(path), line_number=1, label=path.name)
-                for path in source_files(table)
-            ]
-        ),
     }
 
 
