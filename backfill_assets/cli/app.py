@@ -1,8 +1,10 @@
 """The command `backfill-assets`: its verbs and its exit codes.
 
 Lives here: putting the commands together, and turning errors into one line on stderr. Does not live here: any command.
-Exit codes: 0 fine, 1 something was found or failed, 2 wrong usage or settings.
+Exit codes: 0 fine, 1 something was found or failed, 2 wrong usage or settings, 130 interrupted (143 by TERM).
 """
+
+import signal
 
 import click
 
@@ -24,7 +26,7 @@ from backfill_assets.core.errors import BackfillError, SettingsError
 
 
 class _Group(click.Group):
-    """Tells the product's own errors in one line, without a traceback."""
+    """Tells the product's own errors, and interrupts, in one line, without a traceback."""
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command; what the product refuses is one line on stderr and exit code 1 or 2."""
@@ -33,6 +35,10 @@ class _Group(click.Group):
         except BackfillError as error:
             click.echo(f"Error: {error}", err=True)
             ctx.exit(2 if isinstance(error, SettingsError) else 1)
+        except KeyboardInterrupt as interrupt:
+            told = getattr(interrupt, "told", "") or "what was not committed is not written"
+            click.echo(f"Interrupted: {told}. Run the same command again.", err=True)
+            ctx.exit(128 + getattr(interrupt, "number", signal.SIGINT))
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})

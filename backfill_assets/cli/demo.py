@@ -1,14 +1,13 @@
 """`backfill-assets demo`: a sample lake, backfilled twice through Dagster, with what one should look at.
 
-Lives here: making the lake and telling about it. Does not live here: the sample's rows (`sample`), the run (`runner`).
+Lives here: replacing the lake and telling about it. Does not live here: making it (`operations.sample_lake`), and the
+run (`runner`).
 Only a lake that carries the marker of this command is ever loaded or replaced by it.
 """
 
-import json
-import os
 import shutil
 from collections import Counter
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,19 +17,12 @@ from backfill_assets.cli.backfill import work
 from backfill_assets.cli.common import json_option, lake_option, lake_root, print_json
 from backfill_assets.cli.drawing import aside, draw_table, number
 from backfill_assets.cli.progress import Asked, Outcome
-from backfill_assets.cli.sample import FEWEST_DAYS, SELECT, sample_files
-from backfill_assets.core.days import ONE_DAY, DayRange, midnight
-from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.days import DayRange
+from backfill_assets.operations.sample import FEWEST_DAYS
 
 if TYPE_CHECKING:
     from backfill_assets.lake.home import Lake
     from backfill_assets.operations.status import StatusReport
-
-MARKER = ".demo"
-SETTINGS = {
-    "files": "landing/**/*.jsonl", "format": "jsonl", "select": SELECT, "windows_days": [3, 7], "horizon_days": 3,
-    "maturity_days": 2, "memory": "1g",
-}  # fmt: skip
 
 
 @click.command()
@@ -69,41 +61,26 @@ def demo(ctx: click.Context, new: bool, days: int, as_json: bool) -> None:
 
 def prepare(root: Path, days: int, new: bool) -> DayRange:
     """The days of the sample lake at `root`, made first if there is none; raises SettingsError for another's lake."""
-    known = _read_marker(root)
+    from backfill_assets.operations.sample_lake import days_until, make_sample, not_ours, sample_days
+
+    known = sample_days(root)
     if known is None and root.exists() and any(root.iterdir()):
-        raise SettingsError(
-            f"the lake {root}",
-            "`demo` did not make it",
-            "It was left as it is",
-            "Name an empty folder with --lake, or use `backfill-assets backfill`",
-        )
+        raise not_ours(root)
     if known is not None and not new:
         aside(f"The sample lake {root} holds {known}; `--new` makes one that ends yesterday.")
         return known
     if known is not None:
         _remove(root)
-    last = datetime.now(UTC).date() - ONE_DAY
-    made = DayRange(last - ONE_DAY * (days - 1), last + ONE_DAY)
-    _make(root, made)
+    made = days_until(datetime.now(UTC).date(), days)
+    make_sample(root, made)
     aside(f"Made the sample lake {root}: {made}, {len(made)} days.")
     return made
-
-
-def _read_marker(root: Path) -> DayRange | None:
-    try:
-        said = json.loads((root / MARKER).read_text(encoding="utf-8"))
-        return DayRange(date.fromisoformat(said["first"]), date.fromisoformat(said["end"]))
-    except FileNotFoundError:
-        return None
-    except (ValueError, KeyError, TypeError):
-        raise SettingsError(
-            str(root / MARKER), "it is not what `demo` writes", "The lake was left as it is", "Remove the lake by hand"
-        ) from None
 
 
 def _remove(root: Path) -> None:
     """The old sample, its server first. The marker goes last, so that an interrupted removal can be done again."""
     from backfill_assets.lake.server import stop_server
+    from backfill_assets.operations.sample_lake import MARKER
 
     stop_server(root)
     for path in sorted(root.iterdir()):
@@ -112,21 +89,6 @@ def _remove(root: Path) -> None:
         elif path.name != MARKER:
             path.unlink()
     (root / MARKER).unlink()
-
-
-def _make(root: Path, days: DayRange) -> None:
-    from backfill_assets.cli.settings import lake_toml
-
-    root.mkdir(parents=True, exist_ok=True)
-    (root / MARKER).write_text(json.dumps({"first": str(days.start), "end": str(days.end)}) + "\n", encoding="utf-8")
-    for name, text in sample_files(days.start, len(days)).items():
-        path = root / "landing" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-        # As if each had been delivered when its day was over: a scan waits for files that were just written.
-        landed = midnight(date.fromisoformat(path.stem[len("orders-") :][:10]) + ONE_DAY).timestamp()
-        os.utime(path, (landed, landed))
-    (root / "lake.toml").write_text(lake_toml({**SETTINGS, "start_date": days.start}), encoding="utf-8")
 
 
 def quarantined(lake: "Lake") -> dict[str, int]:

@@ -6,6 +6,7 @@ Lives here: the one run of the job `rebuild`, and what its events say per table.
 
 import time
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,9 @@ from backfill_assets.cli.dagster_home import instance_of, silenced
 from backfill_assets.cli.progress import Asked, Outcome, TableOutcome, Watcher
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.interrupts import Interrupted, ends_when_interrupted
+from backfill_assets.lake.log import commits
+from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.dagster_private import quick_events
 from backfill_assets.orchestration.history import cause_of
@@ -29,10 +33,10 @@ SILENCE = {"console": {"config": {"log_level": "CRITICAL"}}}
 
 
 def run_backfill(lake: Lake, asked: Asked, watcher: Watcher) -> Outcome:
-    """One run of the asked tables and days; `watcher` hears of each table as it starts and ends."""
+    """One run of the asked tables and days; `watcher` hears of each table as it starts and ends. Raises Interrupted."""
     began, run_id = time.perf_counter(), str(uuid.uuid4())
     listener = _Listener(watcher)
-    with silenced(), instance_of(lake) as instance, quick_events(instance):
+    with ends_when_interrupted() as ending, silenced(), instance_of(lake) as instance, quick_events(instance):
         job = assemble(lake.root, tables, rebuilt=asked.tables).resolve_job_def(REBUILD)
         instance.add_event_listener(run_id, listener.hear)
         try:
@@ -50,8 +54,20 @@ def run_backfill(lake: Lake, asked: Asked, watcher: Watcher) -> Outcome:
             told = " ".join(str(error).split())
             raise BackfillError("the run", told, "Nothing was started", "Correct the cause, then run again") from error
         markers_of(instance, lake).forget(run_id)
+    if ending.number is not None and not result.success:
+        raise Interrupted(ending.number, written(lake, asked.tables, run_id))
     seconds = time.perf_counter() - began
     return Outcome(run_id, result.success, tuple(listener.ended), listener.cause, seconds)
+
+
+def written(lake: Lake, names: Sequence[str], run_id: str) -> str:
+    """What a run that ended early has written of these tables, by their receipts: its days per table, or nothing."""
+    told = []
+    for name in names:
+        found = (c.receipt for c in commits(lake.table_path(name)) if c.receipt is not None)
+        days = {d for receipt in found if receipt.run_id == run_id for d in receipt.days}
+        told += [f"{name} {ranges(days)}"] if days else []
+    return f"written before that: {'; '.join(told)}; nothing else" if told else "nothing was written"
 
 
 def _said(asked: Asked) -> dict[str, str]:

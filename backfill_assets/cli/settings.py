@@ -1,118 +1,17 @@
 """`backfill-assets init`: writes a `lake.toml` with every key, its default and what it means.
 
-Lives here: the commented file. Does not live here: the keys' types and bounds (`lake.settings`), against which the file
-is checked before it is written.
+Lives here: the command. Does not live here: the commented file (`operations.lake_file`).
 """
 
-import json
-import tomllib
-from collections.abc import Mapping
 from datetime import date
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from backfill_assets.cli.common import DAY, lake_option, lake_root
 from backfill_assets.core.errors import SettingsError
 
-if TYPE_CHECKING:
-    pass
-
 PLAIN = "seq, arrival_ts, version_ts, event_ts, event_key, op, entity, value, flag"
-TEMPLATE = """\
-# A lake of backfill_assets. Any value can be overridden by an environment variable, for example
-# BACKFILL_ASSETS__SPARK__MEMORY=4g. Days and times are UTC. What is commented out shows an example or the default.
-
-start_date = {start_date}           # the lake's first day; nothing before it is loaded
-# as_of = 2015-04-01T00:00:00Z       # stop the world here: deliveries that arrived later are not loaded
-
-[source]
-# A glob, relative to this file or absolute: * ? [seq] within a folder, ** across folders.
-files = {files}
-format = {format}                 # parquet | csv | jsonl; the latter two also .gz
-# Spark SQL over a file's columns that gives exactly these nine:
-#   seq (bigint, unique within its arrival day), arrival_ts, version_ts, event_ts (timestamps), event_key,
-#   op ('upsert' or 'delete'), entity (may be NULL), value (bigint), flag (0 or 1)
-# A cast that fails sends the row to the table quarantine, with the reason.
-select = {select}
-
-[features]
-windows_days = {windows_days}                # the short and the long trailing window, the day itself included
-cutoff_grace_hours = 0               # features_as_known looks at midnight after its day, plus this
-
-[labels]
-measure = "events"                   # what is summed over the horizon: events | flag | value
-rule = "any"                         # any: sum > 0 | rise: forward sum > backward sum
-horizon_days = {horizon_days}                     # the days after a day that its label looks at
-maturity_days = {maturity_days}                    # further days to wait for late data before training uses the label
-
-[lateness]
-early_tolerance_days = 1             # a delivery that arrives earlier than this before its event is quarantined
-beyond = "apply"                     # rows later than window_days: apply | quarantine (kept in too_late until released)
-# window_days = 90                   # needed with "quarantine"
-policy = "exact"                     # the sensor late_data: exact | rolling (the last rolling_days again)
-rolling_days = 7                     # for the rolling policy and the schedule rolling_reprocess
-delay_days = 2                       # rolling_reprocess leaves the newest days out
-dry_run = false                      # true: the sensors only say what they would request
-runs_per_tick = 8                    # caps of each sensor; what they hold back is said in the tick
-runs_per_day = 500
-attempts = 3                         # a day that fails so often from the same inputs needs a person
-watermark_share = 0.99               # of a day's rows that should have arrived before the watermark passes it
-
-[gates]
-incomplete = "warn"                  # a day whose required input days are missing: warn | refuse
-# [gates.tables.raw]                 # bounds for the rows of a day; breaking one refuses the write
-# min_rows = 1
-# max_rows = 1000000
-# max_relative_change = 0.5          # against the median of the 28 days before: half to one and a half
-# max_absolute_change = 1000
-# empty = "warn"                     # a day without rows: warn | allow | refuse
-
-[spark]
-engine = "embedded"                  # embedded | sc://host:port | local[4] | spark://host:7077 | yarn | k8s://...
-memory = {memory}                        # of the engine's JVM
-cores = 0                            # 0: all of the machine
-idle_minutes = 10.0                  # an embedded engine stops when nobody has used it for so long
-# [spark.confs]
-# "spark.sql.shuffle.partitions" = "8"
-
-[retention]
-rollback_days = 90                   # how long replaced data files are kept
-"""
-DEFAULTS: Mapping[str, Any] = {"windows_days": [7, 28], "horizon_days": 7, "maturity_days": 7, "memory": "2g"}
-
-
-def lake_toml(values: Mapping[str, Any]) -> str:
-    """The text of a `lake.toml`; `values` give start_date, files, format, select, and any of DEFAULTS.
-
-    Raises SettingsError where they would not be accepted.
-    """
-    filled = {**DEFAULTS, **values}
-    told = {k: str(v) if isinstance(v, date) else json.dumps(v, ensure_ascii=False) for k, v in filled.items()}
-    text = TEMPLATE.format(**told)
-    _check(text)
-    return text
-
-
-def _check(text: str) -> None:
-    from pydantic import ValidationError
-
-    from backfill_assets.lake.landing_glob import parse_pattern
-    from backfill_assets.lake.select import expressions
-    from backfill_assets.lake.settings import LakeSettings
-
-    try:
-        settings: LakeSettings = LakeSettings.model_validate(tomllib.loads(text))
-    except (tomllib.TOMLDecodeError, ValidationError) as error:
-        told = (
-            "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-            if isinstance(error, ValidationError)
-            else str(error)
-        )
-        raise SettingsError("the new lake.toml", told, "Nothing was written", "Correct the options") from None
-    parse_pattern(settings.source.files, Path())
-    expressions(settings.source.select)
 
 
 def first_of_year() -> date:
@@ -137,6 +36,8 @@ def first_of_year() -> date:
 @lake_option
 def init(start_date: date | None, files: str | None, form: str, select: str, **others: Any) -> None:
     """Write a commented lake.toml. An existing one is never overwritten."""
+    from backfill_assets.operations.lake_file import lake_toml
+
     root = lake_root()
     path = root / "lake.toml"
     values = {

@@ -83,3 +83,8 @@ class Contract:
     def required_columns(self) -> tuple[str, ...]:
         """The columns that may not be NULL."""
         return tuple(c.name for c in self.columns if not c.nullable)
+
+    @property
+    def nullable_columns(self) -> tuple[str, ...]:
+        """The columns that may be NULL."""
+        return tuple(c.name for c in self.columns if c.nullable)

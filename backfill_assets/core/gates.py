@@ -19,7 +19,7 @@ TRAILING_DAYS = 28  # four whole weeks, so that weekends do not move the median
 MEDIAN_NEEDS_DAYS = 7  # fewer days with rows say nothing about an ordinary day
 UNUSUAL_FACTOR = 10  # warned of without any setting: ten times more or fewer rows than on an ordinary day
 UNUSUAL_NEEDS_ROWS = 20  # below it a factor of ten is chance
-NULL_SHARE_JUMP = 0.2  # a NULL share this far above the median of the chunk's days is worth a look
+NULL_SHARE_JUMP = 0.2  # a NULL share this far above the trailing median is worth a look
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,8 @@ class Finding:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a day is judged against: rows of earlier days, whether emptiness is expected, and missing required days."""
+    """What a day is judged against: rows and NULL shares of earlier days, whether emptiness is expected, and missing
+    required days."""
 
     trailing_rows: Sequence[int] = ()
     may_be_empty: bool = False
@@ -64,6 +65,15 @@ def judge(contract: Contract, day: date, found: DayProfile, gate: Gate, around: 
         _unique_key(contract, day, found),
         _profile(day, found, gate, around),
     ]
+
+
+def usual_null_shares(earlier: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The median NULL share per column over earlier days (each: share by column), where enough of them tell it."""
+    told: dict[str, list[float]] = {}
+    for shares in earlier:
+        for column, share in shares.items():
+            told.setdefault(column, []).append(share)
+    return {c: median(shares) for c, shares in told.items() if len(shares) >= MEDIAN_NEEDS_DAYS}
 
 
 def _row_count(day: date, found: DayProfile, gate: Gate, around: Surroundings) -> Finding:

@@ -15,7 +15,7 @@ from backfill_assets.core.contracts import Basis, Contract, Input
 from backfill_assets.core.days import DayRange, contiguous, covering
 from backfill_assets.core.digests import days_of
 from backfill_assets.core.errors import DaysHeld, InputMissing
-from backfill_assets.core.profiles import DayProfile
+from backfill_assets.core.profiles import DayProfile, counted_nulls, null_counts
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.states import States
 from backfill_assets.core.view import LakeView
@@ -158,7 +158,7 @@ def nothing_to_do(states: States, contract: Contract, days: DayRange) -> Candida
 
 def as_profile(entry: DayEntry) -> DayProfile:
     """What a receipt still knows of a day's profile."""
-    return DayProfile(entry.rows, entry.fingerprint)
+    return DayProfile(entry.rows, entry.fingerprint, {c: n for c, n in counted_nulls(entry.counts).items() if n})
 
 
 def _of_its_span(frame: "DataFrame", contract: Contract, span: DayRange, spans: Sequence[DayRange]) -> "DataFrame":
@@ -227,10 +227,13 @@ def _candidate(
     for day in days:
         profiles.setdefault(day, as_profile(before.stamps[day].entry) if day in settled else DayProfile())
     made = {
-        d: DayEntry(profiles[d].rows, profiles[d].fingerprint, states.digests.of(name, d), states.built_as(name, d))
+        d: DayEntry(
+            profiles[d].rows, profiles[d].fingerprint, states.digests.of(name, d), states.built_as(name, d),
+            null_counts(profiles[d], contract.nullable_columns),
+        )
         for d in days
         if d not in settled
-    }
+    }  # fmt: skip
     said = request.signed(states, {i.table: _version_read(view, i) for i in contract.inputs})
     write = Write(contract, staged, made, before.version, said, force=request.force)
 

@@ -5,9 +5,11 @@ server (`server`), a driver of our own (`engine_classic`), configuration (`engin
 (`engine_loss`). Nothing here imports pyspark before a session is asked for.
 """
 
+import atexit
 import os
 import socket
 import threading
+import warnings
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -93,13 +95,13 @@ def _checked_or_new(lake: Path, settings: EngineSettings, known: _Open | None) -
         if known.settings == settings and known.server == server and _answers(known.session):
             return known
         _close(known)
-    opened = _Open(_connect(endpoint.url if endpoint else settings.engine, settings), settings, server)
+    opened = _Open(_connect(endpoint.url if endpoint else settings.engine, settings, server), settings, server)
     if server is None or _answers(opened.session):
         return opened
     # The server was dying when we found it; its successor is asked once, so that a sick one cannot hold us for ever.
     _close(opened)
     endpoint = ensure_server(lake, settings)
-    return _Open(_connect(endpoint.url, settings), settings, endpoint.process)
+    return _Open(_connect(endpoint.url, settings, endpoint.process), settings, endpoint.process)
 
 
 def _endpoint(lake: Path, settings: EngineSettings) -> Endpoint | None:
@@ -125,12 +127,18 @@ def _reach(url: str) -> None:
         ) from None  # fmt: skip
 
 
-def _connect(url: str, settings: EngineSettings) -> "SparkSession":
+def _connect(url: str, settings: EngineSettings, server: Process | None) -> "SparkSession":
     """A new session; never Spark's `getOrCreate`, which hands back the session of a dead server."""
-    from pyspark.sql import SparkSession
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
 
-    builder = SparkSession.builder.remote(url)
-    session: SparkSession = builder.create()
+    from backfill_assets.lake.engine_channel import Line
+
+    # As pyspark's own builder does it, which takes no channel: its functions look here for whom they work.
+    os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
+    # The error that follows says the same; as a warning it would be the last line a person reads.
+    warnings.filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]", UserWarning)
+    session: SparkSession = ConnectSession.Builder().channelBuilder(Line(url, server)).create()  # type: ignore[assignment]
+    atexit.register(session.stop)  # before pyspark's own farewell, which waits for whatever it talks to
     client = session.client
     policy = type(client.get_retry_policies()[0])
     client.set_retry_policies(
@@ -156,6 +164,7 @@ def _close(known: _Open) -> None:
     """Close a session. A dead server is not told, which would cost 5 s of retries."""
     if known.settings.is_connect and known.server is not None and not known.server.is_alive():
         known.session.release_session_on_close = False  # type: ignore[attr-defined]
+    atexit.unregister(known.session.stop)
     known.session.stop()
 
 

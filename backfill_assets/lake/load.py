@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange, midnight
 from backfill_assets.core.errors import LandingError, SettingsError
-from backfill_assets.core.profiles import DayProfile
+from backfill_assets.core.profiles import DayProfile, null_counts
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.scans import ScanReport
 from backfill_assets.core.states import States
@@ -221,7 +221,11 @@ class _Loading:
     def _entries(self, part: _Part) -> dict[date, DayEntry]:
         none, digest, name = DayProfile(), self.states.digests.of, self.request.table.name
         found = {d: part.profiles.get(d, none) for d in self.todo}
-        return {d: DayEntry(p.rows, p.fingerprint, digest(name, d)) for d, p in found.items()}
+        nullable = part.contract.nullable_columns
+        return {
+            d: DayEntry(p.rows, p.fingerprint, digest(name, d), counts=null_counts(p, nullable))
+            for d, p in found.items()
+        }
 
     def _raw_entries(self) -> dict[date, DayEntry]:
         """The entries of raw, with the account of the rows that landed and are elsewhere."""

@@ -19,7 +19,7 @@ import psutil
 from filelock import FileLock, Timeout
 
 from backfill_assets.core.errors import EngineLost, SettingsError, TransientError
-from backfill_assets.lake.engine_confs import EngineSettings, scrub
+from backfill_assets.lake.engine_confs import LOOPBACK, EngineSettings, scrub
 from backfill_assets.lake.java import find_java
 from backfill_assets.lake.server_jvm import differences, prepare, server_environ, server_identity
 from backfill_assets.lake.server_state import Process, Record, State, end, take
@@ -128,7 +128,7 @@ def ensure_server(lake: Path, settings: EngineSettings) -> Endpoint:
     if record is None or not _serves(record, wanted):
         with _start_lock(state):
             record = _agreed(state, lake, settings, wanted)
-    return Endpoint(f"sc://localhost:{record.port}/;token={record.token}", record.jvm.pid, record.jvm.created)
+    return Endpoint(f"sc://{LOOPBACK}:{record.port}/;token={record.token}", record.jvm.pid, record.jvm.created)
 
 
 def _serves(record: Record, wanted: dict[str, str]) -> bool:

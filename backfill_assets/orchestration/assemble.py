@@ -11,13 +11,15 @@ from pathlib import Path
 import dagster as dg
 
 from backfill_assets.orchestration.alerts import alert_sensors
-from backfill_assets.orchestration.assets import IO_MANAGER, lake_asset
+from backfill_assets.orchestration.assets import GROUP, IO_MANAGER, lake_asset
+from backfill_assets.orchestration.beginning import is_there, sample_job, stand_in
 from backfill_assets.orchestration.io_manager import LakeIOManager
+from backfill_assets.orchestration.ledgers import ledger_specs
 from backfill_assets.orchestration.runs import LAKE_TAG, REBUILD
 from backfill_assets.orchestration.schedules import lake_schedules
 from backfill_assets.orchestration.sensors import lake_sensors, scan_job
 from backfill_assets.orchestration.standing import no_stale_days
-from backfill_assets.orchestration.work import Shop, TablesOf
+from backfill_assets.orchestration.work import Opened, Shop, TablesOf
 
 
 def assemble(root: Path, tables_of: TablesOf, rebuilt: Collection[str] | None = None) -> dg.Definitions:
@@ -26,19 +28,35 @@ def assemble(root: Path, tables_of: TablesOf, rebuilt: Collection[str] | None = 
     `rebuilt` restricts the job `rebuild` to some tables with their checks per day (default: all). The standing check
     `no_stale_days` is no part of the job: a run of days would leave a skipped row of it for every day.
     """
+    shop = Shop(root, tables_of)
+    return _definitions(shop, Opened(*shop.open()), rebuilt)
+
+
+def assemble_anyway(root: Path, tables_of: TablesOf) -> dg.Definitions:
+    """Definitions of the lake at `root`, also where there is none: the tables then say so, and a job makes a sample.
+
+    Raises SettingsError where its `lake.toml` is there and bad.
+    """
+    if is_there(root):
+        return assemble(root, tables_of)
+    shop = Shop(root, tables_of)
+    return dg.Definitions.merge(_definitions(shop, stand_in(shop), None), dg.Definitions(jobs=[sample_job(root)]))
+
+
+def _definitions(shop: Shop, opened: Opened, rebuilt: Collection[str] | None) -> dg.Definitions:
     with warnings.catch_warnings():
         # Dagster marks what it may still change. Its version is pinned and what we use is tested; users can do nothing.
         for kind in (dg.PreviewWarning, dg.BetaWarning):
             warnings.simplefilter("ignore", kind)
-        return _definitions(Shop(root, tables_of), rebuilt)
+        return _made(shop, opened, rebuilt)
 
 
-def _definitions(shop: Shop, rebuilt: Collection[str] | None) -> dg.Definitions:
-    lake, pipeline = shop.open()
+def _made(shop: Shop, opened: Opened, rebuilt: Collection[str] | None) -> dg.Definitions:
+    lake, pipeline = opened.lake, opened.pipeline
     # No end date: with one in the past the UI draws no plots (Dagster 1.13).
     partitions = dg.DailyPartitionsDefinition(start_date=lake.settings.start_date.isoformat(), timezone="UTC")
-    assets = [lake_asset(shop, table, partitions) for table in pipeline.tables]
-    checks = [no_stale_days(shop, table.contract) for table in pipeline.tables]
+    assets = [lake_asset(opened, table, partitions) for table in pipeline.tables]
+    checks = [no_stale_days(opened, table.contract) for table in pipeline.tables]
     names = [table.name for table in pipeline.tables if rebuilt is None or table.name in rebuilt]
     day_checks = dg.AssetSelection.checks(*(k for a in assets for k in a.check_keys if k.asset_key.path[-1] in names))
     rebuild = dg.define_asset_job(
@@ -50,7 +68,7 @@ def _definitions(shop: Shop, rebuilt: Collection[str] | None) -> dg.Definitions:
     )
     scanning = scan_job(shop)
     return dg.Definitions(
-        assets=assets,
+        assets=[*assets, *ledger_specs(opened, GROUP)],
         asset_checks=checks,
         jobs=[rebuild, scanning],
         sensors=[*lake_sensors(shop, [rebuild, scanning]), *alert_sensors(lake.root)],

@@ -14,9 +14,11 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange, from_inclusive, parse_day
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.candidate import Request
+from backfill_assets.lake.interrupts import ends_when_interrupted
 from backfill_assets.lake.lock import load_lock
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.replace import Provenance
@@ -24,10 +26,12 @@ from backfill_assets.lake.spark import Workshop
 from backfill_assets.orchestration.checks import check_outputs, check_specs, evaluations, newest_day_results
 from backfill_assets.orchestration.dagster_private import quick_events
 from backfill_assets.orchestration.io_manager import as_failure
+from backfill_assets.orchestration.ledgers import tell_ledgers
 from backfill_assets.orchestration.metadata import asset_metadata, told_before
 from backfill_assets.orchestration.reconcile import reconcile
-from backfill_assets.orchestration.runs import LAKE_TAG, NOTE_TAG, REASON_TAG
-from backfill_assets.orchestration.work import Job, Shop
+from backfill_assets.orchestration.runs import DAYS_TAG, LAKE_TAG, NOTE_TAG, REASON_TAG, TABLES_TAG, first_and_last
+from backfill_assets.orchestration.standing import tell_verdicts
+from backfill_assets.orchestration.work import Job, Opened
 
 IO_MANAGER = "lake_io_manager"
 GROUP = "lake"  # one group: with two or more the lineage page opens with all of them collapsed
@@ -45,9 +49,8 @@ class LoadConfig(dg.Config):
     )
 
 
-def lake_asset(shop: Shop, table: Table, partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
+def lake_asset(opened: Opened, table: Table, partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
     """The Dagster asset of a table, with its four checks per day. Runs a range of days as one run, one commit."""
-    lake, pipeline = shop.open()
     contract = table.contract
     spec = dg.AssetSpec(
         contract.name,
@@ -56,9 +59,10 @@ def lake_asset(shop: Shop, table: Table, partitions: dg.DailyPartitionsDefinitio
             for i in contract.inputs
             if i.table not in LEDGERS
         ],
-        description=contract.description, group_name=GROUP, kinds={"spark", "deltalake"}, owners=["team:data"],
-        code_version=pipeline.codes[contract.name].code_digest, partitions_def=partitions,
-        metadata=asset_metadata(lake, table),
+        description=opened.said_of(contract.description), group_name=GROUP, kinds={"spark", "deltalake"},
+        owners=["team:data"],
+        code_version=opened.pipeline.codes[contract.name].code_digest, partitions_def=partitions,
+        metadata=asset_metadata(opened.lake, table),
     ).with_io_manager_key(IO_MANAGER)  # fmt: skip
 
     @dg.multi_asset(
@@ -70,10 +74,7 @@ def lake_asset(shop: Shop, table: Table, partitions: dg.DailyPartitionsDefinitio
     )
     def make(context: dg.AssetExecutionContext, config: LoadConfig) -> Iterator[Any]:
         """Make the run's days; without days (a check's button), judge the newest written day again."""
-        if not context.selected_asset_keys or not _has_days(context):
-            yield from newest_day_results(shop, contract)
-        else:
-            yield from _run(context, config, shop, contract.name)
+        yield from _run(context, config, opened, contract)
 
     return make
 
@@ -87,16 +88,21 @@ def _days(context: dg.AssetExecutionContext) -> DayRange:
     return from_inclusive(parse_day(keys.start), parse_day(keys.end))
 
 
-def _run(context: dg.AssetExecutionContext, config: LoadConfig, shop: Shop, name: str) -> Iterator[Any]:
+def _run(context: dg.AssetExecutionContext, config: LoadConfig, opened: Opened, contract: Contract) -> Iterator[Any]:
     try:
-        yield from _steps(context, config, shop, name)
+        opened.require()
+        with ends_when_interrupted():
+            if not context.selected_asset_keys or not _has_days(context):
+                yield from newest_day_results(opened, contract)
+            else:
+                yield from _steps(context, config, opened, contract.name)
     except BackfillError as error:
-        raise as_failure(error) from error
+        raise as_failure(error) from None  # one line of cause; Dagster would add the stack of what led to it
 
 
-def _steps(context: dg.AssetExecutionContext, config: LoadConfig, shop: Shop, name: str) -> Iterator[Any]:
-    lake, pipeline = shop.open()
-    context.instance.add_run_tags(context.run.run_id, {LAKE_TAG: str(lake.root)})
+def _steps(context: dg.AssetExecutionContext, config: LoadConfig, opened: Opened, name: str) -> Iterator[Any]:
+    lake, pipeline = opened.lake, opened.pipeline
+    context.instance.add_run_tags(context.run.run_id, {LAKE_TAG: str(lake.root), **_shown(context, opened)})
     reconcile(context.instance, lake, pipeline, context.run.run_id)
     tags = context.run.tags
     said = Provenance(
@@ -115,9 +121,32 @@ def _steps(context: dg.AssetExecutionContext, config: LoadConfig, shop: Shop, na
             yield _output(context, job)
             yield from check_outputs(context)
             yield from evaluations(context, job, job.findings)
+            if job.table.is_landed:
+                tell_ledgers(context.instance, opened, context.run.run_id)
+            tell_verdicts(context.instance, opened, [name, *_left_to_themselves(context, opened)])
         finally:
             with contextlib.suppress(Exception):
                 job.release()
+
+
+def _planned(context: dg.AssetExecutionContext, opened: Opened) -> list[str]:
+    """The tables that this run makes, upstream first."""
+    chosen = context.run.asset_selection or context.job_def.asset_layer.executable_asset_keys
+    return [c.name for c in opened.pipeline.contracts if dg.AssetKey(c.name) in chosen]
+
+
+def _left_to_themselves(context: dg.AssetExecutionContext, opened: Opened) -> list[str]:
+    """The tables that this run does not make: what it wrote may have made them stale."""
+    planned = _planned(context, opened)
+    return [c.name for c in opened.pipeline.contracts if c.name not in planned]
+
+
+def _shown(context: dg.AssetExecutionContext, opened: Opened) -> dict[str, str]:
+    """What the runs list shows of a run of several days, whoever asked for it: by itself it shows single days only."""
+    first, last = first_and_last(context.run)
+    names = _planned(context, opened)
+    every = len(names) == len(opened.pipeline.tables)
+    return {DAYS_TAG: f"{first}..{last}", TABLES_TAG: "all" if every else ", ".join(names)} if first != last else {}
 
 
 def _output(context: dg.AssetExecutionContext, job: Job) -> dg.Output[Job]:

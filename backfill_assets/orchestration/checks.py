@@ -5,17 +5,21 @@ newest written day again). Does not live here: the rules (`core.gates`), and the
 """
 
 from collections.abc import Iterator, Sequence
+from datetime import date
 from typing import Any
 
 import dagster as dg
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.gates import CHECKS, Finding, Gate, Surroundings, judge
+from backfill_assets.core.gates import CHECKS, Finding
 from backfill_assets.core.profiles import DayProfile
+from backfill_assets.core.states import States
 from backfill_assets.lake.audit import audit_table
+from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
 from backfill_assets.orchestration.dagster_private import check_target
-from backfill_assets.orchestration.work import Job, Shop
+from backfill_assets.orchestration.judging import bench, may_be_empty
+from backfill_assets.orchestration.work import Job, Opened
 
 DESCRIPTIONS = {
     "row_count": "The day's rows lie within the bounds of [gates] and near the trailing median. Blocks the write.",
@@ -82,10 +86,12 @@ def _newest_materializations(
     return found
 
 
-def newest_day_results(shop: Shop, contract: Contract) -> Iterator[dg.AssetCheckResult]:
-    """For buttons that start checks without a partition: the newest written day, read and judged again."""
-    lake, pipeline = shop.open()
-    table = read_view(lake, pipeline.contracts).table(contract.name)
+def newest_day_results(opened: Opened, contract: Contract) -> Iterator[dg.AssetCheckResult]:
+    """For buttons that start checks without a partition: the newest written day, read and judged again as the load
+    judged it: by `[gates]`, against the receipts of earlier days, required days included."""
+    lake, pipeline = opened.lake, opened.pipeline
+    states = pipeline.states(read_view(lake, pipeline.contracts))
+    table = states.view.table(contract.name)
     newest = max((d for d, s in table.stamps.items() if s.entry.rows), default=None)
     if newest is None:
         for name in CHECKS:
@@ -94,9 +100,25 @@ def newest_day_results(shop: Shop, contract: Contract) -> Iterator[dg.AssetCheck
             )
         return
     found = audit_table(lake, contract, table.version, [newest]).get(newest, DayProfile())
-    drifted = found.fingerprint != table.stamps[newest].entry.fingerprint
-    for finding in judge(contract, newest, found, Gate(), Surroundings()):
-        facts: dict[str, Any] = {"day": str(newest), "what": finding.message, "equals its receipt": not drifted}
-        yield dg.AssetCheckResult(
-            passed=finding.passed and not drifted, check_name=finding.check, asset_key=contract.name, metadata=facts
-        )
+    for finding in judged_again(lake.settings, states, contract, newest, found):
+        yield _result(finding, contract, table.stamps[newest].entry.fingerprint == found.fingerprint)
+
+
+def judged_again(
+    settings: LakeSettings, states: States, contract: Contract, day: date, found: DayProfile
+) -> list[Finding]:
+    """The findings of a written day by what was found in it now."""
+    entries = {d: s.entry for d, s in states.view.table(contract.name).stamps.items()}
+    expected = may_be_empty(states.frontier, contract, day, entries[day].built)
+    return bench(settings, contract, entries).judge(day, found, expected, states.absent(contract.name, day))
+
+
+def _result(finding: Finding, contract: Contract, is_as_written: bool) -> dg.AssetCheckResult:
+    facts: dict[str, Any] = {
+        "day": str(finding.day), "what": finding.message, **finding.facts, "equals its receipt": is_as_written,
+    }  # fmt: skip
+    warns = is_as_written and not finding.refuses
+    return dg.AssetCheckResult(
+        passed=finding.passed and is_as_written, check_name=finding.check, asset_key=contract.name, metadata=facts,
+        severity=dg.AssetCheckSeverity.WARN if warns else dg.AssetCheckSeverity.ERROR,
+    )  # fmt: skip

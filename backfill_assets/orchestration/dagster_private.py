@@ -1,8 +1,8 @@
 """The one file that touches what Dagster 1.13 does not call public, each with the reason and the test that watches it.
 
 Lives here: what names an instance, the values of run tags, the target of a check evaluation, the newest verdicts of
-checks, per-partition metadata in one step, and quick event storage. Does not live here: anything that a public name can
-do.
+checks, plans that nothing followed, per-partition metadata in one step, and quick event storage. Does not live here:
+anything that a public name can do.
 """
 
 import contextlib
@@ -68,6 +68,83 @@ def verdicts(instance: dg.DagsterInstance, keys: Iterable[dg.AssetCheckKey]) -> 
     given = {"SUCCEEDED": True, "FAILED": False}
     newest = [(i, given.get(i.latest_execution_status.value)) for i in storage.get_asset_check_partition_info([*keys])]
     return [Verdict(i.check_key, i.partition_key, ok, i.latest_planned_run_id) for i, ok in newest if ok is not None]
+
+
+@dataclass(frozen=True)
+class CheckRow:
+    """The newest row of a check on a partition: the run that planned it, whether anybody `evaluated` it and how,
+    whether it `is_current` (speaks of the newest materialization) and there is one at all (`is_made`), and its place
+    among all rows (`order`)."""
+
+    check: str
+    partition: str
+    run_id: str
+    evaluated: bool
+    passed: bool
+    is_current: bool
+    is_made: bool
+    order: int
+
+
+def check_rows(instance: dg.DagsterInstance, table: str, checks: Iterable[str]) -> list[CheckRow]:
+    """The newest row per check and partition of a table, those that were only planned as well."""
+    storage: Any = instance.event_log_storage
+    keys = [dg.AssetCheckKey(dg.AssetKey(table), name) for name in checks]
+    return [
+        CheckRow(
+            i.check_key.name, i.partition_key, i.latest_planned_run_id, i.latest_execution_status.value != "PLANNED",
+            i.latest_execution_status.value == "SUCCEEDED", i.is_current,
+            i.latest_materialization_storage_id is not None, i.latest_check_event_storage_id,
+        )
+        for i in storage.get_asset_check_partition_info(keys)
+        if i.partition_key is not None
+    ]  # fmt: skip
+
+
+def unmade_partitions(instance: dg.DagsterInstance, table: str) -> dict[str, str]:
+    """The partitions whose newest event is a plan that no materialization followed, each with the run that planned it.
+
+    Public names know of the newest plan of an asset, not of each partition's.
+    """
+    storage: Any = instance.event_log_storage
+    found = storage.get_latest_asset_partition_materialization_attempts_without_materializations(dg.AssetKey(table))
+    return {partition: run_id for partition, (run_id, _) in found.items()}
+
+
+def newest_materializations(
+    instance: dg.DagsterInstance, table: str, partitions: Iterable[str]
+) -> dict[str, dg.EventLogRecord]:
+    """The newest materialization of each partition that has one, by two queries for all.
+
+    The public `fetch_materializations` gives the newest of all partitions together, however often each was made.
+    """
+    storage: Any = instance.event_log_storage
+    key, wanted = dg.AssetKey(table), set(partitions)
+    if not wanted:
+        return {}  # none would mean all
+    newest = storage.get_latest_storage_id_by_partition(key, dg.DagsterEventType.ASSET_MATERIALIZATION, wanted)
+    ids = list(newest.values())
+    if not ids:
+        return {}
+    records = instance.fetch_materializations(dg.AssetRecordsFilter(key, storage_ids=ids), limit=len(ids)).records
+    return {str(r.partition_key): r for r in records}
+
+
+def tell_check(instance: dg.DagsterInstance, run_id: str, evaluation: dg.AssetCheckEvaluation) -> None:
+    """Record an evaluation in the name of a run that planned it and ended without a word.
+
+    The public `report_runless_asset_event` adds a row without a run, and takes one such row per partition, ever.
+    """
+    anyhow: Any = instance
+    run = instance.get_run_by_id(run_id)
+    anyhow.report_dagster_event(
+        run_id=run_id,
+        dagster_event=dg.DagsterEvent(
+            event_type_value=dg.DagsterEventType.ASSET_CHECK_EVALUATION.value,
+            event_specific_data=evaluation,
+            job_name=run.job_name if run else "",
+        ),
+    )
 
 
 def newest_evaluations(

@@ -29,7 +29,7 @@ class LakeIOManager(dg.IOManager):
         try:
             published = obj.publish()
         except BackfillError as error:
-            raise as_failure(error) from error
+            raise as_failure(error) from None  # one line of cause; Dagster would add the stack of what led to it
         set_partition_metadata(context, context.asset_key, day_metadata(obj, published))
 
     def load_input(self, context: dg.InputContext) -> Any:

@@ -5,29 +5,50 @@ time (an event is 8 to 10 ms), so what a receipt already says is not repeated be
 """
 
 import time
+from collections.abc import Mapping
 from datetime import date
 from typing import Any
 
 import dagster as dg
 
+from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import parse_day
-from backfill_assets.core.receipts import DayEntry
+from backfill_assets.core.receipts import Built, DayEntry
+from backfill_assets.core.states import State
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Table, source_files
 from backfill_assets.lake.replace import Published
 from backfill_assets.lake.sizes import day_bytes
-from backfill_assets.orchestration.summary import summary
+from backfill_assets.orchestration.dagster_private import newest_materializations
+from backfill_assets.orchestration.summary import rewritten, summary
 from backfill_assets.orchestration.work import Job
 
 PREFIX = "backfill_assets/"
 FINGERPRINT, INPUT_DIGEST = PREFIX + "fingerprint", PREFIX + "input_digest"
-MOST_QUERIES = 5  # each finds at least the day that was made last; days that are made far more often are rare
-ONCE = (PREFIX + "summary", PREFIX + "recorded_from")  # of one run, not of the day
+ROWS, WRITE_ID = "dagster/partition_row_count", PREFIX + "write_id"
+ONCE = (PREFIX + "summary", PREFIX + "recorded_from", PREFIX + "rewritten")  # of one run, not of the day
+NEWS = (ROWS, *(PREFIX + name for name in (
+    "state", "summary", "unchanged", "rewritten", "recorded_from", "quarantine_rows", "duplicate_rows",
+    "too_late_rows", "label_flips",
+)))  # fmt: skip
+IDENTITIES = (PREFIX + "version", WRITE_ID, FINGERPRINT, INPUT_DIGEST)
 
 
 def asset_metadata(lake: Lake, table: Table) -> dict[str, Any]:
     """The asset's own metadata: column schema, address and name of its table, and the files of its code."""
-    contract = table.contract
+    return {
+        **table_metadata(lake, table.contract),
+        "dagster/code_references": dg.CodeReferencesMetadataValue(
+            code_references=[
+                dg.LocalFileCodeReference(file_path=str(path), line_number=1, label=path.name)
+                for path in source_files(table)
+            ]
+        ),
+    }
+
+
+def table_metadata(lake: Lake, contract: Contract) -> dict[str, Any]:
+    """What is known of a table by its contract: column schema, address and name."""
     columns = [
         dg.TableColumn(
             c.name, c.type, c.description,
@@ -40,24 +61,26 @@ def asset_metadata(lake: Lake, table: Table) -> dict[str, Any]:
         "dagster/column_schema": dg.TableSchema(columns=columns),
         "dagster/uri": lake.table_path(contract.name).as_uri(),
         "dagster/table_name": contract.name,
-        "dagster/code_references": dg.CodeReferencesMetadataValue(
-            code_references=[
-                dg.LocalFileCodeReference(file_path=str(path), line_number=1, label=path.name)
-                for path in source_files(table)
-            ]
-        ),
     }
 
 
 def entry_metadata(entry: DayEntry, version: int) -> dict[str, Any]:
-    """What a receipt says of a day, by the names that Dagster is told."""
+    """What a receipt says of a day, by the names that Dagster is told; the state is the one that it was written in."""
     return {
-        "dagster/partition_row_count": entry.rows,
+        ROWS: entry.rows,
+        PREFIX + "state": (State.FRESH if entry.built is Built.COMPLETE else State(entry.built.value)).value,
+        PREFIX + "version": str(version),  # a text: as a number it would be one plot more
         FINGERPRINT: entry.fingerprint,
         INPUT_DIGEST: entry.input_digest,
-        PREFIX + "state": entry.built.value,
-        PREFIX + "version": str(version),  # a text: as a number it would be one plot more
     }
+
+
+def news_first(said: Mapping[str, Any]) -> dict[str, Any]:
+    """The same in the order in which it is listed: rows, what the run did, numbers, then what identifies a write."""
+    head = [k for k in NEWS if k in said]
+    tail = [k for k in IDENTITIES if k in said]
+    between = sorted(said.keys() - {*head, *tail})
+    return {k: said[k] for k in (*head, *between, *tail)}
 
 
 def day_metadata(job: Job, published: Published) -> dict[str, dict[str, Any]]:
@@ -73,10 +96,13 @@ def day_metadata(job: Job, published: Published) -> dict[str, dict[str, Any]]:
     said = {str(day): _one_day(job, published, day, sizes.get(day, 0), seconds) for day in days}
     for day in candidate.settled:
         said[str(day)] = {**job.told_before.get(str(day), {}), **said[str(day)]}
+    after = {d: candidate.entries[d] for d in days}
     before = {day: stamp.entry for day, stamp in candidate.before.stamps.items()}
-    told = summary(before, {d: candidate.entries[d] for d in days}, published)
-    said[str(days[-1])][PREFIX + "summary"] = dg.MetadataValue.md(told)
-    return said
+    again = rewritten(candidate.before, after, published)
+    for day in again:
+        said[str(day)] |= {PREFIX + "unchanged": True, PREFIX + "rewritten": True}
+    said[str(days[-1])][PREFIX + "summary"] = dg.MetadataValue.md(summary(before, after, published, again))
+    return {key: news_first(told) for key, told in said.items()}
 
 
 def _one_day(job: Job, published: Published, day: date, size: int, seconds: float) -> dict[str, Any]:
@@ -89,7 +115,7 @@ def _one_day(job: Job, published: Published, day: date, size: int, seconds: floa
         PREFIX + "unchanged": day not in published.changed,
     }
     if published.write_id and (day in published.changed or day in published.receipted):
-        said[PREFIX + "write_id"] = published.write_id
+        said[WRITE_ID] = published.write_id
     nulls = {c: n for c, n in found.nulls.items() if found.rows}
     for column, count in nulls.items():
         said[f"{PREFIX}null_share_{column}"] = round(count / found.rows, 6)
@@ -105,23 +131,24 @@ def _one_day(job: Job, published: Published, day: date, size: int, seconds: floa
 def told_before(instance: dg.DagsterInstance, job: Job) -> dict[str, dict[str, Any]]:
     """What the newest materialization of each settled day told of it: facts that only computing gives.
 
-    Plots draw the newest materialization of a day, and a rerun that changes nothing must not blank them. One query
-    where all days were made equally often; after a few, the days that were not found yet are left out.
+    Plots draw the newest materialization of a day, and a rerun that changes nothing must not blank them.
     """
-    left = {str(day) for day in job.ready.settled}
-    told: dict[str, dict[str, Any]] = {}
-    for _ in range(MOST_QUERIES):
-        if not left:
-            break
-        wanted = dg.AssetRecordsFilter(dg.AssetKey(job.table.name), asset_partitions=sorted(left))
-        for record in instance.fetch_materializations(wanted, limit=len(left)).records:
-            key, materialized = str(record.partition_key), record.asset_materialization
-            if key in left and materialized is not None:
-                left.remove(key)
-                if _is_of(materialized, job.ready.entries[parse_day(key)]):
-                    kept = {k: v for k, v in materialized.metadata.items() if k.startswith(PREFIX)}
-                    told[key] = {k: v for k, v in kept.items() if k not in ONCE}
-    return told
+    keys = [str(day) for day in job.ready.settled]
+    records = newest_materializations(instance, job.table.name, keys)
+    return {key: facts_of(record, job.ready.entries[parse_day(key)]) for key, record in records.items()}
+
+
+def facts_of(record: dg.EventLogRecord | None, entry: DayEntry) -> dict[str, Any]:
+    """What a materialization told of a day, if it speaks of this content; nothing of what one run did."""
+    materialized = record.asset_materialization if record else None
+    if materialized is None or not _is_of(materialized, entry):
+        return {}
+    return {k: v for k, v in materialized.metadata.items() if k.startswith(PREFIX) and k not in ONCE}
+
+
+def retold(record: dg.EventLogRecord | None, entry: DayEntry, version: int, source: str) -> dict[str, Any]:
+    """What is told of a day when no run does: its receipt, the facts of its newest materialization, the `source`."""
+    return news_first({**facts_of(record, entry), **entry_metadata(entry, version), PREFIX + "recorded_from": source})
 
 
 def _is_of(materialized: dg.AssetMaterialization, entry: DayEntry) -> bool:

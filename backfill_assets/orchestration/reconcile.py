@@ -1,12 +1,11 @@
 """The start-up reconcile: Dagster's records follow the tables, never the other way round.
 
-Lives here: recording commits whose run died before its event. Does not live here: ending runs whose process is gone
-and remembering what was looked at (`markers`), repairing tables (nothing to repair: a commit is whole or absent). Runs
-at the start of every step and CLI backfill.
+Lives here: recording commits whose run died before its event, and when days are healed. Does not live here: which
+days need that (`healing`), ending runs whose process is gone and remembering what was looked at (`markers`), repairing
+tables (nothing to repair: a commit is whole or absent). Runs at the start of every step, and at ticks of `late_data`.
 """
 
 from collections.abc import Iterable
-from typing import Any
 
 import dagster as dg
 from filelock import FileLock
@@ -15,18 +14,27 @@ from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import commits
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.orchestration.healing import TOLD_FROM, heal
 from backfill_assets.orchestration.markers import end_dead_runs, markers_of
-from backfill_assets.orchestration.metadata import PREFIX, entry_metadata
+from backfill_assets.orchestration.metadata import WRITE_ID, retold
 from backfill_assets.orchestration.runs import ENDED, records_of
 
 
 def reconcile(instance: dg.DagsterInstance, lake: Lake, pipeline: Pipeline, run_id: str) -> list[str]:
-    """End runs without a process, then record commits without an event. Returns what was done, a line each."""
+    """End runs without a process, then let Dagster's records follow the tables. Returns what was done, a line each."""
+    markers_of(instance, lake).mark(run_id)
+    return end_dead_runs(instance, lake) + follow_receipts(instance, lake, pipeline)
+
+
+def follow_receipts(instance: dg.DagsterInstance, lake: Lake, pipeline: Pipeline) -> list[str]:
+    """Record commits without an event, and days that are shown wrong. Returns what was done, a line each.
+
+    Where nothing happened since the last time, that is one look per table's log and one at the newest runs.
+    """
     markers = markers_of(instance, lake)
-    markers.mark(run_id)
-    done = end_dead_runs(instance, lake)
     with FileLock(lake.locks / "reconcile.lock"):
         seen = markers.told()
+        before, done = dict(seen), list[str]()
         for table in (t.name for t in pipeline.tables):
             for commit in commits(lake.table_path(table), seen.get(table, -1)):
                 if commit.receipt is not None:
@@ -35,7 +43,9 @@ def reconcile(instance: dg.DagsterInstance, lake: Lake, pipeline: Pipeline, run_
                     if not settled:
                         break
                 seen[table] = commit.version
-        markers.keep_told(seen)
+        done += heal(instance, lake, pipeline, seen)
+        if seen != before:
+            markers.keep_told(seen)
     return done
 
 
@@ -49,11 +59,7 @@ def _record(instance: dg.DagsterInstance, table: str, version: int, receipt: Rec
     known = set(_recorded_days(instance, receipt.run_id, table))
     lost = [d for d in receipt.days if str(d) not in known]
     for day in lost:
-        entry = receipt.days[day]
-        metadata: dict[str, Any] = {
-            **entry_metadata(entry, version), PREFIX + "write_id": receipt.write_id,
-            PREFIX + "recorded_from": "the receipt: the run ended before it could say so",
-        }  # fmt: skip
+        metadata = retold(None, receipt.days[day], version, TOLD_FROM) | {WRITE_ID: receipt.write_id}
         instance.report_runless_asset_event(dg.AssetMaterialization(table, partition=str(day), metadata=metadata))
     return True, [f"{table}: {len(lost)} day(s) of version {version} recorded from the receipt"] if lost else []
 

@@ -19,9 +19,11 @@ from backfill_assets.orchestration.dagster_private import tag_values
 
 REBUILD = "rebuild"
 REASON_TAG, NOTE_TAG = "backfill_assets/reason", "backfill_assets/note"
-LAKE_TAG = "backfill_assets/lake"  # one instance may serve several lakes
-REQUEST_TAG = "backfill_assets/request"
-SENSOR_TAG = "backfill_assets/sensor"  # our own: Dagster sets its tag only where its daemon launches
+DAYS_TAG, TABLES_TAG = "days", "tables"  # shown in every row of the runs list, so that names are short
+# Tags of the prefix `.dagster/` stay out of the UI: these are for looking runs up.
+LAKE_TAG = ".dagster/backfill_assets_lake"  # one instance may serve several lakes
+REQUEST_TAG = ".dagster/backfill_assets_request"
+SENSOR_TAG = ".dagster/backfill_assets_sensor"  # our own: Dagster sets its tag only where its daemon launches
 ATTEMPT_TAG = "backfill_assets/attempt"  # from 1 on: the same was tried before
 ASKED_TAG = ".dagster/asked."  # then TABLE.DAY; only tags of this prefix stay out of the UI, and a long range has many
 TAG_CHARS = 57  # 63 with `asked.`; Dagster warns of longer ones

@@ -13,6 +13,7 @@ from backfill_assets.core.days import ONE_DAY, DayRange, contiguous
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.view import read_view
 from backfill_assets.orchestration import runs
+from backfill_assets.orchestration.beginning import is_there, no_lake
 from backfill_assets.orchestration.work import Shop
 
 DAILY, ROLLING = "daily_load", "rolling_reprocess"
@@ -29,6 +30,8 @@ def lake_schedules(shop: Shop, rebuild: Any) -> list[dg.ScheduleDefinition]:
     )  # fmt: skip
     def daily_load(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
         """Yesterday, and every day that was missed."""
+        if not is_there(shop.root):
+            return dg.SkipReason(str(no_lake(shop.root)))
         asked = _today(context)
         return [_request(DAILY, asked, days) for days in missed_days(shop, asked)] or dg.SkipReason("no day is missing")
 
@@ -39,6 +42,8 @@ def lake_schedules(shop: Shop, rebuild: Any) -> list[dg.ScheduleDefinition]:
     )  # fmt: skip
     def rolling_reprocess(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
         """The last days again."""
+        if not is_there(shop.root):
+            return dg.SkipReason(str(no_lake(shop.root)))
         asked = _today(context)
         days = rolling_span(shop, asked)
         if days is None:

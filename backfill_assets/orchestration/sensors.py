@@ -16,6 +16,7 @@ from backfill_assets.lake.scan import scan
 from backfill_assets.lake.spark import Workshop, telling_losses
 from backfill_assets.operations.attention import keep_attention
 from backfill_assets.orchestration.alerts import tell_alarms
+from backfill_assets.orchestration.beginning import is_there, no_lake
 from backfill_assets.orchestration.dagster_private import instance_id
 from backfill_assets.orchestration.io_manager import as_failure
 from backfill_assets.orchestration.runs import LAKE_TAG
@@ -32,12 +33,12 @@ def scan_job(shop: Shop) -> dg.JobDefinition:
     @dg.op(name="take_stock", description="Read new landed files once and record their days and rows in `files`.")
     def take_stock(context: dg.OpExecutionContext) -> None:
         """One scan, under the load lock."""
-        lake, _ = shop.open()
         try:
+            lake, _ = shop.open()
             with load_lock(lake.locks), telling_losses():
                 report = scan(Workshop(lake))
         except BackfillError as error:
-            raise as_failure(error) from error
+            raise as_failure(error) from None
         context.log.info(
             f"{len(report.new)} new, {len(report.copies)} copies, {len(report.waiting)} still being written"
         )
@@ -64,6 +65,8 @@ def lake_sensors(shop: Shop, jobs: Sequence[Any]) -> list[dg.SensorDefinition]:
     )  # fmt: skip
     def landing(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         """One tick."""
+        if not is_there(shop.root):
+            return dg.SensorResult(skip_reason=str(no_lake(shop.root)))
         return _result(context, shop, LANDING, landing_tick(context.instance, shop, datetime.now(UTC)))
 
     @dg.sensor(
@@ -73,6 +76,8 @@ def lake_sensors(shop: Shop, jobs: Sequence[Any]) -> list[dg.SensorDefinition]:
     )  # fmt: skip
     def late_data(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         """One tick."""
+        if not is_there(shop.root):
+            return dg.SensorResult(skip_reason=str(no_lake(shop.root)))
         return _result(context, shop, LATE_DATA, late_data_tick(context.instance, shop, datetime.now(UTC)))
 
     return [landing, late_data]

@@ -11,28 +11,33 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.core.contracts import Contract
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration.asking import given_up_now
-from backfill_assets.orchestration.dagster_private import newest_evaluations
+from backfill_assets.orchestration.dagster_private import check_target, newest_evaluations
+from backfill_assets.orchestration.io_manager import as_failure
 from backfill_assets.orchestration.runs import LAKE_TAG
-from backfill_assets.orchestration.work import Shop
+from backfill_assets.orchestration.work import Opened
 
 STANDING = "no_stale_days"
 SAMPLE_RANGES = 10
 WHICH, GIVEN_UP = "which", "given up"
 
 
-def no_stale_days(shop: Shop, contract: Contract) -> dg.AssetChecksDefinition:
+def no_stale_days(opened: Opened, contract: Contract) -> dg.AssetChecksDefinition:
     """The check of one table. No written day is stale."""
 
     @dg.asset_check(asset=contract.name, name=STANDING, description=f"No written day of {contract.name} is stale.")
     def check(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
         """Judge the table now."""
-        lake, pipeline = shop.open()
+        try:
+            lake, pipeline = opened.require()
+        except BackfillError as error:
+            raise as_failure(error) from None
         context.instance.add_run_tags(context.run.run_id, {LAKE_TAG: str(lake.root)})
-        states = pipeline.states(read_view(lake, pipeline.contracts, shop.logs))
+        states = pipeline.states(read_view(lake, pipeline.contracts))
         passed, told = judged(
             states, contract.name, given_up_now(context.instance, lake, states).get(contract.name, "")
         )
@@ -46,13 +51,14 @@ def judged(states: States, table: str, given_up: str = "") -> tuple[bool, dict[s
     state, which are stale, what to do."""
     counted = {d: states.of(table, d) for d in states.view.table(table).stamps}
     stale = sorted(d for d, s in counted.items() if s is State.STALE)
-    told: dict[str, Any] = {f"days {s.value}": n for s, n in sorted(Counter(counted.values()).items())}
-    told["stale days"] = len(stale)
+    told: dict[str, Any] = {"stale days": len(stale)}
     if stale:
         rebuild = f"backfill-assets backfill --from {stale[0]} --to {stale[-1]}"
         told[WHICH] = f"{ranges(stale, SAMPLE_RANGES)}. Rebuild: {rebuild}"
     if given_up:
         told[GIVEN_UP] = given_up
+    others = Counter(s for s in counted.values() if s is not State.STALE)
+    told |= {f"{s.value} days": n for s, n in sorted(others.items())}
     return not stale and not given_up, told
 
 
@@ -61,21 +67,37 @@ def changed_verdicts(
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """The verdicts that differ from what Dagster was told last, so that pages are right without anybody's button.
 
-    Tables without a written or given up day are left out: there is nothing to judge yet.
+    One that speaks of an older materialization differs too: Dagster counts it as not evaluated. Tables without a
+    written or given up day are left out: there is nothing to judge yet.
     """
-    keys = {t: dg.AssetCheckKey(dg.AssetKey(t), STANDING) for t in tables}
+    keys = {
+        t: dg.AssetCheckKey(dg.AssetKey(t), STANDING) for t in tables if states.view.table(t).stamps or given_up.get(t)
+    }
     known = newest_evaluations(instance, keys.values())
     for table, key in keys.items():
         passed, told = judged(states, table, given_up.get(table, ""))
-        before = known.get(key)
-        same = (
-            before is not None and before.passed == passed and _words(before) == (told.get(WHICH), told.get(GIVEN_UP))
-        )
-        if (states.view.table(table).stamps or given_up.get(table)) and not same:
+        before, target = known.get(key), _newest(instance, table)
+        if before is None or (before.passed, *_words(before), before.target_materialization_data) != (
+            passed, told.get(WHICH), told.get(GIVEN_UP), target,
+        ):  # fmt: skip
             yield dg.AssetCheckEvaluation(
                 asset_key=key.asset_key, check_name=STANDING, passed=passed, metadata=told,
-                severity=dg.AssetCheckSeverity.WARN,
+                severity=dg.AssetCheckSeverity.WARN, target_materialization_data=target,
             )  # fmt: skip
+
+
+def tell_verdicts(instance: dg.DagsterInstance, opened: Opened, tables: list[str]) -> None:
+    """Tell Dagster the verdicts of these tables that are other ones now."""
+    states = opened.pipeline.states(read_view(opened.lake, opened.pipeline.contracts))
+    given_up = given_up_now(instance, opened.lake, states)
+    for verdict in changed_verdicts(instance, states, tables, given_up):
+        instance.report_runless_asset_event(verdict)
+
+
+def _newest(instance: dg.DagsterInstance, table: str) -> Any:
+    """What an evaluation of the table speaks of: its newest materialization, if there is one."""
+    records = instance.fetch_materializations(dg.AssetKey(table), limit=1).records
+    return next(map(check_target, records), None)
 
 
 def _words(evaluation: dg.AssetCheckEvaluation) -> tuple[Any, Any]:

@@ -1,27 +1,42 @@
 """What a run did to a table, as a small Markdown table: one entry per run, on its last day.
 
-Lives here: the words and the table. Does not live here: the other metadata (`metadata`). Days that did not change are
-counted, not listed.
+Lives here: the words and the table, and which days were written again as they were. Does not live here: the other
+metadata (`metadata`). Days that did not change are counted, not listed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from datetime import date
 
 from backfill_assets.core.days import contiguous
 from backfill_assets.core.receipts import DayEntry
+from backfill_assets.core.view import TableView
 from backfill_assets.lake.replace import Published
 
 LISTED_DAYS = 31  # a month; the dialog that shows it is about that high
 
 
-def summary(before: Mapping[date, DayEntry], after: Mapping[date, DayEntry], published: Published) -> str:
+def rewritten(before: TableView, after: Mapping[date, DayEntry], published: Published) -> frozenset[date]:
+    """The days whose rows were replaced by the same rows, because somebody insisted (`force`)."""
+    same = {d for d, s in before.stamps.items() if d in after and _content(s.entry) == _content(after[d])}
+    return frozenset(published.changed & same - before.foreign)
+
+
+def _content(entry: DayEntry) -> tuple[int, str]:
+    return entry.rows, entry.fingerprint
+
+
+def summary(
+    before: Mapping[date, DayEntry],
+    after: Mapping[date, DayEntry],
+    published: Published,
+    again: Set[date] = frozenset(),
+) -> str:
     """Rows before and after of every changed day, the newest first up to a month of them, and the sums over all.
 
-    `before` holds the days that had a receipt, `after` all days of the run.
+    `before` holds the days that had a receipt, `after` all days of the run, `again` those that were only rewritten.
     """
-    changed = sorted((d for d in after if d in published.changed), reverse=True)
-    kept = len(after) - len(changed)
-    lines = [_headline(changed, kept, published)]
+    changed = sorted((d for d in after if d in published.changed and d not in again), reverse=True)
+    lines = [_headline(changed, len(after) - len(changed), len(again), published)]
     if changed:
         lines += ["", "| day | rows before | rows now | change |", "|---|---:|---:|---:|"]
         lines += [_line(str(d), before[d].rows if d in before else None, after[d].rows) for d in changed[:LISTED_DAYS]]
@@ -32,13 +47,14 @@ def summary(before: Mapping[date, DayEntry], after: Mapping[date, DayEntry], pub
     return "\n".join(lines)
 
 
-def _headline(changed: list[date], kept: int, published: Published) -> str:
+def _headline(changed: list[date], kept: int, again: int, published: Published) -> str:
+    written = f", {again} of them written again" if again else ""
     if not changed:
         new = ", the receipts are new" if published.receipted else ""
-        return f"Nothing changed: {kept} day(s) hold what they held{new}."
+        return f"Nothing changed: {kept} day(s) hold what they held{written}{new}."
     ranges = ", ".join(map(str, contiguous(sorted(changed))[:3]))
     more = " …" if len(contiguous(changed)) > 3 else ""
-    others = f"; {kept} other(s) hold what they held" if kept else ""
+    others = f"; {kept} other(s) hold what they held{written}" if kept else ""
     return f"{len(changed)} day(s) changed in version {published.version}: {ranges}{more}{others}."
 
 

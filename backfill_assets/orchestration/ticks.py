@@ -25,6 +25,7 @@ from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.asking import Asked, Asker, as_request, next_attempt, said
 from backfill_assets.orchestration.markers import end_dead_runs
+from backfill_assets.orchestration.reconcile import follow_receipts
 from backfill_assets.orchestration.standing import changed_verdicts
 from backfill_assets.orchestration.work import Shop
 
@@ -83,7 +84,11 @@ def look_around(instance: dg.DagsterInstance, shop: Shop, now: datetime) -> Look
 
 def late_data_tick(instance: dg.DagsterInstance, shop: Shop, now: datetime) -> Tick:
     """Ask for the days of the built tables that need making and whose inputs are in place, upstream first."""
-    return late_data(look_around(instance, shop, now))
+    seen = look_around(instance, shop, now)
+    healed = follow_receipts(instance, seen.lake, seen.pipeline)
+    tick = late_data(seen)
+    tick.notes += healed
+    return tick
 
 
 def late_data(seen: Look) -> Tick:

@@ -6,17 +6,14 @@ live here: Dagster's decorators (`assets`) and the IO manager's contract (`io_ma
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 import stamina
 
 from backfill_assets.core.days import DayRange
-from backfill_assets.core.errors import ContractBroken, Superseded
-from backfill_assets.core.frontier import is_mature
-from backfill_assets.core.gates import TRAILING_DAYS, Finding, Gate, Surroundings, judge
-from backfill_assets.core.receipts import Built
+from backfill_assets.core.errors import ContractBroken, SettingsError, Superseded
+from backfill_assets.core.gates import Finding
 from backfill_assets.lake.audit import sample_keys
 from backfill_assets.lake.build import build
 from backfill_assets.lake.candidate import Candidate, Request
@@ -25,8 +22,9 @@ from backfill_assets.lake.load import load
 from backfill_assets.lake.log import Logs
 from backfill_assets.lake.model import Pipeline, Table, pipeline_of
 from backfill_assets.lake.replace import Published
-from backfill_assets.lake.settings import LakeSettings, TableGate
+from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.spark import telling_losses
+from backfill_assets.orchestration.judging import bench, may_be_empty
 
 SUPERSEDED_ATTEMPTS = 3  # each one reads the newest inputs; more would mean writers that never rest
 TablesOf = Callable[[LakeSettings], Sequence[Table]]
@@ -34,8 +32,9 @@ TablesOf = Callable[[LakeSettings], Sequence[Table]]
 
 @dataclass(frozen=True)
 class Shop:
-    """Where a pipeline works: the lake's folder and what makes its tables of the settings. Opened at every use, so that
-    a changed `lake.toml` counts from the next run on."""
+    """Where a pipeline works: the lake's folder and what makes its tables of the settings. Sensors and schedules open
+    it at every tick; a run opens it once, when its process loads the definitions, so that a changed `lake.toml` counts
+    from the next run on."""
 
     root: Path
     tables_of: TablesOf
@@ -45,6 +44,28 @@ class Shop:
         """The lake and its pipeline as the settings are now."""
         lake = open_lake(self.root)
         return lake, pipeline_of(lake, self.tables_of(lake.settings))
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A lake and its pipeline as they were when definitions were made: what all steps of a run work by.
+
+    `missing` is the error of a folder that holds no lake yet: its tables are shown with the settings of a sample.
+    """
+
+    lake: Lake
+    pipeline: Pipeline
+    missing: SettingsError | None = None
+
+    def require(self) -> tuple[Lake, Pipeline]:
+        """The lake and its pipeline; raises SettingsError where there is no lake yet."""
+        if self.missing is not None:
+            raise self.missing
+        return self.lake, self.pipeline
+
+    def said_of(self, description: str) -> str:
+        """The description of a table or check, with what is missing before it."""
+        return description if self.missing is None else f"**No lake yet.** {self.missing}.\n\n{description}"
 
 
 @dataclass
@@ -146,49 +167,11 @@ class Job:
 
     def _judge(self) -> list[Finding]:
         candidate, contract = self.ready, self.table.contract
-        gate = _gate(self.request.workshop.lake.settings, contract.name)
-        rows = {d: s.entry.rows for d, s in candidate.before.stamps.items()}
-        rows |= {d: candidate.profiles[d].rows for d in self.days}
-        dated = sorted((d, n) for d, n in rows.items() if n)
-        usual = self._usual_null_shares()
+        known = {d: s.entry for d, s in candidate.before.stamps.items()}
+        made = {d: candidate.profiles[d] for d in self.days}
+        by = bench(self.request.workshop.lake.settings, contract, known, made)
         findings: list[Finding] = []
         for day in self.days:
-            around = Surroundings(_before(dated, day), self._may_be_empty(day), candidate.absent.get(day, ()), usual)
-            findings += judge(contract, day, candidate.profiles[day], gate, around)
+            expected = may_be_empty(candidate.frontier, contract, day, candidate.entries[day].built)
+            findings += by.judge(day, made[day], expected, candidate.absent.get(day, ()))
         return findings
-
-    def _may_be_empty(self, day: date) -> bool:
-        contract, entry = self.table.contract, self.ready.entries[day]
-        if entry.built is Built.PENDING:
-            return True
-        frontier = self.ready.frontier
-        return contract.matures_after_days is not None and not is_mature(day, contract.matures_after_days, frontier)
-
-    def _usual_null_shares(self) -> Mapping[str, float]:
-        """The median NULL share per nullable column over the chunk's days with rows, where there are enough of them."""
-        with_rows = [p for d, p in self.ready.profiles.items() if d not in self.ready.settled and p.rows]
-        if len(with_rows) < TRAILING_DAYS:
-            return {}
-        nullable = [c.name for c in self.table.contract.columns if c.nullable]
-        middle = len(with_rows) // 2
-        return {c: sorted(p.nulls.get(c, 0) / p.rows for p in with_rows)[middle] for c in nullable}
-
-
-def _before(dated: list[tuple[date, int]], day: date) -> list[int]:
-    """The rows of the newest days with rows before `day`."""
-    from bisect import bisect_left
-
-    end = bisect_left(dated, (day, 0))
-    return [n for _, n in dated[max(0, end - TRAILING_DAYS) : end]]
-
-
-def _gate(settings: LakeSettings, table: str) -> Gate:
-    bounds = settings.gates.tables.get(table, TableGate())
-    return Gate(
-        bounds.min_rows,
-        bounds.max_rows,
-        bounds.max_relative_change,
-        bounds.max_absolute_change,
-        bounds.empty,
-        settings.gates.incomplete,
-    )

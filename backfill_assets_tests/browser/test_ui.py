@@ -5,7 +5,10 @@ Tested here: what is seen and clicked, on the sample lake under `dagster dev`; e
 """
 
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
@@ -172,6 +175,34 @@ def test_a_late_file_is_found_and_exactly_the_days_it_touches_are_rebuilt(ui: Ui
     ui.go("/runs")
     ui.shot("late_data_runs")
     ui.took("a late file: from its landing to all tables green", seconds)
+
+
+def test_a_run_that_was_killed_leaves_no_good_day_red(ui: Ui, spark_server: Site) -> None:
+    lake, home = spark_server.lake, spark_server.lake.root.parent / "home"
+    env = {**os.environ, "DAGSTER_HOME": str(home), "BACKFILL_ASSETS_LAKE": str(lake.root)}
+    first, last = day(spark_server, 0), day(spark_server, SAMPLE_DAYS - 1)
+    command = [sys.executable, "-m", "backfill_assets", "backfill", "--from", first, "--to", last, "--force"]
+    killed = subprocess.Popen([*command, "--tables", "staging,features"], cwd=home, env=env, stderr=subprocess.PIPE)
+    assert killed.stderr is not None
+    with killed, killed.stderr as told:
+        while b"staging" not in (line := told.readline()):
+            assert line, "it ended before its first table was done"
+        killed.kill()  # in the middle of features
+
+    def healed() -> bool:
+        """Red for as long as Dagster takes to see the death, then green again by itself."""
+        made, failed = ui.days_shown("features")
+        return (made, failed) == (SAMPLE_DAYS, 0) and "killed" in (_ended(lake.root) or "")
+
+    seconds = until(healed, spark_server.log, PATIENCE_SECONDS)
+    ui.took("a run that was killed: until all its days are green again", seconds)
+    ui.go(LINEAGE)
+    ui.shot("healed_lineage")
+    ui.go("/assets/features?view=checks")
+    ui.shot("healed_checks")
+    said = ui.text()
+    assert "Skipped" not in said
+    assert "Execution failed" not in said
 
 
 def _deliver(landing: Path, arrives: date, happened: date) -> None:

@@ -28,6 +28,8 @@ LOCATION = "backfill_assets.definitions"
 PATIENCE_MS = 240_000
 BACKFILL = """query ($id: String!) { partitionBackfillOrError(backfillId: $id) {
   ... on PartitionBackfill { id status runs(limit: 100) { id } } } }"""
+DAYS_SHOWN = """query ($path: [String!]!) { assetNodeOrError(assetKey: {path: $path}) {
+  ... on AssetNode { partitionStats { numMaterialized numFailed numPartitions } } } }"""
 SETTLED_MS = 1200  # after the network is quiet the graphs still fade in
 
 
@@ -126,6 +128,13 @@ class Ui:
         answer: dict[str, Any] = self.page.request.post(f"{self.url}/graphql", data=asked).json()
         found: dict[str, Any] = answer["data"]["partitionBackfillOrError"]
         return found
+
+    def days_shown(self, table: str) -> tuple[int, int]:
+        """How many days of a table Dagster shows as materialized and as failed."""
+        asked = {"query": DAYS_SHOWN, "variables": {"path": [table]}}
+        answer: dict[str, Any] = self.page.request.post(f"{self.url}/graphql", data=asked).json()
+        found: dict[str, int] = answer["data"]["assetNodeOrError"]["partitionStats"]
+        return found["numMaterialized"], found["numFailed"]
 
     def re_execute(self) -> float:
         """Run the run on this page again, all of it, and give the seconds from the click to the new one's end."""

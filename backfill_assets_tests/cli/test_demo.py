@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.cli.demo import MARKER, prepare
+from backfill_assets.cli.demo import prepare
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake.home import open_lake
+from backfill_assets.operations.sample_lake import MARKER
 from backfill_assets_tests.processes import CHECKOUT
 
 TABLES = ["raw", "staging", "features", "features_as_known", "labels", "training"]

@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from backfill_assets.cli.app import app
-from backfill_assets.cli.settings import TEMPLATE
 from backfill_assets.lake.settings import LakeSettings, SourceSettings, load_settings
+from backfill_assets.operations.lake_file import TEMPLATE
 
 
 def test_the_file_without_options_says_every_default(tmp_path: Path) -> None:

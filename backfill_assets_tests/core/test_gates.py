@@ -20,6 +20,7 @@ from backfill_assets.core.gates import (
     Gate,
     Surroundings,
     judge,
+    usual_null_shares,
 )
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets_tests.builders import STAGING, day
@@ -198,6 +199,12 @@ def test_a_share_of_nulls_far_above_the_usual_is_worth_a_warning(nulls: int, ver
     finding = _found(PROFILE, around=Surroundings(usual_null_shares={"value": 0.0}), nulls={"value": nulls})
     assert _verdict(finding) == verdict
     assert finding.passed or finding.message == "21% of value is NULL, usually 0%"
+
+
+def test_the_usual_share_of_nulls_is_the_median_of_earlier_days_where_enough_tell_it() -> None:
+    enough = [{"value": 0.1}] * (MEDIAN_NEEDS_DAYS - 1) + [{"value": 0.9, "flag": 0.5}]
+    assert usual_null_shares(enough) == {"value": 0.1}
+    assert usual_null_shares(enough[1:]) == {}
 
 
 def test_an_empty_day_has_no_share_of_nulls() -> None:

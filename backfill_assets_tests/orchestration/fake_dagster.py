@@ -7,6 +7,7 @@ Lives here: storage of runs and what a daemon does with a request. Does not live
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import dagster as dg
@@ -93,6 +94,10 @@ class FakeDagster:
     def get_latest_asset_check_execution_by_key(self, _keys: Any) -> dict[Any, Any]:
         """No check was ever evaluated."""
         return {}
+
+    def fetch_materializations(self, _key: Any, **_more: Any) -> Any:
+        """Nothing was ever materialized."""
+        return SimpleNamespace(records=[])
 
     def _with(self, key: str, value: str | Sequence[str]) -> set[str]:
         values = [value] if isinstance(value, str) else value

@@ -14,14 +14,16 @@ import pytest
 
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.gates import CHECKS
+from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.server import server_status
-from backfill_assets.orchestration import dagster_private
+from backfill_assets.orchestration import dagster_private, metadata, work
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.assets import IO_MANAGER
 from backfill_assets.orchestration.io_manager import LakeIOManager
 from backfill_assets.orchestration.runs import REBUILD
 from backfill_assets.pipeline.tables import tables as our_tables
-from backfill_assets_tests.lakes import SELECT, make_lake, toy
+from backfill_assets_tests.lakes import SELECT, make_lake, run_rebuild, toy
+from backfill_assets_tests.operations.synthetic import START as SYNTHETIC
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 
 TABLES = ["raw", "staging", "features", "features_as_known", "labels", "training"]
@@ -121,6 +123,24 @@ def test_settings_are_read_when_definitions_are_made(tmp_path: Path) -> None:
     assert days.get_first_partition_key() == "2020-01-01"
 
 
+def test_a_run_reads_the_settings_once_so_that_its_steps_cannot_mix_two(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, _ = synthetic_lake(tmp_path / "lake", 3)
+    opened: list[Path] = []
+
+    def counted(root: Path) -> Lake:
+        opened.append(root)
+        return open_lake(root)
+
+    monkeypatch.setattr(work, "open_lake", counted)
+    monkeypatch.setattr(metadata, "day_bytes", lambda *_: {})  # such logs have no schema to read sizes by
+    with dg.DagsterInstance.ephemeral() as instance:
+        result = run_rebuild(lake, SYNTHETIC, SYNTHETIC, instance, ["staging", "features", "labels"])
+    assert result.success
+    assert opened == [lake.root]
+
+
 def test_the_private_things_of_dagster_are_where_they_were() -> None:
     target = INSIDE.check_target(SimpleNamespace(storage_id=3, run_id="r", timestamp=1.5))
     assert (target.storage_id, target.run_id, target.timestamp) == (3, "r", 1.5)
@@ -129,6 +149,16 @@ def test_the_private_things_of_dagster_are_where_they_were() -> None:
     assert kept.per_output_metadata
     asked = kept.get_asset_metadata(dg.AssetKey("a"), partition_key="2024-03-01")
     assert asked == {"a": 1}
+
+
+def test_the_newest_materializations_are_those_of_the_partitions_asked_for() -> None:
+    with dg.DagsterInstance.ephemeral() as instance:
+        for partition in ("a", "b", "a"):
+            instance.report_runless_asset_event(dg.AssetMaterialization("t", partition=partition))
+        found = dagster_private.newest_materializations(instance, "t", ["a", "c"])
+        (newest,) = instance.fetch_materializations(dg.AssetKey("t"), limit=1).records
+        assert {p: r.storage_id for p, r in found.items()} == {"a": newest.storage_id}
+        assert dagster_private.newest_materializations(instance, "t", []) == {}
 
 
 def test_dagsters_sqlite_event_storage_is_quick_for_a_block_and_then_as_before(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from backfill_assets.lake.model import make_pipeline
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.markers import Process, markers_of
 from backfill_assets.orchestration.reconcile import reconcile
-from backfill_assets.orchestration.runs import REBUILD
+from backfill_assets.orchestration.runs import LAKE_TAG, REBUILD
 from backfill_assets_tests.lakes import content, delivery, land, make_lake, run_rebuild, snapshot, toy
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Ran:
         definitions = assemble(self.lake.root, toy())
         job = dg.define_asset_job("checks", dg.AssetSelection.checks_for_assets(table))
         whole = dg.Definitions.merge(definitions, dg.Definitions(jobs=[job]))
-        done = whole.resolve_job_def("checks").execute_in_process(instance=self.instance)
+        done = whole.resolve_job_def("checks").execute_in_process(instance=self.instance, raise_on_error=False)
         told = done.get_asset_check_evaluations()
         return {e.check_name: (e.passed, {k: v.value for k, v in e.metadata.items()}) for e in told}
 
@@ -79,7 +79,18 @@ def test_every_day_of_a_range_run_has_its_own_metadata_that_agrees_with_its_rece
             assert said["backfill_assets/write_id"] == stamp.write_id
             assert said["backfill_assets/version"] == str(stamp.version)
             assert said["backfill_assets/unchanged"] is False
-            assert said["backfill_assets/state"] == "complete"
+            assert said["backfill_assets/state"] == "fresh"
+            names = [name.removeprefix("backfill_assets/") for name in said]
+            assert names[:2] == ["dagster/partition_row_count", "state"]
+            assert names[-4:] == ["version", "write_id", "fingerprint", "input_digest"]
+
+
+def test_the_runs_list_shows_days_and_tables_of_a_range_and_not_the_lakes_folder(ran: Ran) -> None:
+    run = ran.instance.get_run_by_id(ran.result.run_id)
+    assert run is not None
+    seen = {k: v for k, v in run.tags.items() if not k.startswith(("dagster/", ".dagster/"))}
+    assert seen == {"days": f"{FIRST}..{LAST}", "tables": "all"}
+    assert run.tags[LAKE_TAG] == str(ran.lake.root)
 
 
 def test_every_row_of_a_landed_file_is_accounted_for_on_its_day(ran: Ran) -> None:
@@ -137,10 +148,27 @@ def test_checks_started_without_a_partition_judge_the_newest_written_day_again(r
         assert said["equals its receipt"] is True
 
 
+def test_the_button_judges_by_the_lakes_gates_as_the_load_does(ran: Ran) -> None:
+    toml = ran.lake.root / "lake.toml"
+    before = toml.read_text()
+    toml.write_text(f"{before}\n[gates.tables.echo]\nmin_rows = 2\n")
+    try:
+        told = ran.checked("echo")
+    finally:
+        toml.write_text(before)
+    assert told["row_count"][0] is False
+    assert told["row_count"][1]["what"] == "1 rows, fewer than min_rows = 2"
+
+
+def test_a_receipt_keeps_how_many_values_of_a_day_were_null(ran: Ran) -> None:
+    counts = ran.stamps["raw"][date.fromisoformat(FIRST)].entry.counts
+    assert {"null value": 0, "null entity": 0}.items() <= counts.items()
+
+
 def test_the_standing_fact_tells_stale_days_and_the_command_that_rebuilds_them(
     ran: Ran, tmp_path: Path, spark: "SparkSession"
 ) -> None:
-    assert ran.checked("echo")["no_stale_days"] == (True, {"days fresh": 4, "stale days": 0})
+    assert ran.checked("echo")["no_stale_days"] == (True, {"stale days": 0, "fresh days": 4})
     land(ran.lake, "late.jsonl", [delivery(40, "2024-03-05 09:00:00", "2024-03-02 09:00:00", "late")])
     run_rebuild(ran.lake, "2024-03-05", "2024-03-05", ran.instance, ["raw"], toy())
     passed, said = ran.checked("echo")["no_stale_days"]

@@ -1,6 +1,7 @@
 """The standing fact `no_stale_days` tells itself: at the first tick, when verdict or days change, and only then.
 
-Tested here: `orchestration.standing` by way of ticks, on a lake of logs. Not tested here: its button (`test_runs`).
+Tested here: `orchestration.standing` by way of ticks and of runs that change nothing, on a lake of logs. Not tested
+here: its button (`test_runs`).
 """
 
 from collections.abc import Iterator
@@ -13,10 +14,12 @@ import pytest
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.orchestration import metadata
 from backfill_assets.orchestration.standing import STANDING
 from backfill_assets.orchestration.ticks import late_data_tick
 from backfill_assets.orchestration.work import Shop
 from backfill_assets.pipeline.tables import tables
+from backfill_assets_tests.lakes import run_rebuild
 from backfill_assets_tests.operations.synthetic import START, build, end_of, synthetic_lake
 
 DAYS = 10
@@ -82,6 +85,34 @@ def test_the_verdict_names_the_days_and_the_command_that_rebuilds_them(
     first, last = (date.isoformat(START + ONE_DAY * n) for n in (2, 3))
     which = str(staging.metadata["which"].value)
     assert which.endswith(f"Rebuild: backfill-assets backfill --from {first} --to {last}")
+
+
+def test_a_verdict_of_an_older_materialization_is_told_again_because_dagster_no_longer_counts_it(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
+    told(lake, instance)
+    instance.report_runless_asset_event(dg.AssetMaterialization("labels", partition=str(START)))
+    assert told(lake, instance) == {"labels": (True, 0)}
+    assert told(lake, instance) == {}
+
+
+def test_a_run_tells_the_verdicts_of_its_tables_and_of_those_it_leaves_to_themselves(
+    lake: Made, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metadata, "day_bytes", lambda *_: {})  # such logs have no schema to read sizes by
+    make_stale(lake, 2)  # staging, and so what is made of its content
+    last = START + ONE_DAY * (DAYS - 1)
+    result = run_rebuild(lake[0], last, last, instance, ["features", "features_as_known"])
+    assert result.success
+    for table in (c.name for c in lake[1].contracts):
+        key = dg.AssetCheckKey(dg.AssetKey(table), STANDING)
+        (row,) = instance.event_log_storage.get_asset_check_execution_history(key, limit=5)
+        (newest,) = instance.fetch_materializations(dg.AssetKey(table), limit=1).records or (None,)
+        assert row.evaluation is not None
+        assert row.evaluation.passed == (table in ("raw", "training")), table
+        target = row.evaluation.target_materialization_data
+        assert (target.storage_id if target else None) == (newest.storage_id if newest else None)
+    assert told(lake, instance) == {}
 
 
 def test_a_table_without_a_written_day_is_not_judged(tmp_path: Path, instance: dg.DagsterInstance) -> None:

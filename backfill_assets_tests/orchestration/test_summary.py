@@ -6,8 +6,9 @@ Tested here: `orchestration.summary`.
 from datetime import date
 
 from backfill_assets.core.receipts import DayEntry
+from backfill_assets.core.view import Stamp, TableView
 from backfill_assets.lake.replace import Published
-from backfill_assets.orchestration.summary import LISTED_DAYS, summary
+from backfill_assets.orchestration.summary import LISTED_DAYS, rewritten, summary
 from backfill_assets_tests.builders import day
 
 
@@ -33,6 +34,20 @@ def test_a_run_that_changed_nothing_says_so() -> None:
     assert summary({}, entries(d0=1), Published(4, "")) == "Nothing changed: 1 day(s) hold what they held."
     receipted = Published(4, "w", receipted=frozenset({day(0)}))
     assert summary({}, entries(d0=1), receipted).endswith(", the receipts are new.")
+
+
+def test_days_that_were_written_again_as_they_were_are_no_change() -> None:
+    before, after = entries(d0=5, d1=7, d2=9), entries(d0=5, d1=8, d2=9)
+    stamps = {d: Stamp(e, 3, "w", "", "", "") for d, e in before.items()}
+    forced = Published(4, "w", frozenset(after))
+    again = rewritten(TableView(3, stamps, foreign=frozenset({day(2)})), after, forced)
+    assert again == {day(0)}, "what another program wrote over is no repetition"
+    told = summary(before, after, forced, again)
+    assert told.startswith("2 day(s) changed in version 4: ")
+    assert "; 1 other(s) hold what they held, 1 of them written again." in told
+    assert f"| {day(0)} |" not in told
+    kept = summary(before, before, forced, frozenset(before))
+    assert kept == "Nothing changed: 3 day(s) hold what they held, 3 of them written again."
 
 
 def test_a_long_range_is_cut_to_a_month_and_its_sum_is_whole() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.cli.sample import HOT_CUSTOMER, sample_files
 from backfill_assets.core.days import ONE_DAY
+from backfill_assets.operations.sample import HOT_CUSTOMER, sample_files
 
 FIRST, DAYS = date(2024, 2, 26), 30
 

@@ -1,7 +1,7 @@
 """The sample that `demo` loads: a month of a small shop's orders, with everything that makes backfills hard.
 
 Lives here: making its files, from a first day, a number of days and a seed alone: the same input gives the same bytes.
-Does not live here: settings and loading (`demo`). Standard library only.
+Does not live here: the lake around it (`sample_lake`) and loading it. Standard library only.
 
 What is in it: late rows (hours to weeks), repeated rows, one file delivered twice, corrections (some arriving after a
 newer one), deletes, orders that move to another day, orders of nobody, unusable lines, one customer with a quarter of

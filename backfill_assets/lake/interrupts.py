@@ -1,0 +1,83 @@
+"""Interrupts that count: INT and TERM end a process within seconds, whatever it waits for and whoever catches them.
+
+Lives here: insisting on an interrupt while work is done. Does not live here: what work leaves behind (commits are whole
+or absent) and what a command says of it (`cli`).
+
+Why: an interrupt can get lost. Python drops one that is raised while an object is destroyed, and Dagster one that comes
+between two steps; the run then goes on to its end.
+"""
+
+import builtins
+import contextlib
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+
+AGAIN_SECONDS = 1.5  # a run that heard us ends within 1 s on an idle machine
+LONGEST_END_SECONDS = 10.0
+
+
+class Interrupted(KeyboardInterrupt):
+    """The work was interrupted by the signal `number`. `told`: what it had written, where somebody looked."""
+
+    def __init__(self, number: int, told: str = "") -> None:
+        super().__init__(number)
+        self.number, self.told = number, told
+
+
+class Ending:
+    """Whether an interrupt came; `number` is its signal, None before one."""
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+        self._over = threading.Event()
+        self._ear, self.mouth = socket.socketpair()
+        self.mouth.setblocking(False)
+
+    def listen(self) -> None:
+        """Wait for an interrupt, then repeat it until the work ends, and in the end end the process without it."""
+        heard = b""
+        while not set(heard) & {signal.SIGINT, signal.SIGTERM}:
+            if not (heard := self._ear.recv(64)):
+                return
+        self.number = next(n for n in heard if n in (signal.SIGINT, signal.SIGTERM))
+        main, left = threading.main_thread(), LONGEST_END_SECONDS
+        while not self._over.wait(AGAIN_SECONDS):
+            left -= AGAIN_SECONDS
+            if left <= 0:
+                os.write(2, b"Interrupted, and ended by force: what was committed stands. Run again.\n")
+                os._exit(128 + self.number)
+            signal.pthread_kill(main.ident or 0, self.number)
+
+    def close(self) -> None:
+        """The work is over: stop listening."""
+        self._over.set()
+        self.mouth.close()
+
+
+@contextlib.contextmanager
+def ends_when_interrupted() -> Iterator[Ending]:
+    """While the block runs, INT and TERM are repeated until it is left; after ten seconds the process is ended.
+
+    Only for processes that end with their work: at a Python prompt, in a thread, and where the signals are listened to
+    already (a block inside a block), nothing is repeated.
+    """
+    ending = Ending()
+    prompt = hasattr(sys, "ps1") or hasattr(builtins, "__IPYTHON__")
+    if prompt or threading.current_thread() is not threading.main_thread():
+        yield ending
+        return
+    listened = signal.set_wakeup_fd(ending.mouth.fileno(), warn_on_full_buffer=False)
+    if listened != -1:
+        signal.set_wakeup_fd(listened)
+        yield ending
+        return
+    threading.Thread(target=ending.listen, name="interrupts", daemon=True).start()
+    try:
+        yield ending
+    finally:
+        signal.set_wakeup_fd(-1)
+        ending.close()

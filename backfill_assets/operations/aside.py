@@ -1,0 +1,98 @@
+"""What loads put beside raw: rows in quarantine, rows that came too late, and the ledger of arrivals, in numbers.
+
+Lives here: counting them by receipts, and the newest reasons. Does not live here: one day's reasons (`show`) and who
+tells Dagster (`orchestration.ledgers`). No JVM; of quarantined rows only the newest days are read.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.view import TableView
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.ledger import ARRIVALS, QUARANTINE, read_arrivals
+from backfill_assets.lake.log import table_view
+from backfill_assets.lake.too_late import contract_of, waiting
+
+NEWEST_DAYS = 7  # a week of arrivals tells what is wrong now
+MOST_REASONS = 10
+REASON_CHARS = 160
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why rows are in quarantine: how many of the newest days, and the newest day that has one."""
+
+    text: str
+    rows: int
+    newest: date
+
+
+@dataclass(frozen=True)
+class SetAside:
+    """One of these tables as it stands. `newest` is the newest arrival day with rows; `counts` are further numbers."""
+
+    contract: Contract
+    version: int
+    rows: int
+    newest: date | None
+    counts: Mapping[str, int] = field(default_factory=dict)
+    reasons: Sequence[Reason] = ()
+
+
+def contracts_beside(raw: Contract) -> tuple[Contract, ...]:
+    """The contracts of the tables that a load of `raw` writes beside it."""
+    return (QUARANTINE, contract_of(raw), ARRIVALS)
+
+
+def set_aside(lake: Lake, raw: Contract) -> list[SetAside]:
+    """All three, those that were never written left out."""
+    found = [_quarantine(lake), _too_late(lake, contract_of(raw)), _arrivals(lake)]
+    return [f for f in found if f.version >= 0]
+
+
+def _quarantine(lake: Lake) -> SetAside:
+    view = table_view(lake.table_path(QUARANTINE.name), QUARANTINE.day_column)
+    days = _with_rows(view)
+    reasons = _reasons(lake, view.version, days[-NEWEST_DAYS:]) if days else ()
+    return SetAside(QUARANTINE, view.version, _rows(view), days[-1] if days else None, {"days": len(days)}, reasons)
+
+
+def _reasons(lake: Lake, version: int, days: Sequence[date]) -> Sequence[Reason]:
+    from deltalake import DeltaTable, QueryBuilder
+
+    listed = ", ".join(f"DATE '{d}'" for d in days)
+    asked = (
+        f"SELECT substr(reason, 1, {REASON_CHARS}) AS text, count(*) AS n, max(arrival_date) AS newest FROM q "
+        f"WHERE arrival_date IN ({listed}) GROUP BY 1 ORDER BY 3 DESC, 2 DESC, 1 LIMIT {MOST_REASONS}"
+    )
+    table = DeltaTable(str(lake.table_path(QUARANTINE.name)), version=version)
+    found = QueryBuilder().register("q", table).execute(asked).read_all()
+    columns = [found.column(name).to_pylist() for name in ("text", "n", "newest")]
+    return [Reason(text, int(n), newest) for text, n, newest in zip(*columns, strict=True)]
+
+
+def _too_late(lake: Lake, contract: Contract) -> SetAside:
+    view = table_view(lake.table_path(contract.name), contract.day_column)
+    days = _with_rows(view)
+    still = sum(waiting(lake, date.min, date.max).values()) if days else 0
+    return SetAside(contract, view.version, _rows(view), days[-1] if days else None, {"waiting_rows": still})
+
+
+def _arrivals(lake: Lake) -> SetAside:
+    path = lake.table_path(ARRIVALS.name)
+    version = table_view(path, ARRIVALS.day_column).version
+    known = read_arrivals(path, version) if version >= 0 else {}
+    newest = max((a for arrived in known.values() for a, _ in arrived), default=None)
+    touched = sum(any(a == newest for a, _ in arrived) for arrived in known.values())
+    rows = sum(len(arrived) for arrived in known.values())
+    return SetAside(ARRIVALS, version, rows, newest, {"event_days_of_the_newest": touched})
+
+
+def _with_rows(view: TableView) -> list[date]:
+    return sorted(d for d, s in view.stamps.items() if s.entry.rows)
+
+
+def _rows(view: TableView) -> int:
+    return sum(s.entry.rows for s in view.stamps.values())

@@ -1,0 +1,80 @@
+"""The sample lake: a folder with the sample's files and its settings, ready to be loaded.
+
+Lives here: making it, and the marker by which it is known. Does not live here: its rows (`sample`), loading it
+(`cli.demo`, or the sensors of a browser's lake), and replacing it (`cli.demo`).
+"""
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from backfill_assets.core.days import ONE_DAY, DayRange, midnight
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.lake.settings import FILE_NAME, LakeSettings
+from backfill_assets.operations.lake_file import lake_toml
+from backfill_assets.operations.sample import SELECT, sample_files
+
+MARKER = ".demo"
+DAYS = 30
+SETTINGS: Mapping[str, Any] = {
+    "files": "landing/**/*.jsonl", "format": "jsonl", "select": SELECT, "windows_days": [3, 7], "horizon_days": 3,
+    "maturity_days": 2, "memory": "1g",
+}  # fmt: skip
+
+
+def days_until(today: date, days: int = DAYS) -> DayRange:
+    """The days of a sample that ends the day before `today`."""
+    return DayRange(today - ONE_DAY * days, today)
+
+
+def sample_settings(days: DayRange) -> LakeSettings:
+    """The settings of the sample of these days, without a file."""
+    settings: LakeSettings = LakeSettings.model_validate(tomllib.loads(_toml(days)))
+    return settings
+
+
+def make_sample(root: Path, days: DayRange) -> None:
+    """Make the sample lake of these days; raises SettingsError where the folder holds anything already."""
+    if root.exists() and any(root.iterdir()):
+        raise not_ours(root)
+    root.mkdir(parents=True, exist_ok=True)
+    (root / MARKER).write_text(json.dumps({"first": str(days.start), "end": str(days.end)}) + "\n", encoding="utf-8")
+    for name, text in sample_files(days.start, len(days)).items():
+        path = root / "landing" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        # As if each had been delivered when its day was over: a scan waits for files that were just written.
+        landed = midnight(date.fromisoformat(path.stem[len("orders-") :][:10]) + ONE_DAY).timestamp()
+        os.utime(path, (landed, landed))
+    (root / FILE_NAME).write_text(_toml(days), encoding="utf-8")
+
+
+def _toml(days: DayRange) -> str:
+    return lake_toml({**SETTINGS, "start_date": days.start})
+
+
+def not_ours(root: Path) -> SettingsError:
+    """The refusal to touch a folder that is no sample."""
+    return SettingsError(
+        f"the lake {root}",
+        "`demo` did not make it",
+        "It was left as it is",
+        "Name an empty folder with --lake, or use `backfill-assets backfill`",
+    )
+
+
+def sample_days(root: Path) -> DayRange | None:
+    """The days of the sample lake at `root`, None where there is none; raises SettingsError for a damaged marker."""
+    try:
+        said = json.loads((root / MARKER).read_text(encoding="utf-8"))
+        return DayRange(date.fromisoformat(said["first"]), date.fromisoformat(said["end"]))
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError):
+        raise SettingsError(
+            str(root / MARKER), "it is not what `demo` writes", "The lake was left as it is", "Remove the lake by hand"
+        ) from None

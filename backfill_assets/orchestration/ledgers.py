@@ -1,0 +1,66 @@
+"""Quarantine, too_late and arrivals as Dagster shows them: external assets beside raw, told by the load that wrote.
+
+Lives here: their specs, and one materialization per load that changed them. Does not live here: the numbers
+(`operations.aside`). Dagster never makes them: they have no button and no partitions.
+"""
+
+from typing import Any
+
+import dagster as dg
+
+from backfill_assets.operations.aside import Reason, SetAside, contracts_beside, set_aside
+from backfill_assets.orchestration.metadata import PREFIX, table_metadata
+from backfill_assets.orchestration.work import Opened
+
+VERSION = PREFIX + "version"
+
+
+def ledger_specs(opened: Opened, group: str) -> list[dg.AssetSpec]:
+    """One external asset per table that a load writes beside raw; none for a pipeline that loads nothing."""
+    return [
+        dg.AssetSpec(
+            contract.name, deps=[table.name], description=opened.said_of(contract.description), group_name=group,
+            kinds={"deltalake"}, owners=["team:data"], metadata=table_metadata(opened.lake, contract),
+        )
+        for table in opened.pipeline.tables
+        if table.is_landed
+        for contract in contracts_beside(table.contract)
+    ]  # fmt: skip
+
+
+def tell_ledgers(instance: dg.DagsterInstance, opened: Opened, run_id: str) -> None:
+    """Tell Dagster of those that are of another version than it was told last."""
+    raw = next(t.contract for t in opened.pipeline.tables if t.is_landed)
+    for found in set_aside(opened.lake, raw):
+        name = found.contract.name
+        if _told(instance, name) != str(found.version):
+            instance.report_runless_asset_event(dg.AssetMaterialization(name, metadata=_metadata(found, run_id)))
+
+
+def _told(instance: dg.DagsterInstance, name: str) -> str | None:
+    for record in instance.fetch_materializations(dg.AssetKey(name), limit=1).records:
+        if record.asset_materialization is not None and VERSION in record.asset_materialization.metadata:
+            return str(record.asset_materialization.metadata[VERSION].value)
+    return None
+
+
+def _metadata(found: SetAside, run_id: str) -> dict[str, Any]:
+    said: dict[str, Any] = {"dagster/row_count": found.rows}
+    if found.newest is not None:
+        said["newest arrival day"] = str(found.newest)
+    if found.reasons:
+        said["newest reasons"] = dg.MetadataValue.md(reasons_table(list(found.reasons)))
+    said |= {PREFIX + name: number for name, number in found.counts.items()}
+    return {**said, VERSION: str(found.version), "told by": dg.MetadataValue.dagster_run(run_id)}
+
+
+def reasons_table(reasons: list[Reason]) -> str:
+    """The reasons as a small Markdown table, the newest first."""
+    lines = ["| newest day | rows | reason |", "|---|---:|---|"]
+    return "\n".join([*lines, *(f"| {r.newest} | {r.rows:,} | {_plain(r.text)} |" for r in reasons)])
+
+
+def _plain(text: str) -> str:
+    """A reason may quote what a file holds: nothing of it is Markdown, and it stays on its line."""
+    kept = "".join(c if c.isprintable() else " " for c in text)
+    return kept.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("`", "'").replace("[", "\\[")

@@ -1,0 +1,84 @@
+"""A fresh checkout in the browser: six tables that say what is missing, sensors that wait, and a job that makes a lake.
+
+Tested here: definitions without a lake, and what becomes of them. Not tested here: the sample's rows
+(`operations.test_sample`), loading it, and the pages (`browser`).
+"""
+
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.lake.home import open_lake
+from backfill_assets.orchestration.assemble import assemble, assemble_anyway
+from backfill_assets.orchestration.beginning import MAKE_SAMPLE
+from backfill_assets.orchestration.runs import REBUILD
+from backfill_assets.pipeline.tables import tables
+
+TABLES = {"raw", "staging", "features", "features_as_known", "labels", "training"}
+BESIDE = {"quarantine", "too_late", "arrivals"}
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> dg.Definitions:
+    return assemble_anyway(tmp_path / "lake", tables)
+
+
+def test_every_table_says_what_is_missing_and_how_to_make_it(fresh: dg.Definitions) -> None:
+    specs = {s.key.path[-1]: s for s in fresh.resolve_all_asset_specs()}
+    assert set(specs) == TABLES | BESIDE
+    for name, spec in specs.items():
+        said = spec.description or ""
+        for part in ("No lake yet", "has no lake.toml", MAKE_SAMPLE, "backfill-assets init"):
+            assert part in said, name
+
+
+def test_a_run_without_a_lake_fails_in_one_line_and_leaves_no_trace(fresh: dg.Definitions, tmp_path: Path) -> None:
+    job = fresh.resolve_job_def(REBUILD)
+    with dg.DagsterInstance.ephemeral() as instance:
+        done = job.execute_in_process(
+            instance=instance, partition_key=_first(fresh), asset_selection=[dg.AssetKey("raw")], raise_on_error=False
+        )
+    (failure,) = [e for e in done.all_events if e.is_step_failure]
+    told = failure.step_failure_data.user_failure_data
+    assert told is not None
+    assert "has no lake.toml" in (told.description or "")
+    assert not (tmp_path / "lake").exists()
+
+
+def _first(definitions: dg.Definitions) -> str:
+    days = definitions.resolve_assets_def("raw").partitions_def
+    assert days is not None
+    first: str = days.get_partition_keys()[0]
+    return first
+
+
+@pytest.mark.parametrize("name", ["landing", "late_data"])
+def test_sensors_wait_for_a_lake_without_an_error(fresh: dg.Definitions, name: str) -> None:
+    with dg.DagsterInstance.ephemeral() as instance:
+        found: Any = fresh.resolve_sensor_def(name).evaluate_tick(dg.build_sensor_context(instance=instance))
+    assert "has no lake.toml" in found.skip_message
+    assert not found.run_requests
+
+
+def test_the_job_makes_the_lake_that_was_shown_and_never_a_second_one(fresh: dg.Definitions, tmp_path: Path) -> None:
+    job = fresh.resolve_job_def(MAKE_SAMPLE)
+    assert job.execute_in_process(raise_on_error=False).success
+    lake = open_lake(tmp_path / "lake")
+    assert str(lake.settings.start_date) == _first(fresh)
+    assert len(list((lake.root / "landing").rglob("*.jsonl"))) > 30
+    again = job.execute_in_process(raise_on_error=False)
+    assert not again.success
+    later = assemble_anyway(lake.root, tables)
+    assert all("No lake yet" not in (s.description or "") for s in later.resolve_all_asset_specs())
+    assert MAKE_SAMPLE not in {j.name for j in later.resolve_all_job_defs()}
+
+
+def test_bad_settings_are_still_an_error_and_so_is_a_missing_lake_on_the_command_line(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"has no lake\.toml"):
+        assemble(tmp_path, tables)
+    (tmp_path / "lake.toml").write_text("start_date = ?")
+    with pytest.raises(SettingsError, match="not TOML"):
+        assemble_anyway(tmp_path, tables)

@@ -1,0 +1,237 @@
+"""Healing: after runs that ended without a word, Dagster shows each day as its receipt says, and nothing else moves.
+
+Tested here: `orchestration.healing` by way of ticks and starts, on lakes of logs with Dagster's own storage. Not tested
+here: runs that are really killed (`end_to_end.test_killed`) and what a page shows (`browser`).
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from backfill_assets.core.days import ONE_DAY
+from backfill_assets.core.gates import CHECKS
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline
+from backfill_assets.orchestration import healing, runs
+from backfill_assets.orchestration.assemble import assemble
+from backfill_assets.orchestration.dagster_private import check_rows, newest_materializations, unmade_partitions
+from backfill_assets.orchestration.reconcile import follow_receipts
+from backfill_assets.orchestration.ticks import late_data_tick
+from backfill_assets.orchestration.work import Shop
+from backfill_assets.pipeline.tables import tables
+from backfill_assets_tests.operations.synthetic import START, build, end_of, synthetic_lake
+
+DAYS = 4
+SUCCESS, FAILURE = dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE
+STARTED, CANCELED = dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELED
+Made = tuple[Lake, Pipeline]
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.ephemeral() as made:
+        yield made
+
+
+@pytest.fixture
+def on_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dg.DagsterInstance]:
+    """Storage as `dagster dev` has it: files of their own for runs, and connections that `quick_events` keeps."""
+    with dg.DagsterInstance.local_temp(str(tmp_path_factory.mktemp("home"))) as made:
+        yield made
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Made:
+    return synthetic_lake(tmp_path / "lake", DAYS)
+
+
+def day(number: int) -> date:
+    return START + ONE_DAY * number
+
+
+def planned(lake: Made, instance: dg.DagsterInstance, numbers: Sequence[int], named: Sequence[str]) -> dg.DagsterRun:
+    """A run of some days of some tables as Dagster stores it before its first step: all is planned, nothing is told."""
+    job = assemble(lake[0].root, tables, named).resolve_job_def(runs.REBUILD)
+    span = {runs.RANGE_START: str(day(numbers[0])), runs.RANGE_END: str(day(numbers[-1]))}
+    run = instance.create_run_for_job(job, tags=span, status=STARTED)
+    instance.report_run_canceling(run)  # any status that lives
+    return run
+
+
+def ended(instance: dg.DagsterInstance, run: dg.DagsterRun, status: dg.DagsterRunStatus) -> None:
+    if status is FAILURE:
+        instance.report_run_failed(run)
+    else:
+        instance.report_run_canceled(run)
+
+
+def made(lake: Made, instance: dg.DagsterInstance, numbers: Sequence[int], named: Sequence[str]) -> None:
+    """Days as a good run leaves them."""
+    run = planned(lake, instance, numbers, named)
+    ended(instance, run, FAILURE)
+    follow_receipts(instance, *lake)
+
+
+def shown(instance: dg.DagsterInstance, table: str) -> dict[str, int]:
+    """How many days of a table Dagster shows as what: made or failed, and the four checks of each by their words."""
+    run_of = unmade_partitions(instance, table)
+    failed = instance.get_runs(dg.RunsFilter(run_ids=list(run_of.values()), statuses=[FAILURE])) if run_of else []
+    ids = {r.run_id for r in failed}
+    counted = Counter(f"check {_word(instance, row)}" for row in check_rows(instance, table, CHECKS))
+    counted["made"] = len(instance.get_materialized_partitions(dg.AssetKey(table)))
+    counted["failed"] = sum(run_id in ids for run_id in run_of.values())
+    return {word: n for word, n in counted.items() if n}
+
+
+def _word(instance: dg.DagsterInstance, row: Any) -> str:
+    if not row.evaluated:
+        run = instance.get_run_by_id(row.run_id)
+        assert run is not None
+        return "failed to run" if run.status is FAILURE else "skipped" if run.is_finished else "running"
+    return "cleared" if not row.is_current else "good" if row.passed else "bad"
+
+
+def healed(days: int) -> dict[str, int]:
+    return {"check good": 4 * days, "made": days}
+
+
+def events(instance: dg.DagsterInstance) -> int:
+    kinds = (dg.DagsterEventType.ASSET_MATERIALIZATION, dg.DagsterEventType.ASSET_CHECK_EVALUATION)
+    storage: Any = instance.event_log_storage
+    return sum(len(storage.get_event_records(dg.EventRecordsFilter(kind))) for kind in kinds)
+
+
+@pytest.mark.parametrize(("status", "words"), [(FAILURE, "check failed to run"), (CANCELED, "check skipped")])
+def test_days_that_a_dead_run_planned_are_told_from_their_receipts_at_the_next_tick(
+    lake: Made, on_disk: dg.DagsterInstance, status: dg.DagsterRunStatus, words: str
+) -> None:
+    instance = on_disk
+    run = planned(lake, instance, range(DAYS), ["staging", "features"])
+    ended(instance, run, status)
+    assert shown(instance, "staging")[words] == 4 * DAYS
+    tick = late_data_tick(instance, Shop(lake[0].root, tables), end_of(DAYS + 1))
+    assert shown(instance, "staging") == shown(instance, "features") == healed(DAYS)
+    assert f"staging: {DAYS} day(s) told from their receipts" in tick.notes
+    (record,) = newest_materializations(instance, "staging", [str(day(1))]).values()
+    assert record.asset_materialization is not None
+    said = {k: v.value for k, v in record.asset_materialization.metadata.items()}
+    assert said["dagster/partition_row_count"] == 3
+    assert str(said["backfill_assets/recorded_from"]).startswith("the receipt")
+
+
+def test_what_was_healed_is_not_told_again(lake: Made, instance: dg.DagsterInstance) -> None:
+    ended(instance, planned(lake, instance, range(DAYS), ["staging"]), FAILURE)
+    assert follow_receipts(instance, *lake)
+    before = events(instance)
+    assert follow_receipts(instance, *lake) == []
+    ended(instance, planned(lake, instance, [0], ["labels"]), FAILURE)  # another look, at another table's day
+    assert follow_receipts(instance, *lake) == ["labels: 1 day(s) told from their receipts"]
+    assert events(instance) == before + 5
+
+
+def test_a_look_heals_a_bounded_number_of_days_and_the_next_goes_on(
+    lake: Made, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(healing, "DAYS_AT_ONCE", 3)
+    ended(instance, planned(lake, instance, range(DAYS), ["staging", "features"]), FAILURE)
+    told = [follow_receipts(instance, *lake) for _ in range(4)]
+    assert [len(lines) for lines in told] == [1, 2, 1, 0]
+    assert shown(instance, "staging") == shown(instance, "features") == healed(DAYS)
+
+
+def test_days_of_a_run_that_goes_on_are_left_until_it_ends(lake: Made, instance: dg.DagsterInstance) -> None:
+    going = planned(lake, instance, [0, 1], ["staging"])
+    ended(instance, planned(lake, instance, range(DAYS), ["staging"]), CANCELED)
+    follow_receipts(instance, *lake)
+    assert shown(instance, "staging") == {"check good": 8, "check skipped": 8, "made": 2}
+    ended(instance, going, CANCELED)
+    follow_receipts(instance, *lake)
+    assert shown(instance, "staging") == healed(DAYS)
+
+
+def test_an_overtaken_run_does_not_hide_the_verdicts_of_the_one_that_made_the_days(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
+    making = planned(lake, instance, range(DAYS), ["staging"])
+    overtaken = planned(lake, instance, range(DAYS), ["staging"])
+    for number in range(DAYS):
+        told = dg.AssetMaterialization("staging", partition=str(day(number)))
+        instance.report_runless_asset_event(told)
+    ended(instance, making, CANCELED)
+    ended(instance, overtaken, CANCELED)
+    assert shown(instance, "staging") == {"check skipped": 4 * DAYS, "made": DAYS}
+    follow_receipts(instance, *lake)
+    assert shown(instance, "staging") == healed(DAYS)
+
+
+def test_stale_days_and_days_without_a_receipt_stay_as_they_are(lake: Made, instance: dg.DagsterInstance) -> None:
+    made(lake, instance, [0, 1], ["staging"])
+    build(*lake, "staging", {day(1): 3, day(2): 3}, digests={day(1): "older", day(2): "older"})
+    ended(instance, planned(lake, instance, range(DAYS + 1), ["staging"]), FAILURE)
+    follow_receipts(instance, *lake)
+    assert set(unmade_partitions(instance, "staging")) == {str(day(n)) for n in (1, 2, DAYS)}
+    assert shown(instance, "staging") == {"check good": 12, "check failed to run": 8, "made": 3, "failed": 3}
+
+
+def test_a_day_that_a_check_refused_stays_red(lake: Made, instance: dg.DagsterInstance) -> None:
+    made(lake, instance, range(DAYS), ["staging"])
+    run = planned(lake, instance, range(DAYS), ["staging"])
+    target = newest_materializations(instance, "staging", [str(day(2))])[str(day(2))]
+    healing.tell_check(
+        instance, run.run_id,
+        dg.AssetCheckEvaluation(
+            asset_key=dg.AssetKey("staging"), check_name="row_count", passed=False, partition=str(day(2)),
+            target_materialization_data=healing.check_target(target), blocking=True,
+        ),
+    )  # fmt: skip
+    ended(instance, run, FAILURE)
+    follow_receipts(instance, *lake)
+    assert shown(instance, "staging") == {"check good": 4 * DAYS - 1, "check bad": 1, "made": DAYS, "failed": 1}
+
+
+def test_the_newest_row_of_every_check_speaks_of_the_newest_day_that_was_told_so_that_the_lineage_counts_it(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
+    ended(instance, planned(lake, instance, [2, 3], ["staging"]), FAILURE)
+    ended(instance, planned(lake, instance, [0, 1], ["staging"]), FAILURE)
+    follow_receipts(instance, *lake)
+    (newest,) = instance.fetch_materializations(dg.AssetKey("staging"), limit=1).records
+    storage: Any = instance.event_log_storage
+    for check in CHECKS:
+        key = dg.AssetCheckKey(dg.AssetKey("staging"), check)
+        (row,) = storage.get_asset_check_execution_history(key, limit=1)
+        assert row.evaluation.target_materialization_data.storage_id == newest.storage_id
+
+
+def test_facts_that_only_computing_gives_are_told_again_where_the_content_is_the_same(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
+    made(lake, instance, [0], ["staging"])
+    (record,) = newest_materializations(instance, "staging", [str(day(0))]).values()
+    assert record.asset_materialization is not None
+    kept = record.asset_materialization.metadata
+    more = dg.AssetMaterialization(
+        "staging", partition=str(day(0)), metadata={**kept, "backfill_assets/late_share": 0.5}
+    )
+    instance.report_runless_asset_event(more)
+    ended(instance, planned(lake, instance, [0], ["staging"]), FAILURE)
+    follow_receipts(instance, *lake)
+    (again,) = newest_materializations(instance, "staging", [str(day(0))]).values()
+    assert again.asset_materialization is not None
+    assert again.storage_id != record.storage_id
+    assert again.asset_materialization.metadata["backfill_assets/late_share"].value == 0.5
+
+
+def test_where_no_run_failed_the_storage_is_hardly_asked(
+    lake: Made, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(healing, "check_rows", lambda *_: asked.append("rows"))
+    planned(lake, instance, range(DAYS), ["staging"])
+    assert follow_receipts(instance, *lake) == []
+    assert asked == []

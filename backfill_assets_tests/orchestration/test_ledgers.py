@@ -1,0 +1,91 @@
+"""Quarantine, too_late and arrivals in Dagster: external assets beside raw that tell rows and the newest reasons.
+
+Tested here: `orchestration.ledgers` and `operations.aside`, on tables written by delta-rs. Not tested here: loads that
+write them (`end_to_end`).
+"""
+
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from backfill_assets.core.days import ONE_DAY
+from backfill_assets.core.receipts import DayEntry, Receipt
+from backfill_assets.lake.ledger import QUARANTINE
+from backfill_assets.operations.aside import Reason
+from backfill_assets.orchestration.assemble import assemble
+from backfill_assets.orchestration.ledgers import reasons_table, tell_ledgers
+from backfill_assets.orchestration.work import Opened
+from backfill_assets.pipeline.tables import tables
+from backfill_assets_tests.builders import write_rows
+from backfill_assets_tests.operations.synthetic import START, synthetic_lake
+
+BESIDE = ("quarantine", "too_late", "arrivals")
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.ephemeral() as made:
+        yield made
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Opened:
+    return Opened(*synthetic_lake(tmp_path / "lake", 3))
+
+
+def refuse(opened: Opened, day: date, *reasons: str) -> None:
+    """Rows in quarantine, as a load leaves them."""
+    rows = [
+        {"arrival_date": day, "source_file": "f" * 64, "row_number": n, "text": "x", "reason": r}
+        for n, r in enumerate(reasons, 1)
+    ]
+    said = Receipt(f"w-{day}", "quarantine", "manual", {day: DayEntry(len(rows), "F", "d")})
+    write_rows(opened.lake.table_path(QUARANTINE.name), QUARANTINE, rows, said)
+
+
+def told(instance: dg.DagsterInstance, name: str) -> list[dict[str, Any]]:
+    records = instance.fetch_materializations(dg.AssetKey(name), limit=9).records
+    return [
+        {k: v.value for k, v in r.asset_materialization.metadata.items()} for r in records if r.asset_materialization
+    ]
+
+
+def test_they_are_external_assets_beside_raw_that_nobody_can_materialize(opened: Opened) -> None:
+    definitions = assemble(opened.lake.root, tables)
+    specs = {s.key.path[-1]: s for s in definitions.resolve_all_asset_specs()}
+    for name in BESIDE:
+        assert [d.asset_key.path[-1] for d in specs[name].deps] == ["raw"]
+        assert specs[name].group_name == specs["raw"].group_name
+        assert specs[name].metadata["dagster/uri"] == opened.lake.table_path(name).as_uri()
+    job = definitions.resolve_job_def("rebuild")
+    assert not {k.path[-1] for k in job.asset_layer.executable_asset_keys} & set(BESIDE)
+
+
+def test_a_load_tells_rows_and_the_newest_reasons_and_nothing_where_nothing_moved(
+    opened: Opened, instance: dg.DagsterInstance
+) -> None:
+    refuse(opened, START, "not JSON", "not JSON", "the event date lies before the lake's first day")
+    refuse(opened, START + ONE_DAY, "no key")
+    tell_ledgers(instance, opened, "run-7")
+    tell_ledgers(instance, opened, "run-8")
+    (said,) = told(instance, "quarantine")
+    assert said["dagster/row_count"] == 4
+    assert said["newest arrival day"] == str(START + ONE_DAY)
+    lines = str(said["newest reasons"]).splitlines()
+    assert lines[2:4] == [f"| {START + ONE_DAY} | 1 | no key |", f"| {START} | 2 | not JSON |"]
+    assert said["told by"] == "run-7"
+    (arrivals,) = told(instance, "arrivals")
+    assert (arrivals["dagster/row_count"], arrivals["newest arrival day"]) == (3, str(START + ONE_DAY * 2))
+    assert told(instance, "too_late") == [], "it was never written"
+    refuse(opened, START + ONE_DAY * 2, "no key")
+    tell_ledgers(instance, opened, "run-9")
+    assert [s["dagster/row_count"] for s in told(instance, "quarantine")] == [5, 4]
+
+
+def test_what_a_file_says_of_itself_is_no_markdown() -> None:
+    line = reasons_table([Reason("a|b <img> [x](y) `c`\nd", 1, START)]).splitlines()[-1]
+    assert line == f"| {START} | 1 | a\\|b &lt;img> \\[x](y) 'c' d |"
