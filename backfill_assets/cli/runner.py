@@ -69,7 +69,7 @@ class _Listener:
     ended: list[TableOutcome] = field(default_factory=list)
     cause: str = ""
     _began: dict[str, float] = field(default_factory=dict)
-    _days: dict[str, list[tuple[bool, int, dict[str, int]]]] = field(default_factory=dict)
+    _days: dict[str, list[tuple[bool, int]]] = field(default_factory=dict)
 
     def hear(self, entry: dg.EventLogEntry) -> None:
         """One event of the run."""
@@ -99,22 +99,20 @@ class _Listener:
         outcome = TableOutcome(
             name,
             days=len(days),
-            changed=sum(changed for changed, _, _ in days),
-            rows=sum(rows for _, rows, _ in days),
+            changed=sum(changed for changed, _ in days),
+            rows=sum(rows for _, rows in days),
             seconds=time.perf_counter() - self._began.get(name, time.perf_counter()),
-            extra={k: sum(e.get(k, 0) for _, _, e in days) for k in ("quarantine", "duplicate")},
             cause=cause,
         )
         self.ended.append(outcome)
         self.watcher.ended(outcome)
 
 
-def _facts(metadata: Any) -> tuple[bool, int, dict[str, int]]:
-    """Whether a day changed, its rows, and what a load set aside."""
+def _facts(metadata: Any) -> tuple[bool, int]:
+    """Whether a day changed, and its rows."""
 
     def value(name: str, default: Any) -> Any:
         """The value of an entry, or what stands for its absence."""
         return metadata[name].value if name in metadata else default
 
-    aside = {k: value(f"{PREFIX}{k}_rows", 0) for k in ("quarantine", "duplicate")}
-    return not value(PREFIX + "unchanged", False), value("dagster/partition_row_count", 0), aside
+    return not value(PREFIX + "unchanged", False), value("dagster/partition_row_count", 0)

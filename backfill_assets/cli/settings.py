@@ -9,15 +9,12 @@ import tomllib
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from backfill_assets.cli.common import DAY, lake_option, lake_root
 from backfill_assets.core.errors import SettingsError
-
-if TYPE_CHECKING:
-    pass
 
 PLAIN = "seq, arrival_ts, version_ts, event_ts, event_key, op, entity, value, flag"
 TEMPLATE = """\
@@ -49,7 +46,7 @@ maturity_days = {maturity_days}                    # further days to wait for la
 
 [lateness]
 early_tolerance_days = 1             # a delivery that arrives earlier than this before its event is quarantined
-beyond = "apply"                     # rows later than window_days: apply | quarantine (kept in too_late until released)
+beyond = "apply"                     # rows later than window_days: apply | quarantine (in too_late until replay-late)
 # window_days = 90                   # needed with "quarantine"
 policy = "exact"                     # the sensor late_data: exact | rolling (the last rolling_days again)
 rolling_days = 7                     # for the rolling policy and the schedule rolling_reprocess

@@ -5,7 +5,6 @@ Lives here: the read side of the load path for every table but raw (`lake.load`)
 days held by a rollback.
 """
 
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import date
@@ -43,7 +42,6 @@ def build(request: Request) -> Candidate:
     todo = [d for d in days if d not in settled]
     if not todo:
         return nothing_to_do(states, table.contract, days)
-    began = time.perf_counter()
     spans = covering(todo, MOST_SPANS)
     request.workshop.expect(_input_rows(states, table.contract, todo))
     frame = _transformed(request.workshop, states, table, spans[0])
@@ -60,7 +58,7 @@ def build(request: Request) -> Candidate:
     except BaseException:
         free(frame)
         raise
-    candidate = _candidate(request, states, settled, frame, profiles, time.perf_counter() - began)
+    candidate = _candidate(request, states, settled, frame, profiles)
     return replace(candidate, accounts={d: {"facts": f} for d, f in facts.items()})
 
 
@@ -92,7 +90,7 @@ def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> No
             f"the table {contract.name}",
             f"{_listed(held)} put back by a rollback and held",
             "Nothing was written",
-            f"Run `backfill-assets release {contract.name}` for these days first",
+            "Name a range without them: this version cannot make held days again",
         )
     lacking: dict[str, list[date]] = {}
     for wanted in contract.inputs:
@@ -182,7 +180,6 @@ def _candidate(
     settled: frozenset[date],
     frame: "DataFrame",
     profiles: dict[date | None, DayProfile],
-    seconds: float,
 ) -> Candidate:
     contract, view, days = request.table.contract, states.view, request.days
     name, before = contract.name, view.table(contract.name)
@@ -213,5 +210,4 @@ def _candidate(
         publish=lambda: publish(request.workshop, write, digests_now),
         release=lambda: free(frame),
         absent={d: missing for d in made if (missing := states.absent(name, d))},
-        seconds={"compute": seconds},
     )

@@ -55,7 +55,7 @@ class Candidate:
     """Rows for the days of `chunk` of one table. `settled` days were not computed: their receipts say they are right.
 
     `profiles` and `entries` hold every day of the chunk, settled ones from their receipts. `publish` writes (at most
-    one commit per table); `rebuild` computes again from the newest inputs; `release` frees what Spark keeps.
+    one commit per table); `release` frees what Spark keeps.
     `accounts` are for Dagster, per day (`facts`: numbers by name; for raw `files`: rows per file and outcome).
     """
 
@@ -71,7 +71,6 @@ class Candidate:
     release: Callable[[], None]
     absent: Mapping[date, list[tuple[str, date]]] = field(default_factory=dict)
     accounts: Mapping[date, Mapping[str, Any]] = field(default_factory=dict)
-    seconds: Mapping[str, float] = field(default_factory=dict)
 
     def strays(self) -> Mapping[date | None, DayProfile]:
         """The days with rows that do not belong to the chunk (None: rows without a day)."""

@@ -5,7 +5,6 @@ receipt names it, arrivals which names raw). Does not live here: the lock itself
 read to the last commit) and the rules of usable rows (`deliveries`).
 """
 
-import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -45,7 +44,6 @@ def load(request: Request) -> Candidate:
     Raises LandingError while a file that one of the days was made from is altered or missing; SettingsError where
     `as_of` was lowered below what is loaded.
     """
-    began = time.perf_counter()
     report = scan(request.workshop)
     states = request.states()
     _refuse(report, states, request.days)
@@ -70,7 +68,7 @@ def load(request: Request) -> Candidate:
         free(rows)
         raise
     loading = _Loading(request, states, todo, raw, ((QUARANTINE, kept), (contract_of(contract), beyond)))
-    candidate = loading.candidate(settled, rows, time.perf_counter() - began)
+    candidate = loading.candidate(settled, rows)
     return replace(candidate, accounts={d: {"files": f, "facts": facts.get(d, {})} for d, f in accounts.items()})
 
 
@@ -163,7 +161,7 @@ class _Loading:
     raw: _Profiled
     aside: tuple[tuple[Contract, _Profiled], ...]
 
-    def candidate(self, settled: frozenset[date], rows: "DataFrame", seconds: float) -> Candidate:
+    def candidate(self, settled: frozenset[date], rows: "DataFrame") -> Candidate:
         """The candidate of raw; its publish makes all three commits."""
         contract, days = self.request.table.contract, self.request.days
         before, profiles = self.states.view.table(contract.name), dict(self.raw.profiles)
@@ -180,7 +178,6 @@ class _Loading:
             frame=self.raw.frame,
             publish=self._publish,
             release=lambda: free(rows),
-            seconds={"compute": seconds},
         )
 
     def _entries(self, part: _Profiled) -> dict[date, DayEntry]:

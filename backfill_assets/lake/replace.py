@@ -9,7 +9,7 @@ Everything that changes rows goes through `publish`: the daily run, a range back
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
@@ -210,8 +210,3 @@ def _told(error: Exception, write: Write) -> Exception:
             "Run again",
         )
     return error
-
-
-def with_entries(write: Write, entries: Mapping[date, DayEntry]) -> Write:
-    """The same write for other entries (a subset of days, or digests computed later)."""
-    return replace(write, entries=entries)

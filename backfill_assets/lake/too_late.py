@@ -17,7 +17,7 @@ from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.view import Release
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.lock import table_lock, this_committer
-from backfill_assets.lake.log import commits, table_view
+from backfill_assets.lake.log import commits
 from backfill_assets.lake.settings import LatenessSettings
 from backfill_assets.lake.spark import Workshop
 from backfill_assets.lake.table import commit_receipt
@@ -99,8 +99,3 @@ def release(workshop: Workshop, first: date, last: date, note: str) -> Mapping[t
         with table_lock(lake.locks, TOO_LATE, this_committer(workshop.server_pid())):
             commit_receipt(workshop.session(), path, receipt)
     return found
-
-
-def kept_days(lake: Lake) -> frozenset[date]:
-    """The arrival days of which the table's receipts speak."""
-    return frozenset(table_view(lake.table_path(TOO_LATE), "arrival_date").stamps)

@@ -1,6 +1,7 @@
 """The command line as a person meets it: help, errors read aloud, exit codes. No JVM."""
 
 import json
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -40,6 +41,20 @@ def test_every_command_explains_itself(command: tuple[str, ...]) -> None:
     result = run(*command, "--help")
     assert result.exit_code == 0
     assert "Usage:" in result.stdout
+
+
+def test_every_command_that_a_text_advises_exists() -> None:
+    """In every text of the package: errors, help, pages. What cannot be typed must not be advised."""
+    known = {" ".join(command) for command in _commands(app)}
+    form = re.compile(r"""(?:[`">]|  )backfill-assets ([a-z][a-z-]*)(?: ([a-z]+))?""")
+    advised = [
+        (path.name, match[1], match[2])
+        for path in (CHECKOUT / "backfill_assets").rglob("*")
+        if path.suffix in (".py", ".j2")
+        for match in form.finditer(path.read_text(encoding="utf-8"))
+    ]
+    assert len(advised) > 20
+    assert [a for a in advised if not {a[1], f"{a[1]} {a[2]}"} & known] == []
 
 
 def test_help_imports_nothing_heavy() -> None:
