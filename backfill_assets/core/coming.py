@@ -12,7 +12,7 @@ from collections.abc import Mapping, Set
 from dataclasses import replace
 from datetime import date
 
-from backfill_assets.core.contracts import Basis, Contract
+from backfill_assets.core.contracts import Contract
 from backfill_assets.core.needs import needed_days
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import State, States
@@ -46,7 +46,7 @@ def _made(states: States, contract: Contract, days: Set[date]) -> LakeView:
     before = view.table(name)
     stamps = {**before.stamps, **{d: _stamp(states, contract, d) for d in days}}
     tables = {**view.tables, name: replace(before, stamps=stamps, foreign=before.foreign - days)}
-    if not _is_landed(contract):
+    if not contract.is_landed:
         return replace(view, tables=tables)
     ledger = view.table("arrivals")
     named = {**ledger.inputs, name: max(before.version, ledger.inputs.get(name, -1))}
@@ -57,14 +57,10 @@ def _made(states: States, contract: Contract, days: Set[date]) -> LakeView:
 def _stamp(states: States, contract: Contract, day: date) -> Stamp:
     before, digest = states.stamp(contract.name, day), states.digests.of(contract.name, day)
     rows = max(before.entry.rows if before else 0, 1)
-    if _is_landed(contract):
+    if contract.is_landed:
         rows = landed.usable_rows if (landed := states.view.landed.get(day)) else 0
     entry = DayEntry(rows, COMING, digest, states.built_as(contract.name, day))
     return replace(before, entry=entry) if before else Stamp(entry, 0, COMING, "", "", "")
-
-
-def _is_landed(contract: Contract) -> bool:
-    return any(i.basis is Basis.FILES for i in contract.inputs)
 
 
 def _arrivals(view: LakeView, days: Set[date]) -> Mapping[date, tuple[tuple[date, str], ...]]:

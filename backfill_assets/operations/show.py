@@ -97,7 +97,6 @@ def show(lake: Lake, pipeline: Pipeline, table: str, day: date) -> DayReport:
     contract = find(lake, pipeline, table, day)
     states = pipeline.states(read_view(lake, pipeline.contracts))
     history = tuple(_written(c) for c in reversed([*commits(lake.table_path(table))]) if _names(c, day))
-    is_landed = any(i.basis is Basis.FILES for i in contract.inputs)
     return DayReport(
         table,
         day,
@@ -105,8 +104,8 @@ def show(lake: Lake, pipeline: Pipeline, table: str, day: date) -> DayReport:
         in_full(states, table, day, history[0].receipt if history else None),
         tuple(_inputs(states, contract, day)),
         history,
-        _files(lake, day) if is_landed else (),
-        _quarantine(lake, states, day) if is_landed else (),
+        _files(lake, day) if contract.is_landed else (),
+        _quarantine(lake, states, day) if contract.is_landed else (),
     )
 
 
