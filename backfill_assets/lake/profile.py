@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.core.profiles import DayProfile, fingerprint_text
+from backfill_assets.core.texts import shortened
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -20,6 +21,7 @@ WIDENING = {("int", "bigint"), ("smallint", "bigint"), ("tinyint", "bigint"), ("
 SALTS = (1, 2)
 LOW_HALF = 0xFFFFFFFF
 SAMPLE_KEYS = 10
+SAMPLE_KEY_CHARS = 200
 
 
 def conform(frame: "DataFrame", contract: Contract) -> "DataFrame":
@@ -94,7 +96,10 @@ def profile(frame: "DataFrame", contract: Contract) -> Mapping[date | None, DayP
 
 
 def sample_keys(frame: "DataFrame", contract: Contract, day: date | None, rule: str) -> list[str]:
-    """Up to ten keys (as text) of the rows of `day` that break `rule`: `unique_key`, `not_null`, else any rows."""
+    """Up to ten keys (as text, cut to 200 characters) of the rows of `day` that break `rule`.
+
+    A rule is `unique_key`, `not_null`, else any rows. Keys go into events and alerts: a key of a megabyte must not.
+    """
     from pyspark.sql import functions as F
 
     keys = list(dict.fromkeys(contract.key))
@@ -106,5 +111,8 @@ def sample_keys(frame: "DataFrame", contract: Contract, day: date | None, rule: 
         for column in contract.required_columns:
             broken = broken | F.col(column).isNull()
         rows = rows.where(broken)
-    text = F.to_json(F.struct(*keys))
-    return [r[0] for r in rows.select(text.alias("key")).orderBy("key").limit(SAMPLE_KEYS).collect()]
+    text = F.substring(F.to_json(F.struct(*keys)), 1, SAMPLE_KEY_CHARS + 1)  # cut there: the rest is not fetched
+    return [
+        shortened(r[0], SAMPLE_KEY_CHARS)
+        for r in rows.select(text.alias("key")).orderBy("key").limit(SAMPLE_KEYS).collect()
+    ]

@@ -8,6 +8,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from backfill_assets.core.texts import shortened
+
 MOST_KINDS = 10
 MOST_CHARS = 160
 VARYING = re.compile(r"'[^']*'|\"[^\"]*\"|\d[\d.,:_-]*\d|\d")
@@ -37,4 +39,4 @@ def kinds(reasons: Mapping[str, int], most: int = MOST_KINDS) -> Kinds:
 
 def _told(kind: str, found: Mapping[str, int]) -> str:
     text = next(iter(found)) if len(found) == 1 else kind
-    return text if len(text) <= MOST_CHARS else text[: MOST_CHARS - 1] + "…"
+    return shortened(text, MOST_CHARS)

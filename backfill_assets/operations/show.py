@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
+from backfill_assets.core.coming import will_change
 from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.digests import days_of, is_required
 from backfill_assets.core.errors import BackfillError
@@ -76,11 +77,13 @@ class DayReport:
     history: tuple[Written, ...]
     files: tuple[LandedPart, ...] = ()
     quarantine: tuple[tuple[str, int], ...] = ()
+    will_change: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """The report as JSON values."""
         return {
             "table": self.table, "day": str(self.day), "state": self.state.value, "reasons": list(self.reasons),
+            "will_change": self.will_change,
             "receipt": self.history[0].to_dict(self.day) if self.history else None,
             "inputs": [
                 {"table": i.table, "day": str(i.day), "state": i.state.value, "rows": i.rows, "required": i.required}
@@ -106,6 +109,7 @@ def show(lake: Lake, pipeline: Pipeline, table: str, day: date) -> DayReport:
         history,
         _files(lake, day) if contract.is_landed else (),
         _quarantine(lake, states, day) if contract.is_landed else (),
+        day in will_change(states)[table],
     )
 
 

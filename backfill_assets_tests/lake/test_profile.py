@@ -95,3 +95,5 @@ def test_samples_name_the_keys_that_break_a_rule(spark: "SparkSession") -> None:
     assert sample_keys(frame, TABLE, day(0), "unique_key") == ['{"key":"a"}']
     assert sample_keys(frame, TABLE, day(0), "not_null") == ["{}"]
     assert sample_keys(frame, TABLE, None, "stray") == ['{"key":"lost"}']
+    (cut,) = sample_keys(frame.selectExpr("repeat(key, 1000) AS key", "day"), TABLE, None, "stray")
+    assert (len(cut), cut[-1]) == (200, "…"), "a key of a megabyte would go into every event and alert"
