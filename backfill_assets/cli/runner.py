@@ -17,12 +17,11 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import Lake
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.dagster_private import quick_events
-from backfill_assets.orchestration.history import cause_of
+from backfill_assets.orchestration.history import STEP, cause_of
 from backfill_assets.orchestration.metadata import PREFIX
 from backfill_assets.orchestration.runs import NOTE_TAG, RANGE_END, RANGE_START, REASON_TAG, REBUILD
 from backfill_assets.pipeline.tables import tables
 
-STEP = "make_"
 # What a run needs to know of its own is in the lake; Dagster's console log would bury the progress.
 SILENCE = {"console": {"config": {"log_level": "CRITICAL"}}}
 
