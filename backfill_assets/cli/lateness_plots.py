@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 # Stand-ins: matplotlib wants fixed colours, the page wants its own in light and dark. Black to the eye of nobody.
 INK, MUTED, GRID, ACCENT, SECOND = (f"#00000{n}" for n in range(1, 6))
 VARIABLES = {INK: "--ink", MUTED: "--muted", GRID: "--grid", ACCENT: "--accent", SECOND: "--second"}
-SIZE_INCHES = (5.0, 2.9)  # letters as large as the page's on a wide screen, and still legible on a phone
+SIZE_INCHES = (4.6, 2.8)  # letters as large as the page's on a wide screen, and still legible on a phone
 TICKS_DAYS = (0, 1, 2, 3, 7, 14, 30, 90, 180, 365, 730)
 ROLLING_DAYS = 7  # a week: weekends deliver otherwise than workdays
 DOT_SIZES = 5
 DOTS_UP_TO = 400  # more days than that, and the dots hide the line
 ROOM_FOR_TEXT = 0.85  # of the width: a name to the right of a dot beyond would leave the figure
-TYPE_POINTS = 10.0  # one size for all that is written
+TYPE_POINTS = 11.0  # one size for all that is written
 MOST_DATES = 5  # along an axis: more would touch each other
 STYLE = {
     "svg.fonttype": "none", "font.size": TYPE_POINTS, "font.family": "DejaVu Sans", "text.color": INK,

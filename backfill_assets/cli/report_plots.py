@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from backfill_assets.operations.report import LakeReport
 
 INCHES_PER_TABLE = 0.36
-MOST_TICKS = 8  # more would touch each other
+MOST_TICKS = 6  # more would touch each other
 LEAST_SECONDS = 0.01  # a logarithm has no zero
 MARGIN = 1.15  # so that a dot on the edge is whole
 NEWEST_WRITES = 500  # per table: more dots hide each other

@@ -55,10 +55,10 @@ class Account:
         usual = [(self.raw, "in raw"), (self.quarantine, "in quarantine"), (self.duplicates, "duplicates")]
         others = [
             (self.too_late, "too late"),
-            (sum(self.uncounted.values()), f"on {len(self.uncounted)} days that did not count duplicates when loaded"),
+            (sum(self.uncounted.values()), f"on {_days(self.uncounted)} loaded before duplicates were counted"),
             (sum(self.waiting.values()), "not loaded yet"),
             (-sum(self.surplus.values()), "loaded from files that were withdrawn or altered since"),
-            (sum(self.wrong.values()), f"that do not add up, on {len(self.wrong)} loaded days"),
+            (sum(self.wrong.values()), f"that do not add up, on {_days(self.wrong)}"),
         ]
         return usual + [(rows, told) for rows, told in others if rows]
 
@@ -102,6 +102,10 @@ def account(lake: Lake, view: LakeView, records: Iterable[FileRecord]) -> Accoun
         surplus=_told((d.day, -d.difference) for d in loaded if not d.is_whole and d.difference < 0),
         wrong=_told((d.day, d.difference) for d in whole if d.duplicates is not None or d.difference < 0),
     )
+
+
+def _days(found: Mapping[date, int]) -> str:
+    return f"{len(found)} day{'' if len(found) == 1 else 's'}"
 
 
 def _rows(lake: Lake, table: str) -> dict[date, int]:
