@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from backfill_assets_tests.sources import CHECKOUT, PACKAGE, TESTS, Source, body_lines, sources, tracked_files
+from backfill_assets_tests.sources import CHECKOUT, PACKAGE, TESTS, Function, Source, body_lines, sources, tracked_files
 
 MOST_LINES_PER_FILE = 300
 MOST_LINES_PER_BODY = 40
@@ -37,6 +37,7 @@ REGISTRY_HOSTS = tuple(
 )
 INDEX_ADDRESS = re.compile(r"https?://[^\s/]+/(?:simple|maven2|packages)/|--(?:extra-)?index-" + "url")
 
+KEPT_FOR_TESTS = {"drop_session"}  # a test must be able to end what a process would keep for its life
 EVERYWHERE = (PACKAGE, TESTS, ".ci")
 
 
@@ -78,6 +79,28 @@ def test_every_public_name_says_what_it_is() -> None:
         if not ast.get_docstring(node) and not _is_overload(node)
     ]
     assert not offences
+
+
+def test_what_the_package_defines_it_also_uses() -> None:
+    """Of a module's functions and classes; what only tests call is dead code with a test. Decorators call by name."""
+    used = {name for f in sources(PACKAGE) for name in _names_used(f.tree)} | KEPT_FOR_TESTS
+    defined = [
+        (f.place, node)
+        for f in sources(PACKAGE)
+        for node in f.tree.body
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and not (isinstance(node, Function) and node.decorator_list)
+    ]
+    assert [f"{place}:{n.lineno} {n.name}" for place, n in defined if n.name not in used] == []
+
+
+def _names_used(tree: ast.Module) -> set[str]:
+    """Names that are read, imported attributes of modules, and words of annotations in quotes."""
+    found = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
+    found |= {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
+    found |= {a.name for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) for a in n.names if a.asname}
+    notes = [getattr(n, field, None) for n in ast.walk(tree) for field in ("annotation", "returns")]
+    quoted = [c.value for note in notes if note for c in ast.walk(note) if isinstance(c, ast.Constant)]
+    return found | {word for text in quoted for word in re.findall(r"\w+", str(text))}
 
 
 def _is_overload(node: ast.AST) -> bool:

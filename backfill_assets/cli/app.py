@@ -22,6 +22,7 @@ from backfill_assets.cli import (
     status,
 )
 from backfill_assets.cli.common import lake_option
+from backfill_assets.cli.drawing import aside
 from backfill_assets.core.errors import BackfillError, SettingsError
 
 
@@ -33,12 +34,28 @@ class _Group(click.Group):
         try:
             return super().invoke(ctx)
         except BackfillError as error:
-            click.echo(f"Error: {error}", err=True)
+            aside(f"Error: {error}")
             ctx.exit(2 if isinstance(error, SettingsError) else 1)
+        except OSError as error:
+            if isinstance(error, BrokenPipeError):
+                raise  # who read our output has gone: click ends quietly
+            aside(f"Error: {_refused(error)}")
+            ctx.exit(1)
         except KeyboardInterrupt as interrupt:
             told = getattr(interrupt, "told", "") or "what was not committed is not written"
             click.echo(f"Interrupted: {told}. Run the same command again.", err=True)
             ctx.exit(128 + getattr(interrupt, "number", signal.SIGINT))
+
+
+def _refused(error: OSError) -> BackfillError:
+    """What the machine refused, such as a folder that may not be written or a disk that is full."""
+    what = str(error.filename) if error.filename else "the machine"
+    return BackfillError(
+        what,
+        error.strerror or str(error) or type(error).__name__,
+        "The command stopped here; what was committed before stands",
+        "Check that you may read and write there and that the disk has room, then run again",
+    )
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
@@ -51,22 +68,31 @@ def app() -> None:
     """
 
 
-for _command in (
-    settings.init,
-    demo.demo,
-    landing.scan,
-    landing.landing,
-    backfill.backfill,
-    catch_up.catch_up,
-    catch_up.replay_late,
-    status.status,
-    show.show,
-    lateness.lateness,
-    report.report,
-    doctor.doctor,
-    server.server,
+# What a list of commands says of each: whole on a screen of 60 characters, where click would cut off sentences.
+for _command, _told in (
+    (settings.init, "Write a commented lake.toml."),
+    (demo.demo, "Make a sample lake, load it twice."),
+    (landing.scan, "Take stock of the landing folder."),
+    (landing.landing, "Accept altered or missing files."),
+    (backfill.backfill, "Make days of tables again."),
+    (catch_up.catch_up, "Load and rebuild all that needs it."),
+    (catch_up.replay_late, "Let rows that came too late count."),
+    (status.status, "States of all days and tables."),
+    (show.show, "All that is known of one day."),
+    (lateness.lateness, "How late rows come."),
+    (report.report, "The whole lake on one page."),
+    (doctor.doctor, "Find what is wrong with a lake."),
+    (server.server, "Start or stop the Spark server."),
 ):
+    _command.short_help = _told
     app.add_command(_command)
+for _command, _told in (
+    (landing.accept, "Follow what lies there now."),
+    (server.start, "Start it now."),
+    (server.stop, "Stop it; the next use starts one."),
+    (server.status, "Whether it runs, since when."),
+):
+    _command.short_help = _told
 
 
 def main() -> None:

@@ -6,6 +6,7 @@ file, so it imports only click and `core`: `--help` should not wait for settings
 
 import contextlib
 import json
+import re
 from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from backfill_assets.lake.model import Pipeline
 
 LAKE_KEY = "backfill_assets.lake"
+UNSEEN = re.compile(r"[^\x00-\x7f]+")
 
 
 def _remember(ctx: click.Context, _parameter: click.Parameter, value: str | None) -> None:
@@ -100,5 +102,10 @@ def opened() -> "tuple[Lake, Pipeline]":
 
 
 def print_json(document: Any) -> None:
-    """One JSON document on stdout."""
-    click.echo(json.dumps(document, indent=2, default=str, ensure_ascii=False))
+    """One JSON document on stdout. What does not show itself on a screen stands escaped: the same text to a program."""
+    text = json.dumps(document, indent=2, default=str, ensure_ascii=False)
+    click.echo(text if text.isascii() else UNSEEN.sub(lambda found: _escaped(found[0]), text))
+
+
+def _escaped(text: str) -> str:
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)

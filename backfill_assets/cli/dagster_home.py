@@ -10,6 +10,7 @@ import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 
 import dagster as dg
 
@@ -55,9 +56,9 @@ def ui_command(lake: Lake) -> str:
     """What to type so that the UI shows the runs of this lake."""
     from backfill_assets.lake.home import LAKE_VARIABLE, lake_folder
 
-    variable = "" if lake_folder() == lake.root else f"{LAKE_VARIABLE}={lake.root} "
+    variable = "" if lake_folder() == lake.root else f"{LAKE_VARIABLE}={quote(str(lake.root))} "
     if not os.environ.get("DAGSTER_HOME") and not (project_root() / "dagster.yaml").exists():
         home = lake.root / ".dagster"
-        return f"{variable}DAGSTER_HOME={home} dagster dev -m backfill_assets.definitions"
-    place = "" if Path.cwd() == project_root() else f"cd {project_root()} && "
+        return f"{variable}DAGSTER_HOME={quote(str(home))} dagster dev -m backfill_assets.definitions"
+    place = "" if Path.cwd() == project_root() else f"cd {quote(str(project_root()))} && "
     return f"{place}{variable}dagster dev"

@@ -101,13 +101,14 @@ def quarantined(lake: "Lake") -> dict[str, int]:
 
 def _draw(lake: "Lake", report: "StatusReport", refused: dict[str, int], outcomes: list[Outcome]) -> None:
     from backfill_assets.cli.dagster_home import ui_command
+    from backfill_assets.operations.reasons import kinds
 
     lines: list[Any] = list(zip(*report.tables.values(), strict=True))
     rows = [[str(line[0].day), *(_cell(d) for d in line)] for line in lines]
     rows.append(["all", *(number(sum(d.rows or 0 for d in column)) for column in report.tables.values())])
     draw_table(["rows of", *report.tables], rows)
     click.echo()
-    draw_table(["lines", "in quarantine because"], [[number(n), reason] for reason, n in refused.items()])
+    draw_table(["lines", "in quarantine because"], [[number(n), reason] for reason, n in kinds(refused).shown])
     click.echo()
     names = [t.table for t in outcomes[0].tables]
     parts = {o.run_id: {t.table: t for t in o.tables} for o in outcomes}

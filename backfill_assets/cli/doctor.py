@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from backfill_assets.cli.common import json_option, lake_option, lake_root, print_json
-from backfill_assets.cli.drawing import STYLES
+from backfill_assets.cli.drawing import STYLES, say
+from backfill_assets.core.texts import plain
 
 if TYPE_CHECKING:
     from backfill_assets.operations.diagnosis import Diagnosis
+
+HANG = 6  # characters: the level and a space
 
 
 @click.command()
@@ -43,8 +46,8 @@ def doctor(ctx: click.Context, deep: bool, as_json: bool) -> None:
 
 
 def _draw(diagnosis: "Diagnosis") -> None:
-    style = STYLES[diagnosis.level.value].rsplit(" ", 1)
-    level = click.style(f"{diagnosis.level.value:5s}", fg=style[-1], bold=len(style) > 1)
-    click.echo(f"{level} {diagnosis.object}: {diagnosis.what}")
+    level = click.style(f"{diagnosis.level.value:5s}", **STYLES[diagnosis.level.value])
+    click.echo(f"{level} ", nl=False)
+    say(f"{diagnosis.object}: {diagnosis.what}", HANG, first=HANG)
     if diagnosis.advice:
-        click.echo(f"      {diagnosis.advice}")
+        click.echo(f"{' ' * HANG}{plain(diagnosis.advice)}")  # on one line: it holds commands to copy

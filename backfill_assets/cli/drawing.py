@@ -1,51 +1,110 @@
 """Drawing for people: tables and lines, coloured on a terminal, plain text elsewhere.
 
-Lives here: how things look. Does not live here: what is said (each command). Data goes to stdout, what accompanies the
-work to stderr, so that a pipe gets the data only.
+Lives here: how things look, and that they fit: on a narrow screen a table is drawn in parts, and neither a day nor a
+name is ever broken. Does not live here: what is said (each command). Data goes to stdout, what accompanies the work to
+stderr, so that a pipe gets the data only. What lakes contain is shown, never obeyed (`core.texts`).
 """
 
+import os
+import shutil
 import sys
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import click
 
-STYLES: Mapping[str, str] = {
-    "fresh": "green", "stale": "yellow", "missing": "red", "pending": "dim", "incomplete": "magenta",
-    "outdated": "cyan", "held": "blue", "ok": "green", "warn": "yellow", "error": "bold red",
+from backfill_assets.core.texts import plain
+
+STYLES: Mapping[str, Mapping[str, Any]] = {
+    "fresh": {"fg": "green"}, "stale": {"fg": "yellow"}, "missing": {"fg": "red"}, "pending": {"dim": True},
+    "incomplete": {"fg": "magenta"}, "outdated": {"fg": "cyan"}, "held": {"fg": "blue"}, "ok": {"fg": "green"},
+    "warn": {"fg": "yellow"}, "error": {"fg": "red", "bold": True},
 }  # fmt: skip
+GAP = "  "
+PROSE_CHARS = 30  # a longer cell with spaces in it is a sentence, which may be broken between its words
+NARROWEST_PROSE = 20
 
 
-def on_terminal() -> bool:
-    """Whether stdout is a screen."""
-    return sys.stdout.isatty()
+def line_width() -> int | None:
+    """The characters of a line: the screen's, or $COLUMNS; None where stdout is a pipe, whose lines stay whole."""
+    if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit():
+        return shutil.get_terminal_size().columns
+    return None
+
+
+def say(text: str, hang: int = 0, first: int = 0) -> None:
+    """A line on stdout, broken between words where it does not fit; what follows stands `hang` characters in.
+
+    `first` characters of its first line are written already.
+    """
+    room = line_width()
+    lines = _wrapped(" " * first + plain(text), room, hang)
+    click.echo("\n".join([lines[0][first:], *lines[1:]]))
 
 
 def draw_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
-    """A table on stdout; the first word of a cell decides its colour. Whole numbers stand to the right."""
-    right = [bool(rows) and all(_is_number(row[i]) for row in rows) for i in range(len(columns))]
-    if on_terminal():
-        _draw_rich(columns, rows, title, right)
-        return
+    """A table on stdout; the first word of a cell decides its colour. Whole numbers stand to the right.
+
+    Where it is too wide, sentences are broken between words; then the columns are drawn in parts below each other, the
+    first column in each of them.
+    """
+    cells = [[plain(cell) for cell in row] for row in rows]
     if title:
-        click.echo(title)
-    widths = [max(len(c), *(len(row[i]) for row in rows)) if rows else len(c) for i, c in enumerate(columns)]
+        say(title)
+    room = line_width()
+    natural = [max(len(c), *(len(row[i]) for row in cells)) if cells else len(c) for i, c in enumerate(columns)]
+    prose = [any(len(row[i]) > PROSE_CHARS and " " in row[i] for row in cells) for i in range(len(columns))]
+    widths = natural if room is None else _narrowed(natural, prose, room)
+    for number, part in enumerate(_parts(widths, room)):
+        if number:
+            click.echo()
+        _draw_part([columns[i] for i in part], [[row[i] for i in part] for row in cells], [widths[i] for i in part])
+
+
+def _narrowed(natural: Sequence[int], prose: Sequence[bool], room: int) -> list[int]:
+    """The widths with sentences cut down to what the other columns leave, each at least `NARROWEST_PROSE`."""
+    gaps = len(GAP) * (len(natural) - 1)
+    others = sum(w for w, is_prose in zip(natural, prose, strict=True) if not is_prose) + gaps
+    share = max((room - others) // max(sum(prose), 1), NARROWEST_PROSE)
+    return [min(w, share) if is_prose else w for w, is_prose in zip(natural, prose, strict=True)]
+
+
+def _parts(widths: Sequence[int], room: int | None) -> list[list[int]]:
+    """The columns by index, in parts that fit; each part begins with the first column."""
+    if room is None:
+        return [list(range(len(widths)))]
+    parts: list[list[int]] = [[0]]
+    for i in range(1, len(widths)):
+        if sum(widths[k] + len(GAP) for k in parts[-1]) + widths[i] > room and parts[-1] != [0]:
+            parts.append([0])
+        parts[-1].append(i)
+    return parts
+
+
+def _draw_part(columns: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
+    right = [bool(rows) and all(_is_number(row[i]) for row in rows) for i in range(len(columns))]
     for row in (columns, *rows):
-        cells = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True)]
-        click.echo("  ".join(cells).rstrip())
+        style = [{"bold": True} if row is columns else STYLES.get(cell.split(" ")[0].rstrip("*"), {}) for cell in row]
+        for line in _lines(row, widths):
+            padded = [t.rjust(w) if r else t.ljust(w) for t, w, r in zip(line, widths, right, strict=True)]
+            padded[-1] = padded[-1].rstrip()
+            click.echo(GAP.join(click.style(t, **s) for t, s in zip(padded, style, strict=True)).rstrip())
 
 
-def _draw_rich(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str, right: Sequence[bool]) -> None:
-    from rich.box import SIMPLE
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+def _lines(row: Sequence[str], widths: Sequence[int]) -> Iterator[list[str]]:
+    wrapped = [_wrapped(cell, width, 0) for cell, width in zip(row, widths, strict=True)]
+    for number in range(max(map(len, wrapped))):
+        yield [cell[number] if number < len(cell) else "" for cell in wrapped]
 
-    table = Table(title=title or None, box=SIMPLE, title_justify="left", pad_edge=False)
-    for column, to_right in zip(columns, right, strict=True):
-        table.add_column(column, justify="right" if to_right else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(cell, style=STYLES.get(cell.split(" ")[0], "")) for cell in row))
-    Console().print(table)
+
+def _wrapped(text: str, width: int | None, hang: int) -> list[str]:
+    if width is None or len(text) <= width:
+        return [text]
+    # A word longer than the line stays whole: a screen breaks it, and copying it gives it back.
+    return textwrap.wrap(
+        text, width, subsequent_indent=" " * hang, break_long_words=False, break_on_hyphens=False
+    ) or [text]  # fmt: skip
 
 
 def _is_number(cell: str) -> bool:
@@ -82,4 +141,4 @@ def span(days: float | None) -> str:
 
 def aside(text: str) -> None:
     """A line that accompanies the work, on stderr."""
-    click.echo(text, err=True)
+    click.echo(plain(text), err=True)

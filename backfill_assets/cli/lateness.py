@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from backfill_assets.cli.common import DAY, days_options, inclusive, json_option, lake_option, opened, print_json
-from backfill_assets.cli.drawing import draw_table, number, percent, span, wanted
+from backfill_assets.cli.drawing import draw_table, number, percent, say, span, wanted
 from backfill_assets.cli.pages import write_whole
 from backfill_assets.core.days import midnight
 
@@ -75,9 +75,9 @@ def lateness(  # noqa: PLR0913 - the options of a command are its arguments
 def _draw(report: "LatenessReport") -> None:
     frontier = f"{report.frontier:%Y-%m-%dT%H:%M:%SZ}" if report.frontier else "none"
     span = f", arrived {report.asked.days}" if report.asked.days else ""
-    click.echo(f"{number(report.rows)} upserts{span}; {number(report.deletes)} deletes apart. Frontier {frontier}")
+    say(f"{number(report.rows)} upserts{span}; {number(report.deletes)} deletes apart. Frontier {frontier}")
     if report.overall is None:
-        click.echo("No upsert, so there is nothing to measure.")
+        say("No upsert, so there is nothing to measure.")
     else:
         _draw_overall(report)
         _draw_completeness(report)
@@ -94,9 +94,9 @@ def _draw_overall(report: "LatenessReport") -> None:
         return
     spread = spread_days(report.overall)
     shown = ", ".join(f"{name} {span(days)}" for name, days in spread.items())
-    click.echo(f"late (a later day than the event's): {number(report.late)}, {percent(report.late / report.rows)}")
-    click.echo(f"early (before the event's time): {number(report.early)}")
-    click.echo(f"lateness: {shown}")
+    say(f"late (a later day than the event's): {number(report.late)}, {percent(report.late / report.rows)}")
+    say(f"early (before the event's time): {number(report.early)}")
+    say(f"lateness: {shown}")
 
 
 def _draw_completeness(report: "LatenessReport") -> None:
@@ -105,8 +105,8 @@ def _draw_completeness(report: "LatenessReport") -> None:
     rows = [[_age(a.age_days), percent(a.share), number(a.event_days)] for a in told(report.completeness)]
     if rows:
         title = f"share of an event day's rows that has arrived, by age (arrivals {report.watched})"
-        draw_table(["by age", "arrived", "event days"], rows, f"\n{title}")
-        click.echo(f"Rows that come more than {report.completeness[-1].age_days} days after their day are not judged.")
+        _table(title, ["by age", "arrived", "event days"], rows)
+        say(f"Rows that come more than {report.completeness[-1].age_days} days after their day are not judged.")
 
 
 def _draw_look_backs(report: "LatenessReport") -> None:
@@ -116,12 +116,12 @@ def _draw_look_backs(report: "LatenessReport") -> None:
         for a in told
     ]
     title = "what a nightly look-back of N days would have missed"
-    draw_table(["N", "rows missed", "share", "95 % interval"], rows, f"\n{title}")
+    _table(title, ["N", "rows missed", "share", "95 % interval"], rows)
     sought, days = wanted(report.asked.share), report.look_back_days
     if days is None:
-        click.echo(f"No look-back of up to {report.advice[-1].days} days sees {sought} of the rows.")
+        say(f"No look-back of up to {report.advice[-1].days} days sees {sought} of the rows.")
     else:
-        click.echo(f"The smallest that sees {sought} of the rows: {days} day(s).")
+        say(f"The smallest that sees {sought} of the rows: {days} day(s).")
 
 
 def _draw_watermarks(report: "LatenessReport") -> None:
@@ -139,9 +139,9 @@ def _draw_watermarks(report: "LatenessReport") -> None:
     ]
     title = f"watermark: the day up to which {wanted(report.asked.share)} of the rows are expected to be in"
     columns = ["table", "newest day", "watermark", "behind the frontier", "behind the clock"]
-    draw_table(columns, rows, f"\n{title}")
+    _table(title, columns, rows)
     if report.age_days is None:
-        click.echo("There is none: too few days were watched to know when that share has arrived.")
+        say("There is none: too few days were watched to know when that share has arrived.")
 
 
 def _draw_flips(report: "LatenessReport") -> None:
@@ -152,7 +152,7 @@ def _draw_flips(report: "LatenessReport") -> None:
         for f in report.flips
     ]
     title = f"labels that were mature on {report.asked.since:%Y-%m-%d} and differ now, by maturity days"
-    draw_table(["maturity", "labels", "flipped", "share"], rows, f"\n{title}")
+    _table(title, ["maturity", "labels", "flipped", "share"], rows)
 
 
 def _draw_worst(title: str, days: "Sequence[DayLateness]") -> None:
@@ -171,7 +171,12 @@ def _draw_worst(title: str, days: "Sequence[DayLateness]") -> None:
         for d in worst
     ]
     if rows:
-        draw_table(["arrived", "rows", "late", "p50", "p90", "max"], rows, f"\n{title}")
+        _table(title, ["arrived", "rows", "late", "p50", "p90", "max"], rows)
+
+
+def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    click.echo()
+    draw_table(columns, rows, title)
 
 
 def _age(days: int) -> str:

@@ -19,17 +19,21 @@ if TYPE_CHECKING:
 # Stand-ins: matplotlib wants fixed colours, the page wants its own in light and dark. Black to the eye of nobody.
 INK, MUTED, GRID, ACCENT, SECOND = (f"#00000{n}" for n in range(1, 6))
 VARIABLES = {INK: "--ink", MUTED: "--muted", GRID: "--grid", ACCENT: "--accent", SECOND: "--second"}
-SIZE_INCHES = (7.6, 3.1)
+SIZE_INCHES = (4.6, 2.8)  # letters as large as the page's on a wide screen, and still legible on a phone
 TICKS_DAYS = (0, 1, 2, 3, 7, 14, 30, 90, 180, 365, 730)
 ROLLING_DAYS = 7  # a week: weekends deliver otherwise than workdays
 DOT_SIZES = 5
 DOTS_UP_TO = 400  # more days than that, and the dots hide the line
 ROOM_FOR_TEXT = 0.85  # of the width: a name to the right of a dot beyond would leave the figure
+TYPE_POINTS = 11.0  # one size for all that is written
+MOST_DATES = 5  # along an axis: more would touch each other
 STYLE = {
-    "svg.fonttype": "none", "font.size": 9.5, "font.family": "DejaVu Sans", "text.color": INK, "axes.edgecolor": MUTED,
-    "axes.labelcolor": MUTED, "xtick.color": MUTED, "ytick.color": MUTED, "grid.color": GRID, "axes.grid": True,
-    "grid.linewidth": 0.8, "axes.axisbelow": True, "axes.spines.top": False, "axes.spines.right": False,
-    "axes.spines.left": False, "xtick.major.size": 3, "ytick.major.size": 0, "lines.linewidth": 1.8,
+    "svg.fonttype": "none", "font.size": TYPE_POINTS, "font.family": "DejaVu Sans", "text.color": INK,
+    "axes.titlesize": TYPE_POINTS, "xtick.labelsize": TYPE_POINTS, "ytick.labelsize": TYPE_POINTS,
+    "axes.edgecolor": MUTED, "axes.labelcolor": MUTED, "xtick.color": MUTED, "ytick.color": MUTED,
+    "grid.color": GRID, "axes.grid": True, "grid.linewidth": 0.8, "axes.axisbelow": True, "axes.spines.top": False,
+    "axes.spines.right": False, "axes.spines.left": False, "xtick.major.size": 3, "ytick.major.size": 0,
+    "lines.linewidth": 1.8,
 }  # fmt: skip
 
 T = TypeVar("T")
@@ -102,7 +106,7 @@ def _late_share(axes: "Axes", report: "LatenessReport") -> None:
     first = [max(i - ROLLING_DAYS + 1, 0) for i in range(len(days))]
     rolling = [sum(late[f : i + 1]) / sum(rows[f : i + 1]) for i, f in enumerate(first)]
     axes.plot(days, rolling, color=ACCENT)
-    locator = ticks.AutoDateLocator(maxticks=10)
+    locator = ticks.AutoDateLocator(minticks=2, maxticks=MOST_DATES)
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ticks.ConciseDateFormatter(locator))
     _percent_axis(axes, "of the day's rows")
@@ -133,7 +137,7 @@ def _look_back(axes: "Axes", report: "LatenessReport") -> None:
     axes.fill_between(days, low, high, step="mid", color=ACCENT, alpha=0.22, lw=0)
     axes.step(days, [a.share for a in report.advice], where="mid", color=ACCENT)
     axes.set_xlim(1, days[-1])
-    axes.set_xticks([1, *(d for d in (7, 14, 30, 45, 60, 75, 90) if d <= days[-1])])
+    axes.set_xticks([1, *(d for d in (14, 30, 45, 60, 75, 90) if d <= days[-1])])
     axes.set_xlabel("look-back, days reprocessed every night")
     _percent_axis(axes, "of all rows missed", top=None)
     axes.axhline(1 - report.asked.share, color=SECOND, lw=1, ls=(0, (4, 3)))
@@ -141,7 +145,7 @@ def _look_back(axes: "Axes", report: "LatenessReport") -> None:
         share = report.advice[report.look_back_days - 1].share
         axes.plot([report.look_back_days], [share], "o", color=ACCENT, ms=5, clip_on=False)
         place = (report.look_back_days, share)
-        axes.annotate(f"{report.look_back_days} d", place, (5, 6), textcoords="offset points", fontsize=9)
+        axes.annotate(f"{report.look_back_days} d", place, (5, 6), textcoords="offset points")
 
 
 def _by(share: float, age_days: int) -> str:
@@ -166,7 +170,7 @@ def _drop(axes: "Axes", x: float, y: float, text: str, height: float = 0.07) -> 
     left = axes.transAxes.inverted().transform(axes.transData.transform((x, y)))[0] > ROOM_FOR_TEXT
     side = "right" if left else "left"
     beside = (-5 if left else 5, 0)
-    named = axes.annotate(text, (x, height), beside, textcoords="offset points", fontsize=9, ha=side, va="center")
+    named = axes.annotate(text, (x, height), beside, textcoords="offset points", ha=side, va="center")
     named.set_in_layout(False)
 
 
@@ -175,12 +179,13 @@ def _days_axis(axes: "Axes", end: int, label: str) -> None:
     axes.set_xscale("symlog", linthresh=1, linscale=0.6)
     axes.set_xticks([t for t in TICKS_DAYS if t <= end], minor=False)
     axes.xaxis.set_major_formatter("{x:.0f}")
-    axes.xaxis.set_minor_locator(_no_ticks())
+    axes.xaxis.set_minor_locator(no_ticks())
     axes.set_xlim(0, end)
     axes.set_xlabel(label)
 
 
-def _no_ticks() -> Any:
+def no_ticks() -> Any:
+    """What puts no small ticks between the others."""
     from matplotlib.ticker import NullLocator
 
     return NullLocator()
@@ -192,4 +197,4 @@ def _percent_axis(axes: "Axes", label: str, top: float | None = 1.03) -> None:
     axes.set_ylim(0, top)
     axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=None))
     axes.grid(visible=False, axis="x")
-    axes.set_title(label, loc="left", fontsize=9, color=MUTED)
+    axes.set_title(label, loc="left", color=MUTED)

@@ -5,8 +5,7 @@ line per table elsewhere. Does not live here: Dagster. All of it goes to stderr.
 """
 
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -35,7 +34,6 @@ class TableOutcome:
     changed: int
     rows: int
     seconds: float
-    extra: Mapping[str, int] = field(default_factory=dict)
     cause: str = ""
 
     def to_dict(self) -> dict[str, Any]:

@@ -17,6 +17,9 @@ from backfill_assets.operations.status import DayStatus, StatusReport
 
 DAY_PX, HEIGHT_PX, GAP_PX = 5, 14, 1
 LONGEST_MONTH = 31
+WILL_CHANGE = "will change"
+CLASS = {WILL_CHANGE: "follows"}  # of others the state is the name
+BECAUSE = "made from days that need making"
 
 
 @dataclass(frozen=True)
@@ -40,37 +43,44 @@ def _months(days: Iterable[DayStatus]) -> dict[str, list[DayStatus]]:
 
 def strip(table: str, days: Sequence[DayStatus]) -> Markup:
     """The days of one month of one table; told in words to those who do not see it."""
-    counted = Counter(d.state.value for d in days)
+    counted = Counter(map(_look, days))
     told = f"{table} {days[0].day:%Y-%m}: {', '.join(f'{n} {state}' for state, n in counted.items())}"
-    drawn = Markup("").join(_stretch(list(group)) for _, group in groupby(days, lambda d: d.state))
+    drawn = Markup("").join(_stretch(list(group)) for _, group in groupby(days, _look))
     gaps = Markup('<rect class="gaps" width="{}" height="{}"/>').format(LONGEST_MONTH * DAY_PX, HEIGHT_PX)
     return Markup('<svg class="strip" viewBox="0 0 {} {}" role="img" aria-label="{}">{}{}</svg>').format(
         LONGEST_MONTH * DAY_PX, HEIGHT_PX, told, drawn, gaps
     )
 
 
+def _look(day: DayStatus) -> str:
+    """Its state, or that it will change: then it is not what it seems, whatever its state."""
+    return WILL_CHANGE if day.will_change else day.state.value
+
+
 def _stretch(days: Sequence[DayStatus]) -> Markup:
     """Days of one state as one rectangle; what a pointer over it is told names the days and their rows."""
-    first, last, state = days[0].day, days[-1].day, days[0].state.value
+    first, last, look = days[0].day, days[-1].day, _look(days[0])
+    state = f"{days[0].state.value}, will change" if look == WILL_CHANGE else look
     span = f"{first}" if first == last else f"{first}..{last}"
     rows = f", {sum(d.rows or 0 for d in days):,} rows" if any(d.rows is not None for d in days) else ""
     width = ((last - first) // ONE_DAY + 1) * DAY_PX - GAP_PX
     return Markup('<rect class="{}" x="{}" width="{}" height="{}"><title>{}</title></rect>').format(
-        state, (first.day - 1) * DAY_PX, width, HEIGHT_PX, f"{span}: {state}{rows}"
+        CLASS.get(look, look), (first.day - 1) * DAY_PX, width, HEIGHT_PX, f"{span}: {state}{rows}"
     )
 
 
 def needing(report: StatusReport, most: int) -> tuple[list[tuple[str, str, str, str]], int]:
-    """What is neither fresh nor pending, as (table, days, state, reason of the first), neighbours of one state joined;
-    and how many are left out. Of each table at most its share of `most`, so that none hides the others."""
+    """What is neither fresh nor pending or will change, as (table, days, state, reason of the first), equal neighbours
+    joined; and how many are left out. Of each table at most its share of `most`, so that none hides the others."""
     shown, left_out = [], 0
     for name, days in report.tables.items():
         found = []
-        for state, group in groupby(days, lambda d: d.state.value):
+        for look, group in groupby(days, _look):
             stretch = list(group)
-            if state not in ("fresh", "pending"):
+            if look not in ("fresh", "pending"):
                 first, last = stretch[0].day, stretch[-1].day
-                found.append((name, f"{first}" if first == last else f"{first}..{last}", state, stretch[0].reason))
+                reason = BECAUSE if look == WILL_CHANGE else stretch[0].reason
+                found.append((name, f"{first}" if first == last else f"{first}..{last}", look, reason))
         share = most // len(report.tables)
         shown += found[:share]
         left_out += max(0, len(found) - share)
@@ -87,7 +97,10 @@ def legend() -> tuple[tuple[str, Markup, str], ...]:
         "outdated": "same inputs, other code or settings",
         "pending": "waits until its cut has passed",
         "held": "put back by a rollback, left alone",
+        WILL_CHANGE: "right today, made again after what needs making",
     }
     sample = Markup('<svg class="sample" viewBox="0 0 14 14" aria-hidden="true">{}</svg>')
     block = Markup('<rect class="{}" width="14" height="14"/>')
-    return tuple((state, sample.format(block.format(state)), told) for state, told in meanings.items())
+    return tuple(
+        (state, sample.format(block.format(CLASS.get(state, state))), told) for state, told in meanings.items()
+    )

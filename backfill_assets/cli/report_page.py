@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from backfill_assets.operations.report import LakeReport
     from backfill_assets.orchestration.history import History
 
-MOST_NEEDING, MOST_WRITES, MOST_RUNS = 60, 40, 30
+MOST_NEEDING, MOST_WRITES, MOST_RUNS, MOST_WRONG = 60, 40, 30, 5
 FIGURES = ("late-share", "completeness")
 
 
@@ -23,6 +23,8 @@ def page(report: "LakeReport", history: "History") -> str:
     from backfill_assets.cli.report_grid import grid, legend, needing
     from backfill_assets.cli.report_plots import durations_figure
     from backfill_assets.core.lateness import told
+    from backfill_assets.core.states import State
+    from backfill_assets.operations.reasons import kinds
 
     late = report.lateness
     stretches, left_out = needing(report.status, MOST_NEEDING)
@@ -37,6 +39,9 @@ def page(report: "LakeReport", history: "History") -> str:
             legend=legend(),
             needing=stretches,
             left_out=left_out,
+            kinds=kinds(report.delivered.quarantine),
+            wrong_shown=list(report.delivered.account.wrong.items())[:MOST_WRONG],
+            stale={name: sum(d.state is State.STALE for d in days) for name, days in report.status.tables.items()},
             plots=drawn({**(figures(late, FIGURES) if late else {}), **durations_figure(report)}),
             completeness=told(late.completeness) if late else (),
             checks=_checks(history),

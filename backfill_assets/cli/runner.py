@@ -21,13 +21,12 @@ from backfill_assets.lake.log import commits
 from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.dagster_private import quick_events
-from backfill_assets.orchestration.history import cause_of
+from backfill_assets.orchestration.history import STEP, cause_of
 from backfill_assets.orchestration.markers import markers_of
 from backfill_assets.orchestration.metadata import PREFIX
 from backfill_assets.orchestration.runs import NOTE_TAG, RANGE_END, RANGE_START, REASON_TAG, REBUILD
 from backfill_assets.pipeline.tables import tables
 
-STEP = "make_"
 # What a run needs to know of its own is in the lake; Dagster's console log would bury the progress.
 SILENCE = {"console": {"config": {"log_level": "CRITICAL"}}}
 
@@ -86,7 +85,7 @@ class _Listener:
     ended: list[TableOutcome] = field(default_factory=list)
     cause: str = ""
     _began: dict[str, float] = field(default_factory=dict)
-    _days: dict[str, list[tuple[bool, int, dict[str, int]]]] = field(default_factory=dict)
+    _days: dict[str, list[tuple[bool, int]]] = field(default_factory=dict)
 
     def hear(self, entry: dg.EventLogEntry) -> None:
         """One event of the run."""
@@ -116,22 +115,20 @@ class _Listener:
         outcome = TableOutcome(
             name,
             days=len(days),
-            changed=sum(changed for changed, _, _ in days),
-            rows=sum(rows for _, rows, _ in days),
+            changed=sum(changed for changed, _ in days),
+            rows=sum(rows for _, rows in days),
             seconds=time.perf_counter() - self._began.get(name, time.perf_counter()),
-            extra={k: sum(e.get(k, 0) for _, _, e in days) for k in ("quarantine", "duplicate")},
             cause=cause,
         )
         self.ended.append(outcome)
         self.watcher.ended(outcome)
 
 
-def _facts(metadata: Any) -> tuple[bool, int, dict[str, int]]:
-    """Whether a day changed, its rows, and what a load set aside."""
+def _facts(metadata: Any) -> tuple[bool, int]:
+    """Whether a day changed, and its rows."""
 
     def value(name: str, default: Any) -> Any:
         """The value of an entry, or what stands for its absence."""
         return metadata[name].value if name in metadata else default
 
-    aside = {k: value(f"{PREFIX}{k}_rows", 0) for k in ("quarantine", "duplicate")}
-    return not value(PREFIX + "unchanged", False), value("dagster/partition_row_count", 0), aside
+    return not value(PREFIX + "unchanged", False), value("dagster/partition_row_count", 0)

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING
 import click
 
 from backfill_assets.cli.common import DAY, json_option, lake_option, opened, print_json, usage
-from backfill_assets.cli.drawing import draw_table, number
+from backfill_assets.cli.drawing import draw_table, number, say
 from backfill_assets.core.days import contiguous
 
 if TYPE_CHECKING:
     from backfill_assets.operations.show import DayReport, InputDay, Written
+
+HANG = 12  # characters: where the facts begin
+MOST_FILES = 10
 
 
 @click.command()
@@ -36,7 +39,9 @@ def show(table: str, day: date, as_json: bool) -> None:
         return
     click.echo(f"{table} {day}: {report.state.value}")
     for reason in report.reasons:
-        click.echo(f"  because   {reason}")
+        say(f"  because   {reason}", HANG)
+    if report.will_change:
+        say("  but       it will change: it is made from days that need making", HANG)
     if report.history:
         _draw_receipt(report.history[0], day)
     _draw_inputs(report)
@@ -48,7 +53,7 @@ def show(table: str, day: date, as_json: bool) -> None:
 
 def _draw_receipt(written: "Written", day: date) -> None:
     said, entry = written.receipt, written.receipt.days[day]
-    inputs = ", ".join(f"{name} v{version}" for name, version in said.inputs.items())
+    inputs = ", ".join(_version(name, version) for name, version in said.inputs.items())
     facts = {
         "rows": f"{number(entry.rows)}, built {entry.built.value}",
         "content": f"fingerprint {entry.fingerprint}",
@@ -61,7 +66,12 @@ def _draw_receipt(written: "Written", day: date) -> None:
     }
     for name, text in facts.items():
         if text:
-            click.echo(f"  {name:9s} {text}")
+            say(f"  {name:9s} {text}", HANG)
+
+
+def _version(table: str, version: int) -> str:
+    """The version of a table that was read; it did not exist below 0."""
+    return f"{table} v{version}" if version >= 0 else f"{table} (not there yet)"
 
 
 def _draw_inputs(report: "DayReport") -> None:
@@ -75,16 +85,24 @@ def _draw_inputs(report: "DayReport") -> None:
         days = list(group)
         spans = ", ".join(map(str, contiguous(d.day for d in days)))
         rows = sum(d.rows or 0 for d in days)
-        click.echo(f"  from      {table} {spans}: {state}, {number(rows)} rows{'' if required else ', not required'}")
+        say(f"  from      {table} {spans}: {state}, {number(rows)} rows{'' if required else ', not required'}", HANG)
 
 
 def _draw_landed(report: "DayReport") -> None:
-    for part in report.files:
+    from backfill_assets.operations.reasons import kinds
+
+    for part in report.files[:MOST_FILES]:
         bad = f", {number(part.bad_rows)} of them unusable" if part.bad_rows else ""
         gone = " (withdrawn)" if part.withdrawn else ""
-        click.echo(f"  file      {part.path}{gone}: {number(part.rows)} rows of the day{bad}")
-    for reason, count in report.quarantine:
-        click.echo(f"  refused   {number(count)} x {reason}")
+        say(f"  file      {part.path}{gone}: {number(part.rows)} rows of the day{bad}", HANG)
+    if len(report.files) > MOST_FILES:
+        rows = sum(part.rows for part in report.files[MOST_FILES:])
+        say(f"  file      and {number(len(report.files) - MOST_FILES)} more with {number(rows)} rows: see --json", HANG)
+    found = kinds(dict(report.quarantine))
+    for reason, count in found.shown:
+        say(f"  refused   {number(count)} x {reason}", HANG)
+    if found.more_kinds:
+        say(f"  refused   {number(found.more_rows)} for {found.more_kinds} other reasons: see --json", HANG)
 
 
 def _history_row(written: "Written", day: date) -> list[str]:

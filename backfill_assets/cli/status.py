@@ -4,7 +4,7 @@ Lives here: how a status report is drawn, and what `--check` calls found. Does n
 (`operations.status`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from backfill_assets.cli.common import days_options, inclusive, json_option, lake_option, opened, print_json, usage
-from backfill_assets.cli.drawing import draw_table, number
+from backfill_assets.cli.drawing import draw_table, number, say
 from backfill_assets.core.days import contiguous
 from backfill_assets.core.states import State
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from backfill_assets.operations.status import DayStatus, StatusReport
 
 GRID_DAYS = 45  # more rows than a screen has: days of equal states share a row
+FOLLOWS = "*"  # behind the state of a day that will change
 WANTING = (State.MISSING, State.STALE, State.INCOMPLETE)
 
 
@@ -48,7 +49,7 @@ def status(first: date | None, last: date | None, as_json: bool, **flags: bool) 
         kept["needs_a_person"] = attention(lake.root)
         print_json(kept)
     elif report.days is None:
-        click.echo("Nothing has landed or been written yet. `backfill-assets scan` looks at the landing folder.")
+        say("Nothing has landed or been written yet. `backfill-assets scan` looks at the landing folder.")
     elif flags["stale"]:
         _draw_stale(report)
         _draw_culprits(report)
@@ -64,7 +65,7 @@ def status(first: date | None, last: date | None, as_json: bool, **flags: bool) 
 def _draw_culprits(report: "StatusReport") -> None:
     for day in report:
         for culprit in day.culprits:
-            click.echo(f"{day.table} {day.day}: {culprit}")
+            say(f"{day.table} {day.day}: {culprit}", 2)
 
 
 def _draw_grid(report: "StatusReport", every_day: bool) -> None:
@@ -76,42 +77,57 @@ def _draw_grid(report: "StatusReport", every_day: bool) -> None:
         span = f"{days[0][0].day}" if len(days) == 1 else f"{days[0][0].day}..{days[-1][0].day} ({len(days)} days)"
         rows.append([span, *(_cell([line[i] for line in days]) for i in range(len(columns)))])
     draw_table(["day", *report.tables], rows)
+    say("A cell is the state, the rows and the table's version (v) that wrote them.")
 
 
 def _key(numbered: "tuple[int, tuple[DayStatus, ...]]", every_day: bool) -> tuple[object, ...]:
     place, line = numbered
-    return (place,) if every_day else tuple(d.state for d in line)
+    return (place,) if every_day else tuple((d.state, d.will_change) for d in line)
 
 
 def _cell(days: "Sequence[DayStatus]") -> str:
-    """State, rows and version of the days of one cell."""
+    """State, rows and version of the days of one cell; a star where they will change."""
+    state = days[0].state.value + (FOLLOWS if days[0].will_change else "")
     versions = sorted({d.version for d in days if d.version is not None})
     if not versions:
-        return days[0].state.value
+        return state
     rows = sum(d.rows or 0 for d in days)
     span = f"v{versions[0]}" if len(versions) == 1 else f"v{versions[0]}..{versions[-1]}"
-    return f"{days[0].state.value} {number(rows)} {span}"
+    return f"{state} {number(rows)} {span}"
 
 
 def _draw_totals(report: "StatusReport") -> None:
+    following = report.following()
+    if following:
+        say(f"{FOLLOWS} will change: right today, but made from days that need making, and made again after them.", 2)
     for name, found in report.totals().items():
-        click.echo(f"{name}: {', '.join(f'{n} {state.value}' for state, n in found.items())}")
+        more = f" ({following[name]} will change)" if name in following else ""
+        say(f"{name}: {', '.join(f'{n} {state.value}' for state, n in found.items())}{more}", 2)
     frontier = f"{report.frontier:%Y-%m-%dT%H:%M:%SZ}" if report.frontier else "none, nothing is loaded"
-    click.echo(f"frontier: {frontier}" + (f", as_of {report.as_of:%Y-%m-%dT%H:%M:%SZ}" if report.as_of else ""))
-    wanting = sorted({d.day for d in report if d.state in (State.STALE, State.MISSING)})
-    if wanting:
-        click.echo(f"rebuild:  backfill-assets backfill --from {wanting[0]} --to {wanting[-1]}")
+    say(f"frontier: {frontier}" + (f", as_of {report.as_of:%Y-%m-%dT%H:%M:%SZ}" if report.as_of else ""), 2)
+    _draw_rebuild([d for d in report if d.state in (State.STALE, State.MISSING) or d.will_change], all_tables=True)
 
 
 def _draw_stale(report: "StatusReport") -> None:
     found = [d for d in report if d.state is State.STALE]
     if not found:
-        click.echo(f"No day of {report.days} is stale.")
+        say(f"No day of {report.days} is stale.")
         return
     for (table, reason), group in groupby(found, lambda d: (d.table, d.reason)):
-        days = [d.day for d in group]
-        told = ", ".join(map(str, contiguous(days)))
-        click.echo(f"{table} {told}: {reason}")
-    days = sorted(d.day for d in found)
-    tables = ",".join(dict.fromkeys(d.table for d in found))
-    click.echo(f"rebuild:  backfill-assets backfill --from {days[0]} --to {days[-1]} --tables {tables}")
+        say(f"{table} {_days_of(group)}: {reason}", 2)
+    following = [d for d in report if d.will_change]
+    for table, group in groupby(following, lambda d: d.table):
+        say(f"{table} {_days_of(group)}: will change after these", 2)
+    _draw_rebuild([*found, *following], all_tables=False)
+
+
+def _days_of(group: "Iterable[DayStatus]") -> str:
+    return ", ".join(map(str, contiguous(d.day for d in group)))
+
+
+def _draw_rebuild(wanting: "Sequence[DayStatus]", all_tables: bool) -> None:
+    """The command, on one line so that it can be copied, for the days and what follows from them."""
+    if wanting:
+        days = [d.day for d in wanting]
+        tables = "" if all_tables else f" --tables {','.join(dict.fromkeys(d.table for d in wanting))}"
+        click.echo(f"rebuild:  backfill-assets backfill --from {min(days)} --to {max(days)}{tables}")

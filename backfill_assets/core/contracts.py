@@ -75,6 +75,11 @@ class Contract:
         return self.day_column if self.partition_by is None else self.partition_by
 
     @property
+    def is_landed(self) -> bool:
+        """Whether the table is loaded from landed files (raw)."""
+        return any(i.basis is Basis.FILES for i in self.inputs)
+
+    @property
     def column_names(self) -> tuple[str, ...]:
         """The columns in the table's order."""
         return tuple(c.name for c in self.columns)

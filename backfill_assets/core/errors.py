@@ -51,4 +51,4 @@ class InputMissing(BackfillError):
 
 
 class DaysHeld(BackfillError):
-    """Days that a rollback put back and that wait for `release`."""
+    """Days that a rollback put back and that are to be left alone."""

@@ -20,7 +20,7 @@ class Built(StrEnum):
     COMPLETE = "complete"
     INCOMPLETE = "incomplete"  # required input days were missing
     PENDING = "pending"  # its cut lay after the frontier: empty on purpose
-    HELD = "held"  # put back by a rollback; waits for release
+    HELD = "held"  # put back by a rollback; to be left alone
 
 
 @dataclass(frozen=True)

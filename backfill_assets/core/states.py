@@ -60,7 +60,7 @@ class States:
         if self.is_pending(contract, day):
             return State.PENDING
         if stamp is None:
-            return State.MISSING
+            return State.PENDING if contract.is_landed and not self.view.is_due(day) else State.MISSING
         if self._is_stale(table, day, stamp):
             return State.STALE
         if stamp.entry.built is Built.INCOMPLETE:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.core.profiles import DayProfile
+from backfill_assets.core.texts import shortened
 from backfill_assets.lake.committer import live_files
 from backfill_assets.lake.fingerprints import PIECES, Dialect, fingerprint_text, pieces, quoted, row_hash
 from backfill_assets.lake.home import Lake
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 SAMPLE_KEYS = 10
+SAMPLE_KEY_CHARS = 200
 MEMORY = "1GB"  # beyond it DuckDB spills; the Spark server's heap is the lake's larger share
 TYPES = {"BIGINT": "BIGINT", "INT": "INTEGER", "STRING": "VARCHAR", "TIMESTAMP": "TIMESTAMPTZ", "DATE": "DATE"}
 NUMBERS = ("BIGINT", "INT")
@@ -139,7 +141,10 @@ def _repeated(contract: Contract, rows: str) -> str:
 
 
 def sample_keys(lake: Lake, files: Sequence[str], contract: Contract, day: date | None, rule: str) -> list[str]:
-    """Up to ten keys (as JSON) of the rows of `day` that break `rule`: `unique_key`, `not_null`, else any rows."""
+    """Up to ten keys (as JSON, cut to 200 characters) of the rows of `day` that break `rule`.
+
+    A rule is `unique_key`, `not_null`, else any rows. Keys go into events and alerts: a key of a megabyte must not.
+    """
     names = [_name(c) for c in dict.fromkeys(contract.key or (contract.day_column,))]
     where = f"{_name(contract.day_column)} IS NOT DISTINCT FROM " + (f"DATE '{day.isoformat()}'" if day else "NULL")
     if rule == "not_null":
@@ -147,8 +152,8 @@ def sample_keys(lake: Lake, files: Sequence[str], contract: Contract, day: date 
     keys, having = ", ".join(names), "HAVING count(*) > 1" if rule == "unique_key" else ""
     packed = ", ".join(f"{n} := {n}" for n in names)
     query = (
-        f"SELECT CAST(to_json(struct_pack({packed})) AS VARCHAR) FROM (SELECT {keys} "
+        f"SELECT left(CAST(to_json(struct_pack({packed})) AS VARCHAR), {SAMPLE_KEY_CHARS + 1}) FROM (SELECT {keys} "
         f"FROM ({selection(files, contract)}) WHERE {where} GROUP BY {keys} {having}) ORDER BY 1 LIMIT {SAMPLE_KEYS}"
     )
     with connection(lake) as engine:
-        return [row[0] for row in engine.execute(query).fetchall()]
+        return [shortened(row[0], SAMPLE_KEY_CHARS) for row in engine.execute(query).fetchall()]

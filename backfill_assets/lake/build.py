@@ -5,7 +5,6 @@ Lives here: the read side of the load path for every table but raw (`lake.load`)
 days held by a rollback.
 """
 
-import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
@@ -45,7 +44,6 @@ def build(request: Request) -> Candidate:
     todo = [d for d in days if d not in settled]
     if not todo:
         return nothing_to_do(states, table.contract, days)
-    began = time.perf_counter()
     spans = covering(todo, MOST_SPANS)
     request.workshop.expect(_input_rows(states, table.contract, todo))
     made = [_of_its_span(_transformed(request.workshop, states, table, s), table.contract, s, spans) for s in spans]
@@ -60,7 +58,7 @@ def build(request: Request) -> Candidate:
     except BaseException:
         staged.drop()
         raise
-    candidate = _candidate(request, states, settled, staged, profiles, time.perf_counter() - began)
+    candidate = _candidate(request, states, settled, staged, profiles)
     return replace(candidate, accounts={d: {"facts": f} for d, f in facts.items()})
 
 
@@ -92,7 +90,7 @@ def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> No
             f"the table {contract.name}",
             f"{_listed(held)} put back by a rollback and held",
             "Nothing was written",
-            f"Run `backfill-assets release {contract.name}` for these days first",
+            "Name a range without them: this version cannot make held days again",
         )
     _refuse_doubted(states, contract)
     lacking: dict[str, list[date]] = {}
@@ -220,7 +218,6 @@ def _candidate(
     settled: frozenset[date],
     staged: Staged,
     profiles: dict[date | None, DayProfile],
-    seconds: float,
 ) -> Candidate:
     contract, view, days = request.table.contract, states.view, request.days
     name, before = contract.name, view.table(contract.name)
@@ -254,5 +251,4 @@ def _candidate(
         publish=lambda: publish(request.workshop.lake, write, digests_now),
         release=staged.drop,
         absent={d: missing for d in made if (missing := states.absent(name, d))},
-        seconds={"compute": seconds},
     )

@@ -73,7 +73,6 @@ class Candidate:
     release: Callable[[], None]
     absent: Mapping[date, list[tuple[str, date]]] = field(default_factory=dict)
     accounts: Mapping[date, Mapping[str, Any]] = field(default_factory=dict)
-    seconds: Mapping[str, float] = field(default_factory=dict)
 
     def strays(self) -> Mapping[date | None, DayProfile]:
         """The days with rows that do not belong to the chunk (None: rows without a day)."""

@@ -17,21 +17,16 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from backfill_assets.core.errors import BackfillError, EngineLost
-from backfill_assets.lake.engine_cache import cache_folder, delta_coordinate, present_jars
 from backfill_assets.lake.engine_classic import open_classic
 from backfill_assets.lake.engine_confs import EMBEDDED, EngineSettings, scrub, session_confs
 from backfill_assets.lake.engine_loss import engine_lost, is_engine_loss
-from backfill_assets.lake.java import find_java
 from backfill_assets.lake.server import Endpoint, ensure_server, hold, release
 from backfill_assets.lake.server_state import Process
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = [
-    "EngineSettings", "JavaAndJars", "drop_session", "engine_lost", "is_engine_loss", "java_and_jars", "open_session",
-    "session_confs",
-]  # fmt: skip
+__all__ = ["EngineSettings", "drop_session", "engine_lost", "is_engine_loss", "open_session", "session_confs"]
 _CONNECT_PORT = 15002  # Spark Connect's default
 _REACH_TIMEOUT_SECONDS = 5.0
 # Spark's own defaults retry a dead server for ten minutes; these give up after 6 s.
@@ -177,23 +172,3 @@ def drop_session(lake: Path) -> None:
         if known is not None:
             _close(known)
     release(lake)
-
-
-@dataclass(frozen=True)
-class JavaAndJars:
-    """What the engine needs from this machine: the Java found (None with the reason) and Delta's jars in the cache."""
-
-    java: str | None
-    java_problem: str | None
-    delta: str
-    jars_folder: Path
-    jars_present: bool
-
-
-def java_and_jars() -> JavaAndJars:
-    """Look without starting or fetching anything; for `doctor`."""
-    try:
-        java, problem = str(find_java()), None
-    except BackfillError as error:
-        java, problem = None, str(error)
-    return JavaAndJars(java, problem, delta_coordinate(), cache_folder() / "jars", bool(present_jars()))

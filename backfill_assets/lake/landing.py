@@ -10,11 +10,10 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from backfill_assets.core.errors import LandingError, SettingsError, TransientError
 from backfill_assets.lake.landing_glob import Glob, bad_pattern, parse_pattern
@@ -66,14 +65,6 @@ class Listing:
     root_missing: bool = False
 
 
-class Changes(NamedTuple):
-    """A listing against what is known: files never seen, files with another size or time, names no longer there."""
-
-    new: tuple[LandedFile, ...]
-    touched: tuple[LandedFile, ...]
-    vanished: tuple[str, ...]
-
-
 def list_landing(pattern: str, base: Path, format: str) -> Listing:
     """The files that `pattern` (a glob below `base`, or absolute; `**` spans folders) offers for reading.
 
@@ -95,16 +86,6 @@ def list_landing(pattern: str, base: Path, format: str) -> Listing:
         elif found is not None:
             refused.append(found)
     return Listing(tuple(sorted(files, key=lambda f: f.name)), tuple(sorted(refused, key=lambda r: r.name)))
-
-
-def changed_since(listing: Listing, known: Mapping[str, tuple[int, int]]) -> Changes:
-    """Compare with the known (size, mtime_ns) per name. Opens nothing: equal size and time count as unchanged."""
-    here = {f.name for f in listing.files}
-    return Changes(
-        tuple(f for f in listing.files if f.name not in known),
-        tuple(f for f in listing.files if f.name in known and known[f.name] != (f.size, f.mtime_ns)),
-        tuple(sorted(n for n in known if n not in here)),
-    )
 
 
 @contextmanager

@@ -5,7 +5,6 @@ receipt names it, arrivals which names raw). Does not live here: the lock itself
 read to the last commit) and the rules of usable rows (`deliveries`).
 """
 
-import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -48,7 +47,6 @@ def load(request: Request) -> Candidate:
     Raises LandingError while a file that one of the days was made from is altered or missing; SettingsError where
     `as_of` was lowered below what is loaded.
     """
-    began = time.perf_counter()
     report = scan(request.workshop)
     states = request.states()
     _refuse(report, states, request.days)
@@ -77,7 +75,7 @@ def load(request: Request) -> Candidate:
     finally:
         free(rows)
     loading = _Loading(request, states, todo, raw, (kept, beyond), _counts(accounts))
-    candidate = loading.candidate(settled, time.perf_counter() - began)
+    candidate = loading.candidate(settled)
     return replace(candidate, accounts={d: {"files": f, "facts": facts.get(d, {})} for d, f in accounts.items()})
 
 
@@ -194,7 +192,7 @@ class _Loading:
     aside: tuple[_Part, ...]
     counts: Mapping[date, Mapping[str, int]]
 
-    def candidate(self, settled: frozenset[date], seconds: float) -> Candidate:
+    def candidate(self, settled: frozenset[date]) -> Candidate:
         """The candidate of raw; its publish makes all three commits."""
         contract, days = self.request.table.contract, self.request.days
         before, profiles = self.states.view.table(contract.name), dict(self.raw.profiles)
@@ -211,7 +209,6 @@ class _Loading:
             staged=self.raw.staged,
             publish=self._publish,
             release=self._release,
-            seconds={"compute": seconds},
         )
 
     def _release(self) -> None:

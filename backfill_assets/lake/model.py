@@ -75,7 +75,7 @@ class Table:
     @property
     def is_landed(self) -> bool:
         """Whether the table is loaded from landed files (raw)."""
-        return any(i.basis is Basis.FILES for i in self.contract.inputs)
+        return self.contract.is_landed
 
 
 @dataclass(frozen=True)

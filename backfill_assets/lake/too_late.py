@@ -18,7 +18,7 @@ from backfill_assets.core.view import Release
 from backfill_assets.lake.committer import commit_receipt
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.lock import table_lock
-from backfill_assets.lake.log import Logs, table_view
+from backfill_assets.lake.log import Logs
 from backfill_assets.lake.settings import LatenessSettings
 from backfill_assets.lake.spark import Workshop
 
@@ -99,8 +99,3 @@ def release(workshop: Workshop, first: date, last: date, note: str) -> Mapping[t
         with table_lock(lake.locks, TOO_LATE):
             commit_receipt(path, receipt)
     return found
-
-
-def kept_days(lake: Lake) -> frozenset[date]:
-    """The arrival days of which the table's receipts speak."""
-    return frozenset(table_view(lake.table_path(TOO_LATE), "arrival_date").stamps)

@@ -6,7 +6,6 @@ live here: repairing anything. Every finding names what to do, and nothing is ch
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from datetime import date
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -14,19 +13,19 @@ from pathlib import Path
 import psutil
 
 from backfill_assets.core.contracts import Contract
+from backfill_assets.core.days import contiguous
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.frontier import is_loaded
-from backfill_assets.core.view import LakeView
 from backfill_assets.lake.engine_cache import delta_coordinate, present_jars
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.java import find_java
-from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, FileRecord, read_files
+from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, read_files
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.scan import compare, look
 from backfill_assets.lake.server import server_status
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.spark import EMBEDDED, Workshop
 from backfill_assets.lake.view import read_view
+from backfill_assets.operations.account import account
 from backfill_assets.operations.diagnosis import Diagnosis, Level, broken, fine, odd, some
 from backfill_assets.operations.doctor_tables import examine_table, orphans
 
@@ -47,7 +46,7 @@ def doctor(root: Path, tables_of: Callable[[LakeSettings], Sequence[Table]]) -> 
     told = [_guarded(f"the table {contract.name}", partial(_table, lake, contract)) for contract in contracts]
     findings += chain.from_iterable(told)
     if all(d.level is not Level.ERROR for d in chain.from_iterable(told)):  # sums over broken tables would mislead
-        findings += _guarded("the ledger", lambda: [_sums(lake, contracts)])
+        findings += _guarded("the ledger", lambda: [*_sums(lake, contracts)])
     findings += _runs(lake)
     return findings
 
@@ -119,38 +118,22 @@ def _table(lake: Lake, contract: Contract) -> list[Diagnosis]:
     return [*examine_table(path, contract), *([lost] if lost else [])]
 
 
-def _sums(lake: Lake, contracts: Sequence[Contract]) -> Diagnosis:
-    """Rows of the landed files against raw and quarantine, for loaded days; what is more are duplicates or not due."""
+def _sums(lake: Lake, contracts: Sequence[Contract]) -> Iterator[Diagnosis]:
+    """Rows of the landed files against what the loads counted, day by day."""
     view = read_view(lake, [c for c in contracts if c.name not in (ARRIVALS.name, FILES.name, QUARANTINE.name)])
-    landed = _landed_rows(read_files(lake.table_path(FILES.name)), view)
-    kept = {d: _kept(view, d) for d in landed}
-    short = sorted(d for d in landed if landed[d] < kept[d])
-    if short:
-        day = short[0]
-        return broken(
+    found = account(lake, view, read_files(lake.table_path(FILES.name)))
+    if found.wrong:
+        first, last = min(found.wrong), max(found.wrong)
+        rows = found.wrong[first]
+        yield broken(
             "the ledger",
-            f"{len(short)} day(s) hold more rows than landed; {day}: {kept[day]} kept of {landed[day]} landed",
-            f"Run `backfill-assets scan`, then `backfill-assets backfill --force --from {day} --to {short[-1]}`",
+            f"{len(found.wrong)} loaded day(s) do not add up ({some(contiguous(found.wrong))}); {first}: "
+            f"{abs(rows)} row(s) {'landed and are nowhere' if rows > 0 else 'more than landed'}",
+            f"Run `backfill-assets scan`, then `backfill-assets backfill --force --from {first} --to {last}`",
         )
-    total, held = sum(landed.values()), sum(kept.values())
-    more = f", {total - held} duplicates or not due" if total > held else ""
-    return fine("the ledger", f"{total} landed rows of {len(landed)} loaded days = {held} in raw and quarantine{more}")
-
-
-def _landed_rows(records: Sequence[FileRecord], view: LakeView) -> dict[date, int]:
-    rows: dict[date, int] = {}
-    seen: set[tuple[str, date]] = set()
-    for record in records:
-        for day, (count, _, _) in record.days.items():
-            if not record.withdrawn and (record.sha256, day) not in seen and is_loaded(day, view):
-                seen.add((record.sha256, day))
-                rows[day] = rows.get(day, 0) + count
-    return rows
-
-
-def _kept(view: LakeView, day: date) -> int:
-    stamps = (view.table(name).stamps.get(day) for name in ("raw", QUARANTINE.name))
-    return sum(s.entry.rows for s in stamps if s is not None)
+    if not found.wrong:
+        told = ", ".join(f"{rows} {what}" for rows, what in found.parts())
+        yield fine("the ledger", f"{found.rows} landed rows: {told}")
 
 
 def _runs(lake: Lake) -> Iterator[Diagnosis]:

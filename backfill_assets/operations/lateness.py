@@ -12,7 +12,6 @@ from typing import Any
 
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.frontier import frontier_of
 from backfill_assets.core.lateness import (
     Advice,
     Aged,
@@ -26,6 +25,7 @@ from backfill_assets.core.lateness import (
     watermarks,
 )
 from backfill_assets.core.receipts import Built
+from backfill_assets.core.states import States
 from backfill_assets.core.view import LakeView
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.lateness import Flip, Lateness, Spread, flips, read_lateness
@@ -137,8 +137,13 @@ def lateness(lake: Lake, pipeline: Pipeline, asked: Asked, now: datetime) -> Lat
 
     Raw is read in the version that the ledger `arrivals` names, as everybody who reads it does.
     """
-    view = read_view(lake, pipeline.contracts)
-    frontier, named = frontier_of(view), view.table("arrivals").inputs.get("raw", -1)
+    return lateness_of(lake, pipeline.states(read_view(lake, pipeline.contracts)), asked, now)
+
+
+def lateness_of(lake: Lake, states: States, asked: Asked, now: datetime) -> LatenessReport:
+    """`lateness` of a lake whose states are known already."""
+    view, frontier = states.view, states.frontier
+    named = view.table("arrivals").inputs.get("raw", -1)
     if named < 0 or frontier is None:
         raise BackfillError(
             f"the lake {lake.root}",
@@ -168,7 +173,7 @@ def lateness(lake: Lake, pipeline: Pipeline, asked: Asked, now: datetime) -> Lat
         age_days=age,
         advice=advice,
         look_back_days=look_back_for(asked.share, advice),
-        watermarks=watermarks(pipeline.contracts, _newest(view), measured, frontier, now),
+        watermarks=watermarks(tuple(states.contracts.values()), _newest(view), measured, frontier, now),
         flips=_flips(lake, view, asked.since, frontier) if asked.since else None,
     )
 

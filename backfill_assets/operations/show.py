@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
+from backfill_assets.core.coming import will_change
 from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.digests import days_of, is_required
 from backfill_assets.core.errors import BackfillError
@@ -76,11 +77,13 @@ class DayReport:
     history: tuple[Written, ...]
     files: tuple[LandedPart, ...] = ()
     quarantine: tuple[tuple[str, int], ...] = ()
+    will_change: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """The report as JSON values."""
         return {
             "table": self.table, "day": str(self.day), "state": self.state.value, "reasons": list(self.reasons),
+            "will_change": self.will_change,
             "receipt": self.history[0].to_dict(self.day) if self.history else None,
             "inputs": [
                 {"table": i.table, "day": str(i.day), "state": i.state.value, "rows": i.rows, "required": i.required}
@@ -97,7 +100,6 @@ def show(lake: Lake, pipeline: Pipeline, table: str, day: date) -> DayReport:
     contract = find(lake, pipeline, table, day)
     states = pipeline.states(read_view(lake, pipeline.contracts))
     history = tuple(_written(c) for c in reversed([*commits(lake.table_path(table))]) if _names(c, day))
-    is_landed = any(i.basis is Basis.FILES for i in contract.inputs)
     return DayReport(
         table,
         day,
@@ -105,8 +107,9 @@ def show(lake: Lake, pipeline: Pipeline, table: str, day: date) -> DayReport:
         in_full(states, table, day, history[0].receipt if history else None),
         tuple(_inputs(states, contract, day)),
         history,
-        _files(lake, day) if is_landed else (),
-        _quarantine(lake, states, day) if is_landed else (),
+        _files(lake, day) if contract.is_landed else (),
+        _quarantine(lake, states, day) if contract.is_landed else (),
+        day in will_change(states)[table],
     )
 
 

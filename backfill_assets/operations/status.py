@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
 
+from backfill_assets.core.coming import will_change
 from backfill_assets.core.days import DayRange, from_inclusive
 from backfill_assets.core.states import State, States
 from backfill_assets.core.view import LakeView
@@ -23,7 +24,8 @@ from backfill_assets.operations.why import brief, in_full
 @dataclass(frozen=True)
 class DayStatus:
     """One day of one table. `rows` and `version` are those of its newest receipt, None where it has none. `culprits`
-    are the input days that made it stale, where they were asked for."""
+    are the input days that made it stale, where they were asked for. `will_change`: it is right by what is made,
+    and will be stale once what needs making has been made (`core.coming`)."""
 
     table: str
     day: date
@@ -32,12 +34,14 @@ class DayStatus:
     version: int | None = None
     reason: str = ""
     culprits: tuple[str, ...] = ()
+    will_change: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """The day as JSON values."""
         return {
             "table": self.table, "day": str(self.day), "state": self.state.value, "rows": self.rows,
             "version": self.version, "reason": self.reason, "culprits": list(self.culprits),
+            "will_change": self.will_change,
         }  # fmt: skip
 
 
@@ -59,6 +63,11 @@ class StatusReport:
         counted = {name: Counter(d.state for d in column) for name, column in self.tables.items()}
         return {name: {s: found[s] for s in State if found[s]} for name, found in counted.items()}
 
+    def following(self) -> dict[str, int]:
+        """Per table the number of days that will change; tables without such days are left out."""
+        counted = {name: sum(d.will_change for d in column) for name, column in self.tables.items()}
+        return {name: days for name, days in counted.items() if days}
+
     def to_dict(self) -> dict[str, Any]:
         """The report as JSON values."""
         return {
@@ -68,6 +77,7 @@ class StatusReport:
             "frontier": self.frontier.isoformat() if self.frontier else None,
             "as_of": self.as_of.isoformat() if self.as_of else None,
             "totals": {name: {s.value: n for s, n in found.items()} for name, found in self.totals().items()},
+            "will_change": self.following(),
             "days": [d.to_dict() for d in self],
         }
 
@@ -77,8 +87,12 @@ def status(lake: Lake, pipeline: Pipeline, days: DayRange | None = None, why: bo
 
     `why` also reads the receipts of stale days and names the input days that were written since.
     """
-    view = read_view(lake, pipeline.contracts)
-    states = pipeline.states(view)
+    return status_of(lake, pipeline.states(read_view(lake, pipeline.contracts)), days, why)
+
+
+def status_of(lake: Lake, states: States, days: DayRange | None = None, why: bool = False) -> StatusReport:
+    """`status` of a lake whose states are known already."""
+    view, coming = states.view, will_change(states)
     wanted = days or known_days(view)
 
     def one(table: str, day: date) -> DayStatus:
@@ -87,14 +101,14 @@ def status(lake: Lake, pipeline: Pipeline, days: DayRange | None = None, why: bo
         rows, version = (stamp.entry.rows, stamp.version) if stamp else (None, None)
         told = brief(states, table, day, state)
         culprits = _culprits(lake, states, table, day, told) if why and state is State.STALE else ()
-        return DayStatus(table, day, state, rows, version, told, culprits)
+        return DayStatus(table, day, state, rows, version, told, culprits, day in coming[table])
 
     return StatusReport(
         str(lake.root),
         wanted,
         states.frontier,
         view.as_of,
-        {t.name: tuple(one(t.name, d) for d in wanted or ()) for t in pipeline.tables},
+        {name: tuple(one(name, d) for d in wanted or ()) for name in states.contracts},
     )
 
 
@@ -105,7 +119,9 @@ def _culprits(lake: Lake, states: States, table: str, day: date, told: str) -> t
 
 
 def known_days(view: LakeView) -> DayRange | None:
-    """From the lake's first day to the last that anything names; None where nothing does."""
+    """From the lake's first day to the last that anything names; None where nothing does. What landed for days at or
+    after `as_of` names nothing: it waits until `as_of` is raised."""
     named = [d for table in view.tables.values() for d in table.stamps]
-    last = max((*named, *view.landed, *view.arrivals), default=None)
+    due = (d for d in view.landed if view.is_due(d))
+    last = max((*named, *due, *view.arrivals), default=None)
     return None if last is None or last < view.start else from_inclusive(view.start, last)

@@ -6,14 +6,16 @@ the input versions that a receipt names with those that the inputs' days have no
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import date
 
-from backfill_assets.core.contracts import Basis, Contract, Input
-from backfill_assets.core.days import contiguous
-from backfill_assets.core.digests import days_of
+from backfill_assets.core.contracts import Basis, Input
+from backfill_assets.core.days import contiguous, midnight
+from backfill_assets.core.digests import days_of, raw_digest
 from backfill_assets.core.frontier import cut_has_passed, cut_of, is_mature
 from backfill_assets.core.receipts import Built, Receipt
 from backfill_assets.core.states import State, States
+from backfill_assets.core.view import LakeView
 
 SHOWN_RANGES = 5
 
@@ -24,6 +26,8 @@ def brief(states: States, table: str, day: date, state: State) -> str:
         return _why_missing(states, table, day)
     if state is State.STALE:
         return _why_stale(states, table, day)
+    if state is State.PENDING and states.contracts[table].is_landed:
+        return f"as_of ({states.view.as_of:%Y-%m-%dT%H:%MZ}) stops the lake before it"
     if state is State.PENDING:
         return f"its cut is {cut_of(day, states.view):%Y-%m-%dT%H:%MZ}, the frontier {_told(states)}"
     if state is State.INCOMPLETE:
@@ -77,7 +81,7 @@ def ranges(days: Iterable[date], most: int = SHOWN_RANGES) -> str:
 
 def _why_missing(states: States, table: str, day: date) -> str:
     contract = states.contracts[table]
-    if _is_landed(contract):
+    if contract.is_landed:
         landed = states.view.landed.get(day)
         return f"never loaded; {len(landed.shas) if landed else 0} landed file(s) name it"
     absent = [f"{i.table} {day}" for i in contract.inputs if _lacks(states, i, day)]
@@ -97,11 +101,29 @@ def _why_stale(states: States, table: str, day: date) -> str:
     if table == "raw" and stamp is not None:
         if stamp.version > states.view.table("arrivals").inputs.get("raw", -1):
             return "its load ended before the ledger arrivals named it"
-        landed = states.view.landed.get(day)
-        return f"its landed files changed: {len(landed.shas) if landed else 0} name it now"
+        return _why_other_deliveries(states.view, day, stamp.entry.input_digest)
     if any(i.basis is Basis.ARRIVALS for i in states.contracts[table].inputs):
         return "deliveries for it were loaded or taken back since"
     return "its inputs changed since"
+
+
+def _why_other_deliveries(view: LakeView, day: date, recorded: str) -> str:
+    """What moved the digest of a loaded day: it is tried without each of what else than files is in it."""
+    landed, own = view.landed.get(day), [r for r in view.releases if day in r.arrival_days]
+    files = f"{len(landed.shas) if landed else 0} name it now"
+    if not view.is_due(day):
+        return f"as_of lies before it now ({view.as_of:%Y-%m-%dT%H:%MZ})"
+    for known in range(len(own)):
+        if raw_digest(day, replace(view, releases=tuple(own[:known]))) == recorded:
+            count = len(own) - known
+            return f"{count} `replay-late` let rows of it count since"
+    earlier = {None, *(t.frontier for t in view.tables.values())}  # with as_of, the frontier ends at it
+    if any(raw_digest(day, replace(view, as_of=then)) == recorded for then in earlier):
+        now = f"{view.as_of:%Y-%m-%dT%H:%MZ}" if view.as_of else "not set"
+        return f"as_of changed within it: it is {now} now"
+    if view.as_of is not None or any(then and then != midnight(then.date()) for then in earlier):
+        return f"its landed files or as_of changed: {files}"
+    return f"its landed files changed: {files}"
 
 
 def _why_outdated(states: States, table: str, day: date) -> str:
@@ -117,10 +139,6 @@ def _listed(states: States, table: str, day: date) -> str:
     names = dict.fromkeys(name for name, _ in absent)
     listed = [f"{name} {ranges([d for n, d in absent if n == name])}" for name in names]
     return "; ".join(listed) or "they exist now, or an input is incomplete itself"
-
-
-def _is_landed(contract: Contract) -> bool:
-    return any(i.basis is Basis.FILES for i in contract.inputs)
 
 
 def _told(states: States) -> str:

@@ -15,8 +15,8 @@ import dagster as dg
 
 from backfill_assets.orchestration.dagster_private import Verdict, verdicts
 from backfill_assets.orchestration.runs import LAKE_TAG, REASON_TAG, first_and_last, records_of
-from backfill_assets.orchestration.standing import STANDING
 
+STEP = "make_"  # what a table's step is called, followed by its name
 NEWEST_RUNS = 50
 TOLD_FINDINGS = 100  # days with findings that are told one by one; the counts are whole
 RUNS_READ = 20  # runs whose evaluations are read for their words: a run over 1,096 days has 26,000 events
@@ -35,10 +35,12 @@ class RunTold:
     began: datetime | None
     seconds: float | None
     cause: str = ""
+    tables: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The run as JSON values."""
-        return {**vars(self), "began": self.began.isoformat() if self.began else None}
+        began = self.began.isoformat() if self.began else None
+        return {**vars(self), "began": began, "tables": list(self.tables)}
 
 
 @dataclass(frozen=True)
@@ -81,13 +83,15 @@ class History:
 
 
 def history(instance: dg.DagsterInstance, lake: str, tables: Sequence[str], checks: Sequence[str]) -> History:
-    """The newest runs that worked on `lake` (its folder), and the verdicts that its runs gave on its tables."""
-    keys = [dg.AssetCheckKey(dg.AssetKey(t), c) for t in tables for c in (*checks, STANDING)]
+    """The newest runs that worked on `lake` (its folder), and the verdicts that its runs gave on its tables.
+
+    The standing fact of a table (`no_stale_days`) is left out: a sensor's verdict names no lake, and receipts tell it.
+    """
+    keys = [dg.AssetCheckKey(dg.AssetKey(t), c) for t in tables for c in checks]
     own = set(instance.get_run_ids(dg.RunsFilter(tags={LAKE_TAG: lake})))
-    # A sensor's verdict has no run: the standing facts are always told by the lake whose sensors run.
-    given = [v for v in verdicts(instance, keys) if v.run_id in own or (v.key.name == STANDING and not v.run_id)]
+    given = [v for v in verdicts(instance, keys) if v.run_id in own]
     counted = Counter((v.key.asset_key.path[-1], v.key.name, v.passed) for v in given)
-    told = [CheckTold(t, c, counted[t, c, True], counted[t, c, False]) for t in tables for c in (*checks, STANDING)]
+    told = [CheckTold(t, c, counted[t, c, True], counted[t, c, False]) for t in tables for c in checks]
     return History(
         runs_of(instance, lake),
         tuple(c for c in told if c.passed or c.found),
@@ -106,9 +110,19 @@ def runs_of(instance: dg.DagsterInstance, lake: str, limit: int = NEWEST_RUNS) -
         said = cause(instance, run.run_id) if run.status is dg.DagsterRunStatus.FAILURE else ""
         reason = run.tags.get(REASON_TAG, "manual")
         told.append(
-            RunTold(run.run_id, run.job_name, run.status.value.lower(), first, last, reason, began, ended, said)
-        )
+            RunTold(
+                run.run_id, run.job_name, run.status.value.lower(), first, last, reason, began, ended, said,
+                _tables(instance, run),
+            )
+        )  # fmt: skip
     return tuple(told)
+
+
+def _tables(instance: dg.DagsterInstance, run: dg.DagsterRun) -> tuple[str, ...]:
+    """The tables that the run was to make, in the order of its steps; empty where it never got a plan."""
+    plan: Any = run.execution_plan_snapshot_id and instance.get_execution_plan_snapshot(run.execution_plan_snapshot_id)
+    steps = plan.step_keys_to_execute if plan else ()
+    return tuple(step.removeprefix(STEP) for step in steps if step.startswith(STEP))
 
 
 def cause(instance: dg.DagsterInstance, run_id: str) -> str:

@@ -15,6 +15,7 @@ import pytest
 from backfill_assets.cli.lateness_page import page as lateness_page
 from backfill_assets.cli.report_page import page as report_page
 from backfill_assets.core.days import midnight
+from backfill_assets.operations.account import Account
 from backfill_assets.operations.lateness import Asked, lateness
 from backfill_assets.operations.report import Delivered, LakeReport, report
 from backfill_assets.operations.status import status
@@ -51,7 +52,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     measured = tuple(replace(w, seconds=1.0 + n) for n, w in enumerate(found.writes))
     told = replace(found, writes=measured, durations=durations(measured, list(found.status.tables)))
     big, big_pipeline = synthetic_lake(folder / "big", YEARS_3)
-    long = LakeReport(NOW, status(big, big_pipeline), Delivered(0, 0, 0, 0, {}, 0), None, (), writes(big, big_pipeline))
+    long = LakeReport(NOW, status(big, big_pipeline), Delivered(Account(), {}), None, (), writes(big, big_pipeline))
     texts = {
         "report": report_page(told, SEEN),
         "report of three years": report_page(long, SEEN),

@@ -1,6 +1,8 @@
 """The command line as a person meets it: help, errors read aloud, exit codes. No JVM."""
 
 import json
+import re
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -13,8 +15,14 @@ from click.testing import CliRunner, Result
 
 from backfill_assets.cli.app import app
 from backfill_assets.core.days import ONE_DAY
-from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
+from backfill_assets.core.receipts import DayEntry, Receipt
+from backfill_assets.lake.ledger import FILES, QUARANTINE
+from backfill_assets_tests.builders import write_rows
+from backfill_assets_tests.operations.synthetic import START, build, landed, synthetic_lake
 from backfill_assets_tests.processes import CHECKOUT, run_python
+
+TABLES = ("raw", "staging", "features", "features_as_known", "labels", "training")
+WORDS = [f"{a}{b}" for a in "abc" for b in "abcdefghijk"]
 
 
 def run(*args: object) -> Result:
@@ -40,6 +48,38 @@ def test_every_command_explains_itself(command: tuple[str, ...]) -> None:
     result = run(*command, "--help")
     assert result.exit_code == 0
     assert "Usage:" in result.stdout
+
+
+@pytest.mark.parametrize("group", [(), ("landing",), ("server",)], ids=" ".join)
+def test_a_list_of_commands_is_whole_on_a_narrow_screen(group: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(app, [*group, "--help"], terminal_width=60)
+    assert "..." not in result.stdout.split("Commands:")[1]
+
+
+def test_what_the_machine_refuses_is_one_line_that_names_the_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied", str(tmp_path / "lake.toml"))
+
+    monkeypatch.setattr("backfill_assets.lake.home.open_lake", refuse)
+    result = run("status", "--lake", tmp_path)
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert result.stderr.startswith(f"Error: {tmp_path / 'lake.toml'}: Permission denied. The command stopped here")
+
+
+def test_every_command_that_a_text_advises_exists() -> None:
+    """In every text of the package: errors, help, pages. What cannot be typed must not be advised."""
+    known = {" ".join(command) for command in _commands(app)}
+    form = re.compile(r"""(?:[`">]|  )backfill-assets ([a-z][a-z-]*)(?: ([a-z]+))?""")
+    advised = [
+        (path.name, match[1], match[2])
+        for path in (CHECKOUT / "backfill_assets").rglob("*")
+        if path.suffix in (".py", ".j2")
+        for match in form.finditer(path.read_text(encoding="utf-8"))
+    ]
+    assert len(advised) > 20
+    assert [a for a in advised if not {a[1], f"{a[1]} {a[2]}"} & known] == []
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -108,6 +148,7 @@ def test_status_draws_days_and_tables_and_collapses_long_spans(tmp_path: Path) -
     synthetic_lake(tmp_path, 50)
     lines = run("status", "--lake", tmp_path).stdout.splitlines()
     assert lines[1].startswith("2024-02-26..2024-04-15 (50 days)  fresh 150 v1")
+    assert "A cell is the state, the rows and the table's version (v) that wrote them." in lines
     assert len(run("status", "--lake", tmp_path, "--every-day").stdout.splitlines()) == len(lines) + 49
     assert "frontier: 2024-04-16T00:00:00Z" in lines
 
@@ -121,6 +162,61 @@ def test_status_finds_something_only_when_asked_to_check(tmp_path: Path) -> None
     stale = run("status", "--lake", tmp_path, "--stale").stdout
     assert "features 2024-02-26..2024-02-28: its inputs changed since" in stale
     assert "backfill --from 2024-02-26 --to 2024-02-28 --tables features,labels" in stale
+
+
+def test_what_will_change_is_marked_explained_and_part_of_the_command(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path, 4)
+    build(lake, pipeline, "staging", {START: 4})
+    told = run("status", "--lake", tmp_path).stdout
+    assert re.search(r"2024-02-26 .*stale 3 v1 +fresh 3 v1 +stale 3 v1 +fresh\* 3 v1\n", told)
+    assert "* will change: right today" in told
+    assert "training: 4 fresh (2 will change)" in told
+    stale = run("status", "--lake", tmp_path, "--stale").stdout
+    assert "training 2024-02-26..2024-02-27: will change after these" in stale
+    assert "--tables features,labels,training" in stale
+    shown = run("show", "training", START, "--lake", tmp_path).stdout
+    assert "it will change" in shown
+    assert read(run("status", "--lake", tmp_path, "--json"))["will_change"] == {"training": 2}
+
+
+def test_a_narrow_screen_breaks_neither_days_nor_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synthetic_lake(tmp_path, 3)
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = run("status", "--lake", tmp_path).stdout.splitlines()
+    assert max(map(len, lines)) <= 60
+    heads = [line.split() for line in lines if line.startswith("day ")]
+    assert [name for head in heads for name in head if name != "day"] == list(TABLES)
+    assert sum(line.startswith("2024-02-26 ") for line in lines) == len(heads)
+
+
+def test_show_names_no_version_of_a_table_that_is_not_there(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path, 1)
+    build(lake, pipeline, "raw", {START: 3}, {"quarantine": 1, "too_late": -1})
+    told = run("show", "raw", START, "--lake", tmp_path).stdout
+    assert "quarantine v1, too_late (not there yet)" in told
+
+
+def test_show_groups_reasons_and_escapes_what_turns_the_writing(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path, 1)
+    build(lake, pipeline, "quarantine", {START: 533})
+    reasons = [f"not JSON at character {n}" for n in range(500)] + [f"{word} is odd" for word in WORDS]
+    rows = [
+        {"arrival_date": START, "source_file": "a", "row_number": n, "text": "x", "reason": reason}
+        for n, reason in enumerate(reasons)
+    ]
+    shutil.rmtree(lake.table_path("quarantine"))
+    entry = {START: DayEntry(len(rows), "F", "d")}
+    write_rows(lake.table_path("quarantine"), QUARANTINE, rows, Receipt("q", "quarantine", "manual", entry))
+    bidi = {**landed(START, datetime.now(UTC)), "path": "a\u202elnosj.txt", "sha256": "b"}
+    write_rows(lake.table_path("files"), FILES, [bidi], Receipt("f", "files", "scan", {}))
+    told = run("show", "raw", START, "--lake", tmp_path)
+    assert "refused   500 x not JSON at character …" in told.stdout
+    assert "refused   24 for 24 other reasons: see --json" in told.stdout
+    assert told.stdout.count("\n") < 30
+    assert "a\\u202elnosj.txt" in told.stdout
+    document = run("show", "raw", START, "--lake", tmp_path, "--json")
+    assert "\u202e" not in document.stdout
+    assert "a\u202elnosj.txt" in [f["path"] for f in read(document)["files"]]
 
 
 def test_show_tells_people_and_programs_the_same(tmp_path: Path) -> None:

@@ -105,6 +105,10 @@ def test_samples_name_the_keys_that_break_a_rule(lake: Lake) -> None:
     assert sample_keys(lake, staged.paths, TABLE, day(0), "unique_key") == ['{"key":"a"}']
     assert sample_keys(lake, staged.paths, TABLE, day(0), "not_null") == ['{"key":null}']
     assert sample_keys(lake, staged.paths, TABLE, None, "stray") == ['{"key":"lost"}']
+    long = stage_by_hand(lake, TABLE, [{"day": day(0), "key": "x" * 1000}])
+    (cut,) = sample_keys(lake, long.paths, TABLE, day(0), "any")
+    assert (len(cut), cut[-1]) == (200, "…"), "a key of a megabyte would go into every event and alert"
+    long.drop()
     staged.drop()
 
 

@@ -18,7 +18,6 @@ from backfill_assets.lake.engine import (
     EngineSettings,
     engine_lost,
     is_engine_loss,
-    java_and_jars,
     open_session,
     session_confs,
 )
@@ -274,13 +273,3 @@ def test_a_users_extension_is_added_to_deltas(tmp_path: Path) -> None:
 
 def test_a_properties_file_holds_any_value() -> None:
     assert properties_text({"a b": "x=\\ü\n#"}) == "a\\ b=x\\=\\\\ü\\n\\#\n"
-
-
-def test_the_doctor_learns_of_java_and_jars_without_starting_anything(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("BACKFILL_ASSETS_CACHE", str(tmp_path))
-    found = java_and_jars()
-    assert found.java is not None
-    assert found.delta == "io.delta:delta-spark_4.2_2.13:4.4.0"
-    assert not found.jars_present

@@ -20,7 +20,6 @@ from backfill_assets.lake.landing import (
     LandedFile,
     Listing,
     StillChanging,
-    changed_since,
     list_landing,
     opened,
     settle,
@@ -132,13 +131,6 @@ def test_a_file_that_may_not_be_read_is_refused(tmp_path: Path, monkeypatch: pyt
 def test_an_unknown_format_is_a_setting_to_correct(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="parquet, csv, jsonl"):
         list_landing("*", tmp_path, "xml")
-
-
-def test_anything_new_is_answered_without_opening_a_file(tmp_path: Path) -> None:
-    same, new, touched = (LandedFile(n, tmp_path / n, 1, 2) for n in ("same", "new", "touched"))
-    known = {"same": (1, 2), "touched": (1, 3), "gone": (9, 9)}
-    changes = changed_since(Listing(files=(new, same, touched)), known)
-    assert changes == ((new,), (touched,), ("gone",))
 
 
 def test_the_hash_is_that_of_all_bytes(tmp_path: Path) -> None:

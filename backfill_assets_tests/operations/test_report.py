@@ -7,6 +7,8 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake.ledger import FILES, QUARANTINE
@@ -20,29 +22,30 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 DAYS = 4
 
 
-def test_rowslanded_are_rows_in_raw_in_quarantine_and_duplicates(tmp_path: Path) -> None:
+def test_landed_rows_are_told_with_the_reasons_of_those_in_quarantine(tmp_path: Path) -> None:
     lake, pipeline = synthetic_lake(tmp_path, DAYS)
     refused = [
         {"arrival_date": START, "source_file": "a", "row_number": n, "text": "x", "reason": reason}
         for n, reason in enumerate(("bad", "worse", "bad"))
     ]
     write_rows(lake.table_path(QUARANTINE.name), QUARANTINE, refused, Receipt("q", QUARANTINE.name, "manual", {}))
-    again, twice = START + ONE_DAY, START + ONE_DAY * 2
-    whole = {**landed(START, NOW), "rows": 8}
-    files = [
-        whole,
-        {**whole, "path": "copy.jsonl"},
-        {**landed(twice, NOW), "rows": 5},
-        {**landed(again, NOW), "path": "more.jsonl", "sha256": "more", "rows": 10},
-        {**landed(START + ONE_DAY * DAYS, NOW), "rows": 7},
-    ]
-    write_rows(lake.table_path(FILES.name), FILES, files, Receipt("f", FILES.name, "scan", {}))
-    found = delivered(lake, pipeline.states(read_view(lake, pipeline.contracts)))
-    assert found.files == DAYS + 2, "a copy is no second file"
-    assert found.waiting == 7 + 3 + 10, "a day for which more landed than was loaded does not add up yet"
-    assert (found.raw, dict(found.quarantine)) == (3 * (DAYS - 1), {"bad": 2, "worse": 1})
-    assert found.duplicates == (8 - 3 - 3) + (5 - 3)
-    assert found.rows - found.waiting == found.raw + found.quarantined + found.too_late + found.duplicates
+    copy = {**landed(START, NOW), "path": "copy.jsonl"}
+    new = {**landed(START + ONE_DAY * DAYS, NOW), "rows": 7}
+    write_rows(lake.table_path(FILES.name), FILES, [copy, new], Receipt("f", FILES.name, "scan", {}))
+    found = delivered(lake, read_view(lake, pipeline.contracts))
+    assert found.account.files == DAYS + 1, "a copy is no second file"
+    assert found.account.waiting == {START + ONE_DAY * DAYS: 7}
+    assert dict(found.quarantine) == {"bad": 2, "worse": 1}
+
+
+def test_the_lakes_view_is_opened_once_for_all_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake, pipeline = late_lake(tmp_path)
+    opened = []
+    for part in ("report", "status", "lateness"):
+        place = f"backfill_assets.operations.{part}.read_view"
+        monkeypatch.setattr(place, lambda *asked: opened.append(asked) or read_view(*asked))
+    assert report(lake, pipeline, NOW).lateness
+    assert len(opened) == 1
 
 
 def test_the_report_is_json_and_holds_every_part(tmp_path: Path) -> None:
@@ -53,12 +56,12 @@ def test_the_report_is_json_and_holds_every_part(tmp_path: Path) -> None:
     assert {w["table"] for w in said["writes"]} == {c.name for c in pipeline.contracts}
 
 
-def test_a_lake_in_which_nothinglanded_has_a_report(tmp_path: Path) -> None:
+def test_a_lake_in_which_nothing_landed_has_a_report(tmp_path: Path) -> None:
     lake, pipeline = synthetic_lake(tmp_path / "other", 1)
     empty = type(lake)(tmp_path / "empty", lake.settings)
     told = report(empty, pipeline, NOW)
     assert told.lateness is None
     assert told.status.days is None
-    assert told.delivered.duplicates_per_1000 is None
+    assert told.delivered.account.duplicates_per_1000 is None
     assert not told.writes
     assert not told.durations

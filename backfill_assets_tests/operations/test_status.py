@@ -1,17 +1,23 @@
 """Status of hand-written lakes, and that every state says why. No JVM."""
 
 import sys
-from datetime import timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.states import State
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.ledger import FILES
+from backfill_assets.lake.log import versions
+from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.status import status
-from backfill_assets_tests.builders import make_commit
-from backfill_assets_tests.operations.synthetic import START, build, end_of, synthetic_lake
+from backfill_assets_tests.builders import make_commit, write_rows
+from backfill_assets_tests.operations.synthetic import START, build, end_of, landed, synthetic_lake
 from backfill_assets_tests.processes import run_python
 
 DAYS = 6
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
 def test_a_lake_in_which_everything_is_built_is_fresh_from_its_first_day_to_its_last(tmp_path: Path) -> None:
@@ -77,3 +83,62 @@ def test_status_needs_neither_spark_sessions_nor_dagster(tmp_path: Path) -> None
         print(sorted({"pyspark", "dagster", "delta"} & set(sys.modules)))
     """
     assert run_python(code, tmp_path).strip() == "[]", sys.executable
+
+
+def as_of(lake: Lake, moment: datetime | None) -> Lake:
+    return Lake(lake.root, lake.settings.model_copy(update={"as_of": moment}))
+
+
+def reload(lake: Lake, pipeline: Pipeline, day: date) -> None:
+    """Load a raw day as the lake's settings are now, and name it in the ledger."""
+    build(lake, pipeline, "raw", {day: 3})
+    version = len(versions(lake.table_path("raw"))) - 1
+    said = Receipt("a", "arrivals", "manual", {}, inputs={"raw": version}, frontier=lake.settings.as_of)
+    make_commit(lake.table_path("arrivals"), len(versions(lake.table_path("arrivals"))), said)
+
+
+def test_raw_days_after_as_of_are_not_missing(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path, DAYS)
+    rows = [landed(START + ONE_DAY * n, NOW) for n in (DAYS + 1, DAYS + 2)]
+    write_rows(lake.table_path(FILES.name), FILES, rows, Receipt("f", FILES.name, "scan", {}))
+    stopped = as_of(lake, end_of(DAYS))
+    assert status(stopped, pipeline).days == DayRange(START, START + ONE_DAY * DAYS)
+    (beyond,) = status(stopped, pipeline, DayRange(rows[0]["arrival_date"], rows[1]["arrival_date"])).tables["raw"]
+    assert (beyond.state, beyond.reason) == (State.PENDING, "as_of (2024-03-03T00:00Z) stops the lake before it")
+
+
+def why_raw(lake: Lake, pipeline: Pipeline, day: date) -> str:
+    (found,) = [d for d in status(lake, pipeline).tables["raw"] if d.day == day]
+    assert found.state is State.STALE
+    return found.reason
+
+
+def test_a_loaded_day_names_what_changed_files_a_release_or_as_of(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path, DAYS)
+    tags = {"event_days_from": str(START), "event_days_to": str(START), "arrival_days": str(START)}
+    make_commit(lake.table_path("too_late"), 0, Receipt("r", "too_late", "replay-late", {}, note="n", tags=tags))
+    assert why_raw(lake, pipeline, START) == "1 `replay-late` let rows of it count since"
+    last = START + ONE_DAY * (DAYS - 1)
+    noon = end_of(DAYS) - timedelta(hours=12)
+    stopped = as_of(lake, noon)
+    assert why_raw(stopped, pipeline, last) == "as_of changed within it: it is 2024-03-02T12:00Z now"
+    reload(stopped, pipeline, last)
+    assert why_raw(lake, pipeline, last) == "as_of changed within it: it is not set now"
+    assert (
+        why_raw(as_of(lake, noon + ONE_DAY), pipeline, last) == "as_of changed within it: it is 2024-03-03T12:00Z now"
+    )
+    more = {**landed(START + ONE_DAY, NOW), "path": "more.jsonl", "sha256": "more"}
+    write_rows(lake.table_path(FILES.name), FILES, [more], Receipt("f", FILES.name, "scan", {}))
+    said = why_raw(lake, pipeline, START + ONE_DAY)
+    assert said == "its landed files or as_of changed: 2 name it now", "an as_of was once in force"
+
+
+def test_days_that_follow_from_stale_ones_are_told(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path, DAYS)
+    assert status(lake, pipeline).following() == {}
+    more = {**landed(START, NOW), "path": "more.jsonl", "sha256": "more"}
+    write_rows(lake.table_path(FILES.name), FILES, [more], Receipt("f", FILES.name, "scan", {}))
+    assert why_raw(lake, pipeline, START) == "its landed files changed: 2 name it now"
+    report = status(lake, pipeline)
+    assert report.following() == {"staging": 1, "features": 3, "features_as_known": 3, "labels": 3, "training": 3}
+    assert all(d.state is State.FRESH for d in report if d.will_change)

@@ -81,5 +81,30 @@ def test_other_lakes_of_the_same_instance_are_left_out(instance: dg.DagsterInsta
     assert told.to_dict() == {"runs": [], "checks": [], "findings": []}
 
 
+def test_a_sensors_verdict_on_another_lake_is_not_told(instance: dg.DagsterInstance) -> None:
+    given = dg.AssetCheckEvaluation(asset_key=dg.AssetKey("staging"), check_name="no_stale_days", passed=True)
+    instance.report_runless_asset_event(given)
+    assert history(instance, LAKE, ["staging"], ["profile"]).checks == ()
+
+
+def test_a_run_names_its_tables_even_where_it_failed(instance: dg.DagsterInstance) -> None:
+    @dg.op
+    def make_staging() -> None:
+        raise as_failure(BROKEN)
+
+    @dg.op
+    def no_stale_days() -> None:
+        """No table's step."""
+
+    @dg.job(executor_def=dg.in_process_executor)
+    def rebuild() -> None:
+        make_staging()
+        no_stale_days()
+
+    rebuild.execute_in_process(instance=instance, tags={LAKE_TAG: LAKE}, raise_on_error=False)
+    (told,) = runs_of(instance, LAKE)
+    assert (told.status, told.tables, told.to_dict()["tables"]) == ("failure", ("staging",), ["staging"])
+
+
 def test_a_lake_that_dagster_never_saw_has_an_empty_history(instance: dg.DagsterInstance) -> None:
     assert history(instance, LAKE, ["staging"], ["profile"]).runs == ()

@@ -1,0 +1,72 @@
+"""What will follow: days that are right today and must be made again once the days they are made from have been.
+
+Lives here: the forecast, from states alone. Does not live here: what needs making now (`core.needs`). It asks the rule
+itself: the days that need making are taken as made, with other content, and whatever is stale then will follow. So
+windows, cuts and maturity are those of the contracts.
+
+It tells the most that follows from what the ledgers name. A day that is made again and comes out as it was ends its
+cascade; deliveries that were never loaded count for the event day on which they arrived, until they are.
+"""
+
+from collections.abc import Mapping, Set
+from dataclasses import replace
+from datetime import date
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.needs import needed_days
+from backfill_assets.core.receipts import DayEntry
+from backfill_assets.core.states import State, States
+from backfill_assets.core.view import LakeView, Stamp
+
+COMING = "coming"  # stands for content that nobody knows yet: equal to no fingerprint
+MAY_FOLLOW = (State.FRESH, State.OUTDATED, State.INCOMPLETE)
+
+
+def will_change(states: States) -> dict[str, frozenset[date]]:
+    """Per table the days that will be stale once everything that needs making has been made; not those that are.
+
+    Empty where nothing needs making. Held, pending, stale and missing days are never among them.
+    """
+    needed = needed_days(states)
+    then, found = states, {name: frozenset[date]() for name in states.contracts}
+    if not any(needed.values()):
+        return found
+    for name, contract in states.contracts.items():
+        stale = {d for d in then.view.table(name).stamps if then.of(name, d) is State.STALE}
+        found[name] = frozenset(d for d in stale if states.of(name, d) in MAY_FOLLOW)
+        made = stale | needed[name]
+        if made:
+            then = States(states.contracts.values(), _made(then, contract, made), states.codes)
+    return found
+
+
+def _made(states: States, contract: Contract, days: Set[date]) -> LakeView:
+    """The view as it would be with these days of a table made, their content another one."""
+    view, name = states.view, contract.name
+    before = view.table(name)
+    stamps = {**before.stamps, **{d: _stamp(states, contract, d) for d in days}}
+    tables = {**view.tables, name: replace(before, stamps=stamps, foreign=before.foreign - days)}
+    if not contract.is_landed:
+        return replace(view, tables=tables)
+    ledger = view.table("arrivals")
+    named = {**ledger.inputs, name: max(before.version, ledger.inputs.get(name, -1))}
+    tables["arrivals"] = replace(ledger, version=max(ledger.version, 0), inputs=named)
+    return replace(view, tables=tables, arrivals=_arrivals(view, days))
+
+
+def _stamp(states: States, contract: Contract, day: date) -> Stamp:
+    before, digest = states.stamp(contract.name, day), states.digests.of(contract.name, day)
+    rows = max(before.entry.rows if before else 0, 1)
+    if contract.is_landed:
+        rows = landed.usable_rows if (landed := states.view.landed.get(day)) else 0
+    entry = DayEntry(rows, COMING, digest, states.built_as(contract.name, day))
+    return replace(before, entry=entry) if before else Stamp(entry, 0, COMING, "", "", "")
+
+
+def _arrivals(view: LakeView, days: Set[date]) -> Mapping[date, tuple[tuple[date, str], ...]]:
+    """The ledger with the deliveries of these arrival days changed; of those never loaded, as if of that event day."""
+    known = {a for rows in view.arrivals.values() for a, _ in rows}
+    told = {d: tuple((a, COMING if a in days else f) for a, f in rows) for d, rows in view.arrivals.items()}
+    for day in days - known:
+        told[day] = tuple(sorted((*told.get(day, ()), (day, COMING))))
+    return told

@@ -1,0 +1,85 @@
+"""What will follow from the days that need making: what a person is shown beside days that are still right.
+
+Tested here: `core.coming`, against what really follows when everything is made. Not tested here: what needs making now
+(`test_needs.py`) and how it is shown (`operations`, `cli`).
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from datetime import date
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backfill_assets.core.coming import will_change
+from backfill_assets.core.receipts import Built
+from backfill_assets.core.states import State
+from backfill_assets_tests.builders import CONTRACTS, HORIZON, MATURITY, WINDOW, Story, day, loaded
+
+DAYS = tuple(map(day, range(10)))
+LATE = day(5)
+
+
+def built() -> Story:
+    return loaded(10).build_all(*DAYS)
+
+
+def followed(story: Story, touches: Mapping[int, set[date]]) -> dict[str, set[date]]:
+    """The days that were fresh and became stale while everything that needs it was made, table by table."""
+    fresh = {(c.name, d) for c in CONTRACTS for d in DAYS if story.state(c.name, d) is State.FRESH}
+    found: dict[str, set[date]] = defaultdict(set)
+    for made in CONTRACTS:
+        stale = [d for d in DAYS if story.state(made.name, d) is State.STALE]
+        found[made.name] = {d for d in stale if (made.name, d) in fresh}
+        if made.name == "raw":
+            for arrival in stale:
+                story.load(arrival, touching=touches[(arrival - DAYS[0]).days])
+        else:
+            story.build(made.name, *stale)
+    return found
+
+
+def test_nothing_follows_where_nothing_needs_making() -> None:
+    assert not any(will_change(built().states()).values())
+
+
+def test_what_is_made_from_a_stale_delivery_day_follows_through_every_window() -> None:
+    story = built().land(LATE, "more of it")
+    found = will_change(story.states())
+    assert found["raw"] == frozenset(), "the day itself is stale: that is told already"
+    assert found["staging"] == {LATE}
+    assert found["features"] == set(DAYS[5 : 5 + WINDOW])
+    assert found["features_as_known"] == set(DAYS[5 : 5 + WINDOW])
+    assert found["labels"] == set(DAYS[5 - HORIZON : 5 + WINDOW])
+    assert found["training"] == found["labels"]
+
+
+def test_what_may_only_know_the_past_does_not_follow_from_what_arrived_after_its_cut() -> None:
+    story = loaded(10).load(day(9), touching=[day(9), day(2)]).build_all(*DAYS).land(day(9), "more of it")
+    found = will_change(story.states())
+    assert found["staging"] == {day(2), day(9)}
+    assert found["features_as_known"] == {day(9)}, "day 2 was known without it, and so was all before day 9"
+
+
+def test_a_delivery_day_that_is_not_loaded_yet_raises_the_frontier_and_with_it_ripens_labels() -> None:
+    story = built().land(day(10), "next")
+    ripe = day(10 - HORIZON - MATURITY)
+    assert ripe in will_change(story.states())["labels"]
+
+
+def test_held_days_do_not_follow() -> None:
+    story = built().rewrite("features", LATE, built=Built.HELD).land(LATE, "more of it")
+    assert LATE not in will_change(story.states())["features"]
+
+
+@given(st.sets(st.integers(0, 9), max_size=3), st.dictionaries(st.integers(0, 9), st.integers(0, 9), max_size=3))
+def test_the_forecast_is_what_follows_when_everything_is_made(changed: set[int], late: dict[int, int]) -> None:
+    touches = {n: {day(n), day(late.get(n, n))} for n in range(10)}
+    story = loaded(10)
+    for arrival in late:
+        story.load(day(arrival), touching=touches[arrival])
+    story.build_all(*DAYS)
+    for number in changed:
+        story.land(day(number), f"more of {number}")
+    told = will_change(story.states())
+    assert told == followed(story, touches)
