@@ -8,6 +8,7 @@ server (`server`), a driver of our own (`engine_classic`), configuration (`engin
 import atexit
 import os
 import socket
+import tempfile
 import threading
 import warnings
 from dataclasses import dataclass
@@ -19,14 +20,19 @@ from urllib.parse import urlsplit
 from backfill_assets.core.errors import BackfillError, EngineLost
 from backfill_assets.lake.engine_classic import open_classic
 from backfill_assets.lake.engine_confs import EMBEDDED, EngineSettings, scrub, session_confs
-from backfill_assets.lake.engine_loss import engine_lost, is_engine_loss
-from backfill_assets.lake.server import Endpoint, ensure_server, hold, release
+
+__all__ = [
+    "EngineSettings", "JavaAndJars", "drop_session", "engine_lost", "explained", "is_engine_loss", "java_and_jars",
+    "open_session", "session_confs",
+]  # fmt: skip
 from backfill_assets.lake.server_state import Process
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["EngineSettings", "drop_session", "engine_lost", "is_engine_loss", "open_session", "session_confs"]
+__all__ = [
+    "EngineSettings", "drop_session", "engine_lost", "explained", "is_engine_loss", "open_session", "session_confs",
+]  # fmt: skip
 _CONNECT_PORT = 15002  # Spark Connect's default
 _REACH_TIMEOUT_SECONDS = 5.0
 # Spark's own defaults retry a dead server for ten minutes; these give up after 6 s.
@@ -74,8 +80,8 @@ def open_session(lake: Path, settings: EngineSettings) -> "SparkSession":
         except BackfillError:
             raise
         except Exception as error:
-            if is_engine_loss(error):
-                raise engine_lost(error) from None
+            if told := explained(error):
+                raise told from None
             raise
         sessions.open[key] = opened
         return opened.session
@@ -172,3 +178,27 @@ def drop_session(lake: Path) -> None:
         if known is not None:
             _close(known)
     release(lake)
+
+
+def explained(error: Exception) -> BackfillError | None:
+    """What people are told of `error` where it speaks of the engine or of a full disk; None where it does not.
+
+    An engine that answers and yet fails for ever is ended here, so that the next session gets a fresh one. A full disk
+    leaves such an engine behind: classes it could not load then are lost to it for good.
+    """
+    full = is_disk_full(error)
+    lakes = _end_open_servers() if full or is_poisoned(error) else []
+    if full:
+        return disk_full([*lakes, Path(tempfile.gettempdir())])
+    return engine_lost(error) if is_engine_loss(error) else None
+
+
+def _end_open_servers() -> list[Path]:
+    """End the servers of this process's sessions, for all who use them; returns the lakes that have a session here."""
+    sessions = _sessions()
+    with sessions.lock:
+        ours = [(lake, known) for (pid, lake), known in sessions.open.items() if pid == os.getpid()]
+    for lake, known in ours:
+        if known.server is not None:
+            end_server(lake, known.server)
+    return [lake for lake, _ in ours]

@@ -220,6 +220,15 @@ def _end_all(state: State, record: Record) -> None:
     state.remove_record()
 
 
+def end_server(lake: Path, server: Process) -> None:
+    """End this very server, for all who use it; does nothing where another one has taken its place."""
+    state = State.of(lake)
+    with _start_lock(state):
+        record = state.record()
+        if record is not None and record.jvm == server:
+            _end_all(state, record)
+
+
 def stop_server(lake: Path, force: bool = False) -> bool:
     """Stop the lake's server; False if none was running.
 

@@ -12,8 +12,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.days import DayRange
-from backfill_assets.core.errors import BackfillError
-from backfill_assets.lake.engine import EngineSettings, engine_lost, is_engine_loss, open_session
+from backfill_assets.lake.engine import EngineSettings, explained, is_engine_loss, open_session
 from backfill_assets.lake.engine_confs import code_generation_confs
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.server import server_status
@@ -48,15 +47,17 @@ def small_frame(session: "SparkSession", rows: Sequence[Sequence[Any]], schema: 
 
 @contextlib.contextmanager
 def telling_losses() -> Iterator[None]:
-    """Turn whatever a query raises because its engine died into the one line of EngineLost. Also a decorator."""
+    """Turn whatever is raised because the engine died, or a disk is full, into one line. Also a decorator.
+
+    An engine that lives but can no longer be used is ended on the way (`lake.engine.explained`).
+    """
     try:
         yield
-    except BackfillError:
-        raise
     except Exception as error:
-        if is_engine_loss(error):
-            raise engine_lost(error) from error
-        raise
+        told = explained(error)
+        if told is None or told is error:
+            raise
+        raise told from error
 
 
 def free(frame: "DataFrame") -> None:
