@@ -148,7 +148,7 @@ def changed_by_others(table: Path) -> bool:
 
 def _moves_rows(action: Mapping[str, Any]) -> bool:
     change = action.get("add") or action.get("remove")
-    return bool(change) and bool(change.get("dataChange", True))
+    return change is not None and bool(change.get("dataChange", True))
 
 
 def _read_ours(table: Path) -> list[dict[str, Any]]:
