@@ -81,12 +81,14 @@ class Digests:
         return stamp.entry.input_digest == self._digest(stamp.parameters, made, day)
 
     def knows_parameters(self, stamp: Stamp) -> bool:
-        """Whether the receipt says which parameters its days were made with."""
+        """Whether the receipt says which parameters its days were made with, and their tables are all there."""
         return self._made_with(stamp) is not None
 
     def _made_with(self, stamp: Stamp) -> Parameters | None:
         if stamp.parameters not in self._parameters:
-            self._parameters[stamp.parameters] = parse_parameters(stamp.parameters)
+            made = parse_parameters(stamp.parameters)
+            is_whole = made is not None and all(i.table in self.contracts for i in made.inputs)
+            self._parameters[stamp.parameters] = made if is_whole else None
         return self._parameters[stamp.parameters]
 
     def _digest(self, name: str, made: Parameters, day: date) -> str:

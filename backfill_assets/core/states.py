@@ -120,10 +120,12 @@ class States:
             return True
         if self.digests.is_current(table, day, stamp):
             return False
-        # Receipts of before name no parameters: under other settings nothing says that inputs changed.
+        if self.digests.knows_parameters(stamp) or stamp.entry.built is Built.PENDING:
+            return True
+        # Made from tables that are no more, or before receipts named parameters: under other settings nothing says
+        # that inputs changed.
         today = self.codes.get(table)
-        known = self.digests.knows_parameters(stamp) or stamp.entry.built is Built.PENDING
-        return known or today is None or stamp.settings_digest == today.settings_digest
+        return not stamp.parameters and (today is None or stamp.settings_digest == today.settings_digest)
 
     def _is_in_ledgers(self, day: date, stamp: Stamp) -> bool:
         """Whether the ledger `arrivals` names this write of raw, and nobody else touched a ledger of the day since."""

@@ -20,11 +20,8 @@ from urllib.parse import urlsplit
 from backfill_assets.core.errors import BackfillError, EngineLost
 from backfill_assets.lake.engine_classic import open_classic
 from backfill_assets.lake.engine_confs import EMBEDDED, EngineSettings, scrub, session_confs
-
-__all__ = [
-    "EngineSettings", "JavaAndJars", "drop_session", "engine_lost", "explained", "is_engine_loss", "java_and_jars",
-    "open_session", "session_confs",
-]  # fmt: skip
+from backfill_assets.lake.engine_loss import disk_full, engine_lost, is_disk_full, is_engine_loss, is_poisoned
+from backfill_assets.lake.server import Endpoint, end_server, ensure_server, hold, release
 from backfill_assets.lake.server_state import Process
 
 if TYPE_CHECKING:

@@ -54,7 +54,7 @@ def is_too_late(lateness: LatenessSettings, released: Sequence[Release]) -> "Col
     if lateness.window_days is None:
         return F.lit(False)
     window = F.expr(f"INTERVAL '{lateness.window_days}' DAY")
-    late = (F.col("op") == "upsert") & (F.col("arrival_ts") > F.col("event_ts") + window)
+    late = (F.col("op") == "upsert") & (F.col("arrival_ts") > F.try_add("event_ts", window))
     for release in released:
         let_in = F.col("arrival_date").isin(sorted(release.arrival_days)) & F.to_date("event_ts").between(
             F.lit(release.first), F.lit(release.last)

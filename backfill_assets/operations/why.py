@@ -101,6 +101,8 @@ def _why_stale(states: States, table: str, day: date) -> str:
     if table == "raw" and stamp is not None:
         if stamp.version > states.view.table("arrivals").inputs.get("raw", -1):
             return "its load ended before the ledger arrivals named it"
+        if states.view.is_doubted(day):
+            return "a commit that is not ours touched its rows in a ledger"
         return _why_other_deliveries(states.view, day, stamp.entry.input_digest)
     if any(i.basis is Basis.ARRIVALS for i in states.contracts[table].inputs):
         return "deliveries for it were loaded or taken back since"

@@ -4,7 +4,6 @@ Tested here: `core.parameters`, and digests and states of days made with other p
 that a load's receipts carry them (`lake.test_candidate`).
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
@@ -155,10 +154,16 @@ def forgetful(story: Story, table: str) -> Story:
 
 
 def test_receipts_of_before_are_outdated_under_other_settings_and_judged_as_before_under_the_same() -> None:
-    spoil: Callable[[Story], Story] = lambda s: s.rewrite("staging", day(7), fingerprint="restated")  # noqa: E731
     assert under(forgetful(built(), "features"), WIDER).of("features", day(8)) is State.OUTDATED
     assert forgetful(built(), "features").state("features", day(8)) is State.FRESH
-    assert spoil(forgetful(built(), "features")).state("features", day(8)) is State.STALE
+    restated = built().rewrite("staging", day(7), fingerprint="restated")
+    assert forgetful(restated, "features").state("features", day(8)) is State.STALE
+
+
+def test_a_day_made_from_a_table_that_is_no_more_is_outdated() -> None:
+    story = built()
+    without = [replace(c, inputs=c.inputs[:1]) if c is TRAINING else c for c in CONTRACTS if c is not LABELS]
+    assert States(without, story.view(), story.codes).of("training", day(2)) is State.OUTDATED
 
 
 def test_an_earlier_first_day_makes_only_those_days_outdated_whose_window_reaches_it() -> None:

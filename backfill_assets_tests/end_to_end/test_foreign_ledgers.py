@@ -1,25 +1,25 @@
 """Another program changes a ledger: nothing that was good is emptied, and what the doctor advises repairs it.
 
-Lives here: real foreign commits (delta-rs) on the ledgers of a loaded lake, and the way back. Does not live here: the
+Lives here: real foreign commits (Spark SQL) on the ledgers of a loaded lake, and the way back. Does not live here: the
 rules as values (`core.test_view`) and the files that landed (`lake.test_ledger`).
 """
 
 import re
+import shutil
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from deltalake import DeltaTable
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import InputMissing
 from backfill_assets.core.needs import needs
 from backfill_assets.core.states import State, States
-from backfill_assets.lake.home import Lake
+from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import ARRIVALS, QUARANTINE
+from backfill_assets.lake.table import sql_path
 from backfill_assets.operations.doctor_tables import examine_table
-from backfill_assets_tests.builders import write_rows
 from backfill_assets_tests.lakes import SUMS, backfill, content, delivery, land, make_lake, request, snapshot, toy
 
 if TYPE_CHECKING:
@@ -35,12 +35,24 @@ DELIVERIES = [
 COMMAND = re.compile(r"`backfill-assets backfill --from (\S+) --to (\S+) --tables raw`")
 
 
+@pytest.fixture(scope="module")
+def made(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """Made once; each test hurts a copy."""
+    lake = make_lake(tmp_path_factory.mktemp("made"), DELIVERIES, FIRST)
+    land(lake, "bad.jsonl", [delivery(9, f"{MIDDLE} 12:00:00", None, "")])
+    backfill(lake, FIRST, LAST, None, toy())
+    return lake
+
+
 @pytest.fixture
-def lake(spark: "SparkSession", tmp_path: Path) -> Lake:
-    made = make_lake(tmp_path, DELIVERIES, FIRST)
-    land(made, "bad.jsonl", [delivery(9, f"{MIDDLE} 12:00:00", None, "")])
-    backfill(made, FIRST, LAST, None, toy())
-    return made
+def lake(made: Lake, tmp_path: Path) -> Lake:
+    copied = shutil.copytree(made.root, tmp_path / "lake", copy_function=shutil.copy2)
+    return open_lake(copied)
+
+
+def another_program(spark: "SparkSession", lake: Lake, statement: str, ledger: str) -> None:
+    """A statement of Spark's on a ledger, by someone who knows nothing of us."""
+    spark.sql(statement.format(sql_path(lake.table_path(ledger)))).collect()
 
 
 def states_of(lake: Lake) -> States:
@@ -61,10 +73,10 @@ def everything(lake: Lake) -> dict[str, object]:
 
 
 def test_a_day_that_another_program_took_from_arrivals_empties_nothing_and_is_repaired_as_the_doctor_says(
-    lake: Lake,
+    spark: "SparkSession", lake: Lake
 ) -> None:
     before = everything(lake)
-    DeltaTable(str(lake.table_path("arrivals"))).delete(f"arrival_date = '{MIDDLE}'")
+    another_program(spark, lake, f"DELETE FROM {{}} WHERE arrival_date = '{MIDDLE}'", "arrivals")
     states = states_of(lake)
     assert states.of("echo", MIDDLE) is State.STALE
     assert {d for n, days in needs(states, {}).ready.items() if n != "raw" for d in days} == set()
@@ -79,11 +91,12 @@ def test_a_day_that_another_program_took_from_arrivals_empties_nothing_and_is_re
     assert "log whole" in examine_table(lake.table_path("arrivals"), ARRIVALS)[0].what
 
 
-def test_any_load_repairs_the_ledger_even_one_that_finds_all_its_days_settled(lake: Lake) -> None:
+def test_any_load_repairs_the_ledger_even_one_that_finds_all_its_days_settled(
+    spark: "SparkSession", lake: Lake
+) -> None:
     before = everything(lake)
-    made_up = {"deliveries": 1, "keys": 1, "moved_keys": 0, "greatest_lateness_s": 0, "fingerprint": "made up"}
-    row = {"arrival_date": FIRST, "event_date": LAST, "arrival_month": "2024-02", **made_up}
-    write_rows(lake.table_path("arrivals"), ARRIVALS, [row])
+    row = f"DATE'{FIRST}', DATE'{LAST}', 1L, 1L, 0L, 0L, 'made up', '2024-02'"
+    another_program(spark, lake, f"INSERT INTO {{}} SELECT {row}", "arrivals")
     backfill(lake, LAST, LAST, None, toy())
     assert {t: rows for t, rows in everything(lake).items() if t != "said"} == {
         t: rows for t, rows in before.items() if t != "said"
@@ -91,9 +104,11 @@ def test_any_load_repairs_the_ledger_even_one_that_finds_all_its_days_settled(la
     assert states_of(lake).of("echo", LAST) is State.FRESH
 
 
-def test_rows_that_another_program_took_from_quarantine_come_back_with_the_load_of_their_day(lake: Lake) -> None:
+def test_rows_that_another_program_took_from_quarantine_come_back_with_the_load_of_their_day(
+    spark: "SparkSession", lake: Lake
+) -> None:
     before = everything(lake)
-    DeltaTable(str(lake.table_path("quarantine"))).delete()
+    another_program(spark, lake, "DELETE FROM {}", "quarantine")
     assert content(lake, "quarantine") == []
     assert needs(states_of(lake), {}).ready == {"raw": {MIDDLE}, "echo": set(), SUMS.name: set()}
     backfill(lake, *advised(lake, QUARANTINE), ["raw"], toy())

@@ -88,7 +88,7 @@ def said(world: World) -> dict[tuple[date, date], tuple[Any, ...]]:
     return {(r["arrival_date"], r["event_date"]): tuple(r[n] for n in names) for r in world.content("arrivals")}
 
 
-@settings(TRIED_IN_SPARK, max_examples=3)
+@settings(TRIED_IN_SPARK, max_examples=2)
 @given(
     st.integers(0, 2**32),
     st.permutations([DayRange(FIRST + ONE_DAY * a, FIRST + ONE_DAY * b) for a, b in ((0, 2), (2, 3), (3, DAYS))]),

@@ -4,6 +4,7 @@ Tested here: `lake.model`, with transforms loaded from files that the tests writ
 tables (`pipeline/test_tables.py`).
 """
 
+import ast
 import importlib.util
 import itertools
 import sys
@@ -133,6 +134,24 @@ def test_another_loader_or_parser_makes_raw_outdated_and_nothing_else(
     monkeypatch.setattr(model, "_source", lambda m: real(m) + ("\nx = 1\n" if m == changed else ""))
     after = make_pipeline(_tables(sources, CODE)).codes
     assert {table for table in before if before[table] != after[table]} == {"raw"}
+
+
+# What the loaders use to read, write and time; none of it decides a row of raw.
+DECIDES_NO_ROW = {
+    "arrivals", "build", "candidate", "facts", "home", "landing", "ledger", "lock", "log", "profile", "replace", "scan",
+    "settings", "sizes", "spark", "table", "view",
+}  # fmt: skip
+
+
+def test_no_module_that_a_loader_uses_is_forgotten() -> None:
+    """A new one: name it in `lake.model.LOADERS` if it decides rows of raw, else here."""
+    loaders = {str(m).rpartition(".")[2] for m in model._modules(Table(RAW))}
+    used: set[str] = set()
+    for name in loaders:
+        for node in ast.walk(ast.parse(model._source(f"{model.ROOM}.{name}"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{model.ROOM}."):
+                used.add(str(node.module).rpartition(".")[2])
+    assert used - loaders - DECIDES_NO_ROW == set()
 
 
 def test_raw_made_by_another_loader_is_outdated_not_stale(sources: Sources) -> None:

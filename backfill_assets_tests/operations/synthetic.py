@@ -51,7 +51,8 @@ def synthetic_lake(root: Path, days: int, windows: tuple[int, int] = (2, 3)) -> 
     pipeline = make_pipeline(tables(lake.settings))
     span = DayRange(START, START + ONE_DAY * days)
     _land(lake, span)
-    said = Receipt("write-arrivals", ARRIVALS.name, "manual", {}, inputs={"raw": 1})
+    told = {d: DayEntry(1, f"F-{d}", "") for d in span}
+    said = Receipt("write-arrivals", ARRIVALS.name, "manual", told, inputs={"raw": 1})
     write_rows(lake.table_path(ARRIVALS.name), ARRIVALS, [_arrival(d) for d in span], said)
     for contract in pipeline.contracts:
         build(lake, pipeline, contract.name, dict.fromkeys(span, 3))

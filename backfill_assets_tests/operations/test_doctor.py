@@ -4,14 +4,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 from backfill_assets.core.days import ONE_DAY
+from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import commit_file
 from backfill_assets.operations.diagnosis import Diagnosis, Level
 from backfill_assets.operations.doctor import doctor
 from backfill_assets.pipeline.tables import tables
-from backfill_assets_tests.builders import make_commit
+from backfill_assets_tests.builders import make_commit, receipt
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
 
 STAGED = f"event_date={START}/part-1.parquet"
@@ -72,6 +74,23 @@ def test_a_hurt_table_is_told_with_what_to_do(
     assert [d.level for d in found] == [level]
     assert told in found[0].what
     assert found[0].advice
+
+
+def test_a_ledger_that_another_program_changed_is_told_with_the_load_that_mends_it(tmp_path: Path) -> None:
+    lake, _ = synthetic_lake(tmp_path, 2)
+    arrivals = DeltaTable(str(lake.table_path("arrivals")))
+    arrivals.delete(f"arrival_date = '{START}'")
+    (found,) = _about(lake, "the table arrivals")
+    assert found.level is Level.WARN
+    assert "backfill-assets backfill --from" in found.advice
+    assert "--tables raw" in found.advice
+
+
+def test_what_another_program_did_is_no_finding_any_more_once_the_day_was_written_again(tmp_path: Path) -> None:
+    lake, _ = synthetic_lake(tmp_path, 2)
+    _write_elsewhere(lake)
+    make_commit(_staging(lake), 3, receipt("staging", {START: DayEntry(3, "F", "digest")}))
+    assert all(d.level is Level.OK for d in _about(lake, "the table staging"))
 
 
 def test_rows_that_differ_from_the_receipts_are_told_with_the_command_that_mends_them(tmp_path: Path) -> None:

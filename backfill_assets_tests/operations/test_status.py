@@ -4,14 +4,19 @@ import sys
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
+from deltalake import DeltaTable
+
 from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.core.needs import needed_days, needs
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.states import State
-from backfill_assets.lake.home import Lake
+from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import FILES
 from backfill_assets.lake.log import versions
-from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.model import Pipeline, make_pipeline
+from backfill_assets.lake.view import read_view
 from backfill_assets.operations.status import status
+from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import make_commit, write_rows
 from backfill_assets_tests.operations.synthetic import START, build, end_of, landed, synthetic_lake
 from backfill_assets_tests.processes import run_python
@@ -60,6 +65,31 @@ def test_a_day_that_another_program_touched_is_stale(tmp_path: Path) -> None:
     make_commit(lake.table_path("staging"), 2, actions=[{"add": add}])
     first = status(lake, pipeline).tables["staging"][0]
     assert (first.state, first.reason) == (State.STALE, "a commit that is not ours touched it")
+
+
+def test_arrival_days_whose_ledger_another_program_touched_are_stale_and_say_so(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path, DAYS)
+    hurt = START + ONE_DAY * 3
+    DeltaTable(str(lake.table_path("arrivals"))).delete(f"arrival_date = '{hurt}'")
+    report = status(lake, pipeline)
+    touched = [d for d in report.tables["raw"] if d.state is State.STALE]
+    assert {d.day for d in touched} == {d for d in report.days or () if d.month == hurt.month}
+    assert {d.reason for d in touched} == {"a commit that is not ours touched its rows in a ledger"}
+    asked = needs(pipeline.states(read_view(lake, pipeline.contracts)), {})
+    assert {name for name, days in asked.ready.items() if days} == {"raw"}
+
+
+def test_other_windows_in_the_settings_make_history_outdated_and_ask_for_nothing(tmp_path: Path) -> None:
+    lake, _ = synthetic_lake(tmp_path, DAYS)
+    settings = lake.root / "lake.toml"
+    other = "windows_days = [2, 5]\ncutoff_grace_hours = 1"
+    settings.write_text(settings.read_text().replace("windows_days = [2, 3]", other))
+    changed = open_lake(lake.root)
+    pipeline = make_pipeline(tables(changed.settings))
+    found = status(changed, pipeline).totals()
+    assert found["features"] == {State.OUTDATED: DAYS}
+    assert State.STALE not in {state for counts in found.values() for state in counts}
+    assert not any(needed_days(pipeline.states(read_view(changed, pipeline.contracts))).values())
 
 
 def test_days_that_were_never_made_are_missing_and_name_what_comes_first(tmp_path: Path) -> None:
