@@ -10,13 +10,13 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from backfill_assets.core.errors import LandingError, SettingsError, TransientError
+from backfill_assets.core.printable import printable
 from backfill_assets.lake.landing_glob import Glob, bad_pattern, parse_pattern
 
 EXTENSIONS = {
@@ -25,6 +25,7 @@ EXTENSIONS = {
     "jsonl": (".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz"),
 }
 TEMPORARY = (".tmp", ".part", ".partial", ".crdownload", ".inprogress", ".swp", "~")
+COMPLETE_AFTER_SECONDS = 2.0  # a file whose size and time did not change for so long is taken as complete
 READ_BYTES = 1 << 20  # large enough that Python costs nothing beside SHA-256, small enough to forget about
 
 
@@ -33,7 +34,7 @@ class StillChanging(LandingError, TransientError):
 
     def __init__(self, path: str) -> None:
         super().__init__(
-            f"the landed file {path}", "it changed while it was being read", "Nothing of it was used",
+            f"the landed file {printable(path)}", "it changed while it was being read", "Nothing of it was used",
             "Let its writer finish (best: write elsewhere, then rename), and scan again",
         )  # fmt: skip
         self.args = (path,)  # what pickle hands back to this constructor
@@ -51,7 +52,7 @@ class LandedFile:
 
 @dataclass(frozen=True)
 class RefusedFile:
-    """A file or folder (name ends in `/`) below the root that is not read. Undecodable bytes in `name` are escaped."""
+    """A file or folder (name ends in `/`) below the root that is not read. `name` is escaped for printing."""
 
     name: str
     reason: str
@@ -66,19 +67,12 @@ class Listing:
     root_missing: bool = False
 
 
-class Changes(NamedTuple):
-    """A listing against what is known: files never seen, files with another size or time, names no longer there."""
-
-    new: tuple[LandedFile, ...]
-    touched: tuple[LandedFile, ...]
-    vanished: tuple[str, ...]
-
-
 def list_landing(pattern: str, base: Path, format: str) -> Listing:
     """The files that `pattern` (a glob below `base`, or absolute; `**` spans folders) offers for reading.
 
     Every other file below the glob's fixed root is listed as refused, with the reason; a folder that is hidden, a
     link, or deeper than the pattern reaches counts as one. A pattern without wildcard ignores the file's neighbours.
+    The fixed root itself may be or lie behind a link: it is named by who writes `lake.toml`, not by who delivers.
     Opens nothing. Raises SettingsError where the pattern or the format cannot be meant.
     """
     glob, extensions = parse_pattern(pattern, base), _extensions(format)
@@ -95,16 +89,6 @@ def list_landing(pattern: str, base: Path, format: str) -> Listing:
         elif found is not None:
             refused.append(found)
     return Listing(tuple(sorted(files, key=lambda f: f.name)), tuple(sorted(refused, key=lambda r: r.name)))
-
-
-def changed_since(listing: Listing, known: Mapping[str, tuple[int, int]]) -> Changes:
-    """Compare with the known (size, mtime_ns) per name. Opens nothing: equal size and time count as unchanged."""
-    here = {f.name for f in listing.files}
-    return Changes(
-        tuple(f for f in listing.files if f.name not in known),
-        tuple(f for f in listing.files if f.name in known and known[f.name] != (f.size, f.mtime_ns)),
-        tuple(sorted(n for n in known if n not in here)),
-    )
 
 
 @contextmanager
@@ -135,6 +119,16 @@ def sha256_of(file: LandedFile) -> str:
         while block := os.read(descriptor, READ_BYTES):
             digest.update(block)
     return digest.hexdigest()
+
+
+def is_complete(file: LandedFile, now: float) -> bool:
+    """Whether a look at `now` (seconds since 1970) may take the file as complete: it did not change just now.
+
+    A time stamp in the future says nothing, and waiting for it to pass could take for ever: such a file counts as
+    complete here, and the scan watches it before it reads (see `settle`).
+    """
+    age = now - file.mtime_ns / 1e9
+    return age < 0 or age >= COMPLETE_AFTER_SECONDS
 
 
 def settle(file: LandedFile, quiet_seconds: float = 1.0, patience_seconds: float = 5.0) -> bool:
@@ -174,7 +168,8 @@ def _not_opened(file: LandedFile, error: OSError) -> Exception:
     if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO):
         return StillChanging(str(file.path))
     return LandingError(
-        f"the landed file {file.path}", f"it cannot be opened ({error.strerror})", "Nothing of it was read",
+        f"the landed file {printable(str(file.path))}",
+        f"it cannot be opened ({error.strerror})", "Nothing of it was read",
         "Give this user the right to read it, then scan again",
     )  # fmt: skip
 
@@ -197,11 +192,11 @@ def _walk(glob: Glob, refuse: Callable[[str, str], None]) -> Iterator[tuple[str,
             with os.scandir(folder) as found:
                 entries = list(found)
         except OSError as error:
-            refuse(_printable(prefix) or "./", f"the folder cannot be listed ({error.strerror})")
+            refuse(printable(prefix) or "./", f"the folder cannot be listed ({error.strerror})")
             continue
         if glob.depth is not None and depth > glob.depth:
             if entries:
-                refuse(_printable(prefix), "a folder that the pattern does not reach into")
+                refuse(printable(prefix), "a folder that the pattern does not reach into")
             continue
         for entry in entries:
             if glob.only is not None and entry.name != glob.only:
@@ -210,15 +205,9 @@ def _walk(glob: Glob, refuse: Callable[[str, str], None]) -> Iterator[tuple[str,
             if not entry.is_dir(follow_symlinks=False):
                 yield name, entry
             elif why := _bad_name(entry.name):
-                refuse(_printable(name) + "/", why)
+                refuse(printable(name) + "/", why)
             else:
                 pending.append((name + "/", Path(entry.path), depth + 1))
-
-
-def _printable(name: str) -> str:
-    """The name without bytes that are no UTF-8 and without control characters: escaped."""
-    text = os.fsencode(name).decode("utf-8", "backslashreplace")
-    return "".join(c if c.isprintable() or c == " " else f"\\x{ord(c):02x}" for c in text)
 
 
 def _bad_name(name: str) -> str | None:
@@ -241,7 +230,7 @@ def _judge(
         return None
     why = _bad_name(entry.name) or _unfit(name, entry.path, found, glob, extensions)
     if why:
-        return RefusedFile(_printable(name), why)
+        return RefusedFile(printable(name), why)
     return LandedFile(name, Path(entry.path), found.st_size, found.st_mtime_ns)
 
 

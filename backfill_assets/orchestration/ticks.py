@@ -14,11 +14,15 @@ import dagster as dg
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.needs import Needs, needs
+from backfill_assets.core.printable import printable
 from backfill_assets.core.requests import Ask, Attempts, asks
 from backfill_assets.core.states import State, States
+from backfill_assets.lake.compare import Comparison, compare, look
+from backfill_assets.lake.counting import is_counted
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.landing import is_complete
+from backfill_assets.lake.landing_hashes import Hashes
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.scan import Comparison, compare, is_counted, look
 from backfill_assets.lake.spark import Workshop
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.why import ranges
@@ -29,7 +33,6 @@ from backfill_assets.orchestration.work import Shop
 
 SCAN = "scan_landing"
 LATE_DATA, LANDING = "late_data", "landing"
-COMPLETE_AFTER_SECONDS = 2.0  # a file whose size and time did not change for so long is taken as complete
 SHOWN_FILES = 5
 
 
@@ -194,7 +197,9 @@ def landing_tick(instance: dg.DagsterInstance, shop: Shop, now: datetime) -> Tic
     seen = look_around(instance, shop, now)
     workshop, tick = Workshop(seen.lake), Tick()
     listing, records = look(workshop)
-    found = compare(listing, records)
+    hashes = Hashes(seen.lake.stock)
+    found = compare(listing, records, hashes)
+    hashes.keep()
     blocked = {d for r in (*found.altered, *found.missing) for d in r.days}
     _tell_landing(tick, found, blocked)
     raw = next(t.name for t in seen.pipeline.tables if t.is_landed)
@@ -204,7 +209,7 @@ def landing_tick(instance: dg.DagsterInstance, shop: Shop, now: datetime) -> Tic
     ready = needs(seen.states, seen.busy, seen.until).ready[raw] - blocked
     wanted = _asks(seen, tick, raw, ready, runs.attempts(instance, LANDING))
     requests = [_as_request(ask, LANDING) for ask in wanted]
-    complete = [f for f in found.fresh if now.timestamp() - f.mtime_ns / 1e9 >= COMPLETE_AFTER_SECONDS]
+    complete = [f for f in found.fresh if is_complete(f, now.timestamp())]
     if len(complete) < len(found.fresh):
         tick.notes.append(f"{len(found.fresh) - len(complete)} file(s) still being written")
     uncounted = [r for r in records if not r.withdrawn and not is_counted(r, seen.lake.settings)]
@@ -230,7 +235,7 @@ def _tell_landing(tick: Tick, found: Comparison, blocked: Set[date]) -> None:
         tick.notes.append(f"{len(found.fresh)} new file(s)")
     for word, records in (("altered", found.altered), ("missing", found.missing)):
         for record in records[:SHOWN_FILES]:
-            tick.notes.append(f"{record.path} is {word}: the days made from it are not asked for")
+            tick.notes.append(f"{printable(record.path)} is {word}: the days made from it are not asked for")
     if blocked:
         tick.notes.append(
             f'raw: {ranges(blocked)} blocked. Put the files back, or `backfill-assets landing accept --note "why"`'

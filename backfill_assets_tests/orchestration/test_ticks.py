@@ -224,6 +224,14 @@ def test_a_new_file_is_scanned_once_it_is_complete(empty: tuple[Lake, Pipeline],
     assert landing(empty, instance, NOW + timedelta(seconds=10)).requests == []
 
 
+def test_a_file_with_a_time_stamp_in_the_future_is_scanned_and_not_waited_for(
+    empty: tuple[Lake, Pipeline], instance: dg.DagsterInstance
+) -> None:
+    drop(empty, "new.jsonl", age_seconds=-365 * 86_400)
+    (request,) = landing(empty, instance).requests
+    assert request.job_name == SCAN
+
+
 def test_files_that_a_scan_cannot_take_are_not_scanned_for_ever(
     empty: tuple[Lake, Pipeline], instance: dg.DagsterInstance
 ) -> None:
