@@ -9,6 +9,7 @@ import click
 
 from backfill_assets.cli.common import json_option, lake_option, lake_root, print_json
 from backfill_assets.cli.drawing import number
+from backfill_assets.core.texts import plain
 
 if TYPE_CHECKING:
     from backfill_assets.core.scans import ScanReport
@@ -38,17 +39,17 @@ def scan(ctx: click.Context, as_json: bool) -> None:
 
 def _draw(report: "ScanReport") -> None:
     for name, (rows, bad) in report.new.items():
-        click.echo(f"new        {name}: {number(rows)} rows" + (f", {number(bad)} unusable" if bad else ""))
+        click.echo(f"new        {plain(name)}: {number(rows)} rows" + (f", {number(bad)} unusable" if bad else ""))
     told = {
         "copy of": report.copies, "waiting": report.waiting, "refused": report.refused,
         "unreadable": report.unreadable,
     }  # fmt: skip
     for word, files in told.items():
         for name, reason in files.items():
-            click.echo(f"{word:10s} {name}: {reason}")
+            click.echo(f"{word:10s} {plain(name)}: {plain(reason)}")
     for word, names in {"altered": report.altered, "missing": report.missing}.items():
         for name in names:
-            click.echo(f"{word:10s} {name}")
+            click.echo(f"{word:10s} {plain(name)}")
     if report.blocked:
         first = min(report.blocked)
         click.echo(
@@ -86,9 +87,10 @@ def accept(ctx: click.Context, note: str, paths: tuple[str, ...], as_json: bool)
         print_json({"accepted": followed, "neither altered nor missing": unknown})
     else:
         for path in followed:
-            click.echo(f"accepted   {path}: its days are stale now, `backfill-assets status --stale` lists them")
+            told = "its days are stale now, `backfill-assets status --stale` lists them"
+            click.echo(f"accepted   {plain(path)}: {told}")
         for path in unknown:
-            click.echo(f"unchanged  {path} is neither altered nor missing")
+            click.echo(f"unchanged  {plain(path)} is neither altered nor missing")
         if not followed and not unknown:
             click.echo("Nothing is altered or missing.")
     if unknown:

@@ -4,6 +4,8 @@ Lives here: escaping what a screen would obey instead of show. Does not live her
 and HTML (the templates escape by themselves).
 """
 
+BYTES = 0xDC00  # where Python puts the bytes of a name that are no UTF-8 (PEP 383)
+
 
 def plain(text: str) -> str:
     """`text` with every character that does not show itself escaped, such as `\\u202e`; spaces stay.
@@ -11,9 +13,14 @@ def plain(text: str) -> str:
     Line breaks, escape sequences and characters that turn the direction of writing could make a file's name look like
     another one, or like a line of ours. Bytes that are no UTF-8 (lone surrogates) become printable too.
     """
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    return text if text.isprintable() else "".join(c if c.isprintable() else _escaped(ord(c)) for c in text)
+
+
+def _escaped(code: int) -> str:
+    """A character as an escape; a byte of a file's name that is no UTF-8 (a lone low surrogate) as that byte."""
+    if code < 1 << 8 or BYTES <= code < BYTES + (1 << 8):
+        return f"\\x{code & 0xFF:02x}"
+    return f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"
 
 
 def shortened(text: str, most: int) -> str:

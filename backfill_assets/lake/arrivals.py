@@ -14,8 +14,8 @@ from backfill_assets.core.frontier import frontier_of
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.view import LakeView, TableView
-from backfill_assets.lake.deliveries import DELIVERY_TYPES
 from backfill_assets.lake.ledger import ARRIVALS
+from backfill_assets.lake.mapping import DELIVERY_TYPES
 from backfill_assets.lake.profile import audited, conform, hash_halves
 from backfill_assets.lake.replace import Provenance, Published, Write, publish
 from backfill_assets.lake.spark import Workshop

@@ -2,7 +2,7 @@
 
 Lives here: one frame over any number of files in which every row of every file occurs exactly once, and the split of
 one arrival day's rows into raw, quarantine and duplicates. Does not live here: listing and strict parsing (`landing`,
-`intake`), and writing (`lake.load`).
+`intake`), applying `select` (`mapping`), and writing (`lake.load`).
 
 Columns of the frame: `sha256`, `row_number` (1-based), `text` and `reason` (NULL for a usable row), the columns of the
 delivery contract, and `arrival_date` (NULL where the arrival time is unusable and the file has no home day yet).
@@ -10,24 +10,20 @@ delivery contract, and `arrival_date` (NULL where the arrival time is unusable a
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
+from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from backfill_assets.core.digests import digest_of
-from backfill_assets.core.errors import SettingsError
-from backfill_assets.lake.select import expressions
+from backfill_assets.lake.mapping import DELIVERY_TYPES, RAISED, Unfit, mapped, prepare, quiet, refusal
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.spark import small_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-DELIVERY_TYPES = {
-    "seq": "bigint", "arrival_ts": "timestamp", "version_ts": "timestamp", "event_ts": "timestamp",
-    "event_key": "string", "op": "string", "entity": "string", "value": "bigint", "flag": "int",
-}  # fmt: skip
 INTAKE_COLUMNS = ("__row_number", "__bad_text", "__bad_reason")
 TEXT_CHARS = 8192  # of an unusable row's text; the landed file keeps the rest
 GREATEST_VALUE = 1 << 53  # beyond it neither JSON nor a double is exact: a sentinel or a sender's overflow, no amount
@@ -37,7 +33,11 @@ FIRST_SCAN_SLACK_DAYS = 1  # clocks of senders may run ahead of ours by a day, n
 @dataclass(frozen=True)
 class StockFile:
     """A landed content in the stock: its sha256, the parquet to read (named by it), the types of a text file's columns
-    (empty for parquet), when it was first scanned (aware), and the day of its rows without a usable arrival time."""
+    (empty for parquet), when it was first scanned (aware), and the day of its rows without a usable arrival time.
+
+    `rows` are counted apart from Spark. `inexact`: column -> why its values are not those of the landed file.
+    `refused`: why none of its rows can be judged; it is then one unusable row with number 0, and not read.
+    """
 
     sha256: str
     parquet: Path
@@ -46,31 +46,57 @@ class StockFile:
     first_scan: datetime
     home_day: date | None = None
     absent_is_null: bool = False
+    rows: int = 0
+    inexact: Mapping[str, str] = field(default_factory=dict)
+    refused: str | None = None
+
+    @property
+    def kind(self) -> tuple[str, str, bool, str]:
+        """Files of one kind are read as one frame."""
+        return self.schema, digest_of(dict(self.types)), self.absent_is_null, digest_of(dict(self.inexact))
 
 
 def read_deliveries(session: "SparkSession", files: Sequence[StockFile], settings: LakeSettings) -> "DataFrame":
-    """Every row of the files as a delivery with its reason; raises SettingsError where `select` fits no file at all."""
+    """Every row of the files as a delivery with its reason; a file that `select` does not fit is one unusable row.
+
+    Raises SettingsError where `select` cannot be meant for any file.
+    """
     from pyspark.sql import functions as F
 
-    groups: dict[tuple[str, str, bool], list[StockFile]] = defaultdict(list)
-    for file in files:
-        groups[file.schema, digest_of(dict(file.types)), file.absent_is_null].append(file)
-    frames = [_group(session, group, settings) for _, group in sorted(groups.items())]
-    frame = frames[0]
-    for other in frames[1:]:
-        frame = frame.unionByName(other)
+    prepare(session, settings.source.select)
+    kinds: dict[tuple[str, str, bool, str], list[StockFile]] = defaultdict(list)
+    whole = [(f.sha256, 0, "", f.refused) for f in files if f.refused is not None]
+    for file in (f for f in files if f.refused is None):
+        kinds[file.kind].append(file)
+    frames = []
+    for _, alike in sorted(kinds.items()):
+        try:
+            frames.append(_alike(session, alike, settings))
+        except Unfit as error:
+            whole += [(f.sha256, 0, "", str(error)) for f in alike]
+    if whole:
+        rows = small_frame(session, whole, "sha256 string, row_number bigint, text string, reason string")
+        empty = {n: F.lit(None).cast(t) for n, t in DELIVERY_TYPES.items()}
+        frames.append(rows.withColumns({**empty, RAISED: F.lit("")}))
+    frame = reduce(lambda one, other: one.unionByName(other), frames)
     scans = [(f.sha256, f.first_scan, f.home_day) for f in files]
     known = small_frame(session, scans, "sha256 string, first_scan timestamp, home_day date")
     return _judged(frame.join(F.broadcast(known), "sha256"), settings)
 
 
-def _group(session: "SparkSession", files: Sequence[StockFile], settings: LakeSettings) -> "DataFrame":
-    """The rows of files of one schema, with the delivery columns cast and a first reason."""
+def _alike(session: "SparkSession", files: Sequence[StockFile], settings: LakeSettings) -> "DataFrame":
+    """The rows of files of one kind, with the delivery columns cast and a first reason."""
+    from pyspark.errors import AnalysisException
     from pyspark.sql import functions as F
 
     source = session.read.parquet(*(str(f.parquet) for f in files))
-    is_text = "__row_number" in source.columns
-    names = [c for c in source.columns if c not in INTAKE_COLUMNS]
+    try:
+        with quiet():
+            columns = source.columns
+    except AnalysisException as error:
+        raise refusal(error) from None
+    is_text = "__row_number" in columns
+    names = [c for c in columns if c not in INTAKE_COLUMNS]
     number = F.col("__row_number") if is_text else F.col("_metadata.row_index") + 1
     row = F.to_json(F.struct(*(F.col(_quoted(n)) for n in names))) if names else F.lit("")
     kept = source.select(
@@ -81,15 +107,15 @@ def _group(session: "SparkSession", files: Sequence[StockFile], settings: LakeSe
         (F.col("__bad_reason") if is_text else F.lit(None).cast("string")).alias("__reason"),
         *(_typed(n, files[0].types.get(n, "STRING")) if is_text else F.col(_quoted(n)) for n in names),
     )
-    mapped, lacking = _mapped(kept, settings, files[0].absent_is_null)
-    reason = F.coalesce(F.col("__reason"), F.lit(lacking))
+    chosen = mapped(kept, settings.source.select, files[0].absent_is_null, files[0].inexact)
     text = F.substring(F.coalesce("__text", "__json"), 1, TEXT_CHARS)
-    return mapped.select(
+    return chosen.select(
         F.col("__sha256").alias("sha256"),
         F.col("__number").cast("bigint").alias("row_number"),
         text.alias("text"),
-        reason.alias("reason"),
+        F.coalesce("__reason", "__lacking").alias("reason"),
         *DELIVERY_TYPES,
+        RAISED,
     )
 
 
@@ -103,58 +129,6 @@ def _typed(name: str, kind: str) -> "Column":
     return F.col(_quoted(name)).try_cast(kind.lower()).alias(name)
 
 
-def _mapped(frame: "DataFrame", settings: LakeSettings, absent_is_null: bool) -> "tuple[DataFrame, str | None]":
-    """`select` applied to a frame; a column that the files lack is NULL (JSON) or the reason all their rows are bad."""
-    from pyspark.errors import AnalysisException
-    from pyspark.sql import functions as F
-
-    chosen, lacking = expressions(settings.source.select), None
-    for _ in range(len(chosen) * 8):
-        try:
-            mapped = frame.selectExpr("*", *(f"struct({e}) AS __d{i}" for i, e in enumerate(chosen)))
-            return _cast(mapped, len(chosen)), lacking
-        except AnalysisException as error:
-            column = (error.getMessageParameters() or {}).get("objectName", "").strip("`")
-            if not (error.getCondition() or "").startswith("UNRESOLVED_COLUMN") or not column:
-                raise SettingsError(
-                    "[source] select in lake.toml",
-                    f"Spark refuses it ({str(error).splitlines()[0]})",
-                    "Nothing was read",
-                    "Correct the expression; it sees the file's columns only",
-                ) from None
-            if not absent_is_null:
-                lacking = f"the file lacks the column {column}"
-            frame = frame.withColumn(column, F.lit(None).cast("string"))
-    raise SettingsError(
-        "[source] select in lake.toml", "it names too many absent columns", "Nothing was read", "Check it"
-    )
-
-
-def _cast(mapped: "DataFrame", count: int) -> "DataFrame":
-    """The selected values as the delivery contract's types; what cannot be cast is NULL."""
-    from pyspark.sql import functions as F
-
-    schema: Any = mapped.schema
-    fields = {schema[f"__d{i}"].dataType[0].name: (i, schema[f"__d{i}"].dataType[0].dataType) for i in range(count)}
-    if set(fields) != set(DELIVERY_TYPES):
-        missing, extra = sorted(set(DELIVERY_TYPES) - set(fields)), sorted(set(fields) - set(DELIVERY_TYPES))
-        raise SettingsError(
-            "[source] select in lake.toml",
-            f"it lacks {missing or 'nothing'} and has {extra or 'nothing'} too many",
-            "Nothing was read",
-            f"Give exactly these columns: {', '.join(DELIVERY_TYPES)}",
-        )
-    columns = {}
-    for name, target in DELIVERY_TYPES.items():
-        index, kind = fields[name]
-        value = F.col(f"__d{index}").getField(name)
-        if target in ("bigint", "int") and kind.typeName() in ("double", "float", "decimal"):
-            # A cast would cut fractions off in silence; NaN and infinity have no remainder of zero either.
-            value = F.when(value % F.lit(1) == F.lit(0), value)
-        columns[name] = value.try_cast(target)
-    return mapped.withColumns(columns)
-
-
 def _judged(frame: "DataFrame", settings: LakeSettings) -> "DataFrame":
     """Add every row's reason and arrival day. A delete needs no event time, entity, value or flag."""
     from pyspark.sql import functions as F
@@ -165,7 +139,8 @@ def _judged(frame: "DataFrame", settings: LakeSettings) -> "DataFrame":
     early = F.expr(f"INTERVAL '{settings.lateness.early_tolerance_days}' DAY")
     too_new = c("arrival_ts") > c("first_scan") + slack
     unusable = c("reason").isNotNull() | c("arrival_ts").isNull() | (c("arrival_ts").cast("date") < start) | too_new
-    rules: list[tuple[Column, str]] = [
+    rules: list[tuple[Column, Column | str]] = [
+        (c(RAISED) != "", c(RAISED)),
         (c("arrival_ts").isNull(), "arrival_ts is NULL or no timestamp"),
         (c("arrival_ts").cast("date") < start, "arrival_ts lies before the lake's first day"),
         (too_new, "arrival_ts is later than the file's first scan plus one day"),
@@ -178,6 +153,7 @@ def _judged(frame: "DataFrame", settings: LakeSettings) -> "DataFrame":
         (upsert & ~c("value").between(-GREATEST_VALUE, GREATEST_VALUE), f"value lies beyond {GREATEST_VALUE} (2^53)"),
         (upsert & (c("flag").isNull() | ~c("flag").isin(0, 1)), "flag is neither 0 nor 1"),
         (upsert & (c("event_ts").cast("date") < start), "the event date lies before the lake's first day"),
+        # Adding to an arrival time near the end of time would end the whole query.
         (upsert & (c("event_ts") > F.try_add("arrival_ts", early)),
          f"the event lies more than {settings.lateness.early_tolerance_days} day(s) after its arrival"),
     ]  # fmt: skip
@@ -185,7 +161,7 @@ def _judged(frame: "DataFrame", settings: LakeSettings) -> "DataFrame":
     reason = F.coalesce(c("reason"), F.when(told != "", told))
     day = F.when(unusable, c("home_day")).otherwise(c("arrival_ts").cast("date"))
     judged = frame.withColumns({"arrival_date": day, "usable_arrival": ~unusable}).withColumn("reason", reason)
-    return judged.withColumn("text", F.when(c("reason").isNotNull(), c("text"))).drop("home_day", "first_scan")
+    return judged.withColumn("text", F.when(c("reason").isNotNull(), c("text"))).drop("home_day", "first_scan", RAISED)
 
 
 def split_day_rows(judged: "DataFrame", too_late: "Column") -> "DataFrame":

@@ -8,11 +8,12 @@ parsed here, strictly and once, into a copy. What a file means depends on its co
 name: a renamed file is the same file. Half a file is worse than none, so a file that breaks off midway gives no rows.
 """
 
-import os
-from dataclasses import dataclass, replace
+import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from backfill_assets.core.errors import SettingsError
+from backfill_assets.lake.copying import copied, publish
 from backfill_assets.lake.intake_bytes import HashedReader, Limits, Unreadable, text_lines
 from backfill_assets.lake.intake_csv import CsvRecords
 from backfill_assets.lake.intake_json import JsonLines
@@ -20,6 +21,7 @@ from backfill_assets.lake.intake_parquet import examine
 from backfill_assets.lake.intake_rows import Parser
 from backfill_assets.lake.intake_stock import Facts, read_facts, stock_path, whole_file_batch, writing
 from backfill_assets.lake.landing import LandedFile, StillChanging, opened, sha256_of
+from backfill_assets.lake.stock import Made, discard, is_proven, put
 
 DEFAULT_LIMITS = Limits()
 
@@ -43,20 +45,22 @@ class Intake:
 
 
 def take(file: LandedFile, format: str, stock_dir: Path, limits: Limits = DEFAULT_LIMITS) -> Intake:
-    """Read a landed file (`format`: parquet, csv, jsonl) from end to end, and copy text into `stock_dir`.
+    """Read a landed file (`format`: parquet, csv, jsonl) from end to end, and put its content into `stock_dir`.
 
-    A content whose copy is there already is hashed, not parsed again. Raises StillChanging if the file changes
-    meanwhile, LandingError if it may not be read, SettingsError for an unknown format; never for what is in the file.
+    A text whose parsed copy is there already, its bytes proven, is hashed and not parsed again. Raises StillChanging
+    if the file changes meanwhile, LandingError if it may not be read, SettingsError for an unknown format; never for
+    what is in the file.
     """
-    sha256 = sha256_of(file)
+    made = Made(format, limits.deciding())
     if format == "parquet":
-        return _take_parquet(file, sha256, stock_dir, limits)
+        return put(stock_dir, _take_parquet(file, stock_dir, limits), made)
+    parser, sha256 = _parser(format, limits), sha256_of(file)
     target = stock_path(stock_dir, sha256, format)
-    facts = read_facts(target, sha256, limits.deciding())
-    if facts is None:
-        parser = _parser(format, limits)
-        facts = _copy(file, sha256, parser, target, limits)
-    return _intake(facts, target)
+    facts = read_facts(target, sha256, limits.deciding()) if is_proven(stock_dir, sha256, made) else None
+    if facts is not None:
+        return _intake(facts, target)
+    discard(stock_dir, sha256)
+    return put(stock_dir, _intake(_copy(file, sha256, parser, target, limits), target), made)
 
 
 def _parser(format: str, limits: Limits) -> Parser:
@@ -103,19 +107,19 @@ def _give_up(sha256: str, reason: str, target: Path, limits: Limits) -> Facts:
     return facts
 
 
-def _take_parquet(file: LandedFile, sha256: str, stock_dir: Path, limits: Limits) -> Intake:
-    found = Intake(sha256, 0, 0, file.path, {}, ())
-    with opened(file) as descriptor:
+def _take_parquet(file: LandedFile, stock_dir: Path, limits: Limits) -> Intake:
+    """Copy the file, then judge the copy, which nobody else writes to."""
+    stock_dir.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".copying-", dir=stock_dir) as folder:
+        copy = Path(folder) / "copy.parquet"
+        sha256 = copied(file, copy)
+        discard(stock_dir, sha256)
         try:
-            with os.fdopen(os.dup(descriptor), "rb") as source:
+            with copy.open("rb") as source:
                 rows, names = examine(source, file.size, limits)
-            found = replace(found, rows=rows, names=names)
         except Unreadable as error:
-            found = replace(found, unreadable=str(error))
-        os.lseek(descriptor, 0, os.SEEK_SET)
-        if HashedReader(descriptor, limits.block_bytes).sha256() != sha256:
-            raise StillChanging(str(file.path))
-    if found.unreadable is None:
-        return found
-    target = stock_path(stock_dir, sha256, "parquet")
-    return _intake(_give_up(sha256, found.unreadable, target, limits), target)
+            refusal = stock_path(stock_dir, sha256, "parquet")
+            return _intake(_give_up(sha256, str(error), refusal, limits), refusal)
+        target = stock_dir / f"{sha256}.parquet"
+        publish(copy, target)
+    return Intake(sha256, rows, 0, target, {}, names)

@@ -27,6 +27,8 @@ class Limits:
     max_ratio 250, counted from bomb_floor_bytes 64 MiB on: logs compress 10 to 100 fold, deflate ends at 1,032 fold.
     max_depth 100 levels of JSON: MongoDB's bound, far below where Python's own parser gives up.
     max_columns 2,000: beyond it Spark's generated code no longer compiles well.
+    max_window_bytes 256 MiB that 4,096 rows of parquet may expand to: what Spark decodes at once, and a quarter of its
+    default heap at two tasks.
     text_bytes 8 KiB kept of an unusable record: enough to find it in the landed file, which keeps the rest.
     batch_rows 4,096, batch_bytes, batch_cells, block_bytes: at most some 100 MB of Python objects, whatever the file;
     measured, more rows at once are slower, because Python's garbage collector walks over all that wait.
@@ -38,6 +40,7 @@ class Limits:
     bomb_floor_bytes: int = 64 << 20
     max_depth: int = 100
     max_columns: int = 2_000
+    max_window_bytes: int = 256 << 20
     text_bytes: int = 8 << 10
 
     block_bytes: int = 256 << 10
@@ -49,7 +52,7 @@ class Limits:
         """The limits that decide what becomes of a row, in a fixed order: a stock is as good as they are equal."""
         return (
             self.max_row_bytes, self.max_bytes, self.max_ratio, self.bomb_floor_bytes,
-            self.max_depth, self.max_columns, self.text_bytes,
+            self.max_depth, self.max_columns, self.max_window_bytes, self.text_bytes,
         )  # fmt: skip
 
 

@@ -1,8 +1,9 @@
 """Landed parquet files: decoded once from end to end, so that a broken page is found before Spark meets it.
 
-Lives here: whether such a file can be read as a whole, how many rows it has, its names. Does not live here: copies
-of it (there are none, Spark reads the landed file) and what its columns mean. Not found here: flipped bits that still
-decode, in files written without page checksums; the content's SHA-256 at least keeps them from changing later.
+Lives here: whether such a file can be read as a whole, how many rows it has, its names and types. Does not live here:
+how large it may become (`intake_sizes`), the copy of it (`intake`) and what its columns mean. Not found here: flipped
+bits that still decode, in files written without page checksums; the content's SHA-256 at least keeps them from changing
+later.
 """
 
 import json
@@ -14,9 +15,10 @@ import pyarrow.parquet as pq
 
 from backfill_assets.lake.intake_bytes import Limits, Unreadable
 from backfill_assets.lake.intake_rows import folded_name, name_fault, shown
+from backfill_assets.lake.intake_sizes import WINDOW_ROWS, Expanded, large_dictionaries, refuse_footer
 
-BATCH_ROWS = 16_384
 DECIMAL_DIGITS = 38  # Spark's most
+READ_TYPES = frozenset({"None", "String", "Enum", "Decimal", "Date", "Timestamp", "Int", "Null", "JSON", "BSON"})
 # What pyarrow raises over hostile files; an OSError with a number is the machine's, not the file's.
 CORRUPT = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError, OverflowError, MemoryError)
 
@@ -26,14 +28,12 @@ def examine(source: BinaryIO, size: int, limits: Limits) -> tuple[int, tuple[str
     if size == 0:
         raise Unreadable("the file has 0 bytes")
     try:
-        with pq.ParquetFile(source, page_checksum_verification=True, pre_buffer=False) as file:
+        with pq.ParquetFile(source, pre_buffer=False) as file:
             _refuse_schema(file.schema_arrow)
-            _refuse_size(file.metadata, limits)
+            refuse_footer(file.metadata, file.schema, size, limits)
             _refuse_unknown_to_spark(file.schema, file.metadata)
-            rows = 0
-            for batch in file.iter_batches(BATCH_ROWS, use_threads=False):
-                rows += batch.num_rows
             expected, names = file.metadata.num_rows, tuple(file.schema_arrow.names)
+        rows = _decoded(source, limits)
     except Unreadable:
         raise
     except CORRUPT as error:
@@ -46,26 +46,28 @@ def examine(source: BinaryIO, size: int, limits: Limits) -> tuple[int, tuple[str
     return rows, names
 
 
-def _refuse_size(footer: pq.FileMetaData, limits: Limits) -> None:
-    groups = (footer.row_group(i) for i in range(footer.num_row_groups))
-    total = sum(g.column(c).total_uncompressed_size for g in groups for c in range(g.num_columns))
-    if total > limits.max_bytes:
-        raise Unreadable(f"it decompresses to {total} bytes, more than the limit of {limits.max_bytes}")
-    if footer.num_columns > limits.max_columns:
-        raise Unreadable(f"it has {footer.num_columns} columns, more than the limit of {limits.max_columns}")
+def _decoded(source: BinaryIO, limits: Limits) -> int:
+    """How many rows the pages hold, every one of them decoded."""
+    rows, expanded, kept = 0, Expanded(limits), large_dictionaries(source)
+    with pq.ParquetFile(source, page_checksum_verification=True, pre_buffer=False, read_dictionary=kept) as file:
+        for batch in file.iter_batches(WINDOW_ROWS, use_threads=False):
+            rows += batch.num_rows
+            expanded.add(batch)
+    return rows
 
 
 def _refuse_unknown_to_spark(schema: pq.ParquetSchema, footer: pq.FileMetaData) -> None:
     """Spark ends the whole job over one such file (tried on 4.2.0), so that no other file would be read either.
 
-    Nanoseconds in a column of their own pass: `stock` converts those, but not those inside lists and structs.
+    Only what is known to be read passes. Nanoseconds in a column of their own do: they are converted (`nanoseconds`),
+    but not those inside lists and structs.
     """
     for column in (schema.column(i) for i in range(footer.num_columns)):
         kind = json.loads(column.logical_type.to_json())
         name, unit = kind["Type"], kind.get("timeUnit")
         if name == "Timestamp" and unit == "nanoseconds" and column.path != column.name:
             raise Unreadable(f"{shown(column.path)} counts nanoseconds, which Spark does not read; write microseconds")
-        if name in ("Time", "Float16", "Interval") or kind.get("precision", 0) > DECIMAL_DIGITS:
+        if name not in READ_TYPES or kind.get("precision", 0) > DECIMAL_DIGITS:
             raise Unreadable(f"{shown(column.path)} has a type that Spark does not read: {column.logical_type}")
     for group in (footer.row_group(i) for i in range(footer.num_row_groups)):
         for chunk in (group.column(c) for c in range(group.num_columns)):

@@ -7,7 +7,6 @@ joined at the end, so that a file is parsed once and never held in memory.
 """
 
 import json
-import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from backfill_assets.lake.copying import publish
 from backfill_assets.lake.intake_rows import BAD_REASON, BAD_TEXT, ROW_NUMBER, Batch
 
 PARSER_VERSION = 1  # raise it whenever a file could come out differently: older copies are then made anew
@@ -113,9 +113,7 @@ class StockWriter:
         whole.add_key_value_metadata({FACTS_KEY: json.dumps(said).encode()})
         self.close()
         finished = self._segments[-1]
-        _sync(finished)
-        finished.replace(target)
-        _sync(target.parent)
+        publish(finished, target)
 
     def _joined(self) -> pq.ParquetWriter:
         """All segments written into one that has the columns of the last, and is still open."""
@@ -155,11 +153,3 @@ def _schema(names: Sequence[str]) -> pa.Schema:
 def _widened(table: pa.Table, schema: pa.Schema) -> pa.Table:
     have: Mapping[str, Any] = dict(zip(table.column_names, table.columns, strict=True))
     return pa.table([have.get(f.name, pa.nulls(table.num_rows, f.type)) for f in schema], schema=schema)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

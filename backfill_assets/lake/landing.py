@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from backfill_assets.core.errors import LandingError, SettingsError, TransientError
+from backfill_assets.core.texts import plain
 from backfill_assets.lake.landing_glob import Glob, bad_pattern, parse_pattern
 
 EXTENSIONS = {
@@ -24,6 +25,7 @@ EXTENSIONS = {
     "jsonl": (".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz"),
 }
 TEMPORARY = (".tmp", ".part", ".partial", ".crdownload", ".inprogress", ".swp", "~")
+COMPLETE_AFTER_SECONDS = 2.0  # a file whose size and time did not change for so long is taken as complete
 READ_BYTES = 1 << 20  # large enough that Python costs nothing beside SHA-256, small enough to forget about
 
 
@@ -32,7 +34,7 @@ class StillChanging(LandingError, TransientError):
 
     def __init__(self, path: str) -> None:
         super().__init__(
-            f"the landed file {path}", "it changed while it was being read", "Nothing of it was used",
+            f"the landed file {plain(path)}", "it changed while it was being read", "Nothing of it was used",
             "Let its writer finish (best: write elsewhere, then rename), and scan again",
         )  # fmt: skip
         self.args = (path,)  # what pickle hands back to this constructor
@@ -50,7 +52,7 @@ class LandedFile:
 
 @dataclass(frozen=True)
 class RefusedFile:
-    """A file or folder (name ends in `/`) below the root that is not read. Undecodable bytes in `name` are escaped."""
+    """A file or folder (name ends in `/`) below the root that is not read. `name` is escaped for printing."""
 
     name: str
     reason: str
@@ -70,6 +72,7 @@ def list_landing(pattern: str, base: Path, format: str) -> Listing:
 
     Every other file below the glob's fixed root is listed as refused, with the reason; a folder that is hidden, a
     link, or deeper than the pattern reaches counts as one. A pattern without wildcard ignores the file's neighbours.
+    The fixed root itself may be or lie behind a link: it is named by who writes `lake.toml`, not by who delivers.
     Opens nothing. Raises SettingsError where the pattern or the format cannot be meant.
     """
     glob, extensions = parse_pattern(pattern, base), _extensions(format)
@@ -118,6 +121,16 @@ def sha256_of(file: LandedFile) -> str:
     return digest.hexdigest()
 
 
+def is_complete(file: LandedFile, now: float) -> bool:
+    """Whether a look at `now` (seconds since 1970) may take the file as complete: it did not change just now.
+
+    A time stamp in the future says nothing, and waiting for it to pass could take for ever: such a file counts as
+    complete here, and the scan watches it before it reads (see `settle`).
+    """
+    age = now - file.mtime_ns / 1e9
+    return age < 0 or age >= COMPLETE_AFTER_SECONDS
+
+
 def settle(file: LandedFile, quiet_seconds: float = 1.0, patience_seconds: float = 5.0) -> bool:
     """Wait until nobody has written to the file for `quiet_seconds`; False if that takes longer than the patience.
 
@@ -155,7 +168,8 @@ def _not_opened(file: LandedFile, error: OSError) -> Exception:
     if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO):
         return StillChanging(str(file.path))
     return LandingError(
-        f"the landed file {file.path}", f"it cannot be opened ({error.strerror})", "Nothing of it was read",
+        f"the landed file {plain(str(file.path))}",
+        f"it cannot be opened ({error.strerror})", "Nothing of it was read",
         "Give this user the right to read it, then scan again",
     )  # fmt: skip
 
@@ -178,11 +192,11 @@ def _walk(glob: Glob, refuse: Callable[[str, str], None]) -> Iterator[tuple[str,
             with os.scandir(folder) as found:
                 entries = list(found)
         except OSError as error:
-            refuse(_printable(prefix) or "./", f"the folder cannot be listed ({error.strerror})")
+            refuse(plain(prefix) or "./", f"the folder cannot be listed ({error.strerror})")
             continue
         if glob.depth is not None and depth > glob.depth:
             if entries:
-                refuse(_printable(prefix), "a folder that the pattern does not reach into")
+                refuse(plain(prefix), "a folder that the pattern does not reach into")
             continue
         for entry in entries:
             if glob.only is not None and entry.name != glob.only:
@@ -191,15 +205,9 @@ def _walk(glob: Glob, refuse: Callable[[str, str], None]) -> Iterator[tuple[str,
             if not entry.is_dir(follow_symlinks=False):
                 yield name, entry
             elif why := _bad_name(entry.name):
-                refuse(_printable(name) + "/", why)
+                refuse(plain(name) + "/", why)
             else:
                 pending.append((name + "/", Path(entry.path), depth + 1))
-
-
-def _printable(name: str) -> str:
-    """The name without bytes that are no UTF-8 and without control characters: escaped."""
-    text = os.fsencode(name).decode("utf-8", "backslashreplace")
-    return "".join(c if c.isprintable() or c == " " else f"\\x{ord(c):02x}" for c in text)
 
 
 def _bad_name(name: str) -> str | None:
@@ -222,7 +230,7 @@ def _judge(
         return None
     why = _bad_name(entry.name) or _unfit(name, entry.path, found, glob, extensions)
     if why:
-        return RefusedFile(_printable(name), why)
+        return RefusedFile(plain(name), why)
     return LandedFile(name, Path(entry.path), found.st_size, found.st_mtime_ns)
 
 

@@ -37,7 +37,7 @@ FILES = Contract(
         Column("home_day", "DATE", "the day of rows without a usable arrival time, fixed at the first scan"),
         Column("recorded_at", "TIMESTAMP", "when this event was appended; the newest wins"),
         Column("counted_by", "STRING", "digest of the settings under which days and rows were counted"),
-        Column("note", "STRING", "what `landing accept` was told", nullable=True),
+        Column("note", "STRING", "what `landing accept` was told; why a file is refused as a whole", nullable=True),
     ),
     "arrival_date",
     ("path", "sha256", "arrival_date"),
@@ -82,7 +82,10 @@ ARRIVALS = Contract(
 
 @dataclass(frozen=True)
 class FileRecord:
-    """One content at one path, as the ledger knows it now. `days` are (rows, bad rows, usable rows) per arrival day."""
+    """One content at one path, as the ledger knows it now. `days` are (rows, bad rows, usable rows) per arrival day.
+
+    `refused`: why no row of it can be judged; it then counts as one unusable row.
+    """
 
     path: str
     sha256: str
@@ -93,6 +96,7 @@ class FileRecord:
     days: Mapping[date, tuple[int, int, int]]
     withdrawn: bool = False
     counted_by: str = ""
+    refused: str | None = None
 
     @property
     def rows(self) -> int:
@@ -186,6 +190,7 @@ def _newest(rows: list[dict[str, Any]]) -> FileRecord:
         days,
         withdrawn,
         last.get("counted_by") or "",  # lakes of before this column count their files anew
+        last["note"],
     )
 
 

@@ -18,16 +18,19 @@ from backfill_assets.core.profiles import DayProfile, null_counts
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.scans import ScanReport
 from backfill_assets.core.states import States
+from backfill_assets.core.texts import plain
 from backfill_assets.lake.arrivals import commit_arrivals
 from backfill_assets.lake.build import as_profile, nothing_to_do, settled_days
 from backfill_assets.lake.candidate import Candidate, Request
-from backfill_assets.lake.deliveries import DELIVERY_TYPES, read_deliveries, split_day_rows
+from backfill_assets.lake.counting import stocked
+from backfill_assets.lake.deliveries import read_deliveries, split_day_rows
 from backfill_assets.lake.facts import staged_facts
 from backfill_assets.lake.ledger import FILES, QUARANTINE, FileRecord, read_files
 from backfill_assets.lake.log import table_view
+from backfill_assets.lake.mapping import DELIVERY_TYPES
 from backfill_assets.lake.profile import audited, conform
 from backfill_assets.lake.replace import Published, Write, publish
-from backfill_assets.lake.scan import scan, stocked
+from backfill_assets.lake.scan import scan
 from backfill_assets.lake.spark import Workshop, free, small_frame
 from backfill_assets.lake.staging import Staged, stage
 from backfill_assets.lake.too_late import contract_of, is_too_late
@@ -108,7 +111,8 @@ def _staged_parts(workshop: Workshop, wanted: "Sequence[tuple[Contract, DataFram
 def _refuse(report: ScanReport, states: States, days: DayRange) -> None:
     blocked = sorted(d for d in report.blocked if d in days)
     if blocked:
-        files = [f"{p} (altered)" for p in report.altered] + [f"{p} (missing)" for p in report.missing]
+        told = {"altered": report.altered, "missing": report.missing}
+        files = [f"{plain(p)} ({word})" for word, paths in told.items() for p in paths]
         raise LandingError(
             "the table raw",
             f"{', '.join(files[:10])}: {len(blocked)} day(s) from {blocked[0]} were made from it",
@@ -164,7 +168,7 @@ def _account(rows: "DataFrame", records: Sequence[FileRecord], todo: Sequence[da
             outcomes = counted.get((day, record.sha256), {})
             if sum(outcomes.values()) != record.days[day][0]:
                 raise LandingError(
-                    f"the landed file {record.path}",
+                    f"the landed file {plain(record.path)}",
                     f"it has {record.days[day][0]} rows of {day}, Spark gave {sum(outcomes.values())}: {outcomes}",
                     "Nothing was written",
                     "Run `backfill-assets scan`; if it persists, keep the file and report this",

@@ -1,10 +1,11 @@
 """The `[source] select` of a lake, made safe for one bad row: casts give NULL instead of ending the whole job.
 
 Lives here: cutting the text at its top-level commas, `cast` -> `try_cast` and its kin, and refusing functions whose
-result is not decided by the row. Does not live here: running it (`lake.deliveries`). The text is otherwise left as
+result is not decided by the row. Does not live here: running it (`lake.mapping`). The text is otherwise left as
 written: only tokens are looked at, so that no rewriting can change a meaning.
 """
 
+import re
 from functools import lru_cache
 
 from sqlglot.dialects.spark import Spark
@@ -53,6 +54,11 @@ BARE_UNDECIDED = frozenset(
 TYPE_NAMES = frozenset(
     ["bigint", "int", "smallint", "tinyint", "float", "double", "decimal", "date", "timestamp", "boolean", "binary"]
 )
+# A column or literal, perhaps within forgiving casts: whatever the values, no row can make it raise.
+_VALUE = r"(?:[a-z_]\w*|`[^`]*`|'[^'\\]*'|-?\d+)"
+PLAIN = re.compile(
+    rf"(?:try_cast\(\s*)*+{_VALUE}(?:\s+as\s+\w+\s*\))*+(?:\s+(?:as\s+)?(?:[a-z_]\w*|`[^`]*`))?", re.IGNORECASE
+)
 UNMATCHED = "its brackets or commas do not match"
 OPENERS = {TokenType.L_PAREN: TokenType.R_PAREN, TokenType.L_BRACKET: TokenType.R_BRACKET}
 
@@ -84,6 +90,11 @@ def expressions(select: str) -> tuple[str, ...]:
     if open_brackets or any(not p for p in parts):
         raise _refused(UNMATCHED)
     return tuple(parts)
+
+
+def can_raise(expression: str) -> bool:
+    """Whether a row could make this expression (one of `expressions`) end a query: all but the plainest ones."""
+    return PLAIN.fullmatch(expression) is None
 
 
 def _track(kind: TokenType, open_brackets: list[TokenType]) -> None:

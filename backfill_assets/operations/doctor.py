@@ -15,12 +15,14 @@ import psutil
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import contiguous
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.texts import plain
+from backfill_assets.lake.compare import compare, look
 from backfill_assets.lake.engine_cache import delta_coordinate, present_jars
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.java import find_java
+from backfill_assets.lake.landing_hashes import Hashes
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, read_files
 from backfill_assets.lake.model import Table
-from backfill_assets.lake.scan import compare, look
 from backfill_assets.lake.server import server_status
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.spark import EMBEDDED, Workshop
@@ -97,13 +99,13 @@ def _landing(lake: Lake) -> list[Diagnosis]:
     name = f"the landing {lake.settings.source.files}"
     if listing.root_missing:
         return [odd(name, "its folder does not exist", "Make it, or correct [source] files in lake.toml")]
-    found = compare(listing, records)
+    found = compare(listing, records, Hashes(lake.stock))
     findings = []
     if found.altered:
-        paths = some(r.path for r in found.altered)
+        paths = some(plain(r.path) for r in found.altered)
         findings.append(broken(name, f"{len(found.altered)} file(s) altered since they were loaded: {paths}", ACCEPT))
     if found.missing:
-        paths = some(r.path for r in found.missing)
+        paths = some(plain(r.path) for r in found.missing)
         findings.append(broken(name, f"{len(found.missing)} file(s) missing since they were loaded: {paths}", ACCEPT))
     if listing.refused:
         paths = some(f"{r.name} ({r.reason})" for r in listing.refused)

@@ -15,10 +15,14 @@ from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.needs import Needs, needs
 from backfill_assets.core.states import State, States
+from backfill_assets.core.texts import plain
+from backfill_assets.lake.compare import Comparison, compare, look
+from backfill_assets.lake.counting import is_counted
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.landing import is_complete
+from backfill_assets.lake.landing_hashes import Hashes
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.scan import Comparison, compare, is_counted, look
 from backfill_assets.lake.spark import Workshop
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.why import ranges
@@ -31,7 +35,6 @@ from backfill_assets.orchestration.work import Shop
 
 SCAN = "scan_landing"
 LATE_DATA, LANDING = "late_data", "landing"
-COMPLETE_AFTER_SECONDS = 2.0  # a file whose size and time did not change for so long is taken as complete
 SHOWN_FILES = 5
 
 
@@ -205,7 +208,10 @@ def landing_tick(instance: dg.DagsterInstance, shop: Shop, now: datetime) -> Tic
     """Ask for a scan of new complete files, and for the arrival days that landed and are not loaded."""
     seen = look_around(instance, shop, now)
     listing, records = look(Workshop(seen.lake))
-    return landing(seen, compare(listing, records), records)
+    hashes = Hashes(seen.lake.stock)
+    found = compare(listing, records, hashes)
+    hashes.keep()
+    return landing(seen, found, records)
 
 
 def landing(seen: Look, found: Comparison, records: Sequence[FileRecord]) -> Tick:
@@ -229,7 +235,7 @@ def landing(seen: Look, found: Comparison, records: Sequence[FileRecord]) -> Tic
 
 def _scan_requests(tick: Tick, seen: Look, found: Comparison, records: Iterable[FileRecord]) -> list[dg.RunRequest]:
     """The request of a scan, where there is anything to scan."""
-    complete = [f for f in found.fresh if seen.now.timestamp() - f.mtime_ns / 1e9 >= COMPLETE_AFTER_SECONDS]
+    complete = [f for f in found.fresh if is_complete(f, seen.now.timestamp())]
     if len(complete) < len(found.fresh):
         tick.notes.append(f"{len(found.fresh) - len(complete)} file(s) still being written")
     blocked = {r.path for r in (*found.altered, *found.missing)}  # a scan leaves these as they are
@@ -257,7 +263,7 @@ def _tell_landing(tick: Tick, found: Comparison, blocked: Set[date]) -> None:
         tick.notes.append(f"{len(found.fresh)} new file(s)")
     for word, records in (("altered", found.altered), ("missing", found.missing)):
         if records:
-            shown = ", ".join(r.path for r in records[:SHOWN_FILES])
+            shown = ", ".join(plain(r.path) for r in records[:SHOWN_FILES])
             more = f" and {len(records) - SHOWN_FILES} more" if len(records) > SHOWN_FILES else ""
             tick.alarm(
                 f"{word} files",

@@ -11,7 +11,8 @@ from backfill_assets.core.texts import plain, shortened
 
 def test_what_turns_the_writing_or_moves_the_cursor_is_escaped() -> None:
     assert plain("a\u202etxt.jsonl") == "a\\u202etxt.jsonl"
-    assert plain("\x1b[2J\r\n\udcff") == "\\x1b[2J\\r\\n\\udcff"
+    assert plain("\x1b[2J\r\n\udcff") == "\\x1b[2J\\x0d\\x0a\\xff"
+    assert plain("a\u2066b\u2069\u2028\U000e0041") == "a\\u2066b\\u2069\\u2028\\U000e0041"
 
 
 def test_writing_of_any_language_is_left_alone() -> None:

@@ -18,7 +18,6 @@ from backfill_assets.core.needs import needs
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import ARRIVALS, QUARANTINE
-from backfill_assets.lake.table import sql_path
 from backfill_assets.operations.doctor_tables import examine_table
 from backfill_assets_tests.lakes import SUMS, backfill, content, delivery, land, make_lake, request, snapshot, toy
 
@@ -52,7 +51,7 @@ def lake(made: Lake, tmp_path: Path) -> Lake:
 
 def another_program(spark: "SparkSession", lake: Lake, statement: str, ledger: str) -> None:
     """A statement of Spark's on a ledger, by someone who knows nothing of us."""
-    spark.sql(statement.format(sql_path(lake.table_path(ledger)))).collect()
+    spark.sql(statement.format(f"delta.`{lake.table_path(ledger)}`")).collect()
 
 
 def states_of(lake: Lake) -> States:

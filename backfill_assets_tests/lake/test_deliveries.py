@@ -17,7 +17,7 @@ from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake.deliveries import StockFile, read_deliveries, split_day_rows
 from backfill_assets.lake.intake import take
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.lake.stock import find, put
+from backfill_assets.lake.stock import find
 from backfill_assets_tests.lake.landed import land
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ def settings(format: str, select: str = PLAIN) -> LakeSettings:
 def stocked(folder: Path, name: str, content: bytes, home: date | None = None) -> StockFile:
     format = name.split(".", 1)[1]
     intake = take(land(folder / "landing", name, content), format, folder / "stock")
-    put(folder / "stock", intake, format)
     found = find(folder / "stock", intake.sha256, SEEN, home)
     assert found is not None
     return found

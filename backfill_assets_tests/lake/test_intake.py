@@ -94,9 +94,10 @@ def test_a_file_that_changes_while_it_is_parsed_is_left_for_the_next_scan(
     assert list((tmp_path / "stock").iterdir()) == []
 
 
-def test_nothing_unfinished_stays_behind(tmp_path: Path) -> None:
-    intake = take_in(tmp_path, "a.jsonl", LINES)
-    assert list((tmp_path / "stock").iterdir()) == [intake.parquet]
+@pytest.mark.parametrize("name", ["a.jsonl", "a.parquet"])
+def test_nothing_unfinished_stays_behind(tmp_path: Path, name: str) -> None:
+    intake = take_in(tmp_path, name, LINES)
+    assert set((tmp_path / "stock").iterdir()) == {intake.parquet, tmp_path / "stock" / f"{intake.sha256}.json"}
 
 
 def test_an_unknown_format_is_a_setting_to_correct(tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 Lives here: damaged, empty, encrypted and awkwardly named parquet files. Does not live here: text files.
 """
 
+import hashlib
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +14,7 @@ import pytest
 
 from backfill_assets.lake.intake import Intake
 from backfill_assets.lake.intake_bytes import Limits
+from backfill_assets.lake.stock import find
 from backfill_assets_tests.lake.landed import bad_rows, take_in
 
 TABLE = pa.table({"id": list(range(5000)), "name": [f"name {i}" for i in range(5000)]})
@@ -32,11 +35,15 @@ def unreadable(folder: Path, content: bytes, limits: Limits | None = None) -> st
     return intake.unreadable
 
 
-def test_a_whole_file_is_read_where_it_landed(tmp_path: Path) -> None:
-    intake = take_in(tmp_path, "a.parquet", content_of(TABLE))
-    expected = Intake(intake.sha256, 5000, 0, tmp_path / "landing/a.parquet", {}, ("id", "name"))
-    assert intake == expected
-    assert not (tmp_path / "stock").exists()
+def test_a_whole_file_is_copied_and_never_linked(tmp_path: Path) -> None:
+    content = content_of(TABLE)
+    intake = take_in(tmp_path, "a.parquet", content)
+    copy = tmp_path / "stock" / f"{hashlib.sha256(content).hexdigest()}.parquet"
+    assert intake == Intake(intake.sha256, 5000, 0, copy, {}, ("id", "name"))
+    assert not copy.is_symlink()
+    assert copy.stat().st_ino != (tmp_path / "landing/a.parquet").stat().st_ino
+    (tmp_path / "landing/a.parquet").write_bytes(b"rewritten in place")
+    assert copy.read_bytes() == content
 
 
 def test_a_file_without_rows_is_no_fault(tmp_path: Path) -> None:
@@ -87,6 +94,34 @@ def test_a_type_over_which_spark_would_end_the_whole_job_is_unreadable(tmp_path:
     inner = pa.table({"s": pa.array([{"t": None}], pa.struct([("t", kind)]))})
     for table in (pa.table({"t": pa.array([None], kind)}), inner):
         assert "Spark does not read" in unreadable(tmp_path, content_of(table))
+
+
+def test_a_type_that_is_not_known_to_be_read_is_unreadable(tmp_path: Path) -> None:
+    table = pa.table({"u": pa.array([b"0" * 16], pa.uuid())})
+    assert unreadable(tmp_path, content_of(table)) == "'u' has a type that Spark does not read: UUID"
+
+
+def test_old_timestamps_of_far_years_stay_as_they_are(tmp_path: Path) -> None:
+    far = pa.table({"t": pa.array([datetime(9999, 12, 31), datetime(2024, 3, 5), None], pa.timestamp("us"))})  # noqa: DTZ001
+    sink = pa.BufferOutputStream()
+    pq.write_table(far, sink, use_deprecated_int96_timestamps=True)
+    content = sink.getvalue().to_pybytes()
+    intake = take_in(tmp_path, "a.parquet", content)
+    assert intake.parquet.read_bytes() == content, "Spark reads the old type itself; 64 bits of nanoseconds would wrap"
+    found = find(tmp_path / "stock", intake.sha256, datetime.now(UTC))
+    assert found is not None
+    assert not found.inexact
+
+
+def test_old_timestamps_with_digits_that_spark_cuts_are_named(tmp_path: Path) -> None:
+    sink = pa.BufferOutputStream()
+    nanos = pa.table({"t": pa.array([1_700_000_000_000_000_000, 1], pa.timestamp("ns"))})
+    pq.write_table(nanos, sink, use_deprecated_int96_timestamps=True)
+    found = find(
+        tmp_path / "stock", take_in(tmp_path, "a.parquet", sink.getvalue().to_pybytes()).sha256, datetime.now(UTC)
+    )
+    assert found is not None
+    assert "in 1 of its rows" in found.inexact["t"]
 
 
 @pytest.mark.parametrize("kind", [pa.timestamp("ns"), pa.timestamp("ns", "UTC")], ids=str)

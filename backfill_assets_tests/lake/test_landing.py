@@ -20,6 +20,7 @@ from backfill_assets.lake.landing import (
     LandedFile,
     Listing,
     StillChanging,
+    is_complete,
     list_landing,
     opened,
     settle,
@@ -131,6 +132,32 @@ def test_a_file_that_may_not_be_read_is_refused(tmp_path: Path, monkeypatch: pyt
 def test_an_unknown_format_is_a_setting_to_correct(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="parquet, csv, jsonl"):
         list_landing("*", tmp_path, "xml")
+
+
+@pytest.mark.parametrize(
+    ("age_seconds", "complete"), [(0.5, False), (2.0, True), (9e8, True), (-1.0, True), (-3e7, True)]
+)
+def test_a_file_is_complete_when_it_is_quiet_and_when_its_time_stamp_lies_in_the_future(
+    tmp_path: Path, age_seconds: float, complete: bool
+) -> None:
+    now = 1_700_000_000.0
+    assert is_complete(LandedFile("a", tmp_path / "a", 1, int((now - age_seconds) * 1e9)), now) is complete
+
+
+def test_a_name_that_would_reverse_or_break_a_line_is_escaped_in_refusals_and_errors(tmp_path: Path) -> None:
+    land(tmp_path, "\u202egnp.txt", b"x")
+    land(tmp_path, "\x1b[31m.csv", b"x")
+    assert set(refusals("*.csv", tmp_path)) == {"\\u202egnp.txt", "\\x1b[31m.csv"}
+    assert "\u202e" not in str(StillChanging("a\u202eb"))
+
+
+def test_the_fixed_root_may_be_a_link_of_who_writes_the_settings_and_nothing_below_it_may(tmp_path: Path) -> None:
+    land(tmp_path / "elsewhere", "a.csv", b"x")
+    (tmp_path / "landing").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "more").symlink_to(tmp_path)
+    (tmp_path / "elsewhere" / "b.csv").symlink_to(tmp_path / "elsewhere" / "a.csv")
+    assert names("landing/**/*.csv", tmp_path) == ["a.csv"]
+    assert set(refusals("landing/**/*.csv", tmp_path)) == {"b.csv", "more"}
 
 
 def test_the_hash_is_that_of_all_bytes(tmp_path: Path) -> None:

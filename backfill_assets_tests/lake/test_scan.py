@@ -1,80 +1,36 @@
 """The scan: what is new, a copy, altered, missing or unchanged, said by content and never by name or time.
 
-Lives here: the comparison of folder and ledger, and what a scan appends. Does not live here: what becomes of the rows
-(`end_to_end.test_ledger`).
+Lives here: what a scan appends and reports. Does not live here: the comparison of folder and ledger (`test_compare`),
+what becomes of the rows (`end_to_end.test_ledger`).
 """
 
+import hashlib
 import os
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
-from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from deltalake import DeltaTable
 
+from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import LandingError
+from backfill_assets.lake import counting
 from backfill_assets.lake import scan as scanning
-from backfill_assets.lake.deliveries import read_deliveries
-from backfill_assets.lake.landing import list_landing
-from backfill_assets.lake.ledger import FILES, FileRecord, read_files
-from backfill_assets.lake.scan import Comparison, accept, compare, scan
-from backfill_assets_tests.end_to_end.worlds import World, land, land_bytes, make_world
-from backfill_assets_tests.lake.landed import land as plain_land
+from backfill_assets.lake.counting import stocked
+from backfill_assets.lake.deliveries import StockFile, read_deliveries
+from backfill_assets.lake.ledger import FILES, read_files
+from backfill_assets.lake.scan import accept, scan
+from backfill_assets.lake.settings import LakeSettings
+from backfill_assets_tests.end_to_end.worlds import LONG_AGO, World, land, land_bytes, make_world, span
 from backfill_assets_tests.oracle import Rules, delivery
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 RULES = Rules(date(2024, 3, 1), datetime.fromisoformat("2024-03-20"), date(2024, 3, 20))
-DAY = date(2024, 3, 5)
 SEEN = datetime(2024, 3, 10, tzinfo=UTC)
-
-
-def recorded(folder: Path, name: str, content: bytes, usable: int = 1, withdrawn: bool = False) -> FileRecord:
-    """The record of a file that was scanned with this content."""
-    file = plain_land(folder, name, content)
-    digest = sha256(content).hexdigest()
-    return FileRecord(name, digest, file.size, file.mtime_ns, SEEN, DAY, {DAY: (1, 1 - usable, usable)}, withdrawn)
-
-
-def compared(folder: Path, *records: FileRecord) -> Comparison:
-    return compare(list_landing("**", folder, "csv"), records)
-
-
-def test_nothing_moved_is_nothing_to_do(tmp_path: Path) -> None:
-    assert compared(tmp_path, recorded(tmp_path, "a.csv", b"1")) == Comparison([], [], [], [])
-
-
-def test_a_file_that_was_only_touched_is_the_same_and_one_with_other_bytes_is_altered(tmp_path: Path) -> None:
-    same, other = recorded(tmp_path, "a.csv", b"1"), recorded(tmp_path, "b.csv", b"2")
-    os.utime(tmp_path / "a.csv", (1, 1))
-    plain_land(tmp_path, "b.csv", b"3")
-    os.utime(tmp_path / "b.csv", (1, 1))
-    assert compared(tmp_path, same, other) == Comparison([], [other], [], [])
-
-
-def test_a_file_that_moved_is_new_at_its_new_place_and_not_missing_once_that_is_recorded(tmp_path: Path) -> None:
-    old = recorded(tmp_path, "old.csv", b"1")
-    new = recorded(tmp_path, "new.csv", b"1")
-    (tmp_path / "old.csv").unlink()
-    found = compared(tmp_path, old)
-    assert ([f.name for f in found.fresh], found.missing) == (["new.csv"], [old])
-    assert compared(tmp_path, old, new) == Comparison([], [], [], [old])
-
-
-def test_a_file_without_a_usable_row_may_change_and_vanish_freely(tmp_path: Path) -> None:
-    changed, gone = recorded(tmp_path, "a.csv", b"1", usable=0), recorded(tmp_path, "b.csv", b"2", usable=0)
-    plain_land(tmp_path, "a.csv", b"3!")
-    (tmp_path / "b.csv").unlink()
-    found = compared(tmp_path, changed, gone)
-    assert [f.name for f in found.fresh] == ["a.csv"]
-    assert (found.altered, found.missing, found.lapsed) == ([], [], [changed, gone])
-
-
-def test_a_withdrawn_content_that_lies_there_again_is_new(tmp_path: Path) -> None:
-    found = compared(tmp_path, recorded(tmp_path, "a.csv", b"1", withdrawn=True))
-    assert [f.name for f in found.fresh] == ["a.csv"]
 
 
 def files_of(world: World) -> dict[str, tuple[int, bool]]:
@@ -156,12 +112,12 @@ def test_a_deleted_stock_is_made_again_and_a_lost_content_is_named(spark: "Spark
     (record,) = read_files(world.root / "tables" / FILES.name)
     for kept in workshop.lake.stock.iterdir():
         kept.unlink()
-    assert scanning.stocked(workshop, record).parquet.exists()
+    assert stocked(workshop, record).parquet.exists()
     for kept in workshop.lake.stock.iterdir():
         kept.unlink()
     path.unlink()
     with pytest.raises(LandingError, match="neither in the stock nor in the landing folder"):
-        scanning.stocked(workshop, record)
+        stocked(workshop, record)
 
 
 def test_a_reader_that_loses_rows_is_found_out_before_anything_is_recorded(
@@ -170,7 +126,90 @@ def test_a_reader_that_loses_rows_is_found_out_before_anything_is_recorded(
     world = make_world(tmp_path, RULES)
     land(world, "a.jsonl", [delivery(1, "2024-03-05 10:00"), delivery(2, "2024-03-06 10:00")])
     workshop, _ = world.open()
-    monkeypatch.setattr(scanning, "read_deliveries", lambda *asked: read_deliveries(*asked).where("seq = 1"))
+    monkeypatch.setattr(counting, "read_deliveries", lambda *asked: read_deliveries(*asked).where("seq = 1"))
     with pytest.raises(LandingError, match="it has 2 rows, Spark's reader gave 1"):
         scan(workshop)
     assert files_of(world) == {}
+
+
+def rewritten(path: Path, content: bytes, moment: int) -> None:
+    """The file overwritten in place, as `cp` and a shell's `>` do: every hard link to it changes."""
+    with path.open("r+b") as file:
+        file.truncate(0)
+        file.write(content)
+    os.utime(path, (moment, moment))
+
+
+def test_a_landed_file_that_is_rewritten_in_place_costs_its_copy_no_row(spark: "SparkSession", tmp_path: Path) -> None:
+    world = make_world(tmp_path, RULES, "parquet")
+    one = land(world, "a.parquet", [delivery(1, "2024-03-05 10:00"), delivery(2, "2024-03-05 11:00", key="k2")])
+    copy = land_bytes(world, "b.parquet", one.read_bytes())
+    day = DayRange(date(2024, 3, 5), date(2024, 3, 6))
+    world.backfill(day, "raw")
+    other = land(world, "other.parquet", [delivery(101, "2024-03-05 12:00", key="k3")])
+    rewritten(copy, other.read_bytes(), LONG_AGO + 9)
+    other.unlink()
+    workshop, _ = world.open()
+    assert scan(workshop).altered == ("b.parquet",)
+    accept(workshop, "resent")
+    world.backfill(day, "raw")
+    assert sorted(row["seq"] for row in world.content("raw")) == [1, 2, 101]
+
+
+def test_a_stock_entry_that_was_altered_is_taken_again_from_any_file_with_its_content(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    world = make_world(tmp_path, RULES)
+    path = land(world, "a.jsonl", [delivery(1, "2024-03-05 10:00")])
+    land_bytes(world, "b.jsonl", path.read_bytes())
+    workshop, _ = world.open()
+    scan(workshop)
+    path.unlink()
+    record = next(r for r in read_files(world.root / "tables" / FILES.name) if r.path == "a.jsonl")
+    before = stocked(workshop, record)
+    right = before.parquet.read_bytes()
+    before.parquet.write_bytes(right + b" ")
+    assert stocked(workshop, record) == before
+    assert before.parquet.read_bytes() == right
+
+
+def test_a_refused_file_is_one_bad_row_by_name_and_is_looked_at_again_under_another_select(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = make_world(tmp_path, RULES)
+    land(world, "a.jsonl", [delivery(1, "2024-03-05 10:00")])
+    bad = land(
+        world, "bad.jsonl", [delivery(2, "2024-03-06 10:00", key="k2"), delivery(3, "2024-03-06 10:00", key="k3")]
+    )
+    sha = hashlib.sha256(bad.read_bytes()).hexdigest()
+    workshop, _ = world.open()
+    with monkeypatch.context() as patch:
+        patch.setattr(counting, "read_deliveries", poisoned(sha))
+        report = scan(workshop)
+    assert report.new == {"a.jsonl": (1, 0), "bad.jsonl": (1, 1)}
+    assert list(report.unreadable) == ["bad.jsonl"]
+    assert "rows cannot be judged: [DIVIDE_BY_ZERO]" in report.unreadable["bad.jsonl"]
+    world.backfill(span(RULES), "raw")
+    assert [row["seq"] for row in world.content("raw")] == [1]
+    (kept,) = world.content("quarantine")
+    assert (kept["row_number"], kept["source_file"], kept["reason"]) == (0, sha, report.unreadable["bad.jsonl"])
+    toml = world.root / "lake.toml"
+    toml.write_text(toml.read_text(encoding="utf-8").replace("op AS op", "lower(op) AS op"), encoding="utf-8")
+    world.backfill(span(RULES), "raw")
+    assert sorted(row["seq"] for row in world.content("raw")) == [1, 2, 3]
+    assert world.content("quarantine") == []
+
+
+def poisoned(sha: str) -> Callable[..., Any]:
+    """Reading that fails as soon as a row of this content is computed."""
+
+    from pyspark.sql.functions import expr
+
+    poison = expr(f"if(sha256 = '{sha}', cast(1 / 0 AS string), reason)")
+
+    def read(session: "SparkSession", files: Sequence[StockFile], settings: LakeSettings) -> "DataFrame":
+        return read_deliveries(session, files, settings).withColumn(
+            "reason", expr(f"if(sha256 = '{sha}', 1 / 0, reason)")
+        )
+
+    return read

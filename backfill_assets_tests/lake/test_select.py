@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.lake.select import FORGIVING, UNDECIDED, expressions
+from backfill_assets.lake.select import FORGIVING, UNDECIDED, can_raise, expressions
 from backfill_assets_tests import strategies  # noqa: F401 - the profile of properties
 
 AS_WRITTEN = {
@@ -33,6 +33,29 @@ AS_WRITTEN = {
     "beyond the basic plane": "concat('🙂', name) AS x",
     "blanks": "a   AS\n\t x",
 }
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        "seq", "seq AS seq", "`a b` AS entity", "'upsert' AS op", "0 AS flag", "-1 value",
+        "cast(at AS timestamp_ntz) AS arrival_ts", "cast( cast(n AS double) AS bigint ) AS value",
+    ],
+)  # fmt: skip
+def test_columns_literals_and_forgiving_casts_of_them_need_no_guard(plain: str) -> None:
+    assert not can_raise(expressions(plain)[0])
+
+
+@pytest.mark.parametrize(
+    "risky",
+    [
+        "value * 1 AS value", "CASE WHEN flag = 1 THEN 1 ELSE 0 END AS flag", "nullif(entity, '') AS entity",
+        "abs(n) AS value", "cast(a + 1 AS int) AS flag", "a[1] AS value", "m.key AS value", "-value AS value",
+        "to_timestamp(at, fmt) AS event_ts", "INTERVAL '1' DAY AS value", "raise_error('x') AS op",
+    ],
+)  # fmt: skip
+def test_everything_else_is_guarded(risky: str) -> None:
+    assert can_raise(expressions(risky)[0])
 
 
 @pytest.mark.parametrize("text", AS_WRITTEN.values(), ids=AS_WRITTEN.keys())

@@ -18,9 +18,9 @@ import dagster as dg
 from backfill_assets.core.contracts import Basis
 from backfill_assets.core.days import parse_day
 from backfill_assets.core.needs import needs
+from backfill_assets.lake.compare import Comparison
 from backfill_assets.lake.landing import LandedFile
 from backfill_assets.lake.ledger import FileRecord
-from backfill_assets.lake.scan import Comparison
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN, Look, Tick, landing, late_data

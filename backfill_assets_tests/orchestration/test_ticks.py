@@ -160,6 +160,26 @@ def test_altered_and_vanished_files_are_alarms(lake: tuple[Lake, Pipeline], inst
     assert not any("scan" in name for name in alarms)
 
 
+def test_a_file_with_a_time_stamp_in_the_future_is_scanned_and_not_waited_for(
+    empty: tuple[Lake, Pipeline], instance: dg.DagsterInstance
+) -> None:
+    drop(empty, "new.jsonl", age_seconds=-365 * 86_400)
+    (request,) = landing(empty, instance).requests
+    assert request.job_name == SCAN
+
+
+def test_files_that_a_scan_cannot_take_are_not_scanned_for_ever(
+    empty: tuple[Lake, Pipeline], instance: dg.DagsterInstance
+) -> None:
+    drop(empty, "new.jsonl", age_seconds=60)
+    for _ in range(3):
+        (request,) = landing(empty, instance).requests
+        ran(instance, request, dg.DagsterRunStatus.SUCCESS)
+    tick = landing(empty, instance)
+    assert tick.requests == []
+    assert any("in vain" in note for note in tick.notes)
+
+
 def test_the_sensors_are_named_and_run_by_themselves_and_the_cursor_is_for_people_only(
     lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance
 ) -> None:

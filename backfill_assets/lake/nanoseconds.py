@@ -1,0 +1,76 @@
+"""Timestamps of landed parquet files that are finer than Spark's: converted, and told where digits would be cut.
+
+Lives here: INT64 nanoseconds (which Spark refuses) and INT96 (which Spark reads itself, also beyond the years that 64
+bits of nanoseconds can hold, but cuts). Does not live here: nanoseconds inside lists and structs (`intake_parquet`
+refuses those), and what becomes of a column that is not exact (`mapping`).
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+NANOS_PER_MICRO = 1_000
+
+
+def in_microseconds(landed: Path, target: Path) -> tuple[Path, dict[str, str]]:
+    """The parquet that Spark can read (`landed`, or `target` in its place) and its inexact columns, each with why."""
+    with pq.ParquetFile(landed) as source:
+        leaves = [source.schema.column(i) for i in range(len(source.schema))]
+        old = [c.path for c in leaves if c.physical_type == "INT96"]
+        top = [f.name for f in source.schema_arrow if f.name not in old and _is_nanos(f.type)]
+        inexact = _cut_int96(landed, old) if old else {}
+        if not top:
+            return landed, inexact
+        inexact |= _convert(source, target, top)
+    landed.unlink()
+    return target, inexact
+
+
+def _is_nanos(kind: Any) -> bool:
+    return bool(pa.types.is_timestamp(kind)) and kind.unit == "ns"
+
+
+def _convert(source: Any, target: Path, names: Sequence[str]) -> dict[str, str]:
+    """Rows in the same order, the named columns in microseconds."""
+    fields = [pa.field(f.name, pa.timestamp("us", f.type.tz)) if f.name in names else f for f in source.schema_arrow]
+    wanted, cut = pa.schema(fields), dict.fromkeys(names, 0)
+    partial = target.with_suffix(f".{os.getpid()}.partial")
+    with pq.ParquetWriter(partial, wanted) as writer:
+        for batch in source.iter_batches(use_threads=False):
+            for name in names:
+                nanos = batch.column(name).cast(pa.int64())
+                whole = pc.multiply(pc.divide(nanos, NANOS_PER_MICRO), NANOS_PER_MICRO)
+                cut[name] += pc.sum(pc.not_equal(nanos, whole)).as_py() or 0
+            writer.write_table(pa.Table.from_batches([batch]).cast(wanted, safe=False))
+    partial.replace(target)
+    return _told(cut)
+
+
+def _cut_int96(landed: Path, paths: Sequence[str]) -> dict[str, str]:
+    """Read twice, as both units: where nothing is cut they agree, also where 64 bits of nanoseconds have wrapped."""
+    top = list(dict.fromkeys(path.split(".")[0] for path in paths))
+    cut = dict.fromkeys(top, 0)
+    with (
+        pq.ParquetFile(landed, coerce_int96_timestamp_unit="us") as micros,
+        pq.ParquetFile(landed, coerce_int96_timestamp_unit="ns") as nanos,
+    ):
+        pairs = zip(
+            micros.iter_batches(columns=paths, use_threads=False),
+            nanos.iter_batches(columns=paths, use_threads=False),
+            strict=True,
+        )
+        for coarse, fine in pairs:
+            for name in (n for n in top if pa.types.is_timestamp(coarse.schema.field(n).type)):
+                whole = pc.multiply(coarse.column(name).cast(pa.int64()), NANOS_PER_MICRO)
+                cut[name] += pc.sum(pc.not_equal(fine.column(name).cast(pa.int64()), whole)).as_py() or 0
+    return _told(cut)
+
+
+def _told(cut: dict[str, int]) -> dict[str, str]:
+    why = "of the file has digits below the microsecond, which would be cut off in {} of its rows"
+    return {name: why.format(rows) for name, rows in cut.items() if rows}
