@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from backfill_assets_tests.processes import CHECKOUT
 
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 BROWSER_FIXTURE = "chromium"
 SPARK_FIXTURES = frozenset({"spark", "lake_session", "spark_server"})
 ROOMS_WITHOUT_SPARK = frozenset({"core"})  # milliseconds each, and what they test knows the standard library only
+
+# How long an example takes says something about the machine, which others use too, and nothing about the code.
+settings.register_profile("shared machine", deadline=None)
+settings.load_profile("shared machine")
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -32,7 +32,10 @@ ENGINE_PACKAGES = ("pyspark", "delta-spark")
 ROOM = "backfill_assets.lake"
 LOADER = f"{ROOM}.load"
 # What else decides the rows of raw: mapping, casts, reasons, what is kept of a file, what is too late; and `intake*`.
-LOADERS = (LOADER, *(f"{ROOM}.{name}" for name in ("deliveries", "select", "stock", "too_late")))
+LOADERS = (
+    LOADER,
+    *(f"{ROOM}.{name}" for name in ("counting", "deliveries", "mapping", "nanoseconds", "select", "stock", "too_late")),
+)
 
 
 @dataclass(frozen=True)
