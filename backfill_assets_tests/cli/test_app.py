@@ -179,6 +179,14 @@ def test_what_will_change_is_marked_explained_and_part_of_the_command(tmp_path: 
     assert read(run("status", "--lake", tmp_path, "--json"))["will_change"] == {"training": 2}
 
 
+def test_status_advises_only_days_that_can_be_made(tmp_path: Path) -> None:
+    synthetic_lake(tmp_path, 2)
+    early = run("status", "--lake", tmp_path, "--from", "2020-01-01", "--to", START)
+    assert (early.exit_code, "before the lake's first day, 2024-02-26" in early.stderr) == (2, True)
+    today = datetime.now(UTC).date()
+    assert "rebuild:" not in run("status", "--lake", tmp_path, "--from", today, "--to", today + ONE_DAY).stdout
+
+
 def test_a_narrow_screen_breaks_neither_days_nor_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synthetic_lake(tmp_path, 3)
     monkeypatch.setenv("COLUMNS", "60")
