@@ -65,7 +65,7 @@ def test_what_the_machine_refuses_is_one_line_that_names_the_place(
     monkeypatch.setattr("backfill_assets.lake.home.open_lake", refuse)
     result = run("status", "--lake", tmp_path)
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
-    assert result.stderr.startswith(f"Error: {tmp_path / 'lake.toml'}: Permission denied. The command stopped here")
+    assert result.stderr.startswith(f"Error: {tmp_path / 'lake.toml'}: permission denied. What was being done was not")
 
 
 def test_every_command_that_a_text_advises_exists() -> None:
