@@ -23,7 +23,7 @@ from backfill_assets.cli import (
 )
 from backfill_assets.cli.common import lake_option
 from backfill_assets.cli.drawing import aside
-from backfill_assets.core.errors import BackfillError, SettingsError
+from backfill_assets.core.errors import BackfillError, SettingsError, unusable
 
 
 class _Group(click.Group):
@@ -39,23 +39,12 @@ class _Group(click.Group):
         except OSError as error:
             if isinstance(error, BrokenPipeError):
                 raise  # who read our output has gone: click ends quietly
-            aside(f"Error: {_refused(error)}")
+            aside(f"Error: {unusable(error)}")
             ctx.exit(1)
         except KeyboardInterrupt as interrupt:
             told = getattr(interrupt, "told", "") or "what was not committed is not written"
             click.echo(f"Interrupted: {told}. Run the same command again.", err=True)
             ctx.exit(128 + getattr(interrupt, "number", signal.SIGINT))
-
-
-def _refused(error: OSError) -> BackfillError:
-    """What the machine refused, such as a folder that may not be written or a disk that is full."""
-    what = str(error.filename) if error.filename else "the machine"
-    return BackfillError(
-        what,
-        error.strerror or str(error) or type(error).__name__,
-        "The command stopped here; what was committed before stands",
-        "Check that you may read and write there and that the disk has room, then run again",
-    )
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})

@@ -8,12 +8,13 @@ import contextlib
 import logging
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from shlex import quote
 
 import dagster as dg
 
+from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake.home import Lake, project_root
 
 QUIET_INSTANCE = "telemetry:\n  enabled: false\nnux:\n  enabled: false\n"
@@ -39,8 +40,8 @@ def instance_of(lake: Lake) -> Iterator[dg.DagsterInstance]:
 
     The project's file names folders relative to itself, so that we stand there while it is used.
     """
-    if os.environ.get("DAGSTER_HOME"):
-        with dg.DagsterInstance.get() as instance:
+    if named := os.environ.get("DAGSTER_HOME"):
+        with _opened(named, dg.DagsterInstance.get) as instance:
             yield instance
         return
     home = project_root()
@@ -48,8 +49,19 @@ def instance_of(lake: Lake) -> Iterator[dg.DagsterInstance]:
         home = lake.root / ".dagster"
         home.mkdir(parents=True, exist_ok=True)
         (home / "dagster.yaml").write_text(QUIET_INSTANCE, encoding="utf-8")
-    with contextlib.chdir(home), dg.DagsterInstance.from_config(str(home)) as instance:
+    with contextlib.chdir(home), _opened(str(home), lambda: dg.DagsterInstance.from_config(str(home))) as instance:
         yield instance
+
+
+def _opened(home: str, open_it: Callable[[], dg.DagsterInstance]) -> dg.DagsterInstance:
+    """The instance; raises SettingsError where its folder cannot be used, whatever its storage says of that."""
+    try:
+        return open_it()
+    except Exception as error:
+        told = (str(error).splitlines() or [type(error).__name__])[0]
+        raise SettingsError(
+            f"Dagster's home {home}", told, "Nothing was done", "Set DAGSTER_HOME to a folder that you may write"
+        ) from error
 
 
 def ui_command(lake: Lake) -> str:

@@ -4,6 +4,7 @@ Lives here: the one run of the job `rebuild`, and what its events say per table.
 (`orchestration`), and which Dagster instance is meant (`dagster_home`).
 """
 
+import os
 import time
 import uuid
 from collections.abc import Sequence
@@ -33,6 +34,7 @@ SILENCE = {"console": {"config": {"log_level": "CRITICAL"}}}
 
 def run_backfill(lake: Lake, asked: Asked, watcher: Watcher) -> Outcome:
     """One run of the asked tables and days; `watcher` hears of each table as it starts and ends. Raises Interrupted."""
+    _refuse_unwritable(lake)
     began, run_id = time.perf_counter(), str(uuid.uuid4())
     listener = _Listener(watcher)
     with ends_when_interrupted() as ending, silenced(), instance_of(lake) as instance, quick_events(instance):
@@ -67,6 +69,18 @@ def written(lake: Lake, names: Sequence[str], run_id: str) -> str:
         days = {d for receipt in found if receipt.run_id == run_id for d in receipt.days}
         told += [f"{name} {ranges(days)}"] if days else []
     return f"written before that: {'; '.join(told)}; nothing else" if told else "nothing was written"
+
+
+def _refuse_unwritable(lake: Lake) -> None:
+    """Raise where this user may not write into the lake, before a run is begun that would break halfway."""
+    for folder in (lake.root, lake.root / ".runs", lake.locks, lake.root / "tables"):
+        if folder.exists() and not os.access(folder, os.W_OK | os.X_OK):
+            raise BackfillError(
+                str(folder),
+                "this user may not write there",
+                "Nothing was started",
+                "Run as the owner of the lake, or have the rights changed",
+            )
 
 
 def _said(asked: Asked) -> dict[str, str]:

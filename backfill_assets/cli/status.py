@@ -5,7 +5,7 @@ Lives here: how a status report is drawn, and what `--check` calls found. Does n
 """
 
 from collections.abc import Iterable, Sequence
-from datetime import date
+from datetime import UTC, date, datetime
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -41,6 +41,8 @@ def status(first: date | None, last: date | None, as_json: bool, **flags: bool) 
     if (first is None) != (last is None):
         raise click.UsageError("--from and --to belong together")
     days = inclusive(first, last) if first and last else None
+    if days and days.start < lake.settings.start_date:
+        raise click.UsageError(f"{days.start} lies before the lake's first day, {lake.settings.start_date}.")
     with usage():
         report = report_of(lake, pipeline, days, flags["why"])
     if as_json:
@@ -126,8 +128,9 @@ def _days_of(group: "Iterable[DayStatus]") -> str:
 
 
 def _draw_rebuild(wanting: "Sequence[DayStatus]", all_tables: bool) -> None:
-    """The command, on one line so that it can be copied, for the days and what follows from them."""
-    if wanting:
-        days = [d.day for d in wanting]
-        tables = "" if all_tables else f" --tables {','.join(dict.fromkeys(d.table for d in wanting))}"
+    """The command, on one line so that it can be copied, for the days that are over and what follows from them."""
+    over = [d for d in wanting if d.day < datetime.now(UTC).date()]
+    if over:
+        days = [d.day for d in over]
+        tables = "" if all_tables else f" --tables {','.join(dict.fromkeys(d.table for d in over))}"
         click.echo(f"rebuild:  backfill-assets backfill --from {min(days)} --to {max(days)}{tables}")

@@ -32,6 +32,7 @@ from backfill_assets.operations.diagnosis import Diagnosis, Level, broken, fine,
 from backfill_assets.operations.doctor_tables import examine_table, orphans
 
 MIB = 1 << 20
+UNLISTED = "the folder cannot be listed"  # as `lake.landing` says it
 ACCEPT = 'Put it back, or say `backfill-assets landing accept --note "why"`'
 
 
@@ -59,6 +60,9 @@ def _guarded(object: str, look_at: Callable[[], Sequence[Diagnosis]]) -> Sequenc
         return look_at()
     except BackfillError as error:
         return [_told(error)]
+    except OSError as error:
+        told = f"{error.filename or object}: {error.strerror or type(error).__name__}"
+        return [broken(object, f"it cannot be read ({told})", "Give this user the right to read it, then look again")]
     except Exception as error:  # noqa: BLE001  # whatever a damaged file causes is the finding
         return [broken(object, f"it cannot be examined ({type(error).__name__}: {error})", "Look at the cause")]
 
@@ -106,7 +110,9 @@ def _landing(lake: Lake) -> list[Diagnosis]:
         findings.append(broken(name, f"{len(found.altered)} file(s) altered since they were loaded: {paths}", ACCEPT))
     if found.missing:
         paths = some(plain(r.path) for r in found.missing)
-        findings.append(broken(name, f"{len(found.missing)} file(s) missing since they were loaded: {paths}", ACCEPT))
+        unseen = any(UNLISTED in r.reason for r in listing.refused)
+        advice = "Make the folders below readable first, then look again" if unseen else ACCEPT
+        findings.append(broken(name, f"{len(found.missing)} file(s) missing since they were loaded: {paths}", advice))
     if listing.refused:
         paths = some(f"{r.name} ({r.reason})" for r in listing.refused)
         findings.append(odd(name, f"{len(listing.refused)} file(s) are not read: {paths}", "Rename or remove them"))

@@ -65,7 +65,7 @@ def test_what_the_machine_refuses_is_one_line_that_names_the_place(
     monkeypatch.setattr("backfill_assets.lake.home.open_lake", refuse)
     result = run("status", "--lake", tmp_path)
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
-    assert result.stderr.startswith(f"Error: {tmp_path / 'lake.toml'}: Permission denied. The command stopped here")
+    assert result.stderr.startswith(f"Error: {tmp_path / 'lake.toml'}: permission denied. What was being done was not")
 
 
 def test_every_command_that_a_text_advises_exists() -> None:
@@ -177,6 +177,14 @@ def test_what_will_change_is_marked_explained_and_part_of_the_command(tmp_path: 
     shown = run("show", "training", START, "--lake", tmp_path).stdout
     assert "it will change" in shown
     assert read(run("status", "--lake", tmp_path, "--json"))["will_change"] == {"training": 2}
+
+
+def test_status_advises_only_days_that_can_be_made(tmp_path: Path) -> None:
+    synthetic_lake(tmp_path, 2)
+    early = run("status", "--lake", tmp_path, "--from", "2020-01-01", "--to", START)
+    assert (early.exit_code, "before the lake's first day, 2024-02-26" in early.stderr) == (2, True)
+    today = datetime.now(UTC).date()
+    assert "rebuild:" not in run("status", "--lake", tmp_path, "--from", today, "--to", today + ONE_DAY).stdout
 
 
 def test_a_narrow_screen_breaks_neither_days_nor_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,6 +76,15 @@ def test_the_page_and_the_document_are_written_by_one_call(root: Path, home: Pat
     assert (tmp_path / "report.html").read_text(encoding="utf-8").rstrip().endswith("</html>")
 
 
+def test_a_home_of_dagster_that_is_not_there_is_one_line(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "none"))
+    result = run(root, "--json")
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert "Set DAGSTER_HOME to a folder that you may write" in result.stderr
+
+
 def test_without_a_place_to_write_to_it_is_wrong_usage(root: Path) -> None:
     result = run(root)
     assert result.exit_code == 2

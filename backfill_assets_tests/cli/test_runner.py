@@ -1,9 +1,11 @@
-"""An interrupted command says what it had written, in one line, and ends as shells expect.
+"""A backfill before its run begins, and after it was interrupted. No JVM.
 
-Tested here: `cli.runner.written`, and what the front door makes of an interrupt. Not tested here: real signals
-(`lake.test_interrupts`, `end_to_end`).
+Tested here: what `cli.runner` refuses, what it says an interrupted run had written, and the command that shows its
+runs. Not tested here: the run (`test_demo.py`, `end_to_end`) and real signals (`lake.test_interrupts`).
 """
 
+import os
+import shlex
 from pathlib import Path
 from typing import NoReturn
 
@@ -12,6 +14,7 @@ from click.testing import CliRunner
 
 from backfill_assets.cli import backfill, runner
 from backfill_assets.cli.app import app
+from backfill_assets.cli.dagster_home import ui_command
 from backfill_assets.cli.progress import Asked
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.lake.interrupts import Interrupted
@@ -47,3 +50,19 @@ def test_an_interrupted_command_is_one_line_and_exit_code_130(
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 130
     assert done.stderr.strip() == line
+
+
+def test_a_lake_that_may_not_be_written_is_refused_before_a_run_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synthetic_lake(tmp_path, 1)
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path / "tables")  # root may write everything
+    days = ("--from", str(START), "--to", str(START))
+    result = CliRunner().invoke(app, ["backfill", "--lake", str(tmp_path), *days])
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert f"Error: {tmp_path / 'tables'}: this user may not write there. Nothing was started" in result.stderr
+
+
+def test_a_printed_command_can_be_typed_whatever_the_folder_is_called(tmp_path: Path) -> None:
+    lake, _ = synthetic_lake(tmp_path / "my lake; rm -rf $HOME", 1)
+    assert f"BACKFILL_ASSETS_LAKE={lake.root}" in shlex.split(ui_command(lake))

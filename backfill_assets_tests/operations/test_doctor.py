@@ -1,5 +1,6 @@
 """What the doctor finds in lakes that were hurt on purpose. No JVM."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -116,6 +117,23 @@ def test_a_missing_landed_file_is_an_error_until_it_is_accepted(tmp_path: Path) 
     assert [d.level for d in found] == [Level.ERROR, Level.WARN, Level.OK]
     assert "landing accept --note" in found[0].advice
     assert "notes.txt" in found[1].what
+
+
+def test_a_landing_folder_that_cannot_be_listed_is_no_reason_to_withdraw_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, _ = synthetic_lake(tmp_path, 2)
+    real = os.scandir
+
+    def refuse(folder: Path) -> object:
+        if Path(folder).name == "landing":
+            raise PermissionError(13, "Permission denied", str(folder))
+        return real(folder)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    missing, unread, *_ = _about(lake, "the landing landing/**/*.jsonl")
+    assert (missing.level, "accept" in missing.advice) == (Level.ERROR, False)
+    assert "the folder cannot be listed (Permission denied)" in unread.what
 
 
 def test_more_rows_than_landed_break_the_ledger(tmp_path: Path) -> None:

@@ -4,13 +4,17 @@ Tested here: `operations.report`. Not tested here: its parts (`test_status.py`, 
 """
 
 import json
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.receipts import Receipt
+from backfill_assets.core.view import LakeView
+from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import FILES, QUARANTINE
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.report import delivered, report
@@ -41,9 +45,13 @@ def test_landed_rows_are_told_with_the_reasons_of_those_in_quarantine(tmp_path: 
 def test_the_lakes_view_is_opened_once_for_all_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lake, pipeline = late_lake(tmp_path)
     opened = []
+
+    def counted(lake: Lake, contracts: Iterable[Contract]) -> LakeView:
+        opened.append(lake)
+        return read_view(lake, contracts)
+
     for part in ("report", "status", "lateness"):
-        place = f"backfill_assets.operations.{part}.read_view"
-        monkeypatch.setattr(place, lambda *asked: opened.append(asked) or read_view(*asked))
+        monkeypatch.setattr(f"backfill_assets.operations.{part}.read_view", counted)
     assert report(lake, pipeline, NOW).lateness
     assert len(opened) == 1
 
