@@ -4,6 +4,7 @@ Lives here: putting the commands together, and turning errors into one line on s
 Exit codes: 0 fine, 1 something was found or failed, 2 wrong usage or settings, 130 interrupted (143 by TERM).
 """
 
+import os
 import signal
 
 import click
@@ -22,7 +23,7 @@ from backfill_assets.cli import (
     status,
 )
 from backfill_assets.cli.common import lake_option
-from backfill_assets.core.errors import BackfillError, SettingsError
+from backfill_assets.core.errors import BackfillError, SettingsError, unusable
 
 
 class _Group(click.Group):
@@ -35,6 +36,9 @@ class _Group(click.Group):
         except BackfillError as error:
             click.echo(f"Error: {error}", err=True)
             ctx.exit(2 if isinstance(error, SettingsError) else 1)
+        except OSError as error:
+            click.echo(f"Error: {unusable(error)}", err=True)
+            ctx.exit(1)
         except KeyboardInterrupt as interrupt:
             click.echo("Interrupted: what was not committed is not written. Run the same command again.", err=True)
             ctx.exit(128 + getattr(interrupt, "number", signal.SIGINT))
@@ -70,4 +74,5 @@ for _command in (
 
 def main() -> None:
     """The console script."""
+    os.umask(0o077)  # until the lake says otherwise
     app(prog_name="backfill-assets")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from backfill_assets.lake.home import Lake, project_root
+from backfill_assets.lake.home import DAGSTER_FOLDER, Lake, close_folder, project_root
 
 QUIET_INSTANCE = "telemetry:\n  enabled: false\nnux:\n  enabled: false\n"
 
@@ -43,6 +43,7 @@ def instance_of(lake: Lake) -> Iterator[dg.DagsterInstance]:
             yield instance
         return
     home = project_root()
+    close_folder(home / DAGSTER_FOLDER, lake.settings.access.umask)
     if not (home / "dagster.yaml").exists():
         home = lake.root / ".dagster"
         home.mkdir(parents=True, exist_ok=True)

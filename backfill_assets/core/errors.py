@@ -52,3 +52,12 @@ class InputMissing(BackfillError):
 
 class DaysHeld(BackfillError):
     """Days that a rollback put back and that wait for `release`."""
+
+
+def unusable(error: OSError, fix: str = "") -> BackfillError:
+    """The one line for a file or folder that the system refuses: full, read-only, another user's, not a folder."""
+    return BackfillError(
+        str(error.filename or "a file"), (error.strerror or str(error)).lower(),
+        "What was being done was not finished",
+        fix or "Give this user the right to read and write there, and see that its disk has space, then run again",
+    )  # fmt: skip

@@ -15,7 +15,7 @@ import dagster as dg
 from pydantic import Field
 
 from backfill_assets.core.days import DayRange, from_inclusive, parse_day
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import BackfillError, unusable
 from backfill_assets.lake.candidate import Request
 from backfill_assets.lake.interrupts import ends_when_interrupted
 from backfill_assets.lake.lock import load_lock
@@ -94,6 +94,8 @@ def _run(context: dg.AssetExecutionContext, config: LoadConfig, shop: Shop, name
             yield from _steps(context, config, shop, name)
     except BackfillError as error:
         raise as_failure(error) from error
+    except OSError as error:
+        raise as_failure(unusable(error)) from error
 
 
 def _steps(context: dg.AssetExecutionContext, config: LoadConfig, shop: Shop, name: str) -> Iterator[Any]:
