@@ -4,6 +4,7 @@ Lives here: putting the commands together, and turning errors into one line on s
 Exit codes: 0 fine, 1 something was found or failed, 2 wrong usage or settings, 130 interrupted (143 by TERM).
 """
 
+import os
 import signal
 
 import click
@@ -86,4 +87,5 @@ for _command, _told in (
 
 def main() -> None:
     """The console script."""
+    os.umask(0o077)  # until the lake says otherwise
     app(prog_name="backfill-assets")

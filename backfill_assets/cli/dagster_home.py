@@ -15,7 +15,7 @@ from shlex import quote
 import dagster as dg
 
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.lake.home import Lake, project_root
+from backfill_assets.lake.home import DAGSTER_FOLDER, Lake, close_folder, project_root
 
 QUIET_INSTANCE = "telemetry:\n  enabled: false\nnux:\n  enabled: false\n"
 
@@ -45,6 +45,7 @@ def instance_of(lake: Lake) -> Iterator[dg.DagsterInstance]:
             yield instance
         return
     home = project_root()
+    close_folder(home / DAGSTER_FOLDER, lake.settings.access.umask)
     if not (home / "dagster.yaml").exists():
         home = lake.root / ".dagster"
         home.mkdir(parents=True, exist_ok=True)

@@ -57,13 +57,15 @@ def status(as_json: bool) -> None:
 
 
 def _lake() -> "Lake":
+    from backfill_assets.lake.engine_confs import scrub
     from backfill_assets.lake.home import open_lake
     from backfill_assets.lake.spark import EMBEDDED
 
     lake = open_lake(lake_root())
     if lake.settings.spark.engine != EMBEDDED:
         raise click.UsageError(
-            f"[spark] engine is {lake.settings.spark.engine!r}: only engine = {EMBEDDED!r} has a server of its own."
+            f"[spark] engine is {scrub(lake.settings.spark.engine)!r}: only engine = {EMBEDDED!r} has a server of "
+            "its own."
         )
     return lake
 

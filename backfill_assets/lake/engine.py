@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from backfill_assets.core.errors import BackfillError, EngineLost
+from backfill_assets.core.errors import BackfillError, EngineLost, unusable
 from backfill_assets.lake.engine_classic import open_classic
 from backfill_assets.lake.engine_confs import EMBEDDED, EngineSettings, scrub, session_confs
 from backfill_assets.lake.engine_loss import disk_full, engine_lost, is_disk_full, is_engine_loss, is_poisoned
@@ -178,7 +178,7 @@ def drop_session(lake: Path) -> None:
 
 
 def explained(error: Exception) -> BackfillError | None:
-    """What people are told of `error` where it speaks of the engine or of a full disk; None where it does not.
+    """What people are told of `error` where it speaks of the engine, a disk or a file; None where it does not.
 
     An engine that answers and yet fails for ever is ended here, so that the next session gets a fresh one. A full disk
     leaves such an engine behind: classes it could not load then are lost to it for good.
@@ -187,6 +187,8 @@ def explained(error: Exception) -> BackfillError | None:
     lakes = _end_open_servers() if full or is_poisoned(error) else []
     if full:
         return disk_full([*lakes, Path(tempfile.gettempdir())])
+    if isinstance(error, OSError) and error.filename:
+        return unusable(error)
     return engine_lost(error) if is_engine_loss(error) else None
 
 

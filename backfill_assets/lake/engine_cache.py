@@ -16,7 +16,8 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import BackfillError, unusable
+from backfill_assets.lake.engine_pins import is_complete, prove
 from backfill_assets.lake.java_trust import trust_store
 
 CACHE_VARIABLE = "BACKFILL_ASSETS_CACHE"
@@ -80,21 +81,33 @@ def present_jars() -> tuple[Path, ...]:
 def delta_jars(java: Path, options: Sequence[str]) -> tuple[Path, ...]:
     """Delta's jars, fetched with Spark's Ivy if the cache lacks them; `java` is the program that runs it.
 
-    Concurrent callers fetch once. Raises BackfillError, with Ivy's reason, when they cannot be fetched.
+    Concurrent callers fetch once. Raises BackfillError, with Ivy's reason, when they cannot be fetched, and where one
+    of them is not what this package was made with.
     """
-    found = present_jars()
-    if found:
-        return found
-    folder = _jars_folder()
+    if not _has_all():
+        try:
+            _fetch_once(_jars_folder(), java, options)
+        except OSError as error:
+            raise unusable(error, f"Name a folder that you can write to in ${CACHE_VARIABLE}") from None
+    jars = present_jars()
+    prove(delta_coordinate(), jars)
+    return jars
+
+
+def _has_all() -> bool:
+    jars = present_jars()
+    return bool(jars) and is_complete(delta_coordinate(), jars)
+
+
+def _fetch_once(folder: Path, java: Path, options: Sequence[str]) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(folder.with_name(f"{folder.name}.lock")):
-        if not present_jars():
+        if not _has_all():
             with tempfile.TemporaryDirectory(dir=folder.parent, prefix="fetch-") as scratch:
                 fetched = _fetched(java, options, Path(scratch))
                 # One rename publishes all jars or none: a reader never sees half of them.
                 shutil.rmtree(folder, ignore_errors=True)
                 fetched.rename(folder)
-    return present_jars()
 
 
 def _fetched(java: Path, options: Sequence[str], scratch: Path) -> Path:

@@ -17,6 +17,8 @@ EMBEDDED = "embedded"
 LOOPBACK = "127.0.0.1"
 _LOCAL_MASTER = re.compile(r"local(-cluster)?(\[|$)")
 _SECRET_IN_URL = re.compile(r"((?:token|password|secret|[\w-]*key)=)[^;&\s'\"]+", re.IGNORECASE)
+_LOGIN_IN_URL = re.compile(r"(://[^\s/@:]*:)[^\s/@]+@")
+_SECRET_NAME = re.compile(r"token|password|secret|credential|(^|[._-])key$", re.IGNORECASE)
 # What the package's promises rest on; a user's value would break them silently.
 _OURS = (
     "spark.master", "spark.remote", "spark.api.mode", "spark.connect.", "spark.sql.session.timeZone",
@@ -24,6 +26,8 @@ _OURS = (
     "spark.driver.host", "spark.driver.bindAddress", "spark.driver.memory", "spark.local.dir",
     "spark.sql.warehouse.dir",
 )  # fmt: skip
+# Another user of this machine reaches Spark's own ports; on a cluster its administrator decides how they are guarded.
+_OURS_ON_ONE_MACHINE = ("spark.authenticate", "spark.network.crypto.", "spark.hadoop.fs.permissions.umask-mode")
 COMPILED_FROM_ROWS = 100_000
 DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 
@@ -33,8 +37,9 @@ class EngineSettings:
     """Which engine, and its size: `embedded`, an `sc://` address or a master URL.
 
     `memory` is the heap of the driver or server (e.g. 2g), `cores` those of the embedded server (0 = all),
-    `idle_minutes` how long the server outlives its last client, `confs` further Spark configuration. Its repr
-    shows no token and no configuration value. Raises SettingsError for a configuration that the package fixes.
+    `idle_minutes` how long the server outlives its last client, `confs` further Spark configuration, `umask` the
+    permission bits that its files do not get. Its repr shows no token and no configuration value. Raises SettingsError
+    for a configuration that the package fixes.
     """
 
     engine: str = EMBEDDED
@@ -42,10 +47,12 @@ class EngineSettings:
     cores: int = 0
     idle_minutes: float = 10
     confs: Mapping[str, str] = field(default_factory=dict)
+    umask: int = 0o077
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "confs", MappingProxyType({str(k): str(v) for k, v in self.confs.items()}))
-        ours = sorted(key for key in self.confs if key.startswith(_OURS))
+        fixed = _OURS + _OURS_ON_ONE_MACHINE if self.is_local else _OURS
+        ours = sorted(key for key in self.confs if key.startswith(fixed))
         if ours:
             raise SettingsError(
                 f"spark.confs: {', '.join(ours)}", "the package sets this itself", "Spark was not started",
@@ -53,10 +60,11 @@ class EngineSettings:
             )  # fmt: skip
 
     def __reduce__(self) -> tuple[type["EngineSettings"], tuple[object, ...]]:
-        return EngineSettings, (self.engine, self.memory, self.cores, self.idle_minutes, dict(self.confs))
+        return EngineSettings, (self.engine, self.memory, self.cores, self.idle_minutes, dict(self.confs), self.umask)
 
     def __hash__(self) -> int:
-        return hash((self.engine, self.memory, self.cores, self.idle_minutes, tuple(sorted(self.confs.items()))))
+        confs = tuple(sorted(self.confs.items()))
+        return hash((self.engine, self.memory, self.cores, self.idle_minutes, confs, self.umask))
 
     def __repr__(self) -> str:
         return (
@@ -77,7 +85,14 @@ class EngineSettings:
 
 def scrub(text: str) -> str:
     """`text` without the values of tokens, passwords and keys in the addresses it contains."""
-    return _SECRET_IN_URL.sub(r"\1***", text)
+    return _LOGIN_IN_URL.sub(r"\1***@", _SECRET_IN_URL.sub(r"\1***", text))
+
+
+def shown(key: str, value: object) -> str:
+    """The value of a setting as it may be printed: scrubbed, short, and not at all where its name tells of a secret."""
+    if isinstance(value, Mapping):
+        return f"the keys {', '.join(sorted(map(str, value)))}"[:80]
+    return "***" if _SECRET_NAME.search(key) else scrub(str(value))[:80]
 
 
 def session_confs(settings: EngineSettings) -> dict[str, str]:
@@ -126,8 +141,12 @@ def launch_confs(settings: EngineSettings, folder: Path) -> dict[str, str]:
     }
     confs.setdefault("spark.ui.enabled", "false")
     confs.setdefault("spark.app.name", "backfill-assets")
+    # Hadoop's files do not follow the process: it sets their permissions itself.
+    confs.setdefault("spark.hadoop.fs.permissions.umask-mode", f"{settings.umask:03o}")
     if settings.is_local:
         confs |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK, "spark.ui.enabled": "false"}
+        # Spark makes a secret of its own for this, and tells it to nobody: all that may know it is in one process.
+        confs["spark.authenticate"] = "true"
     if settings.engine == EMBEDDED:
         confs["spark.master"] = f"local[{settings.cores or '*'}]"
         confs["spark.connect.grpc.binding.address"] = LOOPBACK

@@ -3,7 +3,9 @@
 Lives here: paths and the loading of the settings. Does not live here: reading or writing a table.
 """
 
+import contextlib
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +13,9 @@ from backfill_assets.lake.settings import LakeSettings, load_settings
 
 LAKE_VARIABLE = "BACKFILL_ASSETS_LAKE"
 DEFAULT_FOLDER = ".lake"
+# What the lake's own programs make in its folder; the rest is the user's.
+OWN_FOLDERS = ("tables", ".stock", ".locks", ".runs", ".dagster")
+DAGSTER_FOLDER = ".dagster"  # of the project's own instance, next to its dagster.yaml
 
 
 @dataclass(frozen=True)
@@ -36,9 +41,25 @@ class Lake:
 
 
 def open_lake(root: Path) -> Lake:
-    """The lake at `root`; raises SettingsError where its `lake.toml` is missing or bad."""
+    """The lake at `root`; raises SettingsError where its `lake.toml` is missing or bad.
+
+    From then on what this process writes can be read by those only whom `[access]` names, and so can the lake's own
+    folders, also those that an earlier version made for everyone.
+    """
     root = root.expanduser().resolve()
-    return Lake(root, load_settings(root))
+    settings = load_settings(root)
+    os.umask(settings.access.umask)
+    for name in OWN_FOLDERS:
+        close_folder(root / name, settings.access.umask)
+    return Lake(root, settings)
+
+
+def close_folder(folder: Path, umask: int) -> None:
+    """Take the permissions in `umask` from a folder of this user, if it exists; leaves what is in it alone."""
+    with contextlib.suppress(OSError):
+        found = folder.stat()
+        if found.st_uid == os.geteuid() and found.st_mode & umask:
+            folder.chmod(stat.S_IMODE(found.st_mode) & ~umask)
 
 
 def project_root() -> Path:

@@ -166,7 +166,7 @@ def _start_lock(state: State) -> FileLock:
 
 def _started(state: State, lake: Path, settings: EngineSettings, wanted: dict[str, str]) -> Record:
     state.write_request(request := prepare(state, settings, find_java()))
-    supervisor = _spawn(state, lake)
+    supervisor = _spawn(state, lake, settings.umask)
     deadline = time.monotonic() + START_TIMEOUT_SECONDS + STOP_GRACE_SECONDS
     while time.monotonic() < deadline:
         record = state.record()
@@ -183,14 +183,14 @@ def _started(state: State, lake: Path, settings: EngineSettings, wanted: dict[st
     )  # fmt: skip
 
 
-def _spawn(state: State, lake: Path) -> "subprocess.Popen[bytes]":
+def _spawn(state: State, lake: Path, umask: int) -> "subprocess.Popen[bytes]":
     """Start the supervisor in a session of its own, so that no terminal or parent takes it along."""
     package_root = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(filter(None, [package_root, os.environ.get("PYTHONPATH")]))
     with (state.folder / "supervisor.log").open("wb") as log:
         child = subprocess.Popen(
             [sys.executable, "-m", "backfill_assets.lake.supervisor", str(lake.resolve())],
-            cwd=state.folder, env=server_environ(state) | {"PYTHONPATH": path}, start_new_session=True,
+            cwd=state.folder, env=server_environ(state) | {"PYTHONPATH": path}, start_new_session=True, umask=umask,
             stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
         )  # fmt: skip
     holds = _holds()

@@ -35,7 +35,8 @@ logger.native.level = error
 def server_identity(settings: EngineSettings, java: Java) -> dict[str, str]:
     """What two processes must agree on to share a server, by name; values of configurations only as digests."""
     confs = {f"the configuration {k}": _digest(v) for k, v in settings.confs.items()}
-    own = launch_confs(EngineSettings(settings.engine, settings.memory, settings.cores), State.of(java.home).folder)
+    bare = EngineSettings(settings.engine, settings.memory, settings.cores, umask=settings.umask)
+    own = launch_confs(bare, State.of(java.home).folder)
     return confs | {
         "pyspark": package_version("pyspark"),
         "delta-spark": package_version("delta-spark"),
@@ -89,7 +90,9 @@ def prepare(state: State, settings: EngineSettings, java: Java) -> Request:
     }
     extra_options = confs.pop("spark.driver.extraJavaOptions", "")
     extra_path = confs.pop("spark.driver.extraClassPath", "")
-    state.write_private(state.properties, properties_text(confs))
+    # A file of its own: an earlier JVM that is still starting must not read this token for its own.
+    properties = state.folder / f"server-{_digest(token)}.properties"
+    state.write_private(properties, properties_text(confs))
     state.write_private(state.folder / "log4j2.properties", _LOGGING)
     command = [
         str(java.executable),
@@ -105,11 +108,11 @@ def prepare(state: State, settings: EngineSettings, java: Java) -> Request:
         "--class",
         _MAIN,
         "--properties-file",
-        state.properties.name,
+        properties.name,
         "spark-internal",
     ]
     idle = settings.idle_minutes * 60
-    return Request(command, token, server_identity(settings, java), idle)
+    return Request(command, properties.name, token, server_identity(settings, java), idle)
 
 
 def server_environ(state: State) -> dict[str, str]:

@@ -76,9 +76,11 @@ def _accepts(port: int) -> bool:
 
 @dataclass(frozen=True)
 class Request:
-    """What a supervisor is told to start: the command, and when to stop (seconds idle)."""
+    """What a supervisor is told to start: the command, the file with the token that it reads (mode 0600, of this
+    request alone), and when to stop (seconds idle)."""
 
     command: list[str] = field(repr=False)
+    properties: str
     token: str = field(repr=False)
     identity: dict[str, str] = field(repr=False)
     idle_seconds: float
@@ -104,11 +106,6 @@ class State:
     def scratch(self) -> Path:
         """Temporary files of the server; emptied at each start."""
         return self.folder / "tmp"
-
-    @property
-    def properties(self) -> Path:
-        """The server's Spark configuration with the token, mode 0600."""
-        return self.folder / "server.properties"
 
     def make(self) -> None:
         """Create the folder, readable by this user only."""

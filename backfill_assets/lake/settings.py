@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from backfill_assets.core.errors import SettingsError
+from backfill_assets.lake.engine_confs import shown
 
 FILE_NAME = "lake.toml"
 ENV_PREFIX = "BACKFILL_ASSETS__"  # e.g. BACKFILL_ASSETS__SPARK__MEMORY=4g
@@ -128,6 +129,17 @@ class SparkSettings(_Section):
         return value
 
 
+class AccessSettings(_Section):
+    """Who else on this machine may read what is written to the lake from then on: nobody, its group, or everyone."""
+
+    readers: Literal["owner", "group", "everyone"] = "owner"
+
+    @property
+    def umask(self) -> int:
+        """The permission bits that files and folders do not get."""
+        return {"owner": 0o077, "group": 0o027, "everyone": 0o022}[self.readers]
+
+
 class RetentionSettings(_Section):
     """How long (days) replaced data files stay restorable."""
 
@@ -146,6 +158,7 @@ class LakeSettings(_Section):
     gates: GateSettings = GateSettings()
     spark: SparkSettings = SparkSettings()
     retention: RetentionSettings = RetentionSettings()
+    access: AccessSettings = AccessSettings()
 
     @field_validator("start_date", mode="before")
     @classmethod
@@ -234,5 +247,5 @@ def _tell(error: Any, variables: dict[tuple[str, ...], str]) -> str:
     related = (v for k, v in variables.items() if keys[: len(k)] == k or k[: len(keys)] == keys)
     source = next(related, None)
     where = ".".join(keys) + (f" (from ${source})" if source else "")
-    given = "" if error["type"] == "missing" else f", got {str(error.get('input'))[:80]!r}"
+    given = "" if error["type"] == "missing" else f", got {shown(keys[-1] if keys else '', error.get('input'))!r}"
     return f"{where}: {error['msg']}{given}"

@@ -81,8 +81,8 @@ class Workshop:
     @property
     def engine(self) -> EngineSettings:
         """The engine's settings, from the lake's."""
-        spark = self.lake.settings.spark
-        return EngineSettings(spark.engine, spark.memory, spark.cores, spark.idle_minutes, spark.confs)
+        spark, umask = self.lake.settings.spark, self.lake.settings.access.umask
+        return EngineSettings(spark.engine, spark.memory, spark.cores, spark.idle_minutes, spark.confs, umask)
 
     def session(self) -> "SparkSession":
         """A live session on this lake's engine, started or replaced if need be; raises EngineLost."""

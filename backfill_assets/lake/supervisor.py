@@ -86,6 +86,7 @@ class Supervisor:
             port = self._port()
         except Stopped:
             port = None
+        (self.state.folder / self.request.properties).unlink(missing_ok=True)  # read by now
         if port is None:
             self._stop(record)
             return None

@@ -18,6 +18,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.compare import compare, look
 from backfill_assets.lake.engine_cache import delta_coordinate, present_jars
+from backfill_assets.lake.engine_confs import scrub
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.java import find_java
 from backfill_assets.lake.landing_hashes import Hashes
@@ -89,7 +90,7 @@ def _jars() -> Diagnosis:
 def _engine(lake: Lake) -> Diagnosis:
     engine = lake.settings.spark.engine
     if engine != EMBEDDED:
-        return fine("the engine", f"{engine}, not ours to look at")
+        return fine("the engine", f"{scrub(engine)}, not ours to look at")
     found = server_status(lake.root)
     if found is None:
         return fine("the Spark server", "not running; it starts at the first use")

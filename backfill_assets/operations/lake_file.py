@@ -77,6 +77,9 @@ idle_minutes = 10.0                  # an embedded engine stops when nobody has 
 
 [retention]
 rollback_days = 90                   # how long replaced data files are kept
+
+[access]
+readers = "owner"                    # who on this machine may read tables, reports, …: owner | group | everyone
 """
 DEFAULTS: Mapping[str, Any] = {"windows_days": [7, 28], "horizon_days": 7, "maturity_days": 7, "memory": "2g"}
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import dagster as dg
 
+from backfill_assets.lake.home import DAGSTER_FOLDER, close_folder, project_root
 from backfill_assets.orchestration.alerts import alert_sensors
 from backfill_assets.orchestration.assets import GROUP, IO_MANAGER, lake_asset
 from backfill_assets.orchestration.beginning import is_there, sample_job, stand_in
@@ -53,6 +54,7 @@ def _definitions(shop: Shop, opened: Opened, rebuilt: Collection[str] | None) ->
 
 def _made(shop: Shop, opened: Opened, rebuilt: Collection[str] | None) -> dg.Definitions:
     lake, pipeline = opened.lake, opened.pipeline
+    close_folder(project_root() / DAGSTER_FOLDER, lake.settings.access.umask)
     # No end date: with one in the past the UI draws no plots (Dagster 1.13).
     partitions = dg.DailyPartitionsDefinition(start_date=lake.settings.start_date.isoformat(), timezone="UTC")
     assets = [lake_asset(opened, table, partitions) for table in pipeline.tables]

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange, from_inclusive, parse_day
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import BackfillError, unusable
 from backfill_assets.lake.candidate import Request
 from backfill_assets.lake.interrupts import ends_when_interrupted
 from backfill_assets.lake.lock import load_lock
@@ -98,6 +98,8 @@ def _run(context: dg.AssetExecutionContext, config: LoadConfig, opened: Opened, 
                 yield from _steps(context, config, opened, contract.name)
     except BackfillError as error:
         raise as_failure(error) from None  # one line of cause; Dagster would add the stack of what led to it
+    except OSError as error:
+        raise as_failure(unusable(error)) from error
 
 
 def _steps(context: dg.AssetExecutionContext, config: LoadConfig, opened: Opened, name: str) -> Iterator[Any]:

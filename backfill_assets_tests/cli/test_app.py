@@ -250,3 +250,32 @@ def test_the_server_of_another_engine_is_not_ours(tmp_path: Path, monkeypatch: p
     assert "not running" in run("server", "stop", "--lake", tmp_path).stdout
     monkeypatch.setenv("BACKFILL_ASSETS__SPARK__ENGINE", "local[2]")
     assert run("server", "start", "--lake", tmp_path).exit_code == 2
+
+
+@pytest.mark.parametrize("command", [("server", "status"), ("doctor",), ("status",)])
+def test_no_command_prints_the_token_of_an_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    synthetic_lake(tmp_path, 1)
+    for engine in ("sc://host:15002/;token=hunter2", "sc:/host/;token=hunter2"):  # the second is refused
+        monkeypatch.setenv("BACKFILL_ASSETS__SPARK__ENGINE", engine)
+        result = run(*command, "--lake", tmp_path)
+        assert "hunter2" not in result.output
+        assert result.exception is None or isinstance(result.exception, SystemExit)
+
+
+@pytest.mark.parametrize("command", [("scan",), ("landing", "accept", "--note", "x"), ("backfill",)])
+def test_a_lake_that_cannot_be_written_is_one_line_without_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    lake, _ = synthetic_lake(tmp_path, 1)
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "nowhere"))
+    shutil.rmtree(lake.locks, ignore_errors=True)
+    lake.locks.write_text("a file, so that no folder can be made there")
+    days = ("--from", str(START), "--to", str(START)) if command == ("backfill",) else ()
+    monkeypatch.setattr("backfill_assets.cli.backfill.work", lambda lake, asked: lake.locks.mkdir())
+    result = run(*command, *days, "--lake", tmp_path)
+    assert result.exit_code == 1
+    assert isinstance(result.exception, SystemExit)
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(f"Error: {lake.locks}: file exists. What was being done was not finished. ")

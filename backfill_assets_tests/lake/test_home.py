@@ -3,6 +3,8 @@
 Tested here: `lake.home`. Not tested here: the settings it loads (`test_settings.py`).
 """
 
+import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -60,3 +62,23 @@ def test_a_home_folder_is_spelled_out() -> None:
 def test_the_project_is_this_checkout() -> None:
     assert project_root() == CHECKOUT
     assert (CHECKOUT / DEFAULT_FOLDER).name.startswith("."), "hidden, and ignored by git"
+
+
+@pytest.mark.parametrize(("readers", "folder", "file"), [("owner", 0o700, 0o600), ("group", 0o750, 0o640)])
+def test_what_is_written_to_a_lake_is_readable_by_those_only_whom_it_names(
+    tmp_path: Path, readers: str, folder: int, file: int
+) -> None:
+    root = tmp_path / "lake"
+    for name in ("tables", "landing"):
+        (root / name).mkdir(parents=True)
+        (root / name).chmod(0o755)
+    (root / "lake.toml").write_text(f'{SETTINGS}[access]\nreaders = "{readers}"\n')
+    before = os.umask(0o022)
+    try:
+        open_lake(root)
+        (root / "new").write_text("")
+    finally:
+        os.umask(before)
+    modes = {p.name: stat.S_IMODE(p.stat().st_mode) for p in root.iterdir()}
+    assert (modes["tables"], modes["new"]) == (folder, file)
+    assert modes["landing"] == 0o755  # the provider's, not ours
