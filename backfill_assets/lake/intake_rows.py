@@ -17,7 +17,7 @@ ROW_NUMBER, BAD_TEXT, BAD_REASON = "__row_number", "__bad_text", "__bad_reason"
 NAME_CHARS = 1024  # parquet and Spark take any; a name as long as a row is an attack
 # Names that the reading of the stock needs for itself (`lake.deliveries`), and Spark's own hidden column.
 RESERVED = re.compile(
-    r"__(row_number|bad_text|bad_reason|json|sha256|number|text|reason|d\d+)|_metadata", re.IGNORECASE
+    r"__(row_number|bad_text|bad_reason|json|sha256|number|text|reason|raised|lacking|d\d+)|_metadata", re.IGNORECASE
 )
 
 Values = Sequence[str | None]

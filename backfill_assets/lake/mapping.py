@@ -28,8 +28,8 @@ UPSERT_ONLY = ("event_ts", "entity", "value", "flag")  # a delete needs none of 
 NESTED = ("struct", "array", "map")
 RAISED = "__raised"
 UNFIT = "select does not fit its columns: "  # how such a reason begins
-# What is wrong with the text of `select` itself, whatever the files are: syntax, unknown functions, their arguments.
-OF_THE_TEXT = ("42601", "42883", "42605", "42803", "0A000")
+# What is wrong with the text of `select` itself, whatever the files are: syntax, functions and their arguments.
+OF_THE_TEXT = ("42601", "42883", "42605", "42803")
 # Spark's own loggers of failed queries print pages of JSON on stderr for errors that are dealt with here.
 CONTEXT_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
@@ -56,12 +56,14 @@ def mapped(frame: "DataFrame", select: str, absent_is_null: bool, inexact: Mappi
     for _ in range(len(chosen) * 8):
         try:
             with quiet():
-                found = frame.selectExpr("*", *(f"struct({e}) AS __d{i}" for i, e in enumerate(chosen)))
-                return _cast(found, chosen).withColumn("__lacking", F.lit(lacking).cast("string"))
+                made = _cast(frame, chosen).withColumn("__lacking", F.lit(lacking).cast("string"))
+                made.columns  # noqa: B018 - a Connect session analyses only when asked
+                return made
         except AnalysisException as error:
             column = _unresolved(error)
-        if not absent_is_null or column in inexact:
-            lacking = f"{column} {inexact[column]}" if column in inexact else f"the file lacks the column {column}"
+        cut = next((f"{name} {why}" for name, why in inexact.items() if name.lower() == column.lower()), None)
+        if cut or not absent_is_null:
+            lacking = cut or f"the file lacks the column {column}"
         frame = frame.withColumn(column, F.lit(None).cast("string"))
     raise SettingsError(
         "[source] select in lake.toml", "it names too many absent columns", "Nothing was read", "Check it"
@@ -94,14 +96,32 @@ def refusal(error: "AnalysisException") -> Exception:
     )  # fmt: skip
 
 
-def _cast(found: "DataFrame", chosen: tuple[str, ...]) -> "DataFrame":
-    """The selected values as the delivery contract's types; what cannot be cast is NULL, what raised is told."""
+def _cast(frame: "DataFrame", chosen: tuple[str, ...]) -> "DataFrame":
+    """The selected values as the delivery contract's types; what cannot be cast is NULL, what raised is told.
+
+    What may raise is evaluated within its own vessel and nowhere else, so that Spark has nothing to compute before it.
+    """
     from pyspark.sql import functions as F
 
-    schema: Any = found.schema
-    fields = {
-        schema[f"__d{i}"].dataType[0].name: (i, schema[f"__d{i}"].dataType[0].dataType) for i in range(len(chosen))
-    }
+    columns, vessels, told = dict[str, "Column"](), dict[str, "Column"](), []
+    for name, (index, kind) in _selected(frame, chosen).items():
+        target, place = DELIVERY_TYPES[name], f"__d{index}"
+        if kind.typeName() in NESTED:
+            raise Unfit(f"{name} must be a {target}, but select makes it {kind.simpleString()[:200]}")
+        value = _as_target(F.expr(f"struct({chosen[index]})").getField(name), kind.typeName(), target)
+        if can_raise(chosen[index]):
+            vessels[place], value = _vessel(value, target), _unpacked(F.col(place), target)
+            raised = F.col(place).isNull() & (F.lit(name not in UPSERT_ONLY) | ~F.col("op").eqNullSafe(F.lit("delete")))
+            told.append(F.when(raised, F.lit(f"{name}: select raises an error on this row")))
+        columns[name] = value
+    found = frame.withColumns(vessels) if vessels else frame
+    return found.withColumns(columns).withColumn(RAISED, F.concat_ws("; ", *told) if told else F.lit(""))
+
+
+def _selected(frame: "DataFrame", chosen: tuple[str, ...]) -> dict[str, tuple[int, Any]]:
+    """Delivery column -> the position of its expression in `select`, and the type that Spark gives it."""
+    schema: Any = frame.selectExpr(*(f"struct({e}) AS __d{i}" for i, e in enumerate(chosen))).schema
+    fields = {schema[i].dataType[0].name: (i, schema[i].dataType[0].dataType) for i in range(len(chosen))}
     if set(fields) != set(DELIVERY_TYPES):
         missing, extra = sorted(set(DELIVERY_TYPES) - set(fields)), sorted(set(fields) - set(DELIVERY_TYPES))
         raise SettingsError(
@@ -110,22 +130,7 @@ def _cast(found: "DataFrame", chosen: tuple[str, ...]) -> "DataFrame":
             "Nothing was read",
             f"Give exactly these columns: {', '.join(DELIVERY_TYPES)}",
         )
-    columns, vessels = dict[str, "Column"](), dict[str, "Column"]()
-    for name, target in DELIVERY_TYPES.items():
-        index, kind = fields[name]
-        if kind.typeName() in NESTED:
-            raise Unfit(f"{name} must be a {target}, but select makes it {kind.simpleString()[:200]}")
-        value = _as_target(F.col(f"__d{index}").getField(name), kind.typeName(), target)
-        if can_raise(chosen[index]):
-            vessels[name] = _vessel(value, target)
-            value = _unpacked(vessels[name], target)
-        columns[name] = value
-    delete = columns["op"].eqNullSafe(F.lit("delete"))
-    told = [
-        F.when(v.isNull() & ~(delete & F.lit(n in UPSERT_ONLY)), F.lit(f"{n}: select raises an error on this row"))
-        for n, v in vessels.items()
-    ]
-    return found.withColumns({**columns, RAISED: F.concat_ws("; ", *told) if told else F.lit("")})
+    return fields
 
 
 def _as_target(value: "Column", kind: str, target: str) -> "Column":

@@ -37,7 +37,7 @@ def test_a_value_over_which_an_expression_raises_costs_its_row_and_no_other(
         "spark.sql.codegen.factoryMode": "CODEGEN_ONLY" if compiled else "NO_CODEGEN",
         "spark.sql.subexpressionElimination.enabled": "true",
     }
-    before = {key: spark.conf.get(key) for key in confs}
+    before = {key: str(spark.conf.get(key)) for key in confs}
     for key, value in confs.items():
         spark.conf.set(key, value)
     try:

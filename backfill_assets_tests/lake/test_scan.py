@@ -208,8 +208,6 @@ def poisoned(sha: str) -> Callable[..., Any]:
     poison = expr(f"if(sha256 = '{sha}', cast(1 / 0 AS string), reason)")
 
     def read(session: "SparkSession", files: Sequence[StockFile], settings: LakeSettings) -> "DataFrame":
-        return read_deliveries(session, files, settings).withColumn(
-            "reason", expr(f"if(sha256 = '{sha}', 1 / 0, reason)")
-        )
+        return read_deliveries(session, files, settings).withColumn("reason", poison)
 
     return read
