@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from backfill_assets.lake.landing import LandedFile, Listing, list_landing
 from backfill_assets.lake.landing_hashes import Hashes
 from backfill_assets.lake.ledger import FILES, FileRecord, read_files
+from backfill_assets.lake.log import Logs
 from backfill_assets.lake.spark import Workshop
 
 
-def look(workshop: Workshop) -> tuple[Listing, list[FileRecord]]:
+def look(workshop: Workshop, logs: Logs | None = None) -> tuple[Listing, list[FileRecord]]:
     """The landing folder and the ledger, side by side. No JVM."""
     source, lake = workshop.lake.settings.source, workshop.lake
-    return list_landing(source.files, lake.root, source.format), read_files(lake.table_path(FILES.name))
+    return list_landing(source.files, lake.root, source.format), read_files(lake.table_path(FILES.name), logs)
 
 
 @dataclass(frozen=True)

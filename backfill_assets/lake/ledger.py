@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from backfill_assets.core.contracts import Basis, Column, Contract, Input
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.view import LandedDay
-from backfill_assets.lake.log import actions, commits
+from backfill_assets.lake.log import Logs, actions, commits
 
 WITHDRAWN = "withdrawn"
 LANDED = "landed"
@@ -126,21 +126,21 @@ def read_arrow(table: Path, version: int | None = None, columns: Sequence[str] |
     return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
 
 
-def read_files(table: Path) -> list[FileRecord]:
+def read_files(table: Path, logs: Logs | None = None) -> list[FileRecord]:
     """The ledger `files` as we wrote it: the newest event per path and content.
 
     Commits of other programs are not read: its rows are events of ours, which nobody may take back or make up. Raises
-    BackfillError where a data file of ours is gone.
+    BackfillError where a data file of ours is gone. `logs` spare who looks again and again from reading old commits.
     """
     events: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-    for row in read_arrow(table) if not changed_by_others(table) else _read_ours(table):
+    for row in read_arrow(table) if not changed_by_others(table, logs) else _read_ours(table):
         events[row["path"], row["sha256"]].append(row)
     return sorted((_newest(rows) for rows in events.values()), key=lambda r: (r.path, r.first_scan, r.sha256))
 
 
-def changed_by_others(table: Path) -> bool:
+def changed_by_others(table: Path, logs: Logs | None = None) -> bool:
     """Whether a commit that is not ours changed rows of a table."""
-    others = (c.version for c in commits(table) if c.receipt is None)
+    others = (c.version for c in (logs or Logs()).commits(table) if c.receipt is None)
     return any(_moves_rows(action) for version in others for action in actions(table, version))
 
 

@@ -15,7 +15,6 @@ from backfill_assets.core.days import DayRange
 from backfill_assets.lake.engine import EngineSettings, explained, is_engine_loss, open_session
 from backfill_assets.lake.engine_confs import code_generation_confs
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.server import server_status
 from backfill_assets.lake.table import days_predicate
 
 if TYPE_CHECKING:
@@ -93,13 +92,6 @@ class Workshop:
         session = self.session()
         for key, value in code_generation_confs(self.engine, rows).items():
             session.conf.set(key, value)
-
-    def server_pid(self) -> int | None:
-        """The process that commits for all clients of an embedded engine; None for other engines."""
-        if self.engine.engine != EMBEDDED:
-            return None
-        status = server_status(self.lake.root)
-        return status.pid if status else None
 
     def read(self, table: str, version: int, day_column: str, days: Iterable[date] | None = None) -> "DataFrame":
         """The rows of some days (all if None) of a table, pinned at a version."""

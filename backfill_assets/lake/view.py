@@ -30,7 +30,7 @@ def read_view(lake: Lake, contracts: Iterable[Contract], logs: Logs | None = Non
         as_of=lake.settings.as_of,
         grace=lake.settings.grace,
         tables=tables,
-        landed=landed_days(read_files(lake.table_path(FILES.name))),
+        landed=landed_days(read_files(lake.table_path(FILES.name), logs)),
         arrivals=read_arrivals(lake.table_path(ARRIVALS.name), arrivals.version),
         releases=releases(lake, logs),
     )

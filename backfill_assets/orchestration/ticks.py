@@ -207,7 +207,7 @@ def _whole(
 def landing_tick(instance: dg.DagsterInstance, shop: Shop, now: datetime) -> Tick:
     """Ask for a scan of new complete files, and for the arrival days that landed and are not loaded."""
     seen = look_around(instance, shop, now)
-    listing, records = look(Workshop(seen.lake))
+    listing, records = look(Workshop(seen.lake), shop.logs)
     hashes = Hashes(seen.lake.stock)
     found = compare(listing, records, hashes)
     hashes.keep()
