@@ -24,6 +24,7 @@ from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.lock import load_lock
 from backfill_assets.lake.model import Chunk, Pipeline, make_pipeline
 from backfill_assets.lake.replace import Provenance
+from backfill_assets.lake.server import server_status
 from backfill_assets.lake.select import expressions
 from backfill_assets.lake.spark import Workshop
 from backfill_assets.orchestration.assemble import assemble
@@ -56,7 +57,8 @@ def _lake(name: str, root: Path) -> tuple[Lake, Pipeline]:
 
 def _measure(what: str, workshop: Workshop, work: Callable[[], Any]) -> None:
     workshop.session()
-    pid = workshop.server_pid()
+    status = server_status(workshop.lake.root)
+    pid = status.pid if status else None
     processes = [psutil.Process()] + ([psutil.Process(pid)] if pid else [])
     before, began = [sum(p.cpu_times()[:2]) for p in processes], time.perf_counter()
     work()
