@@ -12,7 +12,8 @@ from collections.abc import Mapping, Set
 from dataclasses import replace
 from datetime import date
 
-from backfill_assets.core.contracts import Contract
+from backfill_assets.core.contracts import Basis, Contract
+from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.needs import needed_days
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import State, States
@@ -31,12 +32,30 @@ def will_change(states: States) -> dict[str, frozenset[date]]:
     then, found = states, {name: frozenset[date]() for name in states.contracts}
     if not any(needed.values()):
         return found
+    changed: dict[str, Set[date]] = {}
     for name, contract in states.contracts.items():
-        stale = {d for d in then.view.table(name).stamps if then.of(name, d) is State.STALE}
-        found[name] = frozenset(d for d in stale if states.of(name, d) in MAY_FOLLOW)
-        made = stale | needed[name]
-        if made:
-            then = States(states.contracts.values(), _made(then, contract, made), states.codes)
+        touched = _touched(states, then, contract, changed) & set(states.view.table(name).stamps)
+        found[name] = frozenset(
+            d for d in touched if states.of(name, d) in MAY_FOLLOW and then.of(name, d) is State.STALE
+        )
+        changed[name] = found[name] | needed[name]
+        if changed[name]:
+            then = States(states.contracts.values(), _made(then, contract, changed[name]), states.codes)
+    return found
+
+
+def _touched(states: States, then: States, contract: Contract, changed: Mapping[str, Set[date]]) -> Set[date]:
+    """The days whose digest can differ then: what a window reaches from changed days; all where the frontier moved."""
+    if then.frontier != states.frontier:
+        return set(states.view.table(contract.name).stamps)
+    found: set[date] = set()
+    for wanted in contract.inputs:
+        days = changed.get(wanted.table, frozenset())
+        if wanted.basis is Basis.ARRIVALS:
+            found |= {d for d, rows in then.view.arrivals.items() if any(a in days for a, _ in rows)}
+        else:
+            reach = range(-wanted.after, wanted.before + 1)
+            found |= {day + ONE_DAY * offset for day in days for offset in reach}
     return found
 
 

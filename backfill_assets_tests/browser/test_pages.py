@@ -109,3 +109,52 @@ def test_everything_that_opens_or_scrolls_is_reached_by_the_keyboard(
         page.keyboard.press("Tab")
         reached.add(page.evaluate("document.activeElement.tagName"))
     assert {"A", "SUMMARY", "DIV"} <= reached
+
+
+BROKEN_WORDS = """() => {
+  const found = [], texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    for (const word of texts.currentNode.data.matchAll(/\\S+/g)) {
+      const range = document.createRange();
+      range.setStart(texts.currentNode, word.index);
+      range.setEnd(texts.currentNode, word.index + word[0].length);
+      const lines = new Set([...range.getClientRects()].map(box => Math.round(box.top)));
+      if (lines.size > 1 && !texts.currentNode.parentElement.closest('.lake, svg')) found.push(word[0]);
+    }
+  }
+  return found;
+}"""
+FIGURES = """() => [...document.querySelectorAll('figure svg')].map(svg => {
+  const texts = [...svg.querySelectorAll('text')], boxes = texts.map(t => t.getBoundingClientRect());
+  const touching = [];
+  boxes.forEach((a, i) => boxes.slice(i + 1).forEach((b, k) => {
+    if (a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom)
+      touching.push([texts[i].textContent.trim(), texts[i + 1 + k].textContent.trim()]);
+  }));
+  const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+  return {right: svg.getBoundingClientRect().right, touching: touching,
+          sizes: [...new Set(texts.map(t => Math.round(parseFloat(getComputedStyle(t).fontSize) * scale)))]};
+})"""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("name", ["report", "lateness"])
+def test_words_stay_whole_and_plots_fit_with_letters_of_one_size(
+    chromium: "Browser", pages: dict[str, Path], name: str, width: int
+) -> None:
+    page = opened(chromium, pages[name], viewport={"width": width, "height": 900})
+    page.screenshot(path=SHOTS / f"page_{name}_{width}.png", full_page=True)
+    assert page.evaluate(BROKEN_WORDS) == []
+    figures = page.evaluate(FIGURES)
+    assert [f["touching"] for f in figures] == [[]] * len(figures)
+    assert all(f["right"] <= width for f in figures), "no dot lies beyond the edge"
+    sizes = {size for f in figures for size in f["sizes"]}
+    assert len(sizes) == 1
+    assert 9 <= sizes.pop() <= 17, "as large as the page's own letters, and legible on a phone"
+
+
+def test_a_wide_screen_is_used(chromium: "Browser", pages: dict[str, Path]) -> None:
+    page = opened(chromium, pages["report"], viewport={"width": 1280, "height": 900})
+    widths = page.evaluate("[...document.querySelectorAll('main > .scroll')].map(e => e.firstElementChild.offsetWidth)")
+    assert widths
+    assert min(widths) > 0.9 * 1200
