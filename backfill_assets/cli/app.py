@@ -36,6 +36,8 @@ class _Group(click.Group):
         except BackfillError as error:
             click.echo(f"Error: {error}", err=True)
             ctx.exit(2 if isinstance(error, SettingsError) else 1)
+        except BrokenPipeError:
+            raise  # click ends quietly when nobody reads on
         except OSError as error:
             click.echo(f"Error: {unusable(error)}", err=True)
             ctx.exit(1)
