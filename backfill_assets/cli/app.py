@@ -37,6 +37,8 @@ class _Group(click.Group):
         except BackfillError as error:
             aside(f"Error: {error}")
             ctx.exit(2 if isinstance(error, SettingsError) else 1)
+        except BrokenPipeError:
+            raise  # click ends quietly when nobody reads on
         except OSError as error:
             if isinstance(error, BrokenPipeError):
                 raise  # who read our output has gone: click ends quietly

@@ -187,7 +187,7 @@ def explained(error: Exception) -> BackfillError | None:
     lakes = _end_open_servers() if full or is_poisoned(error) else []
     if full:
         return disk_full([*lakes, Path(tempfile.gettempdir())])
-    if isinstance(error, OSError) and error.filename:
+    if isinstance(error, OSError) and error.filename and not isinstance(error, FileNotFoundError):
         return unusable(error)
     return engine_lost(error) if is_engine_loss(error) else None
 

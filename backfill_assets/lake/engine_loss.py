@@ -58,6 +58,7 @@ def is_disk_full(error: BaseException) -> bool:
     return any(
         (isinstance(e, OSError) and e.errno in _FULL_NUMBERS)
         or _quotes(e, _FULL)
+        or (isinstance(e, EngineLost) and _FULL.search(str(e)))  # a server that could not start for it
         or (type(e).__name__ == "OperationalError" and _FULL.search(str(e)))  # SQLAlchemy's
         for e in _chain(error)
     )
@@ -74,9 +75,9 @@ def is_engine_loss(error: BaseException) -> bool:
 
 def engine_lost(error: BaseException) -> EngineLost:
     """The one-line error for `error`: without stack trace, without token."""
-    if isinstance(error, EngineLost):
-        return error
     told = next((e for e in _chain(error) if _is_loss(e)), error)
+    if isinstance(told, EngineLost):
+        return told
     words = _LOST_WORDS.search(str(told)) or _STOPPED_CONTEXT.search(str(told)) or _POISONED.search(str(told))
     first = next((line.strip() for line in str(told).splitlines() if line.strip()), "")
     reason = scrub(words[0] if words else first)[:_REASON_LENGTH]

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
@@ -129,7 +130,8 @@ class Supervisor:
         current = self.state.record()
         ours = current is not None and current.jvm == record.jvm
         if ours:
-            self.state.close_record(record)
+            with suppress(OSError):  # on a full disk too, the JVM is ended
+                self.state.close_record(record)
         end(record.jvm, STOP_GRACE_SECONDS)
         if self.child is not None:
             self.child.wait()

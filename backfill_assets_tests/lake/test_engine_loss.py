@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.errors import TransientError
+from backfill_assets.core.errors import EngineLost, TransientError
 from backfill_assets.lake.engine_loss import disk_full, engine_lost, is_disk_full, is_engine_loss, is_poisoned
 
 
@@ -50,6 +50,7 @@ def test_the_line_of_a_poisoned_engine_says_why() -> None:
         (OSError(errno.EDQUOT, "Disk quota exceeded"), True),
         (OSError(errno.EACCES, "Permission denied"), False),
         (OperationalError("(sqlite3.OperationalError) database or disk is full"), True),
+        (EngineLost("the server", "it did not start (OSError: No space left on device)", "", ""), True),
         (NumberFormatException("The value 'No space left on device' cannot be cast"), False),
     ],
 )

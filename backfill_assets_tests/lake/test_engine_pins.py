@@ -1,5 +1,6 @@
 """Delta's jars against their pins. Tested here: altered, foreign and missing jars. Not tested here: fetching them."""
 
+import hashlib
 import shutil
 from pathlib import Path
 
@@ -23,7 +24,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     pins = {}
     for name in PINS[delta_coordinate()]:
         (folder / name).write_bytes(name.encode())
-        pins[name] = engine_pins.hashlib.sha256(name.encode()).hexdigest()
+        pins[name] = hashlib.sha256(name.encode()).hexdigest()
     monkeypatch.setattr(engine_pins, "PINS", {delta_coordinate(): pins})
     return folder
 

@@ -1,0 +1,85 @@
+"""Another user of the same machine: reads nothing of a lake, and gets nowhere at the ports of its server.
+
+Tested here: what `nobody` can read, and what Spark's own ports answer to somebody without the secret. Not tested here:
+the token of Spark Connect (`lake.test_engine`). Needs the right to become another user.
+"""
+
+import os
+import shutil
+import socket
+import struct
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.server import server_status, stop_server
+from backfill_assets.lake.server_state import State
+from backfill_assets_tests.lakes import delivery, make_lake
+from backfill_assets_tests.processes import run_python
+
+NOBODY = 65534
+LOAD = """
+import os, subprocess, sys
+os.umask(0o022)
+for command in (["backfill", "--from", "2024-03-01", "--to", "2024-03-01"], ["report", "--html", sys.argv[2]]):
+    subprocess.run([sys.executable, "-m", "backfill_assets", "--lake", sys.argv[1], *command], check=True)
+"""
+
+
+@pytest.fixture
+def spark_server() -> Iterator[Lake]:
+    """A loaded lake in a folder that everyone can enter; its server is stopped at the end."""
+    if os.geteuid():
+        pytest.skip("only root can become another user")
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    before = os.umask(0o022)
+    rows = [delivery(1, "2024-03-01 10:00:00", None, "k1"), delivery(2, "2024-03-01 10:00:00", None, "bad", op="no")]
+    lake = make_lake(folder / "lake", rows, "2024-03-01", spark={"engine": "embedded", "memory": "1g"})
+    os.umask(0o022)
+    lake.root.chmod(0o755)
+    (lake.root / "home").mkdir(mode=0o700)
+    try:
+        run_python(LOAD, lake.root, lake.root / "report.html", env={"DAGSTER_HOME": str(lake.root / "home")})
+        yield lake
+    finally:
+        os.umask(before)
+        stop_server(lake.root, force=True)
+        shutil.rmtree(folder)
+
+
+def test_another_user_reads_nothing_and_is_refused_at_every_port(spark_server: Lake) -> None:
+    (spark_server.root / "home").rename(spark_server.root / ".home")
+    find = ["find", str(spark_server.root), "-type", "f", "-readable"]
+    theirs = subprocess.run(
+        find, user=NOBODY, group=NOBODY, extra_groups=[], capture_output=True, text=True, check=False
+    )
+    ours = subprocess.run(find, capture_output=True, text=True, check=True).stdout.splitlines()
+    provided = {str(p) for p in (spark_server.root / "landing").iterdir()} | {str(spark_server.root / "lake.toml")}
+    assert set(theirs.stdout.splitlines()) <= provided
+    written = {Path(p).relative_to(spark_server.root).parts[0] for p in ours}
+    assert {"tables", ".stock", ".server", "report.html"} <= written
+    open_to_all = {p for p in ours if p not in provided and Path(p).stat().st_mode & 0o077}
+    assert {p for p in open_to_all if "/.server/" not in p and "/.home/" not in p} == set()
+    status, record = server_status(spark_server.root), State.of(spark_server.root).record()
+    assert status is not None
+    assert record is not None
+    sockets = psutil.Process(status.pid).net_connections("inet")
+    ports = {c.laddr.port for c in sockets if c.status == psutil.CONN_LISTEN} - {record.port}
+    assert ports
+    for port in ports:
+        assert b"SaslMessage" in _answer(port)
+
+
+def _answer(port: int) -> bytes:
+    """What one of Spark's own ports says to a request (its frame: length, kind 3, number, body) without a secret."""
+    body = b"no secret"
+    frame = struct.pack(">bqi", 3, 7, len(body)) + body
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as line:
+        line.sendall(struct.pack(">q", len(frame) + 8) + frame)
+        return line.recv(65536)
