@@ -89,9 +89,9 @@ def _alike(session: "SparkSession", files: Sequence[StockFile], settings: LakeSe
     from pyspark.errors import AnalysisException
     from pyspark.sql import functions as F
 
-    source = session.read.parquet(*(str(f.parquet) for f in files))
     try:
         with quiet():
+            source = session.read.parquet(*(str(f.parquet) for f in files))
             columns = source.columns
     except AnalysisException as error:
         raise refusal(error) from None
