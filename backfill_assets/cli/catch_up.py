@@ -4,8 +4,9 @@ Lives here: the loop over requests, one run each, until nothing is left, and the
 a day needs (`core.needs`), requests (`core.requests`), and the sensors, which do the same on their own.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
@@ -14,25 +15,71 @@ import click
 from backfill_assets.cli.common import days_options, inclusive, json_option, lake_option, lake_root, opened, print_json
 from backfill_assets.cli.drawing import aside, draw_table, number
 from backfill_assets.cli.progress import Asked, Outcome
+from backfill_assets.core.days import from_inclusive
 
 if TYPE_CHECKING:
+    from backfill_assets.core.needs import Needs
     from backfill_assets.core.requests import Ask
+    from backfill_assets.core.states import States
     from backfill_assets.lake.home import Lake
 
-Settled = Collection[tuple[str, date]]
+Day = tuple[str, date]
+Settled = Collection[Day]
 
 
 @dataclass
 class CaughtUp:
-    """The runs of a catch-up, in order, and what stays undone: days per table that still need making."""
+    """The runs of a catch-up, in order, and what stays undone: days per table that still need making, and why."""
 
     runs: list[tuple[Asked, Outcome]] = field(default_factory=list)
     left: dict[str, list[str]] = field(default_factory=dict)
+    why: dict[str, str] = field(default_factory=dict)
 
     @property
     def success(self) -> bool:
         """Whether every run succeeded and nothing is left."""
         return all(outcome.success for _, outcome in self.runs) and not self.left
+
+
+@dataclass
+class Tried:
+    """What was asked for in this catch-up. Nothing is kept between calls: a person who calls again wants it tried.
+
+    `together` is how many days a run may have at most after the day failed among twice as many (0: it failed alone);
+    `made` counts runs that succeeded and left the day as one that needs making.
+    """
+
+    most: int
+    together: dict[Day, int] = field(default_factory=dict)
+    made: Counter[Day] = field(default_factory=Counter)
+
+    def may(self, table: str, day: date) -> bool:
+        """Whether the day may be asked for once more; after few times it may not, whatever happens."""
+        return self.together.get((table, day), 1) > 0 and self.made[table, day] < self.most
+
+    def count(self, ask: "Ask", success: bool) -> None:
+        """A run for these days has ended."""
+        for day in map(date.fromisoformat, ask.asked):
+            if success:
+                self.made[ask.table, day] += 1
+            else:
+                self.together[ask.table, day] = len(ask.asked) // 2
+
+    def parts(self, ask: "Ask") -> "Iterator[Ask]":
+        """The request in parts that are small enough for each of their days."""
+        part: list[str] = []
+        for text in ask.asked:
+            most = min(self.together.get((ask.table, date.fromisoformat(d)), len(ask.asked)) for d in (*part, text))
+            if len(part) >= most:
+                yield _part(ask, part)
+                part = []
+            part.append(text)
+        yield _part(ask, part)
+
+
+def _part(ask: "Ask", days: list[str]) -> "Ask":
+    span = from_inclusive(date.fromisoformat(days[0]), date.fromisoformat(days[-1]))
+    return replace(ask, days=span, asked={d: ask.asked[d] for d in days})
 
 
 @click.command("catch-up")
@@ -52,7 +99,7 @@ def catch_up(dry_run: bool, note: str, as_json: bool) -> None:
         _tell_first(lake, as_json)
         return
     _scan(lake)
-    _report(_until_settled(lake, note, "catch-up", ()), as_json)
+    _report(until_settled(lake, note, "catch-up"), as_json)
 
 
 @click.command("replay-late")
@@ -77,12 +124,12 @@ def replay_late(first: date, last: date, note: str, dry_run: bool, as_json: bool
     if dry_run:
         _draw_late(waiting(lake, days.start, days.last), "would count")
         return
-    others = {(name, day) for name, found in _needed(lake).items() for day in found}
+    others = {(name, day) for name, found in _needs(_states(lake)).needed.items() for day in found}
     with load_lock(lake.locks):
         released = release(Workshop(lake), days.start, days.last, note.strip())
     if not as_json:
         _draw_late(released, "count now")
-    _report(_until_settled(lake, note.strip(), "replay-late", others), as_json)
+    _report(until_settled(lake, note.strip(), "replay-late", others), as_json)
 
 
 def _draw_late(found: Mapping[tuple[date, date], int], verb: str) -> None:
@@ -105,47 +152,61 @@ def _scan(lake: "Lake") -> None:
         aside(f"{path} is altered or missing: the days made from it are left alone (see `backfill-assets scan`)")
 
 
-def _needed(lake: "Lake") -> Mapping[str, frozenset[date]]:
-    from backfill_assets.core.needs import needed_days
+def _states(lake: "Lake") -> "States":
     from backfill_assets.lake.view import read_view
 
     _, pipeline = opened()
-    return needed_days(pipeline.states(read_view(lake, pipeline.contracts)), datetime.now(UTC).date())
+    return pipeline.states(read_view(lake, pipeline.contracts))
 
 
-def _until_settled(lake: "Lake", note: str, reason: str, left_alone: Settled) -> CaughtUp:
-    """Run request after request, looking anew after each; a request that changed nothing is not repeated."""
+def _needs(states: "States") -> "Needs":
+    from backfill_assets.core.needs import needs
+
+    return needs(states, {}, datetime.now(UTC).date())
+
+
+def until_settled(lake: "Lake", note: str, reason: str, left_alone: Settled = ()) -> CaughtUp:
+    """Run request after request, looking anew after each. It ends: what failed among others is tried again in halves,
+    down to the days that fail alone, and a day that runs make in vain `[lateness] attempts` times."""
     from backfill_assets.cli.backfill import work
 
-    done, tried = CaughtUp(), set[str]()
-    while True:
-        found = next((ask for ask in _asks(lake, left_alone) if ask.key not in tried), None)
-        if found is None:
-            break
-        tried.add(found.key)
+    done, tried = CaughtUp(), Tried(lake.settings.lateness.attempts)
+    while (found := next(_asks(lake, left_alone, tried), None)) is not None:
         asked = Asked(found.days, (found.table,), note=note, reason=reason)
-        done.runs.append((asked, work(lake, asked)))
-    left = {n: sorted(str(d) for d in days if (n, d) not in left_alone) for n, days in _needed(lake).items()}
-    done.left = {n: days for n, days in left.items() if days}
+        outcome = work(lake, asked)
+        done.runs.append((asked, outcome))
+        tried.count(found, outcome.success)
+    still = _needs(_states(lake))
+    for name, days in still.needed.items():
+        left = sorted(d for d in days if (name, d) not in left_alone)
+        if left:
+            done.left[name] = [str(d) for d in left]
+            done.why[name] = _why(still, name, [d for d in left if not tried.may(name, d)])
     return done
 
 
-def _asks(lake: "Lake", left_alone: Settled) -> "Iterator[Ask]":
-    """Today's requests, upstream first."""
-    from backfill_assets.core.needs import needs
-    from backfill_assets.core.requests import asks
-    from backfill_assets.lake.view import read_view
+def _why(left: "Needs", name: str, tried: Collection[date]) -> str:
+    waiting = left.waiting[name]
+    told = [f"{len(tried)} tried in vain, the first {min(tried)}"] if tried else []
+    if waiting:
+        day = min(waiting)
+        told.append(f"{len(waiting)} wait for their inputs, {day} for {' '.join(map(str, waiting[day]))}")
+    return "; ".join(told)
 
-    _, pipeline = opened()
-    states = pipeline.states(read_view(lake, pipeline.contracts))
-    found = needs(states, {}, datetime.now(UTC).date())
-    for name, days in found.ready.items():
-        wanted = [d for d in days if (name, d) not in left_alone]
-        yield from asks(states, name, wanted, {}, 1, frozenset())[0]
+
+def _asks(lake: "Lake", left_alone: Settled, tried: Tried) -> "Iterator[Ask]":
+    """Today's requests, upstream first."""
+    from backfill_assets.core.requests import asks, identities
+
+    states = _states(lake)
+    for name, days in _needs(states).ready.items():
+        wanted = [d for d in days if (name, d) not in left_alone and tried.may(name, d)]
+        for ask in asks(states, name, identities(states, name, wanted), {}, 1, frozenset())[0]:
+            yield from tried.parts(ask)
 
 
 def _tell_first(lake: "Lake", as_json: bool) -> None:
-    wanted = [f"{ask.table} {ask.days}" for ask in _asks(lake, ())]
+    wanted = [f"{ask.table} {ask.days}" for ask in _asks(lake, (), Tried(1))]
     if as_json:
         print_json({"would_run_first": wanted})
         return
@@ -157,14 +218,15 @@ def _tell_first(lake: "Lake", as_json: bool) -> None:
 def _report(done: CaughtUp, as_json: bool) -> None:
     if as_json:
         runs = [{"days": str(a.days), "reason": a.reason, **o.to_dict()} for a, o in done.runs]
-        print_json({"runs": runs, "left": done.left})
+        print_json({"runs": runs, "left": done.left, "why": done.why})
     else:
         _draw(done)
     for asked, outcome in done.runs:
         if not outcome.success:
             aside(f"Error: {', '.join(asked.tables)} {asked.days}: {outcome.cause}")
     for name, days in done.left.items():
-        aside(f"Error: {name}: {len(days)} day(s) from {days[0]} still need making")
+        why = f": {done.why[name]}" if done.why.get(name) else ""
+        aside(f"Error: {name}: {len(days)} day(s) from {days[0]} still need making{why}")
     if not done.success:
         click.get_current_context().exit(1)
 

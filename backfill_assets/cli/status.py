@@ -33,6 +33,7 @@ WANTING = (State.MISSING, State.STALE, State.INCOMPLETE)
 @lake_option
 def status(first: date | None, last: date | None, as_json: bool, **flags: bool) -> None:
     """States, rows and versions of all days and tables. Reads receipts only: no JVM starts."""
+    from backfill_assets.operations.attention import attention
     from backfill_assets.operations.status import status as report_of
 
     lake, pipeline = opened()
@@ -44,6 +45,7 @@ def status(first: date | None, last: date | None, as_json: bool, **flags: bool) 
     if as_json:
         kept = report.to_dict()
         kept["days"] = [d for d in kept["days"] if not flags["stale"] or d["state"] == State.STALE]
+        kept["needs_a_person"] = attention(lake.root)
         print_json(kept)
     elif report.days is None:
         click.echo("Nothing has landed or been written yet. `backfill-assets scan` looks at the landing folder.")
@@ -53,6 +55,8 @@ def status(first: date | None, last: date | None, as_json: bool, **flags: bool) 
     else:
         _draw_grid(report, flags["every_day"] or len(report.days) <= GRID_DAYS)
         _draw_totals(report)
+    for line in () if as_json else attention(lake.root):
+        click.echo(f"needs a person: {line}")
     if flags["check"] and any(d.state in WANTING for d in report):
         click.get_current_context().exit(1)
 

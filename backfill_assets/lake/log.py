@@ -6,8 +6,9 @@ in-commit timestamps `commitInfo` is a commit's first line (Delta protocol), so 
 """
 
 import json
+import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from typing import Any
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import Receipt, parse_receipt
 from backfill_assets.core.view import Stamp, TableView
+
+CommitFile = tuple[int, int, int, int, int]  # version, inode, size, time of content, time of any change
 
 
 @dataclass(frozen=True)
@@ -99,25 +102,90 @@ def find_write(table: Path, write_id: str, after: int = -1) -> int | None:
 
 def table_view(table: Path, day_column: str) -> TableView:
     """The newest receipt of every day, in one pass over the log."""
-    stamps: dict[date, Stamp] = {}
-    foreign: set[date] = set()
-    inputs: dict[str, int] = {}
+    return Logs().view(table, day_column)
+
+
+@dataclass
+class _Fold:
+    """What a log says up to `version`. `files` are its commit files as they were before they were read."""
+
+    files: list[CommitFile] = field(default_factory=list)
+    version: int = -1
+    stamps: dict[date, Stamp] = field(default_factory=dict)
+    inputs: dict[str, int] = field(default_factory=dict)
     frontier: datetime | None = None
-    version = -1
-    for commit in commits(table):
-        version, receipt = commit.version, commit.receipt
+    foreign: set[date] = field(default_factory=set)
+
+    def copy(self) -> "_Fold":
+        """One that can be added to."""
+        return _Fold([*self.files], self.version, {**self.stamps}, {**self.inputs}, self.frontier, {*self.foreign})
+
+    def add(self, table: Path, day_column: str, commit: Commit) -> None:
+        """One more commit."""
+        self.version, receipt = commit.version, commit.receipt
         if receipt is None:
-            foreign |= _days_touched(table, version, day_column, set(stamps))
-            continue
+            self.foreign |= _days_touched(table, commit.version, day_column, set(self.stamps))
+            return
         for day, entry in receipt.days.items():
-            stamps[day] = Stamp(
-                entry, version, receipt.write_id, receipt.code_digest, receipt.settings_digest, receipt.run_id
+            self.stamps[day] = Stamp(
+                entry, commit.version, receipt.write_id, receipt.code_digest, receipt.settings_digest, receipt.run_id
             )
-            foreign.discard(day)
-        inputs.update(receipt.inputs)
-        if receipt.frontier is not None and (frontier is None or receipt.frontier > frontier):
-            frontier = receipt.frontier
-    return TableView(version, stamps, inputs, frontier, frozenset(foreign))
+            self.foreign.discard(day)
+        self.inputs.update(receipt.inputs)
+        if receipt.frontier is not None and (self.frontier is None or receipt.frontier > self.frontier):
+            self.frontier = receipt.frontier
+
+    def view(self) -> TableView:
+        """The table as the log tells it."""
+        return TableView(self.version, self.stamps, self.inputs, self.frontier, frozenset(self.foreign))
+
+
+class Logs:
+    """Views of logs as this process read them before, for those who look again and again: only commits that are new are
+    read. Proven at every look: the files of all commits are the ones that were read (number, size, times); else all of
+    it is read again. Holds one view per table; may be shared by threads, which at worst read the same twice."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[Path, str], _Fold] = {}
+        self._commits: dict[Path, tuple[list[CommitFile], list[Commit]]] = {}
+
+    def commits(self, table: Path) -> list[Commit]:
+        """All commits, ascending, for tables with few; raises as `view` does."""
+        files, (before, known) = _commit_files(table), self._commits.get(table, ([], []))
+        if files[: len(before)] != before:
+            known = []
+        found = [*known, *(c for c in commits(table, len(known) - 1) if c.version < len(files))]
+        self._commits[table] = files, found
+        return found
+
+    def view(self, table: Path, day_column: str) -> TableView:
+        """The newest receipt of every day; raises BackfillError where the log has a gap or a torn commit."""
+        files = _commit_files(table)
+        kept = self._kept.get((table, day_column), _Fold())
+        if kept.files == files:
+            return kept.view()
+        fold = kept.copy() if kept.files and files[: len(kept.files)] == kept.files else _Fold()
+        for commit in commits(table, fold.version):
+            if commit.version < len(files):  # what came since is read at the next look
+                fold.add(table, day_column, commit)
+        fold.files = files
+        self._kept[table, day_column] = fold
+        return fold.view()
+
+
+def _commit_files(table: Path) -> list[CommitFile]:
+    """Every commit file as it is now, by version: inode, size, times of change."""
+    log = table / "_delta_log"
+    if not log.is_dir():
+        return []
+    found = []
+    with os.scandir(log) as entries:
+        for entry in entries:
+            stem, _, suffix = entry.name.rpartition(".")
+            if suffix == "json" and stem.isdigit():
+                stat = entry.stat()
+                found.append((int(stem), stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns))
+    return sorted(found)
 
 
 def _days_touched(table: Path, version: int, day_column: str, known: set[date]) -> set[date]:

@@ -17,7 +17,7 @@ from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.view import Release
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.lock import table_lock, this_committer
-from backfill_assets.lake.log import commits, table_view
+from backfill_assets.lake.log import Logs, table_view
 from backfill_assets.lake.settings import LatenessSettings
 from backfill_assets.lake.spark import Workshop
 from backfill_assets.lake.table import commit_receipt
@@ -35,10 +35,10 @@ def contract_of(raw: Contract) -> Contract:
     return replace(raw, name=TOO_LATE, description="Deliveries that came too late, until `replay-late` releases them.")
 
 
-def releases(lake: Lake) -> tuple[Release, ...]:
+def releases(lake: Lake, logs: Logs | None = None) -> tuple[Release, ...]:
     """Every release so far, oldest first. No JVM."""
     found = []
-    for commit in commits(lake.table_path(TOO_LATE), -1):
+    for commit in (logs or Logs()).commits(lake.table_path(TOO_LATE)):
         receipt = commit.receipt
         if receipt is not None and receipt.reason == REASON and ARRIVALS in receipt.tags:
             arrived = frozenset(date.fromisoformat(d) for d in receipt.tags[ARRIVALS].split(","))

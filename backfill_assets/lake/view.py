@@ -9,12 +9,16 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.view import LakeView
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, landed_days, read_arrivals, read_files
-from backfill_assets.lake.log import table_view
+from backfill_assets.lake.log import Logs
 from backfill_assets.lake.too_late import releases
 
 
-def read_view(lake: Lake, contracts: Iterable[Contract]) -> LakeView:
-    """The view of the lake now. Raw is read before arrivals, so that a load in between shows as not yet loaded."""
+def read_view(lake: Lake, contracts: Iterable[Contract], logs: Logs | None = None) -> LakeView:
+    """The view of the lake now. Raw is read before arrivals, so that a load in between shows as not yet loaded.
+
+    `logs` spare who looks again and again from reading old commits again.
+    """
+    table_view = (logs or Logs()).view
     tables = {}
     for contract in (*(c for c in contracts), QUARANTINE):
         tables[contract.name] = table_view(lake.table_path(contract.name), contract.day_column)
@@ -27,5 +31,5 @@ def read_view(lake: Lake, contracts: Iterable[Contract]) -> LakeView:
         tables=tables,
         landed=landed_days(read_files(lake.table_path(FILES.name))),
         arrivals=read_arrivals(lake.table_path(ARRIVALS.name), arrivals.version),
-        releases=releases(lake),
+        releases=releases(lake, logs),
     )

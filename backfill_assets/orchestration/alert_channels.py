@@ -1,13 +1,13 @@
 """Where alerts go: a webhook that takes JSON, and mail. Named by environment variables, because they hold secrets.
 
-Lives here: reading the addresses and handing a message over. Does not live here: what is told and when (`alerts`).
-Nothing is retried: the tick that failed shows it, and the run's own page says the same.
+Lives here: reading the addresses and handing a message over. Does not live here: what is told and when (`alerts`), and
+trying again (`outbox`).
 """
 
 import html
 import smtplib
 import ssl
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from email.message import EmailMessage
 from functools import partial
@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 from backfill_assets.core.errors import BackfillError, SettingsError
 
 WEBHOOK, MAIL_TO, SMTP = "BACKFILL_ASSETS_ALERT_WEBHOOK", "BACKFILL_ASSETS_ALERT_MAIL", "BACKFILL_ASSETS_ALERT_SMTP"
+UI_URL, DEFAULT_UI_URL = "BACKFILL_ASSETS_UI_URL", "http://127.0.0.1:3000"  # where `dagster dev` listens
 TIMEOUT_SECONDS = 10  # a sensor's tick has sixty
 DEFAULT_SMTP = "smtp://localhost:25"
 SCHEMES = {"smtp": 25, "smtps": 465}
@@ -51,24 +52,24 @@ class Channels:
         mail_to = tuple(a.strip() for a in environment.get(MAIL_TO, "").split(",") if a.strip())
         if webhook and not _is_address(webhook, ("http", "https")):
             raise _bad(WEBHOOK, "is no http:// or https:// address")
+        if environment.get(UI_URL, "").strip() and not _is_address(environment[UI_URL].strip(), ("http", "https")):
+            raise _bad(UI_URL, "is no http:// or https:// address")
         if any("@" not in address for address in mail_to):
             raise _bad(MAIL_TO, "is no list of mail addresses, separated by commas")
         if not _is_address(smtp, SCHEMES) or urlsplit(smtp).path or urlsplit(smtp).query or urlsplit(smtp).fragment:
             raise _bad(SMTP, "is no smtp://USER:PASSWORD@HOST:PORT (signs like / # ? @ in it are written as %2F …)")
         return cls(webhook, mail_to, smtp)
 
-    def send(self, message: Message) -> None:
-        """Hand the message to every address; raises BackfillError, after the last, where one did not take it."""
-        ways = [partial(post, self.webhook)] if self.webhook else []
-        ways += [partial(mail, self.smtp, self.mail_to)] if self.mail_to else []
-        unsent: list[BackfillError] = []
-        for send in ways:
-            try:
-                send(message)
-            except BackfillError as error:
-                unsent.append(error)
-        if unsent:
-            raise unsent[0]
+    def ways(self) -> dict[str, Callable[[Message], None]]:
+        """The ways there are, by name; each hands a message over or raises BackfillError."""
+        found: dict[str, Callable[[Message], None]] = {"webhook": partial(post, self.webhook)} if self.webhook else {}
+        return found | ({"mail": partial(mail, self.smtp, self.mail_to)} if self.mail_to else {})
+
+
+def ui_url(environment: Mapping[str, str]) -> str:
+    """Where people see Dagster, without a slash at its end; the default where none is set or it cannot be one."""
+    url = environment.get(UI_URL, "").strip()
+    return url.rstrip("/") if _is_address(url, ("http", "https")) else DEFAULT_UI_URL
 
 
 def _is_address(url: str, schemes: Collection[str]) -> bool:
@@ -95,7 +96,7 @@ def post(url: str, message: Message) -> None:
     body = {
         **message.facts,
         "subject": message.subject,
-        "text": html.escape(f"{message.subject}\n{message.text}", quote=False),
+        "text": html.escape(f"{message.subject}\n{message.text}\n{message.facts.get('url', '')}".strip(), quote=False),
     }
     try:
         requests.post(url, json=body, timeout=TIMEOUT_SECONDS).raise_for_status()
@@ -132,4 +133,9 @@ def _connection(scheme: str, host: str, port: int) -> smtplib.SMTP:
 
 
 def _unsent(who: str, said: str) -> BackfillError:
-    return BackfillError(who, f"it did not take an alert ({said})", "The alert was not sent", "Correct the address")
+    return BackfillError(
+        who,
+        f"it did not take an alert ({said})",
+        "The alert was not sent; it is kept and sent later",
+        "Correct the address if it is wrong",
+    )

@@ -1,28 +1,36 @@
-"""Alerts: a failed run, or findings of checks, told to a webhook or to mail addresses. Off until an address is set.
+"""Alerts: a failed run, findings of checks, or what needs a person, told to a webhook or to mail addresses.
 
-Lives here: the two sensors and what a message says. Does not live here: sending it (`alert_channels`). A message that
-cannot be sent fails the sensor's tick, which Dagster shows; the run itself is never touched by it.
+Lives here: the sensors, what a message says, and that nothing is told twice. Does not live here: keeping messages until
+they are delivered (`outbox`) and sending them (`alert_channels`). Off until an address is set. No run and no other
+sensor is ever touched by it.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.orchestration.alert_channels import Channels, Message
-from backfill_assets.orchestration.history import cause, evaluations_of, said_by
-from backfill_assets.orchestration.runs import LAKE_TAG, REASON_TAG, first_and_last
+from backfill_assets.orchestration.alert_channels import Channels, Message, ui_url
+from backfill_assets.orchestration.dagster_private import instance_id
+from backfill_assets.orchestration.history import cause, evaluations_of, failed_steps, said_by
+from backfill_assets.orchestration.outbox import TELL_AGAIN_SECONDS, Outbox
+from backfill_assets.orchestration.runs import ATTEMPT_TAG, LAKE_TAG, REASON_TAG, first_and_last
 
 TOLD_FINDINGS = 10
+TOLD_TABLES = 3
 INTERVAL_SECONDS = 10  # Dagster looks at five ended runs a tick; the sensors of the lake start up to eight
+STEP = "make_"
+NO_ADDRESS = "no address is set for alerts: see README"
 
 
-def alert_sensors() -> list[dg.SensorDefinition]:
-    """`alert_on_failure` and `alert_on_findings`; running by themselves only where an address is set (see `Channels`).
+def alert_sensors(root: Path) -> list[dg.SensorDefinition]:
+    """`alert_on_failure`, `alert_on_findings` and `alerts`, which sends what they and the sensors of the lake at `root`
+    say; running by themselves only where an address is set (see `Channels`).
 
-    The environment is read when definitions load and again at every message, so that an address can be changed.
+    The environment is read when definitions load and again at every tick, so that an address can be changed.
     """
     status = dg.DefaultSensorStatus.RUNNING if _is_wanted() else dg.DefaultSensorStatus.STOPPED
 
@@ -31,8 +39,11 @@ def alert_sensors() -> list[dg.SensorDefinition]:
         description="Tells a failed run with its cause and the next command. Off until an address is set: see README.",
     )  # fmt: skip
     def alert_on_failure(context: dg.RunFailureSensorContext) -> Any:
-        """One message per failed run."""
-        return _tell(failure(context.instance, context.dagster_run, context.failure_event.message or ""))
+        """One message per failed run, unless the same was told or tried before."""
+        if not _is_wanted():
+            return dg.SkipReason(NO_ADDRESS)
+        _tell_failure(root, context.instance, context.dagster_run, context.failure_event.message or "")
+        return None  # a SkipReason would end the tick after this one run
 
     @dg.run_status_sensor(
         run_status=dg.DagsterRunStatus.SUCCESS, name="alert_on_findings", default_status=status,
@@ -40,52 +51,100 @@ def alert_sensors() -> list[dg.SensorDefinition]:
         description="Tells what the checks of a run found although it succeeded. Off until an address is set.",
     )  # fmt: skip
     def alert_on_findings(context: dg.RunStatusSensorContext) -> Any:
-        """One message per run whose checks found something."""
-        message = findings(context.instance, context.dagster_run)
-        return _tell(message) if message else None  # a SkipReason would end the tick after this one run
+        """One message per run whose checks found something that was not told before."""
+        if not _is_wanted():
+            return dg.SkipReason(NO_ADDRESS)
+        _tell_findings(root, context.instance, context.dagster_run)
+        return None  # as above
 
-    return [alert_on_failure, alert_on_findings]
+    @dg.sensor(
+        name="alerts", default_status=status, minimum_interval_seconds=INTERVAL_SECONDS,
+        description="Sends the alerts, and those that could not be sent again. Off until an address is set.",
+    )  # fmt: skip
+    def alerts(context: dg.SensorEvaluationContext) -> Any:
+        """Send what waits; a tick fails where an address did not take it, which Dagster shows."""
+        channels, box = Channels.of(os.environ), outbox(root, context.instance)
+        errors = box.deliver(channels) if channels else []
+        if errors:
+            raise errors[0]
+        return dg.SkipReason(f"{box.waiting()} alert(s) wait to be sent again" if channels else NO_ADDRESS)
+
+    return [alert_on_failure, alert_on_findings, alerts]
+
+
+def outbox(root: Path, instance: dg.DagsterInstance) -> Outbox:
+    """The alerts of this instance in the lake at `root`."""
+    return Outbox(root / ".alerts" / instance_id(instance))
+
+
+def tell_alarms(root: Path, instance: dg.DagsterInstance, sensor: str, alarms: Mapping[str, str]) -> None:
+    """Tell what a tick of a sensor found that needs a person: once, and again when it says something else or comes
+    back. Nothing where no address is set."""
+    if not _is_wanted():
+        return
+    box, scope = outbox(root, instance), f"{sensor}: "
+    named = {scope + name: text for name, text in alarms.items()}
+    facts = {"lake": str(root), "reason": sensor, "url": f"{ui_url(os.environ)}/runs"}
+
+    def message(fresh: list[str]) -> Message:
+        """The alarms that are new."""
+        subject = f"Needs a person: {', '.join(name.removeprefix(scope) for name in fresh)}"
+        return Message(subject, "\n".join(named[name] for name in fresh), facts)
+
+    box.tell(named, box.over(scope, named), message)
 
 
 def _is_wanted() -> bool:
-    """Whether an address is set. One that cannot be one is told by the sensors' ticks: runs do not fail for it."""
+    """Whether an address is set. One that cannot be one is told by the ticks of `alerts`: what there is to tell waits
+    for its correction, and runs do not fail for it."""
     try:
         return bool(Channels.of(os.environ))
     except SettingsError:
         return True
 
 
-def _tell(message: Message) -> dg.SkipReason | None:
-    channels = Channels.of(os.environ)
-    if not channels:
-        return dg.SkipReason("no address is set for alerts: see README")
-    channels.send(message)
-    return None
+def _tell_failure(root: Path, instance: dg.DagsterInstance, run: dg.DagsterRun, said: str) -> None:
+    """Unless it is a retry, which is told when it is given up; the same words once a day."""
+    if ATTEMPT_TAG not in run.tags:
+        message = failure(instance, run, said)
+        outbox(root, instance).tell({message.subject: message.text}, (), lambda _: message, TELL_AGAIN_SECONDS)
+
+
+def _tell_findings(root: Path, instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
+    given = {_name(e): e for e in evaluations_of(instance, run.run_id)}
+    found = {name: said_by(e) for name, e in given.items() if not e.passed}
+    good = given.keys() - found.keys()
+    outbox(root, instance).tell(found, good, lambda fresh: findings(run, [given[name] for name in fresh]))
 
 
 def failure(instance: dg.DagsterInstance, run: dg.DagsterRun, said: str) -> Message:
-    """What is told of a failed run: its cause in one line (else what Dagster `said`), days, reason and identity."""
+    """What is told of a failed run: its cause in one line (else what Dagster `said`), days, reason and identity. The
+    subject names the tables that failed."""
+    failed = [step.removeprefix(STEP) for step in failed_steps(instance, run.run_id)]
     told = cause(instance, run.run_id) or said
-    return Message(f"Failed: {_what(run)}", told, _facts(run))
+    return Message(f"Failed: {_what(run, failed or _tables(run), first_and_last(run))}", told, _facts(run))
 
 
-def findings(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Message | None:
-    """What is told of a run whose checks found something: counts, and the first ten; None where all is good."""
-    found = [e for e in evaluations_of(instance, run.run_id) if not e.passed]
-    if not found:
-        return None
-    listed = [
-        f"{e.asset_key.to_user_string()} {e.partition or ''} {e.check_name}: {said_by(e)}"
-        for e in found[:TOLD_FINDINGS]
-    ]
+def findings(run: dg.DagsterRun, found: Sequence[dg.AssetCheckEvaluation]) -> Message:
+    """What is told of a run whose checks found something: counts, and the first ten. The subject names the tables and
+    days of the findings."""
+    listed = [f"{_name(e)}: {said_by(e)}" for e in found[:TOLD_FINDINGS]]
     more = [f"and {len(found) - TOLD_FINDINGS} more"] if len(found) > TOLD_FINDINGS else []
-    return Message(f"{len(found)} finding(s): {_what(run)}", "\n".join([*listed, *more]), _facts(run))
+    days = sorted(e.partition for e in found if e.partition) or [""]
+    what = _what(run, (e.asset_key.to_user_string() for e in found), (days[0], days[-1]))
+    return Message(f"{len(found)} finding(s): {what}", "\n".join([*listed, *more]), _facts(run))
 
 
-def _what(run: dg.DagsterRun) -> str:
-    first, last = first_and_last(run)
-    days = f", {first}" if first == last else f", {first}..{last}"
-    return f"{', '.join(_tables(run)) or run.job_name}{days if first else ''}"
+def _name(evaluation: dg.AssetCheckEvaluation) -> str:
+    parts = (evaluation.asset_key.to_user_string(), evaluation.partition or "", evaluation.check_name)
+    return " ".join(part for part in parts if part)
+
+
+def _what(run: dg.DagsterRun, tables: Iterable[str], days: tuple[str, str]) -> str:
+    named = sorted(set(tables))
+    more = f" and {len(named) - TOLD_TABLES} more" if len(named) > TOLD_TABLES else ""
+    span = f", {days[0]}" if days[0] == days[1] else f", {days[0]}..{days[1]}"
+    return f"{', '.join(named[:TOLD_TABLES]) or run.job_name}{more}{span if days[0] else ''}"
 
 
 def _tables(run: dg.DagsterRun) -> Sequence[str]:
@@ -97,4 +156,5 @@ def _facts(run: dg.DagsterRun) -> dict[str, str]:
     return {
         "run_id": run.run_id, "job": run.job_name, "lake": run.tags.get(LAKE_TAG, ""),
         "reason": run.tags.get(REASON_TAG, "manual"), "first_day": first, "last_day": last,
+        "url": f"{ui_url(os.environ)}/runs/{run.run_id}",
     }  # fmt: skip

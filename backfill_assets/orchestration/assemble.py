@@ -71,7 +71,7 @@ def _made(shop: Shop, opened: Opened, rebuilt: Collection[str] | None) -> dg.Def
         assets=[*assets, *ledger_specs(opened, GROUP)],
         asset_checks=checks,
         jobs=[rebuild, scanning],
-        sensors=[*lake_sensors(shop, [rebuild, scanning]), *alert_sensors()],
+        sensors=[*lake_sensors(shop, [rebuild, scanning]), *alert_sensors(lake.root)],
         schedules=lake_schedules(shop, rebuild),
         resources={IO_MANAGER: LakeIOManager(), "io_manager": LakeIOManager()},
         executor=dg.in_process_executor,

@@ -121,6 +121,13 @@ def cause(instance: dg.DagsterInstance, run_id: str) -> str:
     return next(((r.event_log_entry.message or "").splitlines()[0] for r in ended if r.event_log_entry.message), "")
 
 
+def failed_steps(instance: dg.DagsterInstance, run_id: str) -> list[str]:
+    """The keys of a run's steps that failed, in order."""
+    return [
+        event.step_key for event in records_of(instance, run_id, dg.DagsterEventType.STEP_FAILURE) if event.step_key
+    ]
+
+
 def cause_of(event: dg.DagsterEvent) -> str:
     """The failing step's cause in one line: a Failure's own description, else the innermost exception."""
     failed = event.step_failure_data

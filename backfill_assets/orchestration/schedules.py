@@ -26,7 +26,7 @@ def lake_schedules(shop: Shop, rebuild: Any) -> list[dg.ScheduleDefinition]:
     @dg.schedule(
         name=DAILY, job=rebuild, cron_schedule="0 2 * * *", execution_timezone="UTC",
         default_status=dg.DefaultScheduleStatus.RUNNING,
-        description="Yesterday, and every earlier day that was never made, in one run per contiguous range, in order.",
+        description="Every earlier day that was never made, in one run per contiguous range, in order, then yesterday.",
     )  # fmt: skip
     def daily_load(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
         """Yesterday, and every day that was missed."""
@@ -62,13 +62,16 @@ def _today(context: dg.ScheduleEvaluationContext) -> date:
 
 def missed_days(shop: Shop, today: date) -> list[DayRange]:
     """The days before `today` to load: yesterday, and every day since raw's first receipt of which a table was never
-    made (without receipts: since the lake's first day). None at or after `as_of`; as ranges, ascending."""
+    made (without receipts: since the lake's first day). None at or after `as_of`; as ranges, ascending, yesterday by
+    itself: a missed day that fails again keeps no new day from being made."""
     lake, pipeline = shop.open()
-    states = pipeline.states(read_view(lake, pipeline.contracts))
+    states = pipeline.states(read_view(lake, pipeline.contracts, shop.logs))
     landed = next(t.name for t in pipeline.tables if t.is_landed)
     first = min(states.view.table(landed).stamps, default=lake.settings.start_date)
     days = [first + ONE_DAY * i for i in range((today - first).days)]
-    return contiguous(d for d in days if states.view.is_due(d) and (d == today - ONE_DAY or _is_missing(states, d)))
+    yesterday = today - ONE_DAY
+    missed = contiguous(d for d in days if d < yesterday and states.view.is_due(d) and _is_missing(states, d))
+    return missed + contiguous(d for d in days if d == yesterday and states.view.is_due(d))
 
 
 def _is_missing(states: States, day: date) -> bool:

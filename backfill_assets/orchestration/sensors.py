@@ -14,7 +14,10 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.lock import load_lock
 from backfill_assets.lake.scan import scan
 from backfill_assets.lake.spark import Workshop, telling_losses
+from backfill_assets.operations.attention import keep_attention
+from backfill_assets.orchestration.alerts import tell_alarms
 from backfill_assets.orchestration.beginning import is_there, no_lake
+from backfill_assets.orchestration.dagster_private import instance_id
 from backfill_assets.orchestration.io_manager import as_failure
 from backfill_assets.orchestration.runs import LAKE_TAG
 from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN, Tick, landing_tick, late_data_tick
@@ -64,7 +67,7 @@ def lake_sensors(shop: Shop, jobs: Sequence[Any]) -> list[dg.SensorDefinition]:
         """One tick."""
         if not is_there(shop.root):
             return dg.SensorResult(skip_reason=str(no_lake(shop.root)))
-        return _result(context, landing_tick(context.instance, shop, datetime.now(UTC)))
+        return _result(context, shop, LANDING, landing_tick(context.instance, shop, datetime.now(UTC)))
 
     @dg.sensor(
         name=LATE_DATA, jobs=jobs, minimum_interval_seconds=INTERVAL_SECONDS,
@@ -75,15 +78,18 @@ def lake_sensors(shop: Shop, jobs: Sequence[Any]) -> list[dg.SensorDefinition]:
         """One tick."""
         if not is_there(shop.root):
             return dg.SensorResult(skip_reason=str(no_lake(shop.root)))
-        return _result(context, late_data_tick(context.instance, shop, datetime.now(UTC)))
+        return _result(context, shop, LATE_DATA, late_data_tick(context.instance, shop, datetime.now(UTC)))
 
     return [landing, late_data]
 
 
-def _result(context: dg.SensorEvaluationContext, tick: Tick) -> dg.SensorResult:
+def _result(context: dg.SensorEvaluationContext, shop: Shop, sensor: str, tick: Tick) -> dg.SensorResult:
     for note in tick.notes:
         context.log.info(note)
-    said = "; ".join(tick.notes)[:CURSOR_CHARS] or "nothing to do: every day that can be is up to date"
+    keep_attention(shop.root, instance_id(context.instance), sensor, tick.alarms)
+    tell_alarms(shop.root, context.instance, sensor, tick.alarms)
+    first = [*tick.alarms.values(), *(note for note in tick.notes if note not in tick.alarms.values())]
+    said = "; ".join(first)[:CURSOR_CHARS] or "nothing to do: every day that can be is up to date"
     if tick.requests:
         return dg.SensorResult(run_requests=tick.requests, cursor=said, asset_events=tick.verdicts)
     return dg.SensorResult(skip_reason=said, cursor=said, asset_events=tick.verdicts)

@@ -79,7 +79,7 @@ def look_around(instance: dg.DagsterInstance, shop: Shop, now: datetime) -> Look
     end_dead_runs(instance, lake)
     names = [t.name for t in pipeline.tables]
     busy = runs.busy_days(instance, str(lake.root), names)
-    return Look(instance, lake, pipeline, pipeline.states(read_view(lake, pipeline.contracts)), busy, now)
+    return Look(instance, lake, pipeline, pipeline.states(read_view(lake, pipeline.contracts, shop.logs)), busy, now)
 
 
 def late_data_tick(instance: dg.DagsterInstance, shop: Shop, now: datetime) -> Tick:
@@ -93,8 +93,9 @@ def late_data_tick(instance: dg.DagsterInstance, shop: Shop, now: datetime) -> T
 
 def late_data(seen: Look) -> Tick:
     """`late_data_tick` of what was seen."""
+    given_up: Mapping[str, str] = {}
     if seen.lake.settings.lateness.policy == "rolling":
-        tick, given_up = _rolling_tick(seen), dict[str, str]()
+        tick = _rolling_tick(seen)
     else:
         tick, given_up = _exact_tick(seen)
     tables = [t.name for t in seen.pipeline.tables]

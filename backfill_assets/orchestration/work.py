@@ -18,6 +18,7 @@ from backfill_assets.lake.build import build
 from backfill_assets.lake.candidate import Candidate, Request
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.load import load
+from backfill_assets.lake.log import Logs
 from backfill_assets.lake.model import Pipeline, Table, pipeline_of
 from backfill_assets.lake.profile import sample_keys
 from backfill_assets.lake.replace import Published
@@ -37,6 +38,7 @@ class Shop:
 
     root: Path
     tables_of: TablesOf
+    logs: Logs = field(default_factory=Logs, compare=False, repr=False)  # what ticks read before
 
     def open(self) -> tuple[Lake, Pipeline]:
         """The lake and its pipeline as the settings are now."""

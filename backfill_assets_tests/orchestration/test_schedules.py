@@ -52,12 +52,15 @@ def test_the_daily_load_asks_for_yesterday_of_all_tables_in_one_run(lake: Lake) 
 
 
 def test_days_on_which_it_did_not_run_are_made_up_for_in_order(lake: Lake) -> None:
-    assert asked(lake, DAILY, day(DAYS + 5)) == [(str(day(DAYS)), str(day(DAYS + 4)), None)]
+    yesterday = (str(day(DAYS + 4)), str(day(DAYS + 4)), None)
+    assert asked(lake, DAILY, day(DAYS + 5)) == [(str(day(DAYS)), str(day(DAYS + 3)), None), yesterday], (
+        "a missed day that fails keeps yesterday from nothing"
+    )
 
 
 def test_a_lake_that_was_never_loaded_is_loaded_from_its_first_day(tmp_path: Path) -> None:
     (tmp_path / "lake.toml").write_text(TOML.format(start=START, windows=[2, 3]))
-    assert missed_days(Shop(tmp_path, tables), day(3)) == [DayRange(day(0), day(3))]
+    assert missed_days(Shop(tmp_path, tables), day(3)) == [DayRange(day(0), day(2)), DayRange(day(2), day(3))]
 
 
 def test_nothing_at_or_after_as_of_is_asked_for(lake: Lake) -> None:

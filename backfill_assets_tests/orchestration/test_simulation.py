@@ -18,6 +18,7 @@ import dagster as dg
 from backfill_assets.core.contracts import Basis
 from backfill_assets.core.days import parse_day
 from backfill_assets.core.needs import needs
+from backfill_assets.core.states import States
 from backfill_assets.lake.landing import LandedFile
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.scan import Comparison
@@ -28,6 +29,7 @@ from backfill_assets_tests.builders import CONTRACTS, START, day, loaded
 from backfill_assets_tests.orchestration.fake_dagster import FakeDagster
 
 TICKS, DAYS, ATTEMPTS, LOOKED_AT_EVERY = 10_000, 5, 3, 10
+CHAIN = CONTRACTS[:3]  # raw, staging, features: a table to wait for and one that waits
 PATIENCE_TICKS = 200  # from being makeable to being asked for, behind retries, caps and runs that are not over
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 SUCCESS, FAILURE, CANCELED = dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED
@@ -40,7 +42,7 @@ class World:
     def __init__(self, seed: int) -> None:
         self.chance, self.dagster, self.story = Random(seed), FakeDagster(), loaded(DAYS)
         self.story.build_all(*map(day, range(DAYS)))
-        self.tables: Any = [SimpleNamespace(name=c.name, is_landed=_is_landed(c)) for c in CONTRACTS]
+        self.tables: Any = [SimpleNamespace(name=c.name, is_landed=_is_landed(c)) for c in CHAIN]
         self.fresh: dict[str, tuple[LandedFile, date]] = {}
         self.altered: list[FileRecord] = []
         self.cannot: set[tuple[str, date]] = set()
@@ -48,11 +50,15 @@ class World:
         self.asked, self.forgotten = Counter[Request](), Counter[Request]()
         self.waited = Counter[tuple[str, date]]()
         self.relax()
-        self.states = self.story.states()
+        self.look_anew()
+
+    def look_anew(self) -> None:
+        """Read the lake; nothing changes it but runs that end."""
+        self.states = States(CHAIN, self.story.view(), self.story.codes)
 
     def relax(self) -> None:
         """Other gates: what could not be made can be tried again."""
-        most = {c.name: {"max_rows": self.chance.randrange(10**9)} for c in CONTRACTS}
+        most = {c.name: {"max_rows": self.chance.randrange(10**9)} for c in CHAIN}
         lateness = {"runs_per_tick": 3, "runs_per_day": 100_000, "attempts": ATTEMPTS}
         source = {"files": "landing/*.jsonl", "format": "jsonl", "select": "seq"}
         body = {"start_date": str(START), "source": source, "lateness": lateness, "gates": {"tables": most}}
@@ -121,7 +127,7 @@ class World:
             self.dagster.end(run, SUCCESS)
             for name in names:
                 self.make(name, days)
-        self.states = self.story.states()
+        self.look_anew()
 
     def take_stock(self, run: dg.DagsterRun) -> None:
         if run.job_name == SCAN or "raw" in {k.path[-1] for k in run.asset_selection or ()}:
@@ -144,7 +150,7 @@ class World:
             name, arrival = f"new-{self.files}", day(self.chance.randrange(DAYS + 1))
             self.fresh[name] = (LandedFile(name, Path(name), 1, 0), arrival)
         elif what < 0.06:
-            self.cannot.add((self.chance.choice(CONTRACTS).name, day(self.chance.randrange(DAYS))))
+            self.cannot.add((self.chance.choice(CHAIN).name, day(self.chance.randrange(DAYS))))
         elif what < 0.063 and self.cannot:
             self.cannot.clear()
             self.relax()
@@ -173,7 +179,8 @@ def _record(arrival: date) -> FileRecord:
 
 
 def _requests(run: dg.DagsterRun) -> Iterator[Request]:
-    for op, body in run.run_config.get("ops", {}).items():
+    ops: Any = run.run_config.get("ops", {})
+    for op, body in ops.items():
         for asked, known in body["config"]["asked"].items():
             yield op.removeprefix("make_"), asked, known
 

@@ -1,0 +1,124 @@
+"""Looking at a log again and again: only new commits are read, and a log that was replaced or torn is noticed.
+
+Tested here: `lake.log.Logs`, on logs written by hand. Not tested here: what one look gives (`test_log`).
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.receipts import DayEntry
+from backfill_assets.lake import log
+from backfill_assets.lake.log import Commit, Logs, commit_file, table_view
+from backfill_assets_tests.builders import add, day, make_commit, receipt
+
+COLUMN = "event_date"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    return tmp_path / "staging"
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The versions that were read from disk."""
+    seen: list[int] = []
+    really = log.read_commit
+
+    def counting(table: Path, version: int) -> Commit:
+        seen.append(version)
+        return really(table, version)
+
+    monkeypatch.setattr(log, "read_commit", counting)
+    return seen
+
+
+def _ours(table: Path, version: int, *numbers: int, **facts: Any) -> None:
+    days = {day(n): DayEntry(version, f"content-{version}", f"digest-{version}") for n in numbers}
+    make_commit(table, version, receipt(days=days, write_id=f"write-{version}", **facts))
+
+
+def test_a_second_look_reads_nothing_and_a_later_one_only_what_is_new(table: Path, read: list[int]) -> None:
+    logs = Logs()
+    for version in range(5):
+        _ours(table, version, version)
+    first = logs.view(table, COLUMN)
+    assert logs.view(table, COLUMN) == first
+    assert read == [0, 1, 2, 3, 4]
+    _ours(table, 5, 2)
+    assert logs.view(table, COLUMN) == table_view(table, COLUMN)
+    assert (read[5], read[6:]) == (5, [0, 1, 2, 3, 4, 5]), "the last six by the look without memory"
+    assert first.stamps[day(2)].version == 2, "what was handed out stays as it was"
+
+
+def test_the_commits_of_a_table_are_read_once_too(table: Path, read: list[int]) -> None:
+    logs = Logs()
+    for version in range(3):
+        _ours(table, version, version)
+        assert [c.version for c in logs.commits(table)] == list(range(version + 1))
+    assert read == [0, 1, 2]
+    _ours(table, 1, 7)
+    assert [c.receipt and set(c.receipt.days) for c in logs.commits(table)][1] == {day(7)}
+
+
+def test_a_log_that_was_replaced_is_read_again(table: Path, read: list[int]) -> None:
+    logs = Logs()
+    for version in range(3):
+        _ours(table, version, version)
+    logs.view(table, COLUMN)
+    for version in range(3):
+        commit_file(table, version).unlink()
+    _ours(table, 0, 9)
+    assert set(logs.view(table, COLUMN).stamps) == {day(9)}
+
+
+def test_a_commit_rewritten_in_place_with_its_size_and_time_is_noticed(table: Path) -> None:
+    logs = Logs()
+    _ours(table, 0, 1)
+    _ours(table, 1, 2)
+    logs.view(table, COLUMN)
+    path = commit_file(table, 0)
+    before = path.stat()
+    path.write_text(path.read_text().replace(str(day(1)), str(day(3))))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert set(logs.view(table, COLUMN).stamps) == {day(2), day(3)}
+
+
+def test_a_commit_that_is_torn_or_lost_later_is_refused_and_once_restored_read(table: Path) -> None:
+    logs = Logs()
+    for version in range(3):
+        _ours(table, version, version)
+    before = logs.view(table, COLUMN)
+    path = commit_file(table, 1)
+    content = path.read_text()
+    path.write_text("")
+    with pytest.raises(BackfillError, match="torn"):
+        logs.view(table, COLUMN)
+    path.unlink()
+    with pytest.raises(BackfillError, match="lacks version 1"):
+        logs.view(table, COLUMN)
+    path.write_text(content)
+    assert logs.view(table, COLUMN) == before
+
+
+@given(st.lists(st.tuples(st.sampled_from(["ours", "foreign", "look"]), st.integers(0, 5)), max_size=15))
+def test_looks_in_between_change_nothing_about_what_a_look_gives(
+    tmp_path_factory: pytest.TempPathFactory, story: list[tuple[str, int]]
+) -> None:
+    table, logs, version = tmp_path_factory.mktemp("log") / "staging", Logs(), 0
+    for what, number in story:
+        if what == "look":
+            assert logs.view(table, COLUMN) == table_view(table, COLUMN)
+            continue
+        if what == "ours":
+            _ours(table, version, number, inputs={"raw": version})
+        else:
+            make_commit(table, version, actions=[add(str(day(number)))])
+        version += 1
+    assert logs.view(table, COLUMN) == table_view(table, COLUMN)

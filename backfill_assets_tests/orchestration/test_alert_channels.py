@@ -1,0 +1,73 @@
+"""Addresses of alerts: bad ones are refused by their variable, and no secret is ever shown or sent over an open line.
+
+Tested here: `orchestration.alert_channels`, with sinks on loopback. Not tested here: what is told (`test_alerts`).
+"""
+
+from collections.abc import Iterator
+from email.message import Message as Letter
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.errors import BackfillError, SettingsError
+from backfill_assets.orchestration.alert_channels import MAIL_TO, SMTP, WEBHOOK, Channels, Message, mail
+from backfill_assets.orchestration.outbox import Outbox
+from backfill_assets_tests.orchestration.sinks import SECRET, Hook, mail_server
+
+
+@pytest.fixture
+def letters() -> Iterator[tuple[str, list[Letter]]]:
+    """A mail server's address and the letters it took."""
+    with mail_server() as found:
+        yield found
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        (WEBHOOK, f"ftp://x/{SECRET}"),
+        (WEBHOOK, f"http://[{SECRET}"),
+        (MAIL_TO, SECRET),
+        (SMTP, f"{SECRET}://x"),
+        (SMTP, f"smtps://me:{SECRET}/x@example.org"),
+        (SMTP, f"smtps://me:12{SECRET}#x@example.org:465"),
+        (SMTP, "smtp://me:12345#x@example.org"),
+    ],
+)
+def test_an_address_that_cannot_be_one_is_refused_by_its_variable_and_not_shown(variable: str, value: str) -> None:
+    with pytest.raises(SettingsError, match=variable) as refused:
+        Channels.of({variable: value})
+    assert SECRET not in str(refused.value)
+
+
+def test_a_webhook_that_is_down_does_not_silence_mail(tmp_path: Path, letters: tuple[str, list[Letter]]) -> None:
+    server, kept = letters
+    box = Outbox(tmp_path)
+    box.put(Message("subject", "text"))
+    (error,) = box.deliver(Channels("http://127.0.0.1:9/x", ("a@example.org",), server))
+    assert "the webhook at" in str(error)
+    assert (len(kept), box.waiting()) == (1, 1)
+
+
+def test_a_webhook_that_refuses_is_told_without_its_address() -> None:
+    hook = Hook(status=500)
+    try:
+        with pytest.raises(BackfillError, match="HTTP 500") as refused:
+            Channels(hook.url).ways()["webhook"](Message("subject", "text"))
+    finally:
+        hook.close()
+    assert SECRET not in str(refused.value)
+
+
+def test_a_server_that_is_not_there_is_told_without_the_password() -> None:
+    with pytest.raises(BackfillError, match="The alert was not sent") as refused:
+        mail(f"smtp://user:{SECRET}@127.0.0.1:9", ("a@example.org",), Message("subject", "text"))
+    assert SECRET not in str(refused.value)
+
+
+def test_a_login_is_never_sent_over_an_open_line(letters: tuple[str, list[Letter]]) -> None:
+    server, kept = letters
+    open_line = server.replace("smtp://", f"smtp://user:{SECRET}@")
+    with pytest.raises(BackfillError, match="STARTTLS"):
+        mail(open_line, ("a@example.org",), Message("subject", "text"))
+    assert not kept

@@ -1,0 +1,90 @@
+"""Alerts on their way: none is lost, none is delivered twice to one address, none keeps another waiting.
+
+Tested here: `orchestration.outbox`. Not tested here: what is told (`test_alerts`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.orchestration import outbox
+from backfill_assets.orchestration.alert_channels import Message
+from backfill_assets.orchestration.outbox import Outbox
+
+
+@dataclass
+class Ways:
+    """Addresses that keep what they take; `down` ones take nothing, and nobody takes `poison`."""
+
+    down: set[str] = field(default_factory=set)
+    took: list[tuple[str, str]] = field(default_factory=list)
+    tried: int = 0
+
+    def ways(self) -> dict[str, Callable[[Message], None]]:
+        return {"webhook": lambda m: self.take("webhook", m), "mail": lambda m: self.take("mail", m)}
+
+    def take(self, name: str, message: Message) -> None:
+        self.tried += 1
+        if name in self.down or message.subject == "poison":
+            raise BackfillError(name, "it did not take an alert", "Kept", "Wait")
+        self.took.append((name, message.subject))
+
+
+@pytest.fixture
+def box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Outbox:
+    """One that tries again at once."""
+    monkeypatch.setattr(outbox, "FIRST_PAUSE_SECONDS", 0.0)
+    return Outbox(tmp_path)
+
+
+def deliver(box: Outbox, ways: Any) -> int:
+    return len(box.deliver(ways))
+
+
+def test_what_an_address_did_not_take_is_sent_to_it_later_and_to_no_other_again(box: Outbox) -> None:
+    ways = Ways(down={"webhook"})
+    box.put(Message("one", "text"))
+    assert (deliver(box, ways), deliver(box, ways), box.waiting()) == (1, 1, 1)
+    ways.down.clear()
+    assert (deliver(box, ways), box.waiting()) == (0, 0)
+    assert sorted(ways.took) == [("mail", "one"), ("webhook", "one")]
+
+
+def test_it_is_not_tried_again_at_once(tmp_path: Path) -> None:
+    box, ways = Outbox(tmp_path), Ways(down={"webhook"})
+    box.put(Message("one", "text"))
+    assert (deliver(box, ways), deliver(box, ways), ways.tried) == (1, 0, 2)
+
+
+def test_a_message_that_nobody_takes_keeps_no_other_waiting(box: Outbox) -> None:
+    ways = Ways()
+    for subject in ("poison", "one", "two"):
+        box.put(Message(subject, "text"))
+    deliver(box, ways)
+    assert {subject for _, subject in ways.took} == {"one", "two"}
+    assert box.waiting() == 1
+
+
+def test_an_address_that_is_down_costs_a_tick_few_tries(box: Outbox) -> None:
+    ways = Ways(down={"webhook", "mail"})
+    for n in range(10):
+        box.put(Message(str(n), "text"))
+    assert deliver(box, ways) == 2 * outbox.FAILURES_AT_ONCE
+    assert box.waiting() == 10
+
+
+def test_a_message_counts_as_told_only_once_it_is_kept(box: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_box: Outbox, _message: Message) -> None:
+        raise OSError(28, "no space left")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Outbox, "put", full)
+        with pytest.raises(OSError, match="no space"):
+            box.tell({"name": "words"}, (), lambda _: Message("one", "text"))
+    box.tell({"name": "words"}, (), lambda _: Message("one", "text"))
+    box.tell({"name": "words"}, (), lambda _: Message("one", "text"))
+    assert box.waiting() == 1
