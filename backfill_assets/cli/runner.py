@@ -6,6 +6,7 @@ Lives here: the one run of the job `rebuild`, and what its events say per table.
 
 import time
 import uuid
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -86,6 +87,7 @@ class _Listener:
     ended: list[TableOutcome] = field(default_factory=list)
     cause: str = ""
     _began: dict[str, float] = field(default_factory=dict)
+    _again: Counter[str] = field(default_factory=Counter)
     _days: dict[str, list[tuple[bool, int, dict[str, int]]]] = field(default_factory=dict)
 
     def hear(self, entry: dg.EventLogEntry) -> None:
@@ -103,6 +105,7 @@ class _Listener:
         elif kind == dg.DagsterEventType.ASSET_MATERIALIZATION.value and event.asset_key is not None:
             found = event.step_materialization_data.materialization.metadata
             self._days.setdefault(event.asset_key.path[-1], []).append(_facts(found))
+            self._again[event.asset_key.path[-1]] += PREFIX + "rewritten" in found
         elif kind == dg.DagsterEventType.STEP_SUCCESS.value:
             self._end(name, "")
         elif kind == dg.DagsterEventType.STEP_FAILURE.value:
@@ -121,6 +124,7 @@ class _Listener:
             seconds=time.perf_counter() - self._began.get(name, time.perf_counter()),
             extra={k: sum(e.get(k, 0) for _, _, e in days) for k in ("quarantine", "duplicate")},
             cause=cause,
+            rewritten=self._again[name],
         )
         self.ended.append(outcome)
         self.watcher.ended(outcome)
