@@ -43,8 +43,8 @@ class TableOutcome:
     def to_dict(self) -> dict[str, Any]:
         """The outcome as JSON values."""
         return {
-            "table": self.table, "rewritten": self.rewritten, "days": self.days, "changed": self.changed, "unchanged": self.days - self.changed,
-            "rows": self.rows, "seconds": round(self.seconds, 3), "failed": bool(self.cause),
+            "table": self.table, "days": self.days, "changed": self.changed, "unchanged": self.days - self.changed,
+            "rewritten": self.rewritten, "rows": self.rows, "seconds": round(self.seconds, 3), "failed": bool(self.cause),
         }  # fmt: skip
 
 
