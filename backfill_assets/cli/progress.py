@@ -44,7 +44,8 @@ class TableOutcome:
         """The outcome as JSON values."""
         return {
             "table": self.table, "days": self.days, "changed": self.changed, "unchanged": self.days - self.changed,
-            "rewritten": self.rewritten, "rows": self.rows, "seconds": round(self.seconds, 3), "failed": bool(self.cause),
+            "rewritten": self.rewritten, "rows": self.rows, "seconds": round(self.seconds, 3),
+            "failed": bool(self.cause),
         }  # fmt: skip
 
 
