@@ -27,7 +27,8 @@ class Asked:
 
 @dataclass(frozen=True)
 class TableOutcome:
-    """One table of a run: days made, of these changed on disk, rows, seconds, and the cause where it failed."""
+    """One table of a run: days made, of these with other content now, rows, seconds, the cause where it failed, and the
+    days that were written again as they were (`force`)."""
 
     table: str
     days: int
@@ -35,12 +36,14 @@ class TableOutcome:
     rows: int
     seconds: float
     cause: str = ""
+    rewritten: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """The outcome as JSON values."""
         return {
             "table": self.table, "days": self.days, "changed": self.changed, "unchanged": self.days - self.changed,
-            "rows": self.rows, "seconds": round(self.seconds, 3), "failed": bool(self.cause),
+            "rewritten": self.rewritten, "rows": self.rows, "seconds": round(self.seconds, 3),
+            "failed": bool(self.cause),
         }  # fmt: skip
 
 
@@ -119,4 +122,5 @@ def told(outcome: TableOutcome, days: DayRange) -> str:
     if outcome.cause:
         return f"{outcome.table} {days}: failed after {outcome.seconds:.1f} s"
     unit = "day" if outcome.days == 1 else "days"
-    return f"{outcome.table} {days}: {outcome.days} {unit}, {outcome.changed} changed, {outcome.seconds:.1f} s"
+    again = f", {outcome.rewritten} written again" if outcome.rewritten else ""
+    return f"{outcome.table} {days}: {outcome.days} {unit}, {outcome.changed} changed{again}, {outcome.seconds:.1f} s"

@@ -7,6 +7,7 @@ Lives here: the one run of the job `rebuild`, and what its events say per table.
 import os
 import time
 import uuid
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -99,6 +100,7 @@ class _Listener:
     ended: list[TableOutcome] = field(default_factory=list)
     cause: str = ""
     _began: dict[str, float] = field(default_factory=dict)
+    _again: Counter[str] = field(default_factory=Counter)
     _days: dict[str, list[tuple[bool, int]]] = field(default_factory=dict)
 
     def hear(self, entry: dg.EventLogEntry) -> None:
@@ -116,6 +118,7 @@ class _Listener:
         elif kind == dg.DagsterEventType.ASSET_MATERIALIZATION.value and event.asset_key is not None:
             found = event.step_materialization_data.materialization.metadata
             self._days.setdefault(event.asset_key.path[-1], []).append(_facts(found))
+            self._again[event.asset_key.path[-1]] += PREFIX + "rewritten" in found
         elif kind == dg.DagsterEventType.STEP_SUCCESS.value:
             self._end(name, "")
         elif kind == dg.DagsterEventType.STEP_FAILURE.value:
@@ -133,6 +136,7 @@ class _Listener:
             rows=sum(rows for _, rows in days),
             seconds=time.perf_counter() - self._began.get(name, time.perf_counter()),
             cause=cause,
+            rewritten=self._again[name],
         )
         self.ended.append(outcome)
         self.watcher.ended(outcome)

@@ -24,8 +24,8 @@ from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.lock import load_lock
 from backfill_assets.lake.model import Chunk, Pipeline, make_pipeline
 from backfill_assets.lake.replace import Provenance
-from backfill_assets.lake.server import server_status
 from backfill_assets.lake.select import expressions
+from backfill_assets.lake.server import server_status
 from backfill_assets.lake.spark import Workshop
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.dagster_private import quick_events

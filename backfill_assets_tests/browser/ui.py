@@ -30,6 +30,7 @@ BACKFILL = """query ($id: String!) { partitionBackfillOrError(backfillId: $id) {
   ... on PartitionBackfill { id status runs(limit: 100) { id } } } }"""
 DAYS_SHOWN = """query ($path: [String!]!) { assetNodeOrError(assetKey: {path: $path}) {
   ... on AssetNode { partitionStats { numMaterialized numFailed numPartitions } } } }"""
+FAILED_RUNS = """{ runsOrError(filter: {statuses: [FAILURE]}) { ... on Runs { results { runId } } } }"""
 SETTLED_MS = 1200  # after the network is quiet the graphs still fade in
 
 
@@ -124,17 +125,24 @@ class Ui:
         return found["status"], len(found["runs"]), seconds
 
     def _backfill(self, name: str) -> dict[str, Any]:
-        asked = {"query": BACKFILL, "variables": {"id": name}}
-        answer: dict[str, Any] = self.page.request.post(f"{self.url}/graphql", data=asked).json()
-        found: dict[str, Any] = answer["data"]["partitionBackfillOrError"]
+        found: dict[str, Any] = self._asked(BACKFILL, id=name)["partitionBackfillOrError"]
         return found
 
     def days_shown(self, table: str) -> tuple[int, int]:
         """How many days of a table Dagster shows as materialized and as failed."""
-        asked = {"query": DAYS_SHOWN, "variables": {"path": [table]}}
-        answer: dict[str, Any] = self.page.request.post(f"{self.url}/graphql", data=asked).json()
-        found: dict[str, int] = answer["data"]["assetNodeOrError"]["partitionStats"]
+        found = self._asked(DAYS_SHOWN, path=[table])["assetNodeOrError"]["partitionStats"]
         return found["numMaterialized"], found["numFailed"]
+
+    def failed_runs(self) -> set[str]:
+        """The runs that Dagster shows as failed."""
+        return {r["runId"] for r in self._asked(FAILED_RUNS)["runsOrError"]["results"]}
+
+    def _asked(self, query: str, **variables: Any) -> dict[str, Any]:
+        """What the GraphQL says that the pages ask too."""
+        asked = {"query": query, "variables": variables}
+        answer: dict[str, Any] = self.page.request.post(f"{self.url}/graphql", data=asked).json()
+        found: dict[str, Any] = answer["data"]
+        return found
 
     def re_execute(self) -> float:
         """Run the run on this page again, all of it, and give the seconds from the click to the new one's end."""

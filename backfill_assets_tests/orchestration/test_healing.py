@@ -19,7 +19,13 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.orchestration import healing, runs
 from backfill_assets.orchestration.assemble import assemble
-from backfill_assets.orchestration.dagster_private import check_rows, newest_materializations, unmade_partitions
+from backfill_assets.orchestration.dagster_private import (
+    check_rows,
+    check_target,
+    newest_materializations,
+    tell_check,
+    unmade_partitions,
+)
 from backfill_assets.orchestration.reconcile import follow_receipts
 from backfill_assets.orchestration.ticks import late_data_tick
 from backfill_assets.orchestration.work import Shop
@@ -182,11 +188,11 @@ def test_a_day_that_a_check_refused_stays_red(lake: Made, instance: dg.DagsterIn
     made(lake, instance, range(DAYS), ["staging"])
     run = planned(lake, instance, range(DAYS), ["staging"])
     target = newest_materializations(instance, "staging", [str(day(2))])[str(day(2))]
-    healing.tell_check(
-        instance, run.run_id,
+    tell_check(
+        instance, run.run_id, run.job_name,
         dg.AssetCheckEvaluation(
             asset_key=dg.AssetKey("staging"), check_name="row_count", passed=False, partition=str(day(2)),
-            target_materialization_data=healing.check_target(target), blocking=True,
+            target_materialization_data=check_target(target), blocking=True,
         ),
     )  # fmt: skip
     ended(instance, run, FAILURE)
