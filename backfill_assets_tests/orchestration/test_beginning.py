@@ -45,7 +45,9 @@ def test_a_run_without_a_lake_fails_in_one_line_and_leaves_no_trace(fresh: dg.De
     told = failure.step_failure_data.user_failure_data
     assert told is not None
     assert "has no lake.toml" in (told.description or "")
-    assert failure.step_failure_data.error.cause is None, "one line, without the stack of what led to it"
+    error = failure.step_failure_data.error
+    assert error is not None
+    assert error.cause is None, "one line, without the stack of what led to it"
     assert not (tmp_path / "lake").exists()
 
 
