@@ -14,6 +14,7 @@ from backfill_assets.core.errors import EngineLost, TransientError
 from backfill_assets.lake.engine_confs import scrub
 
 _REASON_LENGTH = 200
+_TIGHT_BYTES = 256 << 20  # a load's own files of some days
 _LOST_TYPES = frozenset(
     {"RetriesExceeded", "Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError"}
 )
@@ -91,7 +92,8 @@ def engine_lost(error: BaseException) -> EngineLost:
 def disk_full(folders: Iterable[Path]) -> TransientError:
     """The one-line error for a full disk: which one it may be, by its free space, and what to do."""
     spaces = {str(f): shutil.disk_usage(f) for f in folders if f.exists()}
-    told = ", ".join(f"{f} ({s.free >> 20:,} of {s.total >> 20:,} MiB are free now)" for f, s in spaces.items())
+    tight = {f: s for f, s in spaces.items() if s.free < _TIGHT_BYTES} or spaces  # a failed write may have freed some
+    told = ", ".join(f"{f} ({s.free >> 20:,} of {s.total >> 20:,} MiB are free now)" for f, s in tight.items())
     return TransientError(
         f"the disk of {told or 'the lake'}", "no space is left on it, or a quota is used up",
         "What was being written did not take effect; what was committed before stands",

@@ -23,10 +23,11 @@ from backfill_assets_tests.lakes import delivery, make_lake
 from backfill_assets_tests.processes import run_python
 
 NOBODY = 65534
+PATIENCE_SECONDS = 600.0
 LOAD = """
 import os, subprocess, sys
 os.umask(0o022)
-for command in (["backfill", "--from", "2024-03-01", "--to", "2024-03-01"], ["report", "--html", sys.argv[2]]):
+for command in (["backfill", "--from", "2024-03-01", "--to", "2024-03-01", "--tables", "raw"], ["report", "--html", sys.argv[2]]):
     subprocess.run([sys.executable, "-m", "backfill_assets", "--lake", sys.argv[1], *command], check=True)
 """
 
@@ -44,8 +45,9 @@ def spark_server() -> Iterator[Lake]:
     os.umask(0o022)
     lake.root.chmod(0o755)
     (lake.root / "home").mkdir(mode=0o700)
+    env = {"DAGSTER_HOME": str(lake.root / "home")}
     try:
-        run_python(LOAD, lake.root, lake.root / "report.html", env={"DAGSTER_HOME": str(lake.root / "home")})
+        run_python(LOAD, lake.root, lake.root / "report.html", env=env, timeout=PATIENCE_SECONDS)
         yield lake
     finally:
         os.umask(before)
