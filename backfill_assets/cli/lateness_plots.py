@@ -32,8 +32,8 @@ STYLE = {
     "axes.titlesize": TYPE_POINTS, "xtick.labelsize": TYPE_POINTS, "ytick.labelsize": TYPE_POINTS,
     "axes.edgecolor": MUTED, "axes.labelcolor": MUTED, "xtick.color": MUTED, "ytick.color": MUTED,
     "grid.color": GRID, "axes.grid": True, "grid.linewidth": 0.8, "axes.axisbelow": True, "axes.spines.top": False,
-    "axes.spines.right": False, "axes.spines.left": False, "xtick.major.size": 3, "ytick.major.size": 0,
-    "lines.linewidth": 1.8,
+    "axes.spines.right": False, "axes.spines.left": False, "xtick.major.size": 3, "xtick.major.pad": 6,
+    "ytick.major.size": 0, "lines.linewidth": 1.8,
 }  # fmt: skip
 
 T = TypeVar("T")

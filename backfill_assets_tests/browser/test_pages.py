@@ -128,7 +128,8 @@ FIGURES = """() => [...document.querySelectorAll('figure svg')].map(svg => {
   const texts = [...svg.querySelectorAll('text')], boxes = texts.map(t => t.getBoundingClientRect());
   const touching = [];
   boxes.forEach((a, i) => boxes.slice(i + 1).forEach((b, k) => {
-    if (a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom)
+    // A box is as high as the tallest letters of its type: two pixels of it are air.
+    if (a.left < b.right && b.left < a.right && a.top + 2 < b.bottom && b.top + 2 < a.bottom)
       touching.push([texts[i].textContent.trim(), texts[i + 1 + k].textContent.trim()]);
   }));
   const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
