@@ -53,7 +53,8 @@ def write_whole(file: Path, text: str) -> None:
         handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as opened_file:
             opened_file.write(text)
-        Path(name).chmod(0o644)  # mkstemp gives the owner only; a scraper is somebody else
+        os.umask(umask := os.umask(0o077))
+        Path(name).chmod(0o666 & ~umask)  # mkstemp gives the owner only; a scraper that the lake lets in is another
         Path(name).replace(file)
     except OSError as error:
         raise click.ClickException(f"{file}: {error.strerror}. It was not written. Name a file that can be.") from None
