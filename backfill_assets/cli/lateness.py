@@ -69,7 +69,7 @@ def lateness(  # noqa: PLR0913 - the options of a command are its arguments
     if prometheus:
         from backfill_assets.operations.lateness_metrics import prometheus as metrics_of
 
-        write_whole(prometheus, metrics_of(report))
+        write_whole(prometheus, metrics_of(report), umask=0o022)  # a scraper is somebody else
 
 
 def _draw(report: "LatenessReport") -> None:

@@ -46,14 +46,18 @@ def drawn(pictures: Mapping[str, str]) -> "dict[str, Markup]":
     return {name: Markup(svg) for name, svg in pictures.items()}  # noqa: S704
 
 
-def write_whole(file: Path, text: str) -> None:
-    """Write whole or not at all: who scrapes the file must never see half of it. Says so on stderr."""
+def write_whole(file: Path, text: str, umask: int | None = None) -> None:
+    """Write whole or not at all: who scrapes the file must never see half of it. Says so on stderr.
+
+    Readable by whom the lake lets read (`[access]`), or as `umask` says.
+    """
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as opened_file:
             opened_file.write(text)
-        Path(name).chmod(0o644)  # mkstemp gives the owner only; a scraper is somebody else
+        os.umask(ours := os.umask(0o077))
+        Path(name).chmod(0o666 & ~(ours if umask is None else umask))  # mkstemp gives the owner only
         Path(name).replace(file)
     except OSError as error:
         raise click.ClickException(f"{file}: {error.strerror}. It was not written. Name a file that can be.") from None

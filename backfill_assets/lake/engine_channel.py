@@ -5,9 +5,11 @@ it dials. Does not live here: sessions (`engine`) and what counts as a loss (`en
 import it when a session is opened, not before.
 
 Why: a unary call of gRPC was seen waiting for minutes on a server that was killed, and one that is made while the
-interpreter shuts down waits for ever, for a thread that can no longer start.
+interpreter shuts down waits for ever, for a thread that can no longer start. An interrupt inside gRPC's Python code can
+leave a channel without the thread that tells of answers, so that not even its deadlines are told.
 """
 
+import contextlib
 import sys
 import threading
 import weakref
@@ -26,6 +28,8 @@ LOOK_SECONDS = 0.5
 LONGEST_CALL_SECONDS = 600.0
 # What a client says when it leaves. Nobody waits long for an answer to that.
 LONGEST_FAREWELL_SECONDS = 5.0
+# After an interrupt, nobody waits for anything.
+LONGEST_CALL_OF_THE_INTERRUPTED_SECONDS = 2.0
 _FAREWELLS = frozenset({"ReleaseExecute", "ReleaseSession", "Interrupt"})
 # A server on another machine can vanish without a word. Pings more often than every 5 minutes are refused by it.
 _KEEPALIVE = [("grpc.keepalive_time_ms", 310_000), ("grpc.keepalive_timeout_ms", 20_000)]
@@ -56,6 +60,7 @@ class Watch:
         self._lock = threading.Lock()
         self._calls: weakref.WeakSet[Any] = weakref.WeakSet()
         self._over = threading.Event()
+        self.is_shaken = False  # an interrupt came through gRPC
         if server is not None:
             threading.Thread(target=self._look, name="watch of the Spark server", daemon=True).start()
 
@@ -63,12 +68,24 @@ class Watch:
         """Start a call; raises EngineLost where it could never end."""
         if sys.is_finalizing() or self._over.is_set():
             raise self._lost()
-        begun = call()
+        with self.shaken_by_interrupts():
+            begun = call()
         with self._lock:
             self._calls.add(begun)
         if self._over.is_set():  # between the look above and now
             begun.cancel()
         return begun
+
+    @contextlib.contextmanager
+    def shaken_by_interrupts(self) -> Iterator[None]:
+        """Remember an interrupt that comes through the block."""
+        try:
+            yield
+        except Exception:
+            raise
+        except BaseException:
+            self.is_shaken = True
+            raise
 
     def told(self, error: Exception) -> Exception:
         """The error that a call ended with, as it is to be raised: EngineLost where the server is gone."""
@@ -118,7 +135,14 @@ class WatchedChannel(grpc.Channel):  # type: ignore[misc]  # gRPC ships no types
     def unary_stream(self, method: str, *how: Any, **more: Any) -> Any:
         """Calls of `method` with many answers: queries, which take as long as they take."""
         calls = self._inner.unary_stream(method, *how, **more)
-        return lambda request, **said: _Answers(self._watch, self._watch.begin(lambda: calls(request, **said)))
+
+        def answers(request: Any, **said: Any) -> "_Answers":
+            """The answers to one query; after an interrupt there are no more queries."""
+            if self._watch.is_shaken:
+                self._watch.end()
+            return _Answers(self._watch, self._watch.begin(lambda: calls(request, **said)))
+
+        return answers
 
     def stream_stream(self, method: str, *how: Any, **more: Any) -> Any:
         """Not used by Spark's client, and so not watched."""
@@ -153,15 +177,19 @@ def _deadline(method: str) -> float:
 def _one_answer(calls: Any, watch: Watch, deadline: float) -> Callable[..., Any]:
     def answer(request: Any, timeout: float | None = None, **said: Any) -> Any:
         """What the server answers to one call."""
+        longest = LONGEST_CALL_OF_THE_INTERRUPTED_SECONDS if watch.is_shaken else timeout or deadline
         # As a future: a call that blocks inside gRPC cannot be ended by another thread.
-        call = watch.begin(lambda: calls.future(request, timeout or deadline, **said))
+        call = watch.begin(lambda: calls.future(request, longest, **said))
         try:
-            return call.result()
+            with watch.shaken_by_interrupts():
+                return call.result(longest + LOOK_SECONDS)
+        except grpc.FutureTimeoutError:
+            watch.end()  # not even the deadline was told: this channel says nothing any more
+            raise watch.told(RuntimeError()) from None
         except (grpc.RpcError, grpc.FutureCancelledError) as error:
             raise watch.told(error) from None
-        except BaseException:
+        finally:
             call.cancel()
-            raise
 
     return answer
 
@@ -179,7 +207,8 @@ class _Answers:
     def __next__(self) -> Any:
         """The next answer."""
         try:
-            return next(self._call)
+            with self._watch.shaken_by_interrupts():
+                return next(self._call)
         except grpc.RpcError as error:
             raise self._watch.told(error) from None
 

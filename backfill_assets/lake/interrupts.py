@@ -9,6 +9,7 @@ between two steps; the run then goes on to its end.
 
 import builtins
 import contextlib
+import math
 import os
 import signal
 import socket
@@ -18,6 +19,7 @@ from collections.abc import Iterator
 
 AGAIN_SECONDS = 1.5  # a run that heard us ends within 1 s on an idle machine
 LONGEST_END_SECONDS = 10.0
+LAST_SECONDS = 2.0
 
 
 class Interrupted(KeyboardInterrupt):
@@ -44,6 +46,8 @@ class Ending:
             if not (heard := self._ear.recv(64)):
                 return
         self.number = next(n for n in heard if n in (signal.SIGINT, signal.SIGTERM))
+        # The kernel's own: it comes even if the interpreter hangs while it shuts down, long after the block was left.
+        signal.alarm(math.ceil(LONGEST_END_SECONDS + LAST_SECONDS))
         main, left = threading.main_thread(), LONGEST_END_SECONDS
         while not self._over.wait(AGAIN_SECONDS):
             left -= AGAIN_SECONDS
@@ -60,7 +64,7 @@ class Ending:
 
 @contextlib.contextmanager
 def ends_when_interrupted() -> Iterator[Ending]:
-    """While the block runs, INT and TERM are repeated until it is left; after ten seconds the process is ended.
+    """While the block runs, INT and TERM are repeated until it is left; ten seconds later the process has ended.
 
     Only for processes that end with their work: at a Python prompt, in a thread, and where the signals are listened to
     already (a block inside a block), nothing is repeated.
@@ -75,9 +79,12 @@ def ends_when_interrupted() -> Iterator[Ending]:
         signal.set_wakeup_fd(listened)
         yield ending
         return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     threading.Thread(target=ending.listen, name="interrupts", daemon=True).start()
     try:
         yield ending
     finally:
         signal.set_wakeup_fd(-1)
         ending.close()
+        for number, handler in before.items():  # Dagster leaves TERM as INT is: ignored, where INT was (`nohup … &`)
+            signal.signal(number, handler)

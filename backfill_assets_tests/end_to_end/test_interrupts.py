@@ -62,8 +62,9 @@ def started(lake: Lake) -> "subprocess.Popen[str]":
     more = ["--tables", "raw,staging,features", "--force"]
     env = {**os.environ, "DAGSTER_HOME": str(lake.root.parent)}
     return subprocess.Popen(
-        [*command, *more], cwd=CHECKOUT, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+        [*command, *more], cwd=CHECKOUT, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored where tests run in the background
+    )  # fmt: skip
 
 
 @pytest.mark.slow

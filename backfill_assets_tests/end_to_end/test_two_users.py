@@ -27,8 +27,8 @@ PATIENCE_SECONDS = 600.0
 LOAD = """
 import os, subprocess, sys
 os.umask(0o022)
-day = "2024-03-01"
-for command in (["backfill", "--from", day, "--to", day, "--tables", "raw"], ["report", "--html", sys.argv[2]]):
+day = ["--from", "2024-03-01", "--to", "2024-03-01"]
+for command in (["backfill", *day, "--tables", "raw"], ["report", "--html", sys.argv[2]]):
     subprocess.run([sys.executable, "-m", "backfill_assets", "--lake", sys.argv[1], *command], check=True)
 """
 

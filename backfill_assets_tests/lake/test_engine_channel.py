@@ -115,6 +115,44 @@ def test_a_farewell_that_nobody_answers_is_not_waited_for(monkeypatch: pytest.Mo
         channel.close()
 
 
+def test_after_an_interrupt_no_call_waits_even_if_its_channel_has_lost_its_voice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(engine_channel, "LONGEST_CALL_OF_THE_INTERRUPTED_SECONDS", 0.2)
+    line = Line("sc://127.0.0.1:9/;token=x", None)
+
+    class Mute:
+        """A call of which nothing is ever heard, not even its deadline."""
+
+        def result(self, timeout: float | None = None) -> None:
+            assert timeout is not None
+            raise grpc.FutureTimeoutError
+
+        def cancel(self) -> bool:
+            return True
+
+    class Calls:
+        """Calls of a method; the first is interrupted while it begins."""
+
+        begun = 0
+
+        def future(self, request: bytes, timeout: float) -> Mute:
+            self.begun += 1
+            if self.begun == 1:
+                raise KeyboardInterrupt
+            assert timeout == 0.2
+            return Mute()
+
+    calls = Calls()
+    call = engine_channel._one_answer(calls, line.watch, 600)
+    with pytest.raises(KeyboardInterrupt):
+        call(b"")
+    for _ in range(2):
+        with pytest.raises(EngineLost):
+            call(b"")
+    assert calls.begun == 2  # the third was not even begun
+
+
 def test_a_call_made_while_the_interpreter_shuts_down_is_refused_instead_of_waiting_for_ever() -> None:
     code = """
     import os, sys

@@ -11,13 +11,13 @@ import time
 
 import pytest
 
-from backfill_assets_tests.processes import CHECKOUT
+from backfill_assets_tests.processes import CHECKOUT, run_python
 
 # `handler` says what happens to the first interrupts; the process says when it can be interrupted.
 DEAF = """
 import signal, sys, threading
 import backfill_assets.lake.interrupts as interrupts
-interrupts.AGAIN_SECONDS, interrupts.LONGEST_END_SECONDS = 0.1, 0.5
+interrupts.AGAIN_SECONDS, interrupts.LONGEST_END_SECONDS, interrupts.LAST_SECONDS = 0.1, 0.5, 0.4
 heard = []
 
 def handler(number, frame):
@@ -38,9 +38,19 @@ except KeyboardInterrupt:
 """
 
 
-def interrupted(times: str, number: signal.Signals) -> tuple[int, str, str]:
+# Obeys, and then hangs where no handler of Python's runs any more.
+STUCK = (
+    DEAF
+    + """
+import atexit
+atexit.register(lambda: signal.pthread_sigmask(signal.SIG_BLOCK, [2, 15]) or threading.Event().wait(60))
+"""
+)
+
+
+def interrupted(times: str, number: signal.Signals, code: str = DEAF) -> tuple[int, str, str]:
     """Exit code, what was printed, and what was said of the end."""
-    command = [sys.executable, "-c", DEAF, times]
+    command = [sys.executable, "-c", code, times]
     with subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
@@ -62,3 +72,22 @@ def test_a_process_that_drops_every_interrupt_is_ended() -> None:
     assert code == 128 + signal.SIGTERM
     assert time.monotonic() - began < 10
     assert said == "Interrupted, and ended by force: what was committed stands. Run again.\n"
+
+
+def test_a_process_that_hangs_after_it_obeyed_is_ended_by_the_kernel() -> None:
+    began = time.monotonic()
+    code, printed, _ = interrupted("0", signal.SIGTERM, STUCK)
+    assert printed.startswith("heard")
+    assert code == -signal.SIGALRM
+    assert time.monotonic() - began < 10
+
+
+def test_the_signals_mean_afterwards_what_they_meant_before() -> None:
+    code = """
+    import signal
+    from backfill_assets.lake.interrupts import ends_when_interrupted
+    with ends_when_interrupted():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # as Dagster does where INT is ignored
+    print(signal.getsignal(signal.SIGTERM) is signal.SIG_DFL)
+    """
+    assert run_python(code) == "True\n"
