@@ -36,7 +36,7 @@ def connection(lake: Lake) -> "Iterator[DuckDBPyConnection]":
 
     config: dict[str, str | bool | int | float | list[str]] = {
         "autoinstall_known_extensions": "false", "autoload_known_extensions": "false", "memory_limit": MEMORY,
-        "threads": str(os.cpu_count() or 1), "temp_directory": str(lake.root / ".staging" / "spill"),
+        "threads": str(os.cpu_count() or 1), "temp_directory": str(lake.root / ".staging" / ".spill"),
         "preserve_insertion_order": "false",
     }  # fmt: skip
     with duckdb.connect(config=config) as engine:

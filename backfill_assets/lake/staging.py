@@ -180,8 +180,11 @@ def sweep(lake: Lake, table: str) -> int:
     """
     swept = 0
     folder = markers(lake, table)
-    for marker in folder.iterdir() if folder.is_dir() else ():
-        handle = os.open(marker, os.O_RDWR)
+    for marker in list(folder.iterdir()) if folder.is_dir() else ():
+        try:
+            handle = os.open(marker, os.O_RDWR)
+        except FileNotFoundError:  # its process has just ended the write
+            continue
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             path = lake.table_path(table)
