@@ -19,7 +19,7 @@ from urllib.parse import unquote
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.log import find_write
+from backfill_assets.lake.log import actions, find_write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -187,13 +187,23 @@ def sweep(lake: Lake, table: str) -> int:
             continue
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            path = lake.table_path(table)
-            if find_write(path, marker.name) is None:
-                shutil.rmtree(path / WRITES / marker.name, ignore_errors=True)
-                swept += 1
+            swept += _tidied(lake.table_path(table), marker.name)
             marker.unlink(missing_ok=True)
         except BlockingIOError:
             continue
         finally:
             os.close(handle)
     return swept
+
+
+def _tidied(table: Path, write_id: str) -> bool:
+    """Delete the files of a write that its commit does not name; whether there was no commit at all."""
+    folder, version = table / WRITES / write_id, find_write(table, write_id)
+    if version is None:
+        shutil.rmtree(folder, ignore_errors=True)
+        return True
+    named = {action["add"]["path"] for action in actions(table, version) if "add" in action}
+    for file in folder.rglob("*.parquet"):
+        if file.relative_to(table).as_posix() not in named:
+            file.unlink()
+    return False

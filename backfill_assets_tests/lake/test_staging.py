@@ -95,8 +95,11 @@ def test_a_publish_sweeps_what_others_left(lake: Lake, other: "tuple[subprocess.
 def test_a_sweep_never_touches_what_the_log_names(lake: Lake) -> None:
     done = publish_by_hand(lake, STAGING, ROWS)
     (markers(lake, "staging") / done.write_id).touch()  # killed between the commit and tidying up
+    published = sorted((lake.table_path("staging") / WRITES).rglob("*.parquet"))
+    unchanged = published[0].with_name("part-1.parquet")
+    unchanged.write_bytes(b"of a day that did not change")
     assert sweep(lake, "staging") == 0
-    assert writes(lake) == {done.write_id}
+    assert sorted((lake.table_path("staging") / WRITES).rglob("*.parquet")) == published
     assert list(markers(lake, "staging").iterdir()) == []
 
 
