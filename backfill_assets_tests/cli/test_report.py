@@ -15,7 +15,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 from click.testing import CliRunner, Result
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.cli.app import app
@@ -205,6 +205,7 @@ def test_a_run_names_its_tables(told: LakeReport) -> None:
     assert '<td class="prose">staging, labels<td>manual' in cell("staging", "labels")
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(0, 1e5), min_size=1, max_size=9))
 def test_every_write_of_the_plot_has_a_number_on_both_sides_and_numbers_do_not_touch(seconds: list[float]) -> None:
     ticks = steps(seconds)

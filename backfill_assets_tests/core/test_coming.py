@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from datetime import date
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.core.coming import will_change
@@ -72,6 +72,7 @@ def test_held_days_do_not_follow() -> None:
     assert LATE not in will_change(story.states())["features"]
 
 
+@settings(deadline=None, max_examples=30)
 @given(st.sets(st.integers(0, 9), max_size=3), st.dictionaries(st.integers(0, 9), st.integers(0, 9), max_size=3))
 def test_the_forecast_is_what_follows_when_everything_is_made(changed: set[int], late: dict[int, int]) -> None:
     touches = {n: {day(n), day(late.get(n, n))} for n in range(10)}

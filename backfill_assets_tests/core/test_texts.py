@@ -3,7 +3,7 @@
 Tested here: `core.texts`. Not tested here: that commands use it (`cli`).
 """
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.core.texts import plain, shortened
@@ -19,12 +19,14 @@ def test_writing_of_any_language_is_left_alone() -> None:
     assert plain("Größe 大 שלום 🙂") == "Größe 大 שלום 🙂"
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_what_is_printed_is_printable(text: str) -> None:
     assert plain(text).isprintable()
     plain(text).encode()
 
 
+@settings(deadline=None)
 @given(st.text(), st.integers(1, 20))
 def test_a_shortened_text_is_no_longer_than_asked_and_says_that_it_was_cut(text: str, most: int) -> None:
     cut = shortened(text, most)

@@ -6,7 +6,7 @@ Tested here: `operations.account`. Not tested here: that a load writes its count
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.core.days import ONE_DAY
@@ -85,6 +85,7 @@ def test_rows_of_a_withdrawn_file_are_told_until_the_day_is_loaded_again(tmp_pat
 days = st.dictionaries(st.dates(START, START + ONE_DAY * 9), st.integers(-5, 5).filter(bool), max_size=3)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 99), st.integers(0, 9), st.integers(0, 9), days, days)
 def test_the_parts_add_up_whatever_they_are(raw: int, bad: int, twice: int, waiting: object, wrong: object) -> None:
     told = Account(1, 0, raw, bad, 0, twice, {}, dict(waiting), {}, dict(wrong))  # type: ignore[call-overload]

@@ -3,7 +3,7 @@
 Tested here: `operations.reasons`. Not tested here: who prints them (`cli`).
 """
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.operations.reasons import MOST_CHARS, kinds
@@ -19,6 +19,7 @@ def test_the_rarest_kinds_are_counted_instead_of_listed() -> None:
     assert (list(told.shown), told.more_kinds, told.more_rows) == ([("e", 5), ("d", 4)], 3, 6)
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.text(), st.integers(1, 9), max_size=30))
 def test_no_row_is_lost_and_no_line_is_long(reasons: dict[str, int]) -> None:
     told = kinds(reasons)
