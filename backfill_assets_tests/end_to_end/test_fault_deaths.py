@@ -200,7 +200,7 @@ def test_a_killed_server_is_noticed_in_seconds_in_one_line_and_replaced_in_the_s
     assert len(lines) == 4
     for seconds, told in zip(lines[::2], lines[1::2], strict=True):
         assert float(seconds) < MOST_SECONDS_TO_NOTICE
-        assert told.startswith("Spark: the engine died or cannot be reached")
+        assert told.startswith("Spark: the engine died")
     after = server_status(spark_server.root)
     assert before is not None
     assert after is not None
