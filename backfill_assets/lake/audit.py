@@ -92,6 +92,8 @@ def audit(lake: Lake, files: Sequence[str], contract: Contract) -> Mapping[date 
         with connection(lake) as engine:
             found = engine.execute(query).fetchall()
             repeated = dict(engine.execute(_repeated(contract, rows)).fetchall())
+    except duckdb.IOException as error:
+        raise OSError(str(error)) from error  # the machine's, such as a full disk, and no fault of the rows
     except duckdb.Error as error:
         raise ContractBroken(
             f"the table {contract.name}",

@@ -147,7 +147,7 @@ def _commit(opened: "DeltaTable", path: Path, receipt: Receipt, actions: list[An
     except Exception as error:
         version = find_write(path, receipt.write_id, before)
         if version is None:
-            raise _told(error, path) from error
+            raise _told(error, path, before) from error
     else:
         version = find_write(path, receipt.write_id, before)
     if version is None:
@@ -159,15 +159,16 @@ def _commit(opened: "DeltaTable", path: Path, receipt: Receipt, actions: list[An
     return version
 
 
-def _told(error: Exception, path: Path) -> Exception:
-    from deltalake.exceptions import CommitFailedError
-
-    text = str(error)
-    if isinstance(error, CommitFailedError) or "VersionAlreadyExists" in text or "already exists" in text:
-        return Conflict(
-            f"the table {path.name}", f"another commit came first ({text[:200]})", "Nothing was written", "Run again"
-        )
-    return error
+def _told(error: Exception, path: Path, before: int) -> Exception:
+    """A conflict where another commit took our version; else the error itself, such as that of a full disk."""
+    if not commit_file(path, before + 1).exists():
+        return error
+    return Conflict(
+        f"the table {path.name}",
+        f"another commit came first ({str(error)[:200]})",
+        "Nothing was written",
+        "Run again",
+    )
 
 
 def _removals(opened: "DeltaTable", path: Path, column: str, gone: Sequence[LiveFile], now_ms: int) -> list[Any]:

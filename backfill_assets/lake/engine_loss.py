@@ -57,7 +57,9 @@ def is_poisoned(error: BaseException) -> bool:
 def is_disk_full(error: BaseException) -> bool:
     """True if `error` (or what caused it) says that a disk or a quota is full, here or in the engine."""
     return any(
-        (isinstance(e, OSError) and e.errno in _FULL_NUMBERS)
+        (
+            isinstance(e, OSError) and (e.errno in _FULL_NUMBERS or (e.errno is None and _FULL.search(str(e))))
+        )  # delta-rs
         or _quotes(e, _FULL)
         or (isinstance(e, EngineLost) and _FULL.search(str(e)))  # a server that could not start for it
         or (type(e).__name__ == "OperationalError" and _FULL.search(str(e)))  # SQLAlchemy's

@@ -27,7 +27,7 @@ from backfill_assets.lake.home import open_lake
 from backfill_assets_tests.lakes import backfill, toy
 
 root, full, moment = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
-real = replace_module.commit_replace
+real = replace_module.commit_files
 
 def fill():
     with contextlib.suppress(OSError), (root / "ballast").open("ab", buffering=0) as ballast:
@@ -36,14 +36,15 @@ def fill():
                 while True:
                     ballast.write(bytes(size))
 
-def commit(frame, path, *rest):
+def commit(path, *rest):
     if path.name == full and moment == "in":
         fill()
-    real(frame, path, *rest)
+    version = real(path, *rest)
     if path.name == full and moment == "after":
         fill()
+    return version
 
-replace_module.commit_replace = commit
+replace_module.commit_files = commit
 try:
     backfill(open_lake(root), "2024-03-01", "2024-03-03", None, toy())
     print("done")
