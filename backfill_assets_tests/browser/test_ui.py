@@ -81,6 +81,7 @@ def test_the_lineage_is_drawn_at_once_with_every_table(ui: Ui) -> None:
 
 def test_the_page_of_a_table_tells_what_it_is(ui: Ui) -> None:
     ui.go("/assets/staging")
+    ui.page.get_by_text("Every version of an event").first.wait_for()
     ui.shot("asset")
     said = ui.text()
     for told in ("Every version of an event", "event_key", "role: key", "Delta Lake", "staging.py"):
