@@ -7,6 +7,7 @@ Tested here: what is seen and clicked, on the sample lake under `dagster dev`; e
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ import pytest
 
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.states import State
+from backfill_assets.lake.log import versions
 from backfill_assets.lake.model import make_pipeline
 from backfill_assets.operations.status import status
 from backfill_assets.pipeline.tables import tables
@@ -178,32 +180,50 @@ def test_a_late_file_is_found_and_exactly_the_days_it_touches_are_rebuilt(ui: Ui
     ui.took("a late file: from its landing to all tables green", seconds)
 
 
-def test_a_run_that_was_killed_leaves_no_good_day_red(ui: Ui, spark_server: Site) -> None:
-    lake, home = spark_server.lake, spark_server.lake.root.parent / "home"
-    env = {**os.environ, "DAGSTER_HOME": str(home), "BACKFILL_ASSETS_LAKE": str(lake.root)}
-    first, last = day(spark_server, 0), day(spark_server, SAMPLE_DAYS - 1)
-    command = [sys.executable, "-m", "backfill_assets", "backfill", "--from", first, "--to", last, "--force"]
-    before = ui.failed_runs()
-    killed = subprocess.Popen([*command, "--tables", "staging,features"], cwd=home, env=env, stderr=subprocess.PIPE)
-    assert killed.stderr is not None
-    with killed, killed.stderr as told:
-        while b"staging" not in (line := told.readline()):
-            assert line, "it ended before its first table was done"
-        killed.kill()  # in the middle of features
+@pytest.mark.parametrize("how", ["killed", "interrupted", "terminated"])
+def test_a_run_that_was_broken_off_leaves_no_good_day_red(ui: Ui, spark_server: Site, how: str) -> None:
+    before = ui.broken_runs()
+    if how == "terminated":
+        _terminate_after_staging(ui, spark_server)
+    else:
+        _signal_after_staging(spark_server, signal.SIGKILL if how == "killed" else signal.SIGINT)
 
     def healed() -> bool:
         """Its end was noticed, and all days are as good as they were."""
-        return bool(ui.failed_runs() - before) and ui.days_shown("features") == (SAMPLE_DAYS, 0)
+        return bool(ui.broken_runs() - before) and ui.days_shown("features") == (SAMPLE_DAYS, 0)
 
     seconds = until(healed, spark_server.log, PATIENCE_SECONDS)
-    ui.took("a run that was killed: until all its days are green again", seconds)
+    ui.took(f"a run that was {how}: until all its days are green again", seconds)
     ui.go(LINEAGE)
-    ui.shot("healed_lineage")
+    ui.shot(f"healed_lineage_{how}")
     ui.go("/assets/features?view=checks")
-    ui.shot("healed_checks")
+    ui.shot(f"healed_checks_{how}")
     said = ui.text()
     assert "Skipped" not in said
     assert "Execution failed" not in said
+
+
+def _signal_after_staging(made: Site, number: int) -> None:
+    """Force staging and features from the command line, and break it off in the middle of features."""
+    home = made.lake.root.parent / "home"
+    env = {**os.environ, "DAGSTER_HOME": str(home), "BACKFILL_ASSETS_LAKE": str(made.lake.root)}
+    first, last = day(made, 0), day(made, SAMPLE_DAYS - 1)
+    command = [sys.executable, "-m", "backfill_assets", "backfill", "--from", first, "--to", last, "--force"]
+    run = subprocess.Popen([*command, "--tables", "staging,features"], cwd=home, env=env, stderr=subprocess.PIPE)
+    assert run.stderr is not None
+    with run, run.stderr as told:
+        while b"staging" not in (line := told.readline()):
+            assert line, "it ended before its first table was done"
+        run.send_signal(number)
+
+
+def _terminate_after_staging(ui: Ui, made: Site) -> None:
+    """Force staging and features from the page, and press *Terminate* once staging is written."""
+    staging = made.lake.table_path("staging")
+    newest = versions(staging)[-1]
+    run_id = ui.force(["staging", "features"], day(made, 0), day(made, SAMPLE_DAYS - 1))
+    until(lambda: versions(staging)[-1] > newest, made.log, PATIENCE_SECONDS)
+    ui.terminate(run_id)
 
 
 def _deliver(landing: Path, arrives: date, happened: date) -> None:

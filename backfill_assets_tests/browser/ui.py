@@ -30,7 +30,10 @@ BACKFILL = """query ($id: String!) { partitionBackfillOrError(backfillId: $id) {
   ... on PartitionBackfill { id status runs(limit: 100) { id } } } }"""
 DAYS_SHOWN = """query ($path: [String!]!) { assetNodeOrError(assetKey: {path: $path}) {
   ... on AssetNode { partitionStats { numMaterialized numFailed numPartitions } } } }"""
-FAILED_RUNS = """{ runsOrError(filter: {statuses: [FAILURE]}) { ... on Runs { results { runId } } } }"""
+BROKEN_RUNS = """{ runsOrError(filter: {statuses: [FAILURE, CANCELED]}) { ... on Runs { results { runId } } } }"""
+LAUNCH = """mutation ($asked: ExecutionParams!) { launchRun(executionParams: $asked) {
+  __typename ... on LaunchRunSuccess { run { runId } } } }"""
+TERMINATE = """mutation ($id: String!) { terminateRun(runId: $id) { __typename } }"""
 SETTLED_MS = 1200  # after the network is quiet the graphs still fade in
 
 
@@ -133,9 +136,28 @@ class Ui:
         found = self._asked(DAYS_SHOWN, path=[table])["assetNodeOrError"]["partitionStats"]
         return found["numMaterialized"], found["numFailed"]
 
-    def failed_runs(self) -> set[str]:
-        """The runs that Dagster shows as failed."""
-        return {r["runId"] for r in self._asked(FAILED_RUNS)["runsOrError"]["results"]}
+    def broken_runs(self) -> set[str]:
+        """The runs that Dagster shows as failed or canceled."""
+        return {r["runId"] for r in self._asked(BROKEN_RUNS)["runsOrError"]["results"]}
+
+    def force(self, tables: list[str], first: str, last: str) -> str:
+        """Launch a run of the job that makes days of tables again, as the launchpad does; its id."""
+        span = {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}
+        asked = {
+            "selector": {
+                "repositoryLocationName": LOCATION, "repositoryName": "__repository__", "jobName": "rebuild",
+                "assetSelection": [{"path": [t]} for t in tables],
+            },
+            "mode": "default", "runConfigData": {"ops": {f"make_{t}": {"config": {"force": True}} for t in tables}},
+            "executionMetadata": {"tags": [{"key": k, "value": v} for k, v in span.items()]},
+        }  # fmt: skip
+        launched: str = self._asked(LAUNCH, asked=asked)["launchRun"]["run"]["runId"]
+        return launched
+
+    def terminate(self, run_id: str) -> None:
+        """What the button *Terminate* does."""
+        told = self._asked(TERMINATE, id=run_id)["terminateRun"]["__typename"]
+        assert told == "TerminateRunSuccess", told
 
     def _asked(self, query: str, **variables: Any) -> dict[str, Any]:
         """What the GraphQL says that the pages ask too."""
