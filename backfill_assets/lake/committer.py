@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError, TransientError
 from backfill_assets.core.receipts import Receipt
+from backfill_assets.lake.copying import sync
 from backfill_assets.lake.log import commit_file, find_write
 from backfill_assets.lake.staging import StagedFile
 from backfill_assets.lake.statistics import file_statistics
@@ -233,20 +234,12 @@ def _sync_files(table: Path, files: Collection[Path]) -> None:
         os.sync()
         return
     for file in files:
-        _sync(file)
+        sync(file)
     folders = {parent for file in files for parent in file.parents if parent.is_relative_to(table)}
     for folder in folders:
-        _sync(folder)
+        sync(folder)
 
 
 def _sync_log(table: Path, version: int) -> None:
     for path in (commit_file(table, version), table / "_delta_log"):
-        _sync(path)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        sync(path)

@@ -32,12 +32,13 @@ def copied(file: LandedFile, target: Path) -> str:
 
 def publish(finished: Path, target: Path) -> None:
     """Put a finished file into its place, atomically and past a power cut."""
-    _sync(finished)
+    sync(finished)
     finished.replace(target)
-    _sync(target.parent)
+    sync(target.parent)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Bring a file, or a folder's list of names, to the disk; raises OSError."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
