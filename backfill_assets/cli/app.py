@@ -4,8 +4,10 @@ Lives here: putting the commands together, and turning errors into one line on s
 Exit codes: 0 fine, 1 something was found or failed, 2 wrong usage or settings, 130 interrupted (143 by TERM).
 """
 
+import contextlib
 import os
 import signal
+import sys
 
 import click
 
@@ -25,6 +27,8 @@ from backfill_assets.cli import (
 from backfill_assets.cli.common import lake_option
 from backfill_assets.cli.drawing import aside
 from backfill_assets.core.errors import BackfillError, SettingsError, unusable
+
+INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
 
 
 class _Group(click.Group):
@@ -88,6 +92,15 @@ for _command, _told in (
 
 
 def main() -> None:
-    """The console script."""
+    """The console script. Interrupted, it ends here and now: with calls of gRPC still under way, the interpreter may
+    hang while it shuts down."""
     os.umask(0o077)  # until the lake says otherwise
-    app(prog_name="backfill-assets")
+    try:
+        app(prog_name="backfill-assets")
+    except SystemExit as end:
+        if end.code not in INTERRUPTED:
+            raise
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError):
+                stream.flush()
+        os._exit(int(end.code))

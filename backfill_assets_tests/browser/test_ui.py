@@ -192,15 +192,18 @@ def test_a_run_that_was_broken_off_leaves_no_good_day_red(ui: Ui, spark_server: 
         """Its end was noticed, and all days are as good as they were."""
         return bool(ui.broken_runs() - before) and ui.days_shown("features") == (SAMPLE_DAYS, 0)
 
+    def judged() -> bool:
+        """No check is left as the run left it: verdicts are told after the materializations they are about."""
+        ui.go("/assets/features?view=checks")
+        said = ui.text()
+        return "Passed" in said and "Skipped" not in said and "Execution failed" not in said
+
     seconds = until(healed, spark_server.log, PATIENCE_SECONDS)
-    ui.took(f"a run that was {how}: until all its days are green again", seconds)
+    seconds += until(judged, spark_server.log, PATIENCE_SECONDS)
+    ui.took(f"a run that was {how}: until all its days and checks are green again", seconds)
+    ui.shot(f"healed_checks_{how}")
     ui.go(LINEAGE)
     ui.shot(f"healed_lineage_{how}")
-    ui.go("/assets/features?view=checks")
-    ui.shot(f"healed_checks_{how}")
-    said = ui.text()
-    assert "Skipped" not in said
-    assert "Execution failed" not in said
 
 
 def _signal_after_staging(made: Site, number: int) -> None:
