@@ -57,7 +57,7 @@ def shared() -> Path:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     """The one classic local session with Delta of this test run; Connect sessions need a process of their own."""
-    from backfill_assets.lake.engine import EngineSettings, open_session
+    from backfill_assets.engine.session import EngineSettings, open_session
 
     session = open_session(tmp_path_factory.mktemp("spark_lake"), EngineSettings(engine="local[2]", memory="2g"))
     yield session

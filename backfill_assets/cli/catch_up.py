@@ -115,7 +115,7 @@ def replay_late(first: date, last: date, note: str, dry_run: bool, as_json: bool
     """
     from backfill_assets.lake.home import open_lake
     from backfill_assets.lake.lock import load_lock
-    from backfill_assets.lake.spark import Workshop
+    from backfill_assets.lake.session import Workshop
     from backfill_assets.lake.too_late import release, waiting
 
     if not note.strip():
@@ -143,8 +143,8 @@ def _draw_late(found: Mapping[tuple[date, date], int], verb: str) -> None:
 
 def _scan(lake: "Lake") -> None:
     from backfill_assets.lake.lock import load_lock
-    from backfill_assets.lake.scan import scan
-    from backfill_assets.lake.spark import Workshop
+    from backfill_assets.load.scan import scan
+    from backfill_assets.lake.session import Workshop
 
     with load_lock(lake.locks):
         report = scan(Workshop(lake))

@@ -79,7 +79,7 @@ def prepare(root: Path, days: int, new: bool) -> DayRange:
 
 def _remove(root: Path) -> None:
     """The old sample, its server first. The marker goes last, so that an interrupted removal can be done again."""
-    from backfill_assets.lake.server import stop_server
+    from backfill_assets.engine.server import stop_server
     from backfill_assets.operations.sample_lake import MARKER
 
     stop_server(root)

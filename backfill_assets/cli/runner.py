@@ -18,7 +18,7 @@ from backfill_assets.cli.dagster_home import instance_of, silenced
 from backfill_assets.cli.progress import Asked, Outcome, TableOutcome, Watcher
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.interrupts import Interrupted, ends_when_interrupted
+from backfill_assets.orchestration.interrupts import Interrupted, ends_when_interrupted
 from backfill_assets.lake.log import commits
 from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration.assemble import assemble

@@ -1,6 +1,6 @@
 """`backfill-assets server start | stop | status`: the lake's own Spark server.
 
-Lives here: the three commands. Does not live here: the server (`lake.server`); commands that need it start it anyway.
+Lives here: the three commands. Does not live here: the server (`engine.server`); commands that need it start it anyway.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -25,8 +25,8 @@ def server() -> None:
 @lake_option
 def start(as_json: bool) -> None:
     """Start it now, so that the next command need not wait."""
-    from backfill_assets.lake.server import ensure_server
-    from backfill_assets.lake.spark import Workshop
+    from backfill_assets.engine.server import ensure_server
+    from backfill_assets.lake.session import Workshop
 
     lake = _lake()
     ensure_server(lake.root, Workshop(lake).engine)
@@ -39,7 +39,7 @@ def start(as_json: bool) -> None:
 @lake_option
 def stop(force: bool, as_json: bool) -> None:
     """Stop it; the next use starts a fresh one."""
-    from backfill_assets.lake.server import stop_server
+    from backfill_assets.engine.server import stop_server
 
     stopped = stop_server(_lake().root, force=force)
     if as_json:
@@ -57,9 +57,9 @@ def status(as_json: bool) -> None:
 
 
 def _lake() -> "Lake":
-    from backfill_assets.lake.engine_confs import scrub
+    from backfill_assets.engine.confs import scrub
     from backfill_assets.lake.home import open_lake
-    from backfill_assets.lake.spark import EMBEDDED
+    from backfill_assets.lake.session import EMBEDDED
 
     lake = open_lake(lake_root())
     if lake.settings.spark.engine != EMBEDDED:
@@ -71,7 +71,7 @@ def _lake() -> "Lake":
 
 
 def _facts(lake: "Lake") -> dict[str, Any]:
-    from backfill_assets.lake.server import server_status
+    from backfill_assets.engine.server import server_status
 
     found = server_status(lake.root)
     return {"running": False} if found is None else {"running": True, **vars(found)}

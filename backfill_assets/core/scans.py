@@ -1,6 +1,6 @@
 """What a scan of the landing folder found, as values that every caller prints or acts on.
 
-Lives here: the report of a scan. Does not live here: looking (`lake.scan`).
+Lives here: the report of a scan. Does not live here: looking (`load.scan`).
 """
 
 from dataclasses import dataclass, field

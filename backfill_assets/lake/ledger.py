@@ -1,7 +1,7 @@
 """The ledger tables: `files`, `quarantine` and `arrivals`. Their contracts, and reading them without a JVM.
 
 Lives here: what has landed (`files`, append-only events, the newest per content wins), and the plain values that
-states are computed from. Does not live here: writing them (`lake.scan`, `lake.load`).
+states are computed from. Does not live here: writing them (`load.scan`, `load.raw`).
 """
 
 from collections import defaultdict

@@ -13,7 +13,7 @@ from backfill_assets.core.errors import ContractBroken
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.lake.audit import NUMBERS, audit
 from backfill_assets.lake.fingerprints import PIECES, Dialect, fingerprint_text, pieces, row_hash
-from backfill_assets.lake.spark import Workshop
+from backfill_assets.lake.session import Workshop
 from backfill_assets.lake.staging import Staged, read_staged
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """The only writer: compare a candidate with the receipts, then replace exactly the changed days in one commit.
 
 Lives here: the comparison, the fence against newer inputs, which files come and go, and the receipt. Does not live
-here: computing a candidate (`lake.build`), judging it (`core.gates`), and the commit itself (`lake.committer`).
+here: computing a candidate (`load.derived`), judging it (`core.gates`), and the commit itself (`lake.committer`).
 
 Everything that changes rows goes through `publish`: the daily run, a range backfill, late data, a plan, a rollback.
 """

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.lake.engine_confs import shown
+from backfill_assets.engine.confs import shown
 
 FILE_NAME = "lake.toml"
 ENV_PREFIX = "BACKFILL_ASSETS__"  # e.g. BACKFILL_ASSETS__SPARK__MEMORY=4g

@@ -14,8 +14,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.lake.landing_glob import parse_pattern
-from backfill_assets.lake.select import expressions
+from backfill_assets.landing.pattern import parse_pattern
+from backfill_assets.landing.select import expressions
 from backfill_assets.lake.settings import LakeSettings
 
 TEMPLATE = """\

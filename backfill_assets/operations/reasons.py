@@ -1,6 +1,6 @@
 """Reasons of quarantined rows, grouped and capped: what a person reads instead of hundreds of lines.
 
-Lives here: grouping. Does not live here: the rules that give reasons (`lake.deliveries`, the intake files of `lake`).
+Lives here: grouping. Does not live here: the rules that give reasons (`load.deliveries`, the intake files of `lake`).
 """
 
 import re

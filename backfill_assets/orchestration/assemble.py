@@ -20,7 +20,7 @@ from backfill_assets.orchestration.runs import LAKE_TAG, REBUILD
 from backfill_assets.orchestration.schedules import lake_schedules
 from backfill_assets.orchestration.sensors import lake_sensors, scan_job
 from backfill_assets.orchestration.standing import no_stale_days
-from backfill_assets.orchestration.work import Opened, Shop, TablesOf
+from backfill_assets.load.rebuild import Opened, Shop, TablesOf
 
 
 def assemble(root: Path, tables_of: TablesOf, rebuilt: Collection[str] | None = None) -> dg.Definitions:

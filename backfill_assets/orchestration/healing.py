@@ -31,7 +31,7 @@ from backfill_assets.orchestration.dagster_private import (
     tell_check,
     unmade_partitions,
 )
-from backfill_assets.orchestration.judging import judged_by_receipts
+from backfill_assets.load.judging import judged_by_receipts
 from backfill_assets.orchestration.metadata import retold
 
 DAYS_AT_ONCE = 100  # of tables, in one look: five hundred events, two or three seconds; the next look goes on

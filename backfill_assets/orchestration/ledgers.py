@@ -10,7 +10,7 @@ import dagster as dg
 
 from backfill_assets.operations.aside import Reason, SetAside, contracts_beside, set_aside
 from backfill_assets.orchestration.metadata import PREFIX, table_metadata
-from backfill_assets.orchestration.work import Opened
+from backfill_assets.load.rebuild import Opened
 
 VERSION = PREFIX + "version"
 

@@ -17,7 +17,7 @@ import duckdb
 import psutil
 
 from backfill_assets.core.days import from_inclusive, parse_day
-from backfill_assets.lake.server import server_status
+from backfill_assets.engine.server import server_status
 from backfill_assets_tests.end_to_end.replay import Replay
 from backfill_assets_tests.end_to_end.test_golden import differences
 from backfill_assets_tests.end_to_end.worlds import by_arrival, land, make_world

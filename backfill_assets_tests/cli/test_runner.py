@@ -17,7 +17,7 @@ from backfill_assets.cli.app import app
 from backfill_assets.cli.dagster_home import ui_command
 from backfill_assets.cli.progress import Asked, TableOutcome, told
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.lake.interrupts import Interrupted
+from backfill_assets.orchestration.interrupts import Interrupted
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 
 

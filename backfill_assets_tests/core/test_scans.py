@@ -1,6 +1,6 @@
 """Scan reports: when one asks for a person, and its JSON form.
 
-Tested here: `core.scans`. Not tested here: scanning a folder (`lake.scan`).
+Tested here: `core.scans`. Not tested here: scanning a folder (`load.scan`).
 """
 
 import json

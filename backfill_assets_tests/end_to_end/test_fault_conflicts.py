@@ -20,7 +20,7 @@ from backfill_assets.lake.committer import Conflict
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.replace import CONFLICT_ATTEMPTS
 from backfill_assets.lake.staging import WRITES
-from backfill_assets.orchestration.work import SUPERSEDED_ATTEMPTS
+from backfill_assets.load.rebuild import SUPERSEDED_ATTEMPTS
 from backfill_assets_tests.files import publish_by_hand
 from backfill_assets_tests.lakes import (
     ECHO,

@@ -21,7 +21,7 @@ import pytest
 from backfill_assets.core.states import State
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import commits
-from backfill_assets.lake.server import server_status, stop_server
+from backfill_assets.engine.server import server_status, stop_server
 from backfill_assets.lake.staging import markers
 from backfill_assets_tests.lakes import backfill, content, delivery, land, make_lake, request, snapshot, toy, version
 from backfill_assets_tests.processes import CHECKOUT, run_python
@@ -51,7 +51,7 @@ from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.log import table_view
 from backfill_assets.lake.profile import conform
-from backfill_assets.lake.spark import Workshop
+from backfill_assets.lake.session import Workshop
 from backfill_assets.lake.staging import stage
 from backfill_assets_tests.lakes import ECHO
 
@@ -71,10 +71,10 @@ print(replace_module.publish(lake, write, lambda days: {}).write_id, flush=True)
 SERVER_KILLED = """
 import os, signal, sys, time
 from pathlib import Path
-import backfill_assets.lake.build as build_module
+import backfill_assets.load.derived as build_module
 from backfill_assets.core.errors import EngineLost
 from backfill_assets.lake.home import open_lake
-from backfill_assets.lake.server import server_status
+from backfill_assets.engine.server import server_status
 from backfill_assets_tests.lakes import backfill, toy
 
 lake = open_lake(Path(sys.argv[1]))

@@ -19,7 +19,7 @@ from deltalake import DeltaTable
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE
-from backfill_assets.lake.mapping import DELIVERY_TYPES
+from backfill_assets.landing.mapping import DELIVERY_TYPES
 from backfill_assets_tests.end_to_end.worlds import World, land, land_bytes, make_world, span
 from backfill_assets_tests.oracle import Row, Rules, arrivals_of, delivery, unruly
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.lake.java import find_java, launch_options
+from backfill_assets.engine.java import find_java, launch_options
 from backfill_assets_tests.end_to_end.worlds import CLASSIC, World, by_arrival, land, make_world, span
 from backfill_assets_tests.oracle import Row, Rules, unruly
 from backfill_assets_tests.processes import run_python
@@ -36,7 +36,7 @@ from pathlib import Path
 from backfill_assets_tests.end_to_end.test_invariance import RULES
 from backfill_assets_tests.end_to_end.worlds import World, span
 World(Path(sys.argv[1])).backfill(span(RULES))
-from backfill_assets.lake.engine import drop_session
+from backfill_assets.engine.session import drop_session
 drop_session(Path(sys.argv[1]))
 """
 
@@ -158,7 +158,7 @@ def test_a_cluster_of_two_workers_west_of_utc_gives_the_same_tables(at_once: Wor
 @contextmanager
 def cluster(folder: Path, env: dict[str, str]) -> Iterator[str]:
     """A standalone master and two workers on loopback, from pyspark's own jars; gives the master's URL."""
-    from backfill_assets.lake.engine_cache import spark_home
+    from backfill_assets.engine.cache import spark_home
 
     folder.mkdir()
     log = (folder / "cluster.log").open("w")

@@ -17,14 +17,14 @@ import pytest
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.log import commits
-from backfill_assets.lake.server import stop_server
+from backfill_assets.engine.server import stop_server
 from backfill_assets_tests.processes import CHECKOUT
 
 RUN = """
 import os, signal, sys, time, logging
 from pathlib import Path
 import dagster as dg
-import backfill_assets.lake.build as build_module
+import backfill_assets.load.derived as build_module
 import backfill_assets.lake.replace as replace_module
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.pipeline.tables import tables
@@ -43,7 +43,7 @@ def commit(path, *rest):
 def stage(lake, contract, frame):
     if contract.name != table or moment != "server":
         return real_stage(lake, contract, frame)
-    from backfill_assets.lake.server import server_status
+    from backfill_assets.engine.server import server_status
     os.kill(server_status(root).pid, signal.SIGKILL)
     began = time.monotonic()
     try:

@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.core.days import ONE_DAY, DayRange, midnight
-from backfill_assets.lake import arrivals
-from backfill_assets.lake.scan import accept
+from backfill_assets.load import arrivals
+from backfill_assets.load.scan import accept
 from backfill_assets_tests.end_to_end.worlds import LONG_AGO, World, land, make_world
 from backfill_assets_tests.oracle import Row, Rules, arrivals_of, delivery
 from backfill_assets_tests.pipeline.worlds import TRIED_IN_SPARK
@@ -76,7 +76,7 @@ def load(world: World, days: DayRange, *, dies: bool = False) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         if dies:
-            patch.setattr("backfill_assets.lake.load.commit_arrivals", cut_off)
+            patch.setattr("backfill_assets.load.raw.commit_arrivals", cut_off)
             with pytest.raises(KeyboardInterrupt):
                 world.backfill(days, "raw")
         else:

@@ -17,7 +17,7 @@ from backfill_assets.core.errors import ContractBroken
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.profile import audited, conform, profile
-from backfill_assets.lake.spark import Workshop
+from backfill_assets.lake.session import Workshop
 from backfill_assets.lake.staging import stage
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake

@@ -1,4 +1,4 @@
-"""Predicates of exact days. Tested here: `lake.table`. Not tested here: what reads by them (`lake.spark`)."""
+"""Predicates of exact days. Tested here: `lake.table`. Not tested here: what reads by them (`lake.session`)."""
 
 import pytest
 

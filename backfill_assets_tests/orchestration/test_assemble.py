@@ -15,8 +15,10 @@ import pytest
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.gates import CHECKS
 from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.lake.server import server_status
-from backfill_assets.orchestration import dagster_private, metadata, work
+from backfill_assets.engine.server import server_status
+from backfill_assets.orchestration import dagster_private
+from backfill_assets.orchestration import metadata
+from backfill_assets.load import rebuild
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.assets import IO_MANAGER
 from backfill_assets.orchestration.io_manager import LakeIOManager

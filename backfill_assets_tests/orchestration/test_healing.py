@@ -28,7 +28,7 @@ from backfill_assets.orchestration.dagster_private import (
 )
 from backfill_assets.orchestration.reconcile import follow_receipts
 from backfill_assets.orchestration.ticks import late_data_tick
-from backfill_assets.orchestration.work import Shop
+from backfill_assets.load.rebuild import Shop
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.operations.synthetic import START, build, end_of, synthetic_lake
 

@@ -19,8 +19,8 @@ from backfill_assets.core.contracts import Basis
 from backfill_assets.core.days import parse_day
 from backfill_assets.core.needs import needs
 from backfill_assets.core.states import States
-from backfill_assets.lake.compare import Comparison
-from backfill_assets.lake.landing import LandedFile
+from backfill_assets.load.compare import Comparison
+from backfill_assets.landing.files import LandedFile
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.orchestration import runs

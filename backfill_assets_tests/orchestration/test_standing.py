@@ -17,7 +17,7 @@ from backfill_assets.lake.model import Pipeline
 from backfill_assets.orchestration import metadata
 from backfill_assets.orchestration.standing import STANDING
 from backfill_assets.orchestration.ticks import late_data_tick
-from backfill_assets.orchestration.work import Shop
+from backfill_assets.load.rebuild import Shop
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.lakes import run_rebuild
 from backfill_assets_tests.operations.synthetic import START, build, end_of, synthetic_lake

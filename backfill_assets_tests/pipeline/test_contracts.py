@@ -7,7 +7,7 @@ contract may say at all (`core`).
 import pytest
 
 from backfill_assets.core.contracts import Basis, Contract, Input
-from backfill_assets.lake.deliveries import GREATEST_VALUE
+from backfill_assets.load.deliveries import GREATEST_VALUE
 from backfill_assets.pipeline import contracts
 
 WINDOWS, HORIZON, MATURITY = (7, 28), 14, 5

@@ -1,6 +1,6 @@
 """Training rows: features as known at the cut, joined to mature labels only.
 
-Lives here: that join. Does not live here: leaving out incomplete days (`lake.build`).
+Lives here: that join. Does not live here: leaving out incomplete days (`load.derived`).
 """
 
 from pyspark.sql import DataFrame

@@ -1,6 +1,6 @@
 """Staging: who is current when, against an oracle that ranks every delivery of every key.
 
-Tested here: `pipeline.transforms.staging`. Not tested here: which raw days are read for it (`lake.build`).
+Tested here: `pipeline.transforms.staging`. Not tested here: which raw days are read for it (`load.derived`).
 """
 
 from datetime import datetime, timedelta

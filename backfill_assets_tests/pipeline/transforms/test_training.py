@@ -1,6 +1,6 @@
 """Training rows: mature labels only, joined to what was known, against the oracle's join.
 
-Tested here: `pipeline.transforms.training`. Not tested here: that incomplete days stay out (`lake.build`).
+Tested here: `pipeline.transforms.training`. Not tested here: that incomplete days stay out (`load.derived`).
 """
 
 from typing import TYPE_CHECKING

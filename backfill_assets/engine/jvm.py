@@ -1,0 +1,126 @@
+"""The command that starts a lake's Spark Connect server, and the files it reads.
+
+Lives here: JVM flags, the properties file with the token, the logging configuration, and the server's identity (what
+must be equal for a server to be shared). Does not live here: starting it (`supervisor`), deciding when (`server`).
+"""
+
+import hashlib
+import os
+import secrets
+import shlex
+
+from backfill_assets.engine.cache import delta_jars, package_version, spark_home
+from backfill_assets.engine.confs import LOOPBACK, EngineSettings, launch_confs, properties_text
+from backfill_assets.engine.java import Java, launch_options
+from backfill_assets.engine.server_state import Request, State
+
+_MAIN = "org.apache.spark.sql.connect.service.SparkConnectServer"
+_TOKEN_BYTES = 32
+_STACK = "4m"  # wide plans recurse deeply in Catalyst; the default of 1m overflows on some
+# WARN, because INFO writes thousands of lines an hour; the server's own class at INFO, because it tells its port.
+_LOGGING = f"""rootLogger.level = warn
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss}} %p %c{{1}}: %m%n%ex
+logger.server.name = {_MAIN}
+logger.server.level = info
+logger.native.name = org.apache.hadoop.util.NativeCodeLoader
+logger.native.level = error
+"""
+
+
+def server_identity(settings: EngineSettings, java: Java) -> dict[str, str]:
+    """What two processes must agree on to share a server, by name; values of configurations only as digests."""
+    confs = {f"the configuration {k}": _digest(v) for k, v in settings.confs.items()}
+    bare = EngineSettings(settings.engine, settings.memory, settings.cores, umask=settings.umask)
+    own = launch_confs(bare, State.of(java.home).folder)
+    return confs | {
+        "pyspark": package_version("pyspark"),
+        "delta-spark": package_version("delta-spark"),
+        "Java": f"{java.version} at {java.home}",
+        "memory": settings.memory.lower(),
+        "cores": str(settings.cores or "all"),
+        "the flags of this package": _digest(repr((sorted(own.items()), _flags(settings), _LOGGING))),
+    }
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def differences(running: dict[str, str], wanted: dict[str, str]) -> str:
+    """In words, how a running server differs from the wanted one; digests are named, not shown."""
+    shown = []
+    for key in sorted(running.keys() | wanted.keys()):
+        ours, theirs = wanted.get(key), running.get(key)
+        if ours != theirs:
+            hidden = key.startswith("the ")
+            shown.append(key if hidden else f"{key} {theirs} instead of {ours}")
+    return ", ".join(shown)
+
+
+def _flags(settings: EngineSettings) -> list[str]:
+    return [
+        *launch_options(),
+        f"-Xmx{settings.memory.lower()}",
+        f"-Xss{_STACK}",
+        # Small heaps on few cores: measured less CPU than G1's, and it gives memory back when idle.
+        "-XX:+UseSerialGC",
+        # A server that ran out of memory answers nobody; a dead one is replaced at the next call.
+        "-XX:+ExitOnOutOfMemoryError",
+        "-XX:-UsePerfData",
+        "-Dfile.encoding=UTF-8",
+    ]
+
+
+def prepare(state: State, settings: EngineSettings, java: Java) -> Request:
+    """Write the server's files below `state` and return what its supervisor needs; fetches Delta's jars if missing.
+
+    The token is in the properties file (mode 0600) and nowhere on the command line.
+    """
+    jars = delta_jars(java.executable, launch_options())
+    token = secrets.token_urlsafe(_TOKEN_BYTES)
+    confs = launch_confs(settings, state.folder) | {
+        "spark.connect.authenticate.token": token,
+        # Relative to the JVM's folder: Spark splits this value at commas, which a lake's path may contain.
+        "spark.local.dir": state.scratch.name,
+    }
+    extra_options = confs.pop("spark.driver.extraJavaOptions", "")
+    extra_path = confs.pop("spark.driver.extraClassPath", "")
+    # A file of its own: an earlier JVM that is still starting must not read this token for its own.
+    properties = state.folder / f"server-{_digest(token)}.properties"
+    state.write_private(properties, properties_text(confs))
+    state.write_private(state.folder / "log4j2.properties", _LOGGING)
+    command = [
+        str(java.executable),
+        *_flags(settings),
+        f"-Djava.io.tmpdir={state.scratch}",
+        f"-Dderby.system.home={state.scratch}",
+        # The name only: it is found on the class path, whatever the folder's path contains.
+        "-Dlog4j2.configurationFile=log4j2.properties",
+        *shlex.split(extra_options),
+        "-cp",
+        ":".join([*filter(None, [extra_path]), f"{spark_home()}/jars/*", *map(str, jars)]),
+        "org.apache.spark.deploy.SparkSubmit",
+        "--class",
+        _MAIN,
+        "--properties-file",
+        properties.name,
+        "spark-internal",
+    ]
+    idle = settings.idle_minutes * 60
+    return Request(command, properties.name, token, server_identity(settings, java), idle)
+
+
+def server_environ(state: State) -> dict[str, str]:
+    """This process's environment without what would redirect Spark, and with a locale that can name any file."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_")) and k != "MASTER"}
+    return kept | {
+        "LC_ALL": "C.UTF-8",
+        "TMPDIR": str(state.scratch),
+        "SPARK_HOME": str(spark_home()),
+        "SPARK_LOCAL_IP": LOOPBACK,
+    }

@@ -1,0 +1,122 @@
+"""Telling a lost engine from a failed query.
+
+Lives here: which errors mean that the engine died or cannot be reached, and the one-line error that says so. Does not
+live here: replacing the engine, which the next `open_session` does.
+"""
+
+import errno
+import re
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from backfill_assets.core.errors import EngineLost, TransientError
+from backfill_assets.engine.confs import scrub
+
+_REASON_LENGTH = 200
+_TIGHT_BYTES = 256 << 20  # a load's own files of some days
+_LOST_TYPES = frozenset(
+    {"RetriesExceeded", "Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError"}
+)
+# Only these kinds of error may speak about the engine's own connection; a query's error may quote the same words.
+_SPEAKERS = frozenset(
+    {"SparkConnectGrpcException", "SparkConnectException", "RpcError", "Py4JError", "PySparkRuntimeError"}
+)
+_LOST_WORDS = re.compile(
+    r"StatusCode\.UNAVAILABLE|failed to connect to all addresses|Connection refused|Socket closed|Connection reset"
+    r"|GOAWAY|Stream removed|INVALID_HANDLE\.SESSION|SESSION_CLOSED|SESSION_CHANGED|SESSION_NOT_FOUND|NO_ACTIVE_SESSION"
+    r"|RETRIES_EXCEEDED|DEADLINE_EXCEEDED"
+    r"|Channel is closed|Cannot invoke RPC on closed channel|Answer from Java side is empty",
+    re.IGNORECASE,
+)
+_STOPPED_CONTEXT = re.compile(
+    r"SparkContext was shut ?down|Cannot call methods on a stopped SparkContext", re.IGNORECASE
+)
+# The engine lives, and yet every query that needs this class or thread fails on it until it is replaced.
+_POISONED = re.compile(
+    r"NoClassDefFoundError|Could not initialize class|ExceptionInInitializerError|UnsatisfiedLinkError"
+    r"|java\.lang\.OutOfMemoryError"
+)
+_FULL = re.compile(r"No space left on device|Disk quota exceeded|database or disk is full", re.IGNORECASE)
+_FULL_NUMBERS = frozenset({errno.ENOSPC, errno.EDQUOT})
+# Kinds of error that carry what the JVM said; others quote data and what users wrote.
+_QUOTES_JVM = _SPEAKERS | {
+    "UnknownException",
+    "SparkException",
+    "SparkRuntimeException",
+    "Py4JJavaError",
+    "CommitFailedError",
+}
+
+
+def is_poisoned(error: BaseException) -> bool:
+    """True if the engine that raised `error` answers and must be replaced: a class or memory is lost to it."""
+    return any(_quotes(e, _POISONED) for e in _chain(error))
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """True if `error` (or what caused it) says that a disk or a quota is full, here or in the engine."""
+    return any(
+        (
+            isinstance(e, OSError) and (e.errno in _FULL_NUMBERS or (e.errno is None and _FULL.search(str(e))))
+        )  # delta-rs
+        or _quotes(e, _FULL)
+        or (isinstance(e, EngineLost) and _FULL.search(str(e)))  # a server that could not start for it
+        or (type(e).__name__ == "OperationalError" and _FULL.search(str(e)))  # SQLAlchemy's
+        for e in _chain(error)
+    )
+
+
+def _quotes(error: BaseException, words: re.Pattern[str]) -> bool:
+    return bool({kind.__name__ for kind in type(error).__mro__} & _QUOTES_JVM and words.search(str(error)))
+
+
+def is_engine_loss(error: BaseException) -> bool:
+    """True if `error` (or what caused it) means that the engine is gone, so that a retry needs a new session."""
+    return any(_is_loss(e) for e in _chain(error))
+
+
+def engine_lost(error: BaseException) -> EngineLost:
+    """The one-line error for `error`: without stack trace, without token."""
+    told = next((e for e in _chain(error) if _is_loss(e)), error)
+    if isinstance(told, EngineLost):
+        return told
+    words = _LOST_WORDS.search(str(told)) or _STOPPED_CONTEXT.search(str(told)) or _POISONED.search(str(told))
+    first = next((line.strip() for line in str(told).splitlines() if line.strip()), "")
+    reason = scrub(words[0] if words else first)[:_REASON_LENGTH]
+    return EngineLost(
+        "Spark", f"the engine died or cannot be reached ({type(told).__name__}: {reason})",
+        "What was running on it did not finish; what it had committed stands",
+        "Run again, a new engine is started; its log is server.log in the lake's folder .server",
+    )  # fmt: skip
+
+
+def disk_full(folders: Iterable[Path]) -> TransientError:
+    """The one-line error for a full disk: which one it may be, by its free space, and what to do."""
+    spaces = {str(f): shutil.disk_usage(f) for f in folders if f.exists()}
+    tight = {f: s for f, s in spaces.items() if s.free < _TIGHT_BYTES} or spaces  # a failed write may have freed some
+    told = ", ".join(f"{f} ({s.free >> 20:,} of {s.total >> 20:,} MiB are free now)" for f, s in tight.items())
+    return TransientError(
+        f"the disk of {told or 'the lake'}", "no space is left on it, or a quota is used up",
+        "What was being written did not take effect; what was committed before stands",
+        "Free space there, then run the same command again",
+    )  # fmt: skip
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+
+
+def _is_loss(error: BaseException) -> bool:
+    if isinstance(error, EngineLost):
+        return True
+    names = {kind.__name__ for kind in type(error).__mro__}
+    if names & _LOST_TYPES:
+        return True
+    text = str(error)
+    spoken = names & _SPEAKERS and _LOST_WORDS.search(text)
+    return bool(spoken or _STOPPED_CONTEXT.search(text)) or _quotes(error, _POISONED)

@@ -1,0 +1,190 @@
+"""What is known about a lake's server between processes: one folder, one record, four kernel locks.
+
+Lives here: the paths below `LAKE/.server`, the record of the running server, process identity, and the locks. Does not
+live here: starting or stopping a server (`server`, `supervisor`). Imports neither pyspark nor Dagster.
+
+The record is the JVM's licence: a JVM that is not named in it is stopped by its supervisor. The locks are the
+kernel's, so none can be forgotten by a process that died: `start.lock` (who may start or stop a server),
+`supervisor.lock` (one supervisor per lake), `jvm.lock` (inherited by the JVM: one JVM per lake, whatever happened to
+its record), `in_use` (shared by the clients; free means idle).
+"""
+
+import fcntl
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+import psutil
+
+from backfill_assets.engine.confs import LOOPBACK
+
+_POLL_SECONDS = 0.02
+_CLOCK_SLACK_SECONDS = 2.0  # creation times are computed from the boot time, which moves when the clock is adjusted
+_ANSWER_TIMEOUT_SECONDS = 2.0  # a connect on the loopback takes microseconds, more only on a stalled machine
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process that cannot be confused with a later one of the same number: pid and creation time (epoch seconds)."""
+
+    pid: int
+    created: float
+
+    @classmethod
+    def of(cls, pid: int) -> "Process | None":
+        """The living process with that number, None if there is none (or only a zombie)."""
+        try:
+            found = psutil.Process(pid)
+            return None if found.status() == psutil.STATUS_ZOMBIE else cls(pid, found.create_time())
+        except psutil.Error:
+            return None
+
+    def is_alive(self) -> bool:
+        """True while this very process runs."""
+        found = Process.of(self.pid)
+        return found is not None and abs(found.created - self.created) < _CLOCK_SLACK_SECONDS
+
+
+@dataclass(frozen=True)
+class Record:
+    """The server's record on disk. `port` 0 means starting or stopping: nobody may connect."""
+
+    jvm: Process
+    supervisor: Process
+    port: int
+    token: str = field(repr=False)
+    identity: dict[str, str] = field(repr=False)
+
+    @property
+    def usable(self) -> bool:
+        """True if the server runs and accepts connections."""
+        return self.port > 0 and self.jvm.is_alive() and _accepts(self.port)
+
+
+def _accepts(port: int) -> bool:
+    try:
+        with socket.create_connection((LOOPBACK, port), timeout=_ANSWER_TIMEOUT_SECONDS):
+            return True
+    except OSError:
+        return False
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a supervisor is told to start: the command, the file with the token that it reads (mode 0600, of this
+    request alone), and when to stop (seconds idle)."""
+
+    command: list[str] = field(repr=False)
+    properties: str
+    token: str = field(repr=False)
+    identity: dict[str, str] = field(repr=False)
+    idle_seconds: float
+
+
+@dataclass(frozen=True)
+class State:
+    """The folder `LAKE/.server` of a lake."""
+
+    folder: Path
+
+    @classmethod
+    def of(cls, lake: Path) -> "State":
+        """The state folder of `lake`; touches nothing."""
+        return cls(lake.resolve() / ".server")
+
+    @property
+    def log(self) -> Path:
+        """The JVM's log (its previous one is `server.previous.log`)."""
+        return self.folder / "server.log"
+
+    @property
+    def scratch(self) -> Path:
+        """Temporary files of the server; emptied at each start."""
+        return self.folder / "tmp"
+
+    def make(self) -> None:
+        """Create the folder, readable by this user only."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.chmod(0o700)
+
+    def write_private(self, path: Path, text: str) -> None:
+        """Replace `path` in one step by `text`, mode 0600 from its first byte on."""
+        fresh = path.with_name(f".{path.name}.{os.getpid()}")
+        fresh.unlink(missing_ok=True)
+        private = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(private, "w", encoding="utf-8") as file:
+            file.write(text)
+        fresh.replace(path)
+
+    def record(self) -> Record | None:
+        """The record, None if there is none or it is damaged (both mean: no server to use)."""
+        try:
+            body = json.loads((self.folder / "endpoint.json").read_text(encoding="utf-8"))
+            return Record(**body | {k: Process(**body[k]) for k in ("jvm", "supervisor")})
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+
+    def write_record(self, record: Record) -> None:
+        """Publish `record`."""
+        self.write_private(self.folder / "endpoint.json", json.dumps(asdict(record)))
+
+    def close_record(self, record: Record) -> None:
+        """Tell everybody that the server is going down; the JVM stays named until it is gone."""
+        self.write_record(replace(record, port=0))
+
+    def remove_record(self) -> None:
+        """Forget the server."""
+        (self.folder / "endpoint.json").unlink(missing_ok=True)
+
+    def request(self) -> Request:
+        """What the supervisor was told; raises OSError or ValueError where it was told nothing readable."""
+        return Request(**json.loads((self.folder / "request.json").read_text(encoding="utf-8")))
+
+    def write_request(self, request: Request) -> None:
+        """Tell the supervisor what to start."""
+        self.write_private(self.folder / "request.json", json.dumps(asdict(request)))
+
+    def open_in_use(self) -> int:
+        """A file descriptor for the clients' lock; the caller closes it."""
+        return os.open(self.folder / "in_use", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def open_jvm_lock(self) -> int:
+        """A file descriptor for the lock that the JVM inherits and so holds for its life; the caller closes it."""
+        return os.open(self.folder / "jvm.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    @contextmanager
+    def supervising(self) -> Iterator[None]:
+        """Be the lake's only supervisor; waits until an earlier one has ended."""
+        file = os.open(self.folder / "supervisor.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(file)
+
+
+def take(file: int) -> bool:
+    """Take the lock on `file` alone, without waiting; False if others share it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except BlockingIOError:
+        return False
+
+
+def end(process: Process, grace_seconds: float) -> None:
+    """End `process`: ask, wait, then kill. Returns when it is gone; does nothing if it is gone already."""
+    for ask in (psutil.Process.terminate, psutil.Process.kill):
+        if not process.is_alive():
+            return
+        with suppress(psutil.NoSuchProcess):
+            ask(psutil.Process(process.pid))
+        # Not psutil's wait: where nobody reaps orphans, a zombie would keep it waiting.
+        deadline = time.monotonic() + grace_seconds
+        while process.is_alive() and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)

@@ -1,0 +1,203 @@
+"""The front of the Spark engine: one call gives a live session, whatever the setting.
+
+Lives here: opening, checking and dropping sessions, and the names other rooms use. Does not live here: the embedded
+server (`server`), a driver of our own (`engine_classic`), configuration (`engine_confs`), telling losses from failures
+(`engine_loss`). Nothing here imports pyspark before a session is asked for.
+"""
+
+import atexit
+import os
+import socket
+import tempfile
+import threading
+import warnings
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from backfill_assets.core.errors import BackfillError, EngineLost, unusable
+from backfill_assets.engine.classic import open_classic
+from backfill_assets.engine.confs import EMBEDDED, EngineSettings, scrub, session_confs
+from backfill_assets.engine.loss import disk_full, engine_lost, is_disk_full, is_engine_loss, is_poisoned
+from backfill_assets.engine.server import Endpoint, end_server, ensure_server, hold, release
+from backfill_assets.engine.server_state import Process
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = [
+    "EngineSettings", "drop_session", "engine_lost", "explained", "is_engine_loss", "open_session", "session_confs",
+]  # fmt: skip
+_CONNECT_PORT = 15002  # Spark Connect's default
+_REACH_TIMEOUT_SECONDS = 5.0
+# Spark's own defaults retry a dead server for ten minutes; these give up after 6 s.
+_RETRIES = 4
+_FIRST_BACKOFF_MS = 200
+_LONGEST_BACKOFF_MS = 2000
+
+
+@dataclass(frozen=True)
+class _Open:
+    """A session this process opened; `server` is the JVM behind it where we know it."""
+
+    session: "SparkSession"
+    settings: EngineSettings
+    server: Process | None
+
+
+class _Sessions:
+    """The sessions of this process, one per lake. A forked child starts with none: channels do not survive a fork."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.open: dict[tuple[int, Path], _Open] = {}
+
+
+@cache
+def _sessions() -> _Sessions:
+    return _Sessions()
+
+
+def open_session(lake: Path, settings: EngineSettings) -> "SparkSession":
+    """A session that answers: this process's own for the lake and these settings, else a new one.
+
+    Embedded: starts the lake's server if need be (7 s) and holds it for the life of this process. Relative paths in
+    queries mean the server's folder: pass absolute ones. Raises EngineLost where the engine cannot be reached, and
+    SettingsError where this process or the lake's server already runs with other settings.
+    """
+    lake = lake.resolve()
+    sessions = _sessions()
+    with sessions.lock:
+        key = (os.getpid(), lake)
+        known = sessions.open.pop(key, None)
+        try:
+            opened = _checked_or_new(lake, settings, known)
+        except BackfillError:
+            raise
+        except Exception as error:
+            if told := explained(error):
+                raise told from None
+            raise
+        sessions.open[key] = opened
+        return opened.session
+
+
+def _checked_or_new(lake: Path, settings: EngineSettings, known: _Open | None) -> _Open:
+    if not settings.is_connect:
+        return _Open(open_classic(lake, settings), settings, None)
+    endpoint = _endpoint(lake, settings)
+    server = endpoint.process if endpoint else None
+    if known is not None:
+        if known.settings == settings and known.server == server and _answers(known.session):
+            return known
+        _close(known)
+    opened = _Open(_connect(endpoint.url if endpoint else settings.engine, settings, server), settings, server)
+    if server is None or _answers(opened.session):
+        return opened
+    # The server was dying when we found it; its successor is asked once, so that a sick one cannot hold us for ever.
+    _close(opened)
+    endpoint = ensure_server(lake, settings)
+    return _Open(_connect(endpoint.url, settings, endpoint.process), settings, endpoint.process)
+
+
+def _endpoint(lake: Path, settings: EngineSettings) -> Endpoint | None:
+    if settings.engine == EMBEDDED:
+        hold(lake)
+        return ensure_server(lake, settings)
+    _reach(settings.engine)
+    return None
+
+
+def _reach(url: str) -> None:
+    """Raise EngineLost at once where nobody listens: Spark would retry its first call for ten minutes."""
+    parts = urlsplit(url)
+    try:
+        address = (parts.hostname or "localhost", parts.port or _CONNECT_PORT)
+        with socket.create_connection(address, timeout=_REACH_TIMEOUT_SECONDS):
+            return
+    except (OSError, ValueError) as error:
+        reason = scrub(str(error))
+        raise EngineLost(
+            f"the Spark engine sc://{parts.hostname}", f"it cannot be reached ({reason})", "Nothing was run",
+            "Start it, or correct `engine` in the lake's settings",
+        ) from None  # fmt: skip
+
+
+def _connect(url: str, settings: EngineSettings, server: Process | None) -> "SparkSession":
+    """A new session; never Spark's `getOrCreate`, which hands back the session of a dead server."""
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+    from backfill_assets.engine.channel import Line
+
+    # As pyspark's own builder does it, which takes no channel: its functions look here for whom they work.
+    os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
+    # The error that follows says the same; as a warning it would be the last line a person reads.
+    warnings.filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]", UserWarning)
+    session: SparkSession = ConnectSession.Builder().channelBuilder(Line(url, server)).create()  # type: ignore[assignment]
+    atexit.register(session.stop)  # before pyspark's own farewell, which waits for whatever it talks to
+    client = session.client
+    policy = type(client.get_retry_policies()[0])
+    client.set_retry_policies(
+        [policy(max_retries=_RETRIES, initial_backoff=_FIRST_BACKOFF_MS, max_backoff=_LONGEST_BACKOFF_MS)]
+    )
+    if settings.engine != EMBEDDED:  # our own server was started with all of this
+        for key, value in session_confs(settings).items():
+            session.conf.set(key, value)
+    return session
+
+
+def _answers(session: "SparkSession") -> bool:
+    """True if the server still knows the session; servers forget one after an hour without a call."""
+    try:
+        return session.conf.get("spark.sql.session.timeZone") is not None
+    except Exception as error:
+        if is_engine_loss(error):
+            return False
+        raise
+
+
+def _close(known: _Open) -> None:
+    """Close a session. A dead server is not told, which would cost 5 s of retries."""
+    if known.settings.is_connect and known.server is not None and not known.server.is_alive():
+        known.session.release_session_on_close = False  # type: ignore[attr-defined]
+    atexit.unregister(known.session.stop)
+    known.session.stop()
+
+
+def drop_session(lake: Path) -> None:
+    """Close this process's session on the lake's engine and let the embedded server go idle. Stops no server."""
+    lake = lake.resolve()
+    sessions = _sessions()
+    with sessions.lock:
+        known = sessions.open.pop((os.getpid(), lake), None)
+        if known is not None:
+            _close(known)
+    release(lake)
+
+
+def explained(error: Exception) -> BackfillError | None:
+    """What people are told of `error` where it speaks of the engine, a disk or a file; None where it does not.
+
+    An engine that answers and yet fails for ever is ended here, so that the next session gets a fresh one. A full disk
+    leaves such an engine behind: classes it could not load then are lost to it for good.
+    """
+    full = is_disk_full(error)
+    lakes = _end_open_servers() if full or is_poisoned(error) else []
+    if full:
+        return disk_full([*lakes, Path(tempfile.gettempdir())])
+    if isinstance(error, OSError) and error.filename and not isinstance(error, FileNotFoundError):
+        return unusable(error)
+    return engine_lost(error) if is_engine_loss(error) else None
+
+
+def _end_open_servers() -> list[Path]:
+    """End the servers of this process's sessions, for all who use them; returns the lakes that have a session here."""
+    sessions = _sessions()
+    with sessions.lock:
+        ours = [(lake, known) for (pid, lake), known in sessions.open.items() if pid == os.getpid()]
+    for lake, known in ours:
+        if known.server is not None:
+            end_server(lake, known.server)
+    return [lake for lake, _ in ours]

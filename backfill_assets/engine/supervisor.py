@@ -1,0 +1,170 @@
+"""The process beside a lake's server: starts the JVM, watches it, stops it when nobody uses it any more.
+
+Lives here: the life of one JVM. Does not live here: what is started (`server` writes the request) and who uses it
+(clients hold a shared lock on `in_use`). Imports neither pyspark nor Dagster: it stays resident, so it stays small.
+Run as `python -m backfill_assets.engine.supervisor LAKE`; started by `server.ensure_server`, never by hand.
+"""
+
+import fcntl
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+
+import psutil
+
+from backfill_assets.engine.server_state import Process, Record, Request, State, end, take
+
+POLL_SECONDS = 0.25
+START_TIMEOUT_SECONDS = 180.0  # 7 s on an idle machine, 30 s seen under load; beyond this it hangs
+STOP_GRACE_SECONDS = 5.0
+_LISTENING = re.compile(r"Spark Connect server started at: \S*?:(\d+)")
+
+
+class Stopped(Exception):
+    """Somebody asked the supervisor to stop (SIGTERM)."""
+
+
+@dataclass
+class Supervisor:
+    """Watches the JVM of `state` according to `request`; owns the record for as long as it holds its lock."""
+
+    state: State
+    request: Request
+    child: subprocess.Popen[bytes] | None = None
+
+    def run(self) -> None:
+        """Adopt the recorded JVM or start one, and stay until it is gone."""
+        record = self._adopted() or self._started()
+        if record is None:
+            return
+        try:
+            self._watch(record)
+        except Stopped:
+            pass
+        finally:
+            self._stop(record)
+
+    def _adopted(self) -> Record | None:
+        """The JVM of a supervisor that was killed, if it can be used; else that JVM is ended."""
+        record = self.state.record()
+        if record is None:
+            return None
+        if record.usable and record.identity == self.request.identity:
+            mine = replace(record, supervisor=_myself())
+            self.state.write_record(mine)
+            return mine
+        end(record.jvm, STOP_GRACE_SECONDS)
+        self.state.remove_record()
+        return None
+
+    def _started(self) -> Record | None:
+        """Start the JVM and wait until it listens; None if it does not."""
+        shutil.rmtree(self.state.scratch, ignore_errors=True)
+        self.state.scratch.mkdir(mode=0o700)
+        if self.state.log.exists():
+            self.state.log.replace(self.state.log.with_suffix(".previous.log"))
+        lock = self.state.open_jvm_lock()
+        if not _taken_in_time(lock):
+            sys.exit("the JVM of an earlier server is still running and could not be ended")
+        with self.state.log.open("wb") as log:
+            self.child = subprocess.Popen(
+                self.request.command, cwd=self.state.folder, pass_fds=[lock],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+        os.close(lock)
+        jvm = Process.of(self.child.pid) or Process(self.child.pid, 0.0)
+        record = Record(jvm, _myself(), 0, self.request.token, self.request.identity)
+        self.state.write_record(record)
+        try:
+            port = self._port()
+        except Stopped:
+            port = None
+        (self.state.folder / self.request.properties).unlink(missing_ok=True)  # read by now
+        if port is None:
+            self._stop(record)
+            return None
+        record = replace(record, port=port)
+        self.state.write_record(record)
+        return record
+
+    def _port(self) -> int | None:
+        deadline = time.monotonic() + START_TIMEOUT_SECONDS
+        while time.monotonic() < deadline and self.child is not None and self.child.poll() is None:
+            told = _LISTENING.search(self.state.log.read_text(encoding="utf-8", errors="replace"))
+            if told:
+                return int(told[1])
+            time.sleep(POLL_SECONDS / 5)
+        return None
+
+    def _watch(self, record: Record) -> None:
+        """Return when the JVM is gone, lost its licence, or was idle for long enough.
+
+        In the last case the clients' lock is kept until this process ends, so that newcomers wait for the stop.
+        """
+        file = self.state.open_in_use()
+        free_since: float | None = None
+        while self._running(record) and self.state.record() == record:
+            if not take(file):
+                free_since = None
+            else:
+                free_since = time.monotonic() if free_since is None else free_since
+                if time.monotonic() - free_since >= self.request.idle_seconds:
+                    return
+                fcntl.flock(file, fcntl.LOCK_UN)
+            time.sleep(POLL_SECONDS)
+
+    def _running(self, record: Record) -> bool:
+        return self.child.poll() is None if self.child is not None else record.jvm.is_alive()
+
+    def _stop(self, record: Record) -> None:
+        """End the JVM, then its record, unless the record names another one by now."""
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        current = self.state.record()
+        ours = current is not None and current.jvm == record.jvm
+        if ours:
+            with suppress(OSError):  # on a full disk too, the JVM is ended
+                self.state.close_record(record)
+        end(record.jvm, STOP_GRACE_SECONDS)
+        if self.child is not None:
+            self.child.wait()
+        if ours:
+            self.state.remove_record()
+        shutil.rmtree(self.state.scratch, ignore_errors=True)
+
+
+def _taken_in_time(lock: int) -> bool:
+    deadline = time.monotonic() + STOP_GRACE_SECONDS
+    while not (taken := take(lock)) and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
+    return taken
+
+
+def _myself() -> Process:
+    return Process(os.getpid(), psutil.Process().create_time())
+
+
+def _on_terminate(_signal: int, _frame: FrameType | None) -> None:
+    raise Stopped
+
+
+def main(lake: str) -> None:
+    """Supervise the server of `lake` until it ends."""
+    signal.signal(signal.SIGTERM, _on_terminate)
+    state = State.of(Path(lake))
+    try:
+        with state.supervising():
+            Supervisor(state, state.request()).run()
+    except Stopped:
+        return
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,110 @@
+"""A workshop: a lake together with the engine that works on it.
+
+Lives here: opening the lake's Spark session when it is first needed, and reading table versions through it. Does not
+live here: how an engine is found or started (`engine.session`, `engine.server`). Nothing starts before `session()`.
+"""
+
+import contextlib
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+from backfill_assets.core.days import DayRange
+from backfill_assets.engine.session import EngineSettings, explained, is_engine_loss, open_session
+from backfill_assets.engine.confs import code_generation_confs
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.table import days_predicate
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+EMBEDDED = "embedded"
+ARROW = {
+    "string": ("string",), "bigint": ("int64",), "int": ("int32",), "boolean": ("bool_",), "date": ("date32",),
+    "timestamp": ("timestamp", "us", "UTC"),
+}  # fmt: skip
+
+
+def small_frame(session: "SparkSession", rows: Sequence[Sequence[Any]], schema: str) -> "DataFrame":
+    """A few rows of ours as a frame; `schema` is `name type, …` of the types in ARROW. Timestamps are aware.
+
+    Through Arrow: from plain Python values a classic engine would start Python workers on its executors.
+    """
+    import pyarrow as pa
+
+    fields = [part.split() for part in schema.split(", ")]
+    columns = list(zip(*rows, strict=True)) or [()] * len(fields)
+    arrays = [
+        pa.array(list(c), getattr(pa, ARROW[kind][0])(*ARROW[kind][1:]))
+        for c, (_, kind) in zip(columns, fields, strict=True)
+    ]
+    frame: DataFrame = session.createDataFrame(pa.table(arrays, names=[name for name, _ in fields]))
+    return frame
+
+
+@contextlib.contextmanager
+def telling_losses() -> Iterator[None]:
+    """Turn whatever is raised because the engine died, or a disk is full, into one line. Also a decorator.
+
+    An engine that lives but can no longer be used is ended on the way (`engine.session.explained`).
+    """
+    try:
+        yield
+    except Exception as error:
+        told = explained(error)
+        if told is None or told is error:
+            raise
+        raise told from error
+
+
+def free(frame: "DataFrame") -> None:
+    """Let Spark forget what it keeps of a frame; what a dead engine kept is gone, and it is not called again."""
+    error = sys.exception()
+    if error is not None and is_engine_loss(error):
+        return
+    try:
+        frame.unpersist()
+    except Exception as lost:
+        if not is_engine_loss(lost):
+            raise
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """A lake and the session that reads and writes it. Cheap to make; the engine starts at the first `session()`."""
+
+    lake: Lake
+
+    @property
+    def engine(self) -> EngineSettings:
+        """The engine's settings, from the lake's."""
+        spark, umask = self.lake.settings.spark, self.lake.settings.access.umask
+        return EngineSettings(spark.engine, spark.memory, spark.cores, spark.idle_minutes, spark.confs, umask)
+
+    def session(self) -> "SparkSession":
+        """A live session on this lake's engine, started or replaced if need be; raises EngineLost."""
+        return open_session(self.lake.root, self.engine)
+
+    def expect(self, rows: int) -> None:
+        """Prepare the session for queries over about so many rows."""
+        session = self.session()
+        for key, value in code_generation_confs(self.engine, rows).items():
+            session.conf.set(key, value)
+
+    def read(self, table: str, version: int, day_column: str, days: Iterable[date] | None = None) -> "DataFrame":
+        """The rows of some days (all if None) of a table, pinned at a version."""
+        path = str(self.lake.table_path(table))
+        frame = self.session().read.format("delta").option("versionAsOf", version).load(path)
+        if days is None:
+            return frame
+        listed = sorted(set(days))
+        return frame.where(days_predicate(day_column, listed)) if listed else frame.limit(0)
+
+    def read_span(self, table: str, version: int, day_column: str, days: DayRange) -> "DataFrame":
+        """The rows of a contiguous range of days of a table, pinned at a version."""
+        from pyspark.sql import functions as F
+
+        frame = self.read(table, version, day_column)
+        return frame.where((F.col(day_column) >= F.lit(days.start)) & (F.col(day_column) < F.lit(days.end)))

@@ -1,0 +1,173 @@
+"""CSV after RFC 4180, read strictly: a header, then records of as many fields, each other record with its reason.
+
+Lives here: where a record ends, its fields, and the header. Does not live here: physical lines (`intake_bytes`),
+batches (`intake_rows`), and what an empty field means (it stays the empty text; NULL tokens are for `[source] select`).
+
+Decisions. Python's `csv` is not used: it takes quotes within unquoted fields, and its field limit is global. A record
+with broken quoting ends at the end of its physical line. A quote that is never closed makes everything from the
+beginning of its record to the end of the file one unusable record, because text inside quotes must never be taken for
+rows; the reason names the lines. Empty lines are no records, except in a file of one column, where they are its empty
+text. A header that cannot be used makes the file unreadable.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from enum import Enum
+
+from backfill_assets.landing.intake_bytes import Limits, Line, Oversized, Unreadable
+from backfill_assets.landing.intake_rows import BadRecord, Batch, Collector, Names, Values, kept_text
+
+# Possessive throughout (`++`, `*+`), so that no line can make them take more than linear time.
+_BODY = rb'(?:[^"]++|"")*+'
+_PLAIN = rb'[^",\r]*+'
+_REST = rb'(?:(?:"' + _BODY + rb'"|' + _PLAIN + rb"),)*+(?:(?:\"" + _BODY + rb'(?:(?P<%s>\Z)|"\Z))|' + _PLAIN + rb"\Z)"
+FROM_START = re.compile(_REST % b"opened")
+FROM_INSIDE = re.compile(_BODY + rb'(?:(?P<still>\Z)|"(?:\Z|,(?:' + _REST % b"opened" + rb")))")
+FIELDS = re.compile(r'(?:"((?:[^"]++|"")*+)"|([^",]*+)),')
+
+Fields = Sequence[str | None]
+
+
+class _End(Enum):
+    """How a physical line ends: with its record, inside quotes, or with quoting that is broken."""
+
+    RECORD = 0
+    QUOTED = 1
+    BROKEN = 2
+
+
+def _end_of(line: bytes, inside: bool) -> _End:
+    found = (FROM_INSIDE if inside else FROM_START).match(line)
+    if found is None:
+        return _End.BROKEN
+    return _End.QUOTED if any(v is not None for v in found.groupdict().values()) else _End.RECORD
+
+
+class _Cut:
+    """A record as bytes, or (`reason`) what is wrong with it; `record` then is its beginning."""
+
+    __slots__ = ("reason", "record")
+
+    def __init__(self, record: bytes, reason: str | None = None) -> None:
+        self.record, self.reason = record, reason
+
+
+class CsvRecords:
+    """The parser of one file."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits, self._names = limits, Names(limits)
+        self._line = 0  # physical lines read so far
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The names of the header; all are STRING."""
+        return dict.fromkeys(self._names.known, "STRING")
+
+    def batches(self, lines: Iterable[Line]) -> Iterator[Batch]:
+        """The records behind the header. Raises Unreadable for a header that cannot be used."""
+        records = self._records(lines)
+        self._take_header(next(records, None))
+        width = len(self._names.known)
+        waiting: Collector[Fields] = Collector(self._limits, [None] * width, self._columns)
+        for cut in records:
+            if not cut.record and cut.reason is None and width > 1:
+                continue
+            try:
+                waiting.add(self._fields(cut, width), len(cut.record))
+            except BadRecord as error:
+                waiting.add_bad(kept_text(cut.record, self._limits), str(error))
+            if waiting.is_full(width):
+                yield waiting.batch()
+        yield waiting.batch()
+
+    def _take_header(self, cut: _Cut | None) -> None:
+        if cut is None:
+            raise Unreadable("it has no header: the file is empty")
+        try:
+            names = _split(cut)
+            self._names.admit(names)
+        except BadRecord as error:
+            raise Unreadable(f"its header cannot be used: {error}") from None
+
+    def _columns(self, rows: list[Fields]) -> dict[str, Values]:
+        if not rows:
+            return dict.fromkeys(self._names.known, ())
+        return dict(zip(self._names.known, zip(*rows, strict=True), strict=True))
+
+    def _fields(self, cut: _Cut, width: int) -> Fields:
+        fields = _split(cut)
+        if len(fields) != width:
+            raise BadRecord(f"{len(fields)} fields where the header has {width}")
+        return fields
+
+    def _records(self, lines: Iterable[Line]) -> Iterator[_Cut]:
+        source = iter(lines)
+        for line in source:
+            self._line += 1
+            if isinstance(line, bytes) and b'"' not in line:
+                yield _Cut(line.removesuffix(b"\r"))
+            else:
+                yield self._quoted(line, source)
+
+    def _quoted(self, line: Line, source: Iterator[Line]) -> _Cut:
+        """The record that begins with this line, taking from `source` the lines that its quotes span."""
+        parts: list[bytes] = []
+        size, start, inside = 0, self._line, False
+        while True:
+            size += line.size if isinstance(line, Oversized) else len(line)
+            if isinstance(line, Oversized) or size > self._limits.max_row_bytes:
+                return self._too_long(parts, line, inside, start, source)
+            whole = line.removesuffix(b"\r")
+            end = _end_of(whole, inside)
+            parts.append(whole if end is _End.RECORD else line)
+            if end is _End.RECORD:
+                return _Cut(b"\n".join(parts))
+            if end is _End.BROKEN:
+                return _Cut(b"\n".join(parts), f"broken quoting on line {self._line}{self._since(start)}")
+            inside = True
+            following = next(source, None)
+            if following is None:
+                why = f"a quote is never closed: the record takes in lines {start} to {self._line}, the last one"
+                return _Cut(b"\n".join(parts), why)
+            line, size = following, size + 1
+            self._line += 1
+
+    def _too_long(self, parts: list[bytes], line: Line, inside: bool, start: int, source: Iterator[Line]) -> _Cut:
+        """Skip to the end of a record that is too long, holding only its beginning. Here a quote is any `"`."""
+        head = b"\n".join([*parts, line.head if isinstance(line, Oversized) else line])[: self._limits.text_bytes]
+        open_quote = inside ^ _odd(line)
+        while open_quote:
+            following = next(source, None)
+            if following is None:
+                break
+            self._line += 1
+            open_quote ^= _odd(following)
+        never = " and a quote in it is never closed" if open_quote else ""
+        why = f"longer than the limit of {self._limits.max_row_bytes} bytes{never}; ends on line {self._line}"
+        return _Cut(head, why + self._since(start))
+
+    def _since(self, start: int) -> str:
+        return "" if start == self._line else f" of a record that starts on line {start}"
+
+
+def _odd(line: Line) -> bool:
+    return bool((line.quotes if isinstance(line, Oversized) else line.count(b'"')) % 2)
+
+
+def _split(cut: _Cut) -> list[str]:
+    """The fields of a record, or BadRecord with the reason."""
+    if cut.reason is not None:
+        raise BadRecord(cut.reason)
+    try:
+        text = cut.record.decode()
+    except UnicodeDecodeError as error:
+        where = f"byte 0x{cut.record[error.start]:02x} at byte {error.start + 1} of the record"
+        raise BadRecord(f"not UTF-8: {where}") from None
+    if "\0" in text:
+        raise BadRecord(f"a NUL byte at character {text.index(chr(0)) + 1}")
+    if '"' in text:
+        return [plain or quoted.replace('""', '"') for quoted, plain in FIELDS.findall(text + ",")]
+    if "\r" in text:
+        raise BadRecord("a carriage return outside quotes")
+    return text.split(",")

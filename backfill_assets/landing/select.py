@@ -1,0 +1,131 @@
+"""The `[source] select` of a lake, made safe for one bad row: casts give NULL instead of ending the whole job.
+
+Lives here: cutting the text at its top-level commas, `cast` -> `try_cast` and its kin, and refusing functions whose
+result is not decided by the row. Does not live here: running it (`landing.mapping`). The text is otherwise left as
+written: only tokens are looked at, so that no rewriting can change a meaning.
+"""
+
+import re
+from functools import lru_cache
+
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import TokenError
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
+
+from backfill_assets.core.errors import SettingsError
+
+FORGIVING = {
+    "cast": "try_cast", "to_timestamp": "try_to_timestamp", "to_date": "try_to_date", "to_number": "try_to_number",
+    "element_at": "try_element_at", "make_timestamp": "try_make_timestamp", "url_decode": "try_url_decode",
+    "parse_json": "try_parse_json", "to_binary": "try_to_binary", "parse_url": "try_parse_url",
+}  # fmt: skip
+UNDECIDED = frozenset(
+    [
+        "now",
+        "current_timestamp",
+        "current_date",
+        "current_time",
+        "localtimestamp",
+        "curdate",
+        "unix_timestamp",
+        "rand",
+        "randn",
+        "random",
+        "uuid",
+        "shuffle",
+        "monotonically_increasing_id",
+        "spark_partition_id",
+        "input_file_name",
+        "input_file_block_start",
+        "reflect",
+        "java_method",
+        "randstr",
+        "uniform",
+        "version",
+        "user",
+        "try_reflect",
+        "current_user",
+        "session_user",
+    ]
+)
+BARE_UNDECIDED = frozenset(
+    ["current_timestamp", "current_date", "current_time", "localtimestamp", "session_user", "current_user"]
+)
+TYPE_NAMES = frozenset(
+    ["bigint", "int", "smallint", "tinyint", "float", "double", "decimal", "date", "timestamp", "boolean", "binary"]
+)
+# A column or literal, perhaps within forgiving casts: whatever the values, no row can make it raise.
+_VALUE = r"(?:[a-z_]\w*|`[^`]*`|'[^'\\]*'|-?\d+)"
+PLAIN = re.compile(
+    rf"(?:try_cast\(\s*)*+{_VALUE}(?:\s+as\s+\w+\s*\))*+(?:\s+(?:as\s+)?(?:[a-z_]\w*|`[^`]*`))?", re.IGNORECASE
+)
+UNMATCHED = "its brackets or commas do not match"
+OPENERS = {TokenType.L_PAREN: TokenType.R_PAREN, TokenType.L_BRACKET: TokenType.R_BRACKET}
+
+
+@lru_cache(maxsize=8)
+def expressions(select: str) -> tuple[str, ...]:
+    """The expressions of a select list, each ready for `selectExpr`; raises SettingsError naming what is wrong."""
+    try:
+        tokens = Spark().tokenize(select)
+    except TokenError as error:
+        raise _refused(f"it cannot be read ({error})") from None
+    parts: list[str] = []
+    current, position = "", 0
+    open_brackets: list[TokenType] = []
+    for index, token in enumerate(tokens):
+        if token.start < position:  # a number with a type suffix (10L) comes as three tokens at one place
+            continue
+        gap = select[position : token.start]
+        position = token.end + 1
+        _track(token.token_type, open_brackets)
+        if token.token_type is TokenType.SEMICOLON:
+            raise _refused("it holds more than one statement")
+        if token.token_type is TokenType.COMMA and not open_brackets:
+            parts.append(current.strip())
+            current = ""
+            continue
+        current += gap + _forgiving(token, tokens[index + 1 : index + 2], select)
+    parts.append(current.strip())
+    if open_brackets or any(not p for p in parts):
+        raise _refused(UNMATCHED)
+    return tuple(parts)
+
+
+def can_raise(expression: str) -> bool:
+    """Whether a row could make this expression (one of `expressions`) end a query: all but the plainest ones."""
+    return PLAIN.fullmatch(expression) is None
+
+
+def _track(kind: TokenType, open_brackets: list[TokenType]) -> None:
+    """Push an opening bracket, pop the one that a closing bracket closes."""
+    if kind in OPENERS:
+        open_brackets.append(OPENERS[kind])
+    elif kind in OPENERS.values() and (not open_brackets or open_brackets.pop() is not kind):
+        raise _refused(UNMATCHED)
+
+
+def _forgiving(token: Token, following: list[Token], select: str) -> str:
+    written = select[token.start : token.end + 1]
+    called = bool(following) and following[0].token_type is TokenType.L_PAREN
+    if written[:1] == "`" and called:
+        raise _refused(f"{written} is a function in backticks")
+    if written[:1] in "'\"`":
+        return written
+    name = written.lower()
+    if written == "::" or (called and name in TYPE_NAMES):
+        raise _refused(f"{written} ends the whole job at the first row it cannot cast; write cast(... AS type)")
+    if name in BARE_UNDECIDED or (called and name in UNDECIDED):
+        raise _refused(f"{written} is not decided by the row, so that a rebuild would give other content")
+    if name == "select":
+        raise _refused(f"{written} is not an expression over one row of a file")
+    return FORGIVING[name] if called and name in FORGIVING else written
+
+
+def _refused(why: str) -> SettingsError:
+    return SettingsError(
+        "[source] select in lake.toml",
+        why,
+        "Nothing was read",
+        "Write Spark SQL expressions over the file's columns, separated by commas, each with AS and a delivery column",
+    )

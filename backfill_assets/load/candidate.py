@@ -1,0 +1,79 @@
+"""A candidate: rows computed for a range of days, profiled, not yet written. What the gate judges and publish writes.
+
+Lives here: the request, the value, and its days. Does not live here: computing it (`build`, `load`).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+from typing import Any
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.days import DayRange
+from backfill_assets.core.parameters import PARAMETERS, parameters_of
+from backfill_assets.core.profiles import DayProfile
+from backfill_assets.core.receipts import DayEntry
+from backfill_assets.core.states import States
+from backfill_assets.core.view import TableView
+from backfill_assets.lake.model import Pipeline, Table
+from backfill_assets.lake.replace import Provenance, Published
+from backfill_assets.lake.session import Workshop
+from backfill_assets.lake.staging import Staged
+from backfill_assets.lake.view import read_view
+
+
+@dataclass(frozen=True)
+class Request:
+    """What someone asks of the load path: these days of this table, for this reason. `force`: settled days too."""
+
+    workshop: Workshop
+    pipeline: Pipeline
+    table: Table
+    days: DayRange
+    provenance: Provenance
+    force: bool = False
+
+    def states(self) -> States:
+        """The states of the lake now, without a JVM."""
+        return self.pipeline.states(read_view(self.workshop.lake, self.pipeline.contracts))
+
+    def signed(self, states: States, inputs: Mapping[str, int]) -> Provenance:
+        """The provenance completed by today's code, settings and parameters, the frontier, and the input versions."""
+        codes = self.pipeline.codes[self.table.name]
+        made_with = parameters_of(self.table.contract, states.view).to_json()
+        tags = {**(self.provenance.tags or {}), **({PARAMETERS: made_with} if made_with else {})}
+        return replace(
+            self.provenance,
+            code_digest=codes.code_digest,
+            settings_digest=codes.settings_digest,
+            frontier=states.frontier,
+            inputs=inputs,
+            tags=tags,
+        )
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Rows for the days of `chunk` of one table. `settled` days were not computed: their receipts say they are right.
+
+    `profiles` and `entries` hold every day of the chunk, settled ones from their receipts. `publish` writes (at most
+    one commit per table); `release` deletes what was staged and not published.
+    `accounts` are for Dagster, per day (`facts`: numbers by name; for raw `files`: rows per file and outcome).
+    """
+
+    contract: Contract
+    chunk: DayRange
+    settled: frozenset[date]
+    profiles: Mapping[date | None, DayProfile]
+    entries: Mapping[date, DayEntry]
+    before: TableView
+    frontier: datetime | None
+    staged: Staged | None
+    publish: Callable[[], Published]
+    release: Callable[[], None]
+    absent: Mapping[date, list[tuple[str, date]]] = field(default_factory=dict)
+    accounts: Mapping[date, Mapping[str, Any]] = field(default_factory=dict)
+
+    def strays(self) -> Mapping[date | None, DayProfile]:
+        """The days with rows that do not belong to the chunk (None: rows without a day)."""
+        return {d: p for d, p in self.profiles.items() if d is None or d not in self.chunk}

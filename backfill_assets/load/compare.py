@@ -1,0 +1,57 @@
+"""The landing folder against the ledger `files`: what is new, altered, missing or merely touched. No JVM.
+
+Lives here: the comparison, which asks for contents only where size or time differ. Does not live here: listing
+(`landing`), what a scan does about it (`scan`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from backfill_assets.landing.files import LandedFile, Listing, list_landing
+from backfill_assets.landing.hashes import Hashes
+from backfill_assets.lake.ledger import FILES, FileRecord, read_files
+from backfill_assets.lake.log import Logs
+from backfill_assets.lake.session import Workshop
+
+
+def look(workshop: Workshop, logs: Logs | None = None) -> tuple[Listing, list[FileRecord]]:
+    """The landing folder and the ledger, side by side. No JVM."""
+    source, lake = workshop.lake.settings.source, workshop.lake
+    return list_landing(source.files, lake.root, source.format), read_files(lake.table_path(FILES.name), logs)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The landing folder against the ledger. `lapsed`: records without usable rows whose file changed or vanished."""
+
+    fresh: list[LandedFile]
+    altered: list[FileRecord]
+    missing: list[FileRecord]
+    lapsed: list[FileRecord]
+
+
+def compare(listing: Listing, records: Sequence[FileRecord], hashes: Hashes) -> Comparison:
+    """What is new, altered, missing. Hashes only files of equal size whose time changed, each once; no JVM.
+
+    A record none of whose rows was usable is no basis of raw: its file may change or vanish freely. A missing file is
+    not missing while the same content lies at another path.
+    """
+    here = {f.name: f for f in listing.files}
+    live = [r for r in records if not r.withdrawn]
+    altered, gone, same = [], [], set()
+    for record in live:
+        file = here.get(record.path)
+        if file is None:
+            gone.append(record)
+        elif file.size == record.size and (file.mtime_ns == record.mtime_ns or hashes.sha256(file) == record.sha256):
+            same.add(record.path)
+        else:
+            altered.append(record)
+    taken = same | {r.path for r in altered if r.usable_rows}
+    present = {r.sha256 for r in live if r.path in same}
+    return Comparison(
+        fresh=[f for f in listing.files if f.name not in taken],
+        altered=[r for r in altered if r.usable_rows],
+        missing=[r for r in gone if r.usable_rows and r.sha256 not in present],
+        lapsed=[r for r in (*altered, *gone) if not r.usable_rows or (r in gone and r.sha256 in present)],
+    )

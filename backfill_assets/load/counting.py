@@ -1,0 +1,152 @@
+"""Counting landed contents: rows, bad rows and usable rows per arrival day, by the rules that loads will apply.
+
+Lives here: the one query over all files, finding the files over which it fails, and getting a content from the stock
+or again from the landing. Does not live here: what is recorded of it (`scan`), the rules themselves (`deliveries`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from backfill_assets.core.digests import digest_of
+from backfill_assets.core.errors import LandingError
+from backfill_assets.core.texts import plain
+from backfill_assets.load.compare import look
+from backfill_assets.load.deliveries import StockFile, read_deliveries
+from backfill_assets.engine.loss import is_engine_loss
+from backfill_assets.landing.intake import take
+from backfill_assets.lake.ledger import FileRecord
+from backfill_assets.landing.mapping import quiet
+from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.lake.session import Workshop
+from backfill_assets.landing.stock import VERSION, discard, find
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Days = dict[date | None, tuple[int, int, int]]
+# Classes of SQL states that speak of data and types, never of the machine: data exceptions, what Spark cannot analyse
+# or does not support, and files that it cannot decode.
+OF_THE_DATA = ("22", "42", "0A", "KD")
+REASON_CHARS = 300
+
+
+@dataclass
+class Counted:
+    """A content's rows, bad rows and usable rows per arrival day (None: no usable arrival time).
+
+    `refused`: why no row of it can be judged; it then counts as one bad row.
+    """
+
+    days: Days = field(default_factory=dict)
+    refused: str | None = None
+
+
+def is_counted(record: FileRecord, settings: LakeSettings) -> bool:
+    """Whether the record's days and rows were counted under today's settings."""
+    return record.counted_by == counting_digest(settings)
+
+
+def counting_digest(settings: LakeSettings) -> str:
+    """Of the settings and of the intake's rules, which decide a row's day and whether it is usable."""
+    source, tolerance = settings.source, settings.lateness.early_tolerance_days
+    return digest_of([source.format, source.select, str(settings.start_date), tolerance, VERSION])
+
+
+def count_days(session: "SparkSession", files: Sequence[StockFile], settings: LakeSettings) -> dict[str, Counted]:
+    """Every content counted, by one query where all can be judged; those that cannot are found and refused alone.
+
+    Raises SettingsError where `select` cannot be meant, and what the engine itself fails with.
+    """
+    if not files:
+        return {}
+    try:
+        with quiet():
+            return _counted(session, files, settings)
+    except Exception as error:
+        if not _is_of_the_data(error):
+            raise
+        if len(files) == 1:
+            return {files[0].sha256: _refused(error)}
+    ordered = sorted(files, key=lambda f: (f.kind, f.sha256))  # files of one kind fail together
+    middle = len(ordered) // 2
+    halves = ordered[:middle], ordered[middle:]
+    return count_days(session, halves[0], settings) | count_days(session, halves[1], settings)
+
+
+def _counted(session: "SparkSession", files: Sequence[StockFile], settings: LakeSettings) -> dict[str, Counted]:
+    from pyspark.sql import functions as F
+
+    counts = (
+        read_deliveries(session, files, settings)
+        .groupBy("sha256", "arrival_date")
+        .agg(
+            F.count(F.lit(1)).alias("rows"),
+            F.count("reason").alias("bad_rows"),
+            F.count("text"),  # what a load will keep of a bad row: that must not fail there either
+            F.max(F.when(F.col("row_number") == 0, F.col("reason"))).alias("whole"),
+        )
+    )
+    found: dict[str, Counted] = {}
+    for row in counts.collect():
+        counted = found.setdefault(row["sha256"], Counted())
+        counted.days[row["arrival_date"]] = (row["rows"], row["bad_rows"], row["rows"] - row["bad_rows"])
+        counted.refused = counted.refused or row["whole"]
+    return found
+
+
+def _is_of_the_data(error: Exception) -> bool:
+    state = getattr(error, "getSqlState", lambda: None)() or ""
+    return state.startswith(OF_THE_DATA) and not is_engine_loss(error)
+
+
+def _refused(error: Exception) -> Counted:
+    line = (str(error).splitlines() or [type(error).__name__])[0]
+    return Counted({None: (1, 1, 0)}, f"its rows cannot be judged: {line[:REASON_CHARS]}")
+
+
+def settle_days(counted: Days, start: date) -> tuple[dict[date, tuple[int, int, int]], date]:
+    """Rows without a usable arrival time go to the file's earliest usable day, else to the lake's first day."""
+    days = {d: c for d, c in counted.items() if d is not None}
+    home = min(days, default=start)
+    homeless = counted.get(None)
+    if homeless:
+        before = days.get(home, (0, 0, 0))
+        days[home] = (before[0] + homeless[0], before[1] + homeless[1], before[2])
+    return days or {home: (0, 0, 0)}, home
+
+
+def stocked(workshop: Workshop, record: FileRecord) -> StockFile:
+    """The record's content in the stock, taken again from the landing where the stock lost or altered it.
+
+    A refused content is not looked for: the ledger says all that there is to say of it.
+    """
+    if record.refused is not None:
+        nowhere = Path()
+        return StockFile(record.sha256, nowhere, {}, "", record.first_scan, record.home_day, refused=record.refused)
+    return taken_again(workshop, record)
+
+
+def taken_again(workshop: Workshop, record: FileRecord) -> StockFile:
+    """The record's content in the stock, whatever was said of it before. Raises LandingError where it is nowhere."""
+    lake = workshop.lake
+    found = find(lake.stock, record.sha256, record.first_scan, record.home_day)
+    if found is not None:
+        return found
+    discard(lake.stock, record.sha256)
+    listing, records = look(workshop)
+    paths = {r.path for r in records if r.sha256 == record.sha256}
+    for file in (f for f in listing.files if f.name in paths and f.size == record.size):
+        if take(file, lake.settings.source.format, lake.stock).sha256 == record.sha256:
+            break
+    found = find(lake.stock, record.sha256, record.first_scan, record.home_day)
+    if found is None:
+        raise LandingError(
+            f"the landed file {plain(record.path)}",
+            "its content is neither in the stock nor in the landing folder",
+            "Nothing was written",
+            "Put the file back, then run again",
+        )
+    return found

@@ -1,0 +1,195 @@
+"""Landed rows as deliveries: read from the stock, mapped by `[source] select`, each with the reason it is unusable.
+
+Lives here: one frame over any number of files in which every row of every file occurs exactly once, and the split of
+one arrival day's rows into raw, quarantine and duplicates. Does not live here: listing and strict parsing (`landing`,
+`intake`), applying `select` (`mapping`), and writing (`load.raw`).
+
+Columns of the frame: `sha256`, `row_number` (1-based), `text` and `reason` (NULL for a usable row), the columns of the
+delivery contract, and `arrival_date` (NULL where the arrival time is unusable and the file has no home day yet).
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from backfill_assets.core.digests import digest_of
+from backfill_assets.landing.mapping import DELIVERY_TYPES, RAISED, Unfit, mapped, prepare, quiet, refusal
+from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.lake.session import small_frame
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+INTAKE_COLUMNS = ("__row_number", "__bad_text", "__bad_reason")
+TEXT_CHARS = 8192  # of an unusable row's text; the landed file keeps the rest
+GREATEST_VALUE = 1 << 53  # beyond it neither JSON nor a double is exact: a sentinel or a sender's overflow, no amount
+FIRST_SCAN_SLACK_DAYS = 1  # clocks of senders may run ahead of ours by a day, not more
+
+
+@dataclass(frozen=True)
+class StockFile:
+    """A landed content in the stock: its sha256, the parquet to read (named by it), the types of a text file's columns
+    (empty for parquet), when it was first scanned (aware), and the day of its rows without a usable arrival time.
+
+    `rows` are counted apart from Spark. `inexact`: column -> why its values are not those of the landed file.
+    `refused`: why none of its rows can be judged; it is then one unusable row with number 0, and not read.
+    """
+
+    sha256: str
+    parquet: Path
+    types: Mapping[str, str]
+    schema: str
+    first_scan: datetime
+    home_day: date | None = None
+    absent_is_null: bool = False
+    rows: int = 0
+    inexact: Mapping[str, str] = field(default_factory=dict)
+    refused: str | None = None
+
+    @property
+    def kind(self) -> tuple[str, str, bool, str]:
+        """Files of one kind are read as one frame."""
+        return self.schema, digest_of(dict(self.types)), self.absent_is_null, digest_of(dict(self.inexact))
+
+
+def read_deliveries(session: "SparkSession", files: Sequence[StockFile], settings: LakeSettings) -> "DataFrame":
+    """Every row of the files as a delivery with its reason; a file that `select` does not fit is one unusable row.
+
+    Raises SettingsError where `select` cannot be meant for any file.
+    """
+    from pyspark.sql import functions as F
+
+    prepare(session, settings.source.select)
+    kinds: dict[tuple[str, str, bool, str], list[StockFile]] = defaultdict(list)
+    whole = [(f.sha256, 0, "", f.refused) for f in files if f.refused is not None]
+    for file in (f for f in files if f.refused is None):
+        kinds[file.kind].append(file)
+    frames = []
+    for _, alike in sorted(kinds.items()):
+        try:
+            frames.append(_alike(session, alike, settings))
+        except Unfit as error:
+            whole += [(f.sha256, 0, "", str(error)) for f in alike]
+    if whole:
+        rows = small_frame(session, whole, "sha256 string, row_number bigint, text string, reason string")
+        empty = {n: F.lit(None).cast(t) for n, t in DELIVERY_TYPES.items()}
+        frames.append(rows.withColumns({**empty, RAISED: F.lit("")}))
+    frame = reduce(lambda one, other: one.unionByName(other), frames)
+    scans = [(f.sha256, f.first_scan, f.home_day) for f in files]
+    known = small_frame(session, scans, "sha256 string, first_scan timestamp, home_day date")
+    return _judged(frame.join(F.broadcast(known), "sha256"), settings)
+
+
+def _alike(session: "SparkSession", files: Sequence[StockFile], settings: LakeSettings) -> "DataFrame":
+    """The rows of files of one kind, with the delivery columns cast and a first reason."""
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import functions as F
+
+    try:
+        with quiet():
+            source = session.read.parquet(*(str(f.parquet) for f in files))
+            columns = source.columns
+    except AnalysisException as error:
+        raise refusal(error) from None
+    is_text = "__row_number" in columns
+    names = [c for c in columns if c not in INTAKE_COLUMNS]
+    number = F.col("__row_number") if is_text else F.col("_metadata.row_index") + 1
+    row = F.to_json(F.struct(*(F.col(_quoted(n)) for n in names))) if names else F.lit("")
+    kept = source.select(
+        row.alias("__json"),
+        F.substring(F.col("_metadata.file_name"), 1, 64).alias("__sha256"),
+        number.alias("__number"),
+        (F.col("__bad_text") if is_text else F.lit(None).cast("string")).alias("__text"),
+        (F.col("__bad_reason") if is_text else F.lit(None).cast("string")).alias("__reason"),
+        *(_typed(n, files[0].types.get(n, "STRING")) if is_text else F.col(_quoted(n)) for n in names),
+    )
+    chosen = mapped(kept, settings.source.select, files[0].absent_is_null, files[0].inexact)
+    text = F.substring(F.coalesce("__text", "__json"), 1, TEXT_CHARS)
+    return chosen.select(
+        F.col("__sha256").alias("sha256"),
+        F.col("__number").cast("bigint").alias("row_number"),
+        text.alias("text"),
+        F.coalesce("__reason", "__lacking").alias("reason"),
+        *DELIVERY_TYPES,
+        RAISED,
+    )
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _typed(name: str, kind: str) -> "Column":
+    from pyspark.sql import functions as F
+
+    return F.col(_quoted(name)).try_cast(kind.lower()).alias(name)
+
+
+def _judged(frame: "DataFrame", settings: LakeSettings) -> "DataFrame":
+    """Add every row's reason and arrival day. A delete needs no event time, entity, value or flag."""
+    from pyspark.sql import functions as F
+
+    c, start = F.col, F.lit(settings.start_date)
+    upsert = c("op") == "upsert"
+    slack = F.expr(f"INTERVAL '{FIRST_SCAN_SLACK_DAYS}' DAY")
+    early = F.expr(f"INTERVAL '{settings.lateness.early_tolerance_days}' DAY")
+    too_new = c("arrival_ts") > c("first_scan") + slack
+    unusable = c("reason").isNotNull() | c("arrival_ts").isNull() | (c("arrival_ts").cast("date") < start) | too_new
+    rules: list[tuple[Column, Column | str]] = [
+        (c(RAISED) != "", c(RAISED)),
+        (c("arrival_ts").isNull(), "arrival_ts is NULL or no timestamp"),
+        (c("arrival_ts").cast("date") < start, "arrival_ts lies before the lake's first day"),
+        (too_new, "arrival_ts is later than the file's first scan plus one day"),
+        (c("seq").isNull(), "seq is NULL or no whole number of 64 bits"),
+        (c("version_ts").isNull(), "version_ts is NULL or no timestamp"),
+        (c("event_key").isNull() | (F.trim("event_key") == ""), "event_key is NULL or blank"),
+        (c("op").isNull() | ~c("op").isin("upsert", "delete"), "op is neither upsert nor delete"),
+        (upsert & c("event_ts").isNull(), "event_ts is NULL or no timestamp"),
+        (upsert & c("value").isNull(), "value is NULL or no whole number of 64 bits"),
+        (upsert & ~c("value").between(-GREATEST_VALUE, GREATEST_VALUE), f"value lies beyond {GREATEST_VALUE} (2^53)"),
+        (upsert & (c("flag").isNull() | ~c("flag").isin(0, 1)), "flag is neither 0 nor 1"),
+        (upsert & (c("event_ts").cast("date") < start), "the event date lies before the lake's first day"),
+        # Adding to an arrival time near the end of time would end the whole query.
+        (upsert & (c("event_ts") > F.try_add("arrival_ts", early)),
+         f"the event lies more than {settings.lateness.early_tolerance_days} day(s) after its arrival"),
+    ]  # fmt: skip
+    told = F.concat_ws("; ", *(F.when(condition, F.lit(text)) for condition, text in rules))
+    reason = F.coalesce(c("reason"), F.when(told != "", told))
+    day = F.when(unusable, c("home_day")).otherwise(c("arrival_ts").cast("date"))
+    judged = frame.withColumns({"arrival_date": day, "usable_arrival": ~unusable}).withColumn("reason", reason)
+    return judged.withColumn("text", F.when(c("reason").isNotNull(), c("text"))).drop("home_day", "first_scan", RAISED)
+
+
+def split_day_rows(judged: "DataFrame", too_late: "Column") -> "DataFrame":
+    """Add `outcome` (`raw`, `quarantine`, `duplicate`, `too late`, `not due`) to the rows of whole arrival days.
+
+    `seq` is unique within its arrival day: of rows with one seq the smallest (sha256, row number) stays, equal rows
+    count as duplicates of it, and others go to quarantine. Rows that are `too_late` would be raw otherwise. Rows not
+    `due` (they arrived at or after `as_of`) wait.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    content = F.struct(*DELIVERY_TYPES)
+    good = F.col("reason").isNull() & F.col("due")
+    peers = Window.partitionBy("arrival_date", "seq", good).orderBy("sha256", "row_number")
+    first = F.first(content).over(peers.rowsBetween(Window.unboundedPreceding, Window.currentRow))
+    placed = judged.withColumns({"__place": F.row_number().over(peers), "__same": content.eqNullSafe(first)})
+    outcome = (
+        F.when(~F.col("due"), "not due")
+        .when(~good, "quarantine")
+        .when((F.col("__place") == 1) & too_late, "too late")
+        .when(F.col("__place") == 1, "raw")
+        .when(F.col("__same"), "duplicate")
+        .otherwise("quarantine")
+    )
+    clash = F.lit("another row of the same arrival day has this seq and other content")
+    taken = placed.withColumn("outcome", outcome).withColumn(
+        "reason", F.when(good & (F.col("outcome") == "quarantine"), clash).otherwise(F.col("reason"))
+    )
+    rest = F.when(F.col("outcome") == "quarantine", F.coalesce("text", F.to_json(content)))
+    return taken.withColumn("text", rest).drop("__place", "__same")

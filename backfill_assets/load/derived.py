@@ -1,0 +1,254 @@
+"""Building a candidate: pinned inputs, one pure transform over the whole range, conform, stage and audit.
+
+Lives here: the read side of the load path for every table but raw (`load.raw`). Does not live here: the gate
+(`core.gates`) and the write (`lake.replace`). Refuses, before any work, days whose own input days do not exist and
+days held by a rollback.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+from typing import TYPE_CHECKING
+
+from backfill_assets.core.contracts import Basis, Contract, Input
+from backfill_assets.core.days import DayRange, contiguous, covering
+from backfill_assets.core.digests import days_of
+from backfill_assets.core.errors import DaysHeld, InputMissing
+from backfill_assets.core.profiles import DayProfile, counted_nulls, null_counts
+from backfill_assets.core.receipts import Built, DayEntry
+from backfill_assets.core.states import States
+from backfill_assets.core.view import LakeView
+from backfill_assets.load.candidate import Candidate, Request
+from backfill_assets.load.facts import staged_facts
+from backfill_assets.lake.ledger import ARRIVALS
+from backfill_assets.lake.model import Chunk, Table
+from backfill_assets.lake.profile import audited, conform
+from backfill_assets.lake.replace import Published, Write, publish
+from backfill_assets.lake.session import Workshop
+from backfill_assets.lake.staging import Staged, stage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+MOST_SPANS = 8  # stale days far apart are computed apart; each span is one more plan for Spark to make (about 0.5 s)
+
+
+def build(request: Request) -> Candidate:
+    """The candidate of a table that is made from other tables. Nothing is written.
+
+    Raises InputMissing, DaysHeld, ContractBroken, EngineLost.
+    """
+    states, table, days = request.states(), request.table, request.days
+    refuse_unbuildable(states, table.contract, days)
+    settled = settled_days(request, states)
+    todo = [d for d in days if d not in settled]
+    if not todo:
+        return nothing_to_do(states, table.contract, days)
+    spans = covering(todo, MOST_SPANS)
+    request.workshop.expect(_input_rows(states, table.contract, todo))
+    made = [_of_its_span(_transformed(request.workshop, states, table, s), table.contract, s, spans) for s in spans]
+    frame = made[0]
+    for other in made[1:]:
+        frame = frame.unionByName(other)
+    frame = _without_days(frame, table.contract, [d for span in spans for d in span if d in settled])
+    staged = stage(request.workshop.lake, table.contract, conform(frame, table.contract))
+    try:
+        profiles = dict(audited(request.workshop, table.contract, staged))
+        facts = staged_facts(request.workshop, states, table, staged, profiles)
+    except BaseException:
+        staged.drop()
+        raise
+    candidate = _candidate(request, states, settled, staged, profiles)
+    return replace(candidate, accounts={d: {"facts": f} for d, f in facts.items()})
+
+
+def _input_rows(states: States, contract: Contract, todo: Iterable[date]) -> int:
+    """About how many rows the input days of these days hold, by their receipts."""
+    rows = 0
+    for wanted in contract.inputs:
+        stamps = states.view.table(wanted.table).stamps
+        if wanted.basis is Basis.ARRIVALS:
+            days = {a for d in todo for a, _ in states.view.arrivals.get(d, ())}
+        else:
+            days = {d for day in todo for d in days_of(wanted, day, states.view)}
+        rows += sum(stamps[d].entry.rows for d in days if d in stamps)
+    return rows
+
+
+def settled_days(request: Request, states: States) -> frozenset[date]:
+    """The days that need no computing: their receipts say that the same work gave what is there."""
+    if request.force:
+        return frozenset()
+    return frozenset(d for d in request.days if states.is_settled(request.table.name, d))
+
+
+def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> None:
+    """Raise where a day is held, or does not exist itself in an input table; names what to do first."""
+    held = [d for d in days if (s := states.stamp(contract.name, d)) is not None and s.entry.built is Built.HELD]
+    if held:
+        raise DaysHeld(
+            f"the table {contract.name}",
+            f"{_listed(held)} put back by a rollback and held",
+            "Nothing was written",
+            "Name a range without them: this version cannot make held days again",
+        )
+    _refuse_doubted(states, contract)
+    lacking: dict[str, list[date]] = {}
+    for wanted in contract.inputs:
+        if wanted.basis not in (Basis.ARRIVALS, Basis.FILES):
+            stamps = states.view.table(wanted.table).stamps
+            absent = [d for d in days if d not in stamps]
+            if absent:
+                lacking[wanted.table] = absent
+        elif wanted.basis is Basis.ARRIVALS and states.view.table(ARRIVALS.name).version < 0:
+            lacking[wanted.table] = list(days)
+    if lacking:
+        tables = " and ".join(f"{name} for {_listed(absent)}" for name, absent in lacking.items())
+        first = min(min(absent) for absent in lacking.values())
+        last = max(max(absent) for absent in lacking.values())
+        raise InputMissing(
+            f"the table {contract.name}",
+            f"it is made from {tables}, which were never made",
+            "Nothing was written",
+            f"Materialize them first: `backfill-assets backfill --from {first} --to {last} --tables "
+            f"{','.join(lacking)}`",
+        )
+
+
+def _refuse_doubted(states: States, contract: Contract) -> None:
+    """Raise where the ledger that says which deliveries the days are made from is not as we wrote it."""
+    doubted = states.view.doubted_arrivals()
+    if doubted and any(i.basis is Basis.ARRIVALS for i in contract.inputs):
+        raise InputMissing(
+            f"the table {contract.name}",
+            f"another program changed the ledger arrivals of {_listed(doubted)}, which says what days are made from",
+            "Nothing was written",
+            f"Load these days again, which writes it anew: `{reload_command(doubted)}`",
+        )
+
+
+def reload_command(days: Collection[date]) -> str:
+    """What an operator types to load these arrival days again, and with them the ledgers."""
+    return f"backfill-assets backfill --from {min(days)} --to {max(days)} --tables raw"
+
+
+def _listed(days: Iterable[date]) -> str:
+    return ", ".join(str(r) for r in contiguous(days)[:5]) + (", ..." if len(contiguous(days)) > 5 else "")
+
+
+def nothing_to_do(states: States, contract: Contract, days: DayRange) -> Candidate:
+    """A candidate of settled days only: publishing it changes nothing."""
+    before = states.view.table(contract.name)
+    entries = {d: before.stamps[d].entry for d in days}
+    return Candidate(
+        contract,
+        days,
+        frozenset(days),
+        {d: as_profile(e) for d, e in entries.items()},
+        entries,
+        before,
+        states.frontier,
+        None,
+        publish=lambda: Published(before.version, ""),
+        release=lambda: None,
+    )
+
+
+def as_profile(entry: DayEntry) -> DayProfile:
+    """What a receipt still knows of a day's profile."""
+    return DayProfile(entry.rows, entry.fingerprint, {c: n for c, n in counted_nulls(entry.counts).items() if n})
+
+
+def _of_its_span(frame: "DataFrame", contract: Contract, span: DayRange, spans: Sequence[DayRange]) -> "DataFrame":
+    """The rows made for one of several spans. One that lies on another day of the chunk loses its day: it would count
+    as made for that day, so it is refused as rows without a day are."""
+    from pyspark.sql import functions as F
+
+    if len(spans) == 1:
+        return frame
+    day = frame[contract.day_column]
+    own = day.between(F.lit(span.start), F.lit(span.last))
+    other = day.between(F.lit(spans[0].start), F.lit(spans[-1].last))
+    return frame.withColumn(contract.day_column, F.when(own | ~other, day))
+
+
+def _without_days(frame: "DataFrame", contract: Contract, days: Collection[date]) -> "DataFrame":
+    """The frame without the rows of these days. A row without a day stays: it is refused by name, never dropped."""
+    if not days:
+        return frame
+    day = frame[contract.day_column]
+    return frame.where(day.isNull() | ~day.isin(sorted(days)))
+
+
+def _transformed(workshop: Workshop, states: States, table: Table, days: DayRange) -> "DataFrame":
+    if table.transform is None:
+        raise ValueError(f"{table.name} has no transform: it is loaded, not built")
+    frames = {i.table: _input_frame(workshop, states, table.contract, i, days) for i in table.contract.inputs}
+    frame = table.transform(frames, Chunk(days, states.frontier))
+    pending = [d for d in days if states.is_pending(table.contract, d)]
+    # training refuses to hold days while they are incomplete
+    dropped = [d for d in days if table.drops_incomplete and states.built_as(table.name, d) is Built.INCOMPLETE]
+    return _without_days(frame, table.contract, [*pending, *dropped])
+
+
+def _input_frame(workshop: Workshop, states: States, contract: Contract, wanted: Input, days: DayRange) -> "DataFrame":
+    """The input's days that the range needs, pinned at the version that the view saw (raw: that arrivals names)."""
+    view = states.view
+    upstream = states.contracts[wanted.table]
+    if wanted.basis is Basis.ARRIVALS:
+        version = _version_read(view, wanted)
+        listed = {a for d in days for a, _ in view.arrivals.get(d, ())}
+        everything = len(listed) >= sum(1 for s in view.table("raw").stamps.values() if s.entry.rows)
+        return workshop.read(wanted.table, version, upstream.day_column, None if everything else listed)
+    needed = {d for day in (days.start, days.last) for d in days_of(wanted, day, view)}
+    span = DayRange(min(needed), contiguous(needed)[-1].end)
+    return workshop.read_span(wanted.table, _version_read(view, wanted), upstream.day_column, span)
+
+
+def _version_read(view: LakeView, wanted: Input) -> int:
+    """The version of an input that a build reads and its receipt names: the head; of raw, what arrivals names."""
+    if wanted.basis is Basis.ARRIVALS:
+        return view.table(ARRIVALS.name).inputs[wanted.table]
+    return view.table(wanted.table).version
+
+
+def _candidate(
+    request: Request,
+    states: States,
+    settled: frozenset[date],
+    staged: Staged,
+    profiles: dict[date | None, DayProfile],
+) -> Candidate:
+    contract, view, days = request.table.contract, states.view, request.days
+    name, before = contract.name, view.table(contract.name)
+    for day in days:
+        profiles.setdefault(day, as_profile(before.stamps[day].entry) if day in settled else DayProfile())
+    made = {
+        d: DayEntry(
+            profiles[d].rows, profiles[d].fingerprint, states.digests.of(name, d), states.built_as(name, d),
+            null_counts(profiles[d], contract.nullable_columns),
+        )
+        for d in days
+        if d not in settled
+    }  # fmt: skip
+    said = request.signed(states, {i.table: _version_read(view, i) for i in contract.inputs})
+    write = Write(contract, staged, made, before.version, said, force=request.force)
+
+    def digests_now(asked: Iterable[date]) -> Mapping[date, str]:
+        """The input digests by the heads as they are when it is called."""
+        now = request.states()
+        return {d: now.digests.of(name, d) for d in asked}
+
+    return Candidate(
+        contract=contract,
+        chunk=days,
+        settled=settled,
+        profiles=profiles,
+        entries={d: before.stamps[d].entry for d in settled} | made,
+        before=before,
+        frontier=states.frontier,
+        staged=staged,
+        publish=lambda: publish(request.workshop.lake, write, digests_now),
+        release=staged.drop,
+        absent={d: missing for d in made if (missing := states.absent(name, d))},
+    )

@@ -1,0 +1,105 @@
+"""Judging days against the past of their table, which its receipts tell: the same for a write, a button and a healing.
+
+Lives here: what a day's surroundings are: rows and NULL shares of earlier days, required days that are missing, whether
+it may be empty; and the bounds of `[gates]`. Does not live here: the rules (`core.gates`), and telling Dagster
+(`checks`, `healing`).
+"""
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import TypeVar
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.frontier import is_mature
+from backfill_assets.core.gates import TRAILING_DAYS, Finding, Gate, Surroundings, judge, usual_null_shares
+from backfill_assets.core.profiles import DayProfile, counted_nulls
+from backfill_assets.core.receipts import Built, DayEntry
+from backfill_assets.core.states import States
+from backfill_assets.load.derived import as_profile
+from backfill_assets.lake.settings import LakeSettings, TableGate
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where days of one table are judged. `rows` and `null_shares` are those of days with rows, ascending by day."""
+
+    contract: Contract
+    gate: Gate
+    rows: Sequence[tuple[date, int]]
+    null_shares: Sequence[tuple[date, Mapping[str, float]]]
+
+    def judge(
+        self, day: date, found: DayProfile, may_be_empty: bool, absent: Sequence[tuple[str, date]]
+    ) -> list[Finding]:
+        """The findings of every check for one day, against the days before it."""
+        usual = usual_null_shares(_before(self.null_shares, day))
+        return judge(
+            self.contract, day, found, self.gate, Surroundings(_before(self.rows, day), may_be_empty, absent, usual)
+        )
+
+
+def bench(
+    settings: LakeSettings,
+    contract: Contract,
+    known: Mapping[date, DayEntry],
+    made: Mapping[date, DayProfile] | None = None,
+) -> Bench:
+    """The bench of a table whose receipts say `known` of its days, while some are `made` anew.
+
+    Rows are as they will be. NULL shares are as the receipts tell them, so that a run that makes many days is not
+    compared with itself; what was made tells them only of days that had no receipt yet.
+    """
+    fresh = made or {}
+    rows = {d: e.rows for d, e in known.items()} | {d: p.rows for d, p in fresh.items()}
+    nullable = contract.nullable_columns
+    shares = {d: {c: p.nulls.get(c, 0) / p.rows for c in nullable} for d, p in fresh.items() if p.rows}
+    shares |= {d: {c: n / e.rows for c, n in counted_nulls(e.counts).items()} for d, e in known.items() if e.rows}
+    dated = sorted((d, n) for d, n in rows.items() if n)
+    return Bench(contract, gate_of(settings, contract.name), dated, sorted(shares.items(), key=lambda told: told[0]))
+
+
+def may_be_empty(frontier: datetime | None, contract: Contract, day: date, built: Built) -> bool:
+    """Whether a day without rows is as it should be: it waits for its cut, or is a label that is not mature yet."""
+    if built is Built.PENDING:
+        return True
+    matures = contract.matures_after_days
+    return matures is not None and not is_mature(day, matures, frontier)
+
+
+def judged_by_receipts(
+    settings: LakeSettings, states: States, contract: Contract, days: Sequence[date]
+) -> dict[date, list[Finding]]:
+    """The findings of written days by their receipts alone: nothing is read. Each of `days` has a receipt."""
+    stamps = states.view.table(contract.name).stamps
+    entries = {d: s.entry for d, s in stamps.items()}
+    by = bench(settings, contract, entries)
+    return {
+        d: by.judge(
+            d, as_profile(entries[d]), may_be_empty(states.frontier, contract, d, entries[d].built),
+            states.absent(contract.name, d),
+        )
+        for d in days
+    }  # fmt: skip
+
+
+def gate_of(settings: LakeSettings, table: str) -> Gate:
+    """The bounds that `[gates]` sets for the table."""
+    bounds = settings.gates.tables.get(table, TableGate())
+    return Gate(
+        bounds.min_rows,
+        bounds.max_rows,
+        bounds.max_relative_change,
+        bounds.max_absolute_change,
+        bounds.empty,
+        settings.gates.incomplete,
+    )
+
+
+def _before(dated: Sequence[tuple[date, T]], day: date) -> list[T]:
+    """What is told of the newest days before `day`."""
+    end = bisect_left(dated, day, key=lambda told: told[0])
+    return [told for _, told in dated[max(0, end - TRAILING_DAYS) : end]]

@@ -1,0 +1,177 @@
+"""The work of one asset step, between Dagster and the lake: build, judge, publish, build again when superseded.
+
+Lives here: the order of the load path, the same for every caller, and its failures as Dagster shows them. Does not
+live here: Dagster's decorators (`assets`) and the IO manager's contract (`io_manager`).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import stamina
+
+from backfill_assets.core.days import DayRange
+from backfill_assets.core.errors import ContractBroken, SettingsError, Superseded
+from backfill_assets.core.gates import Finding
+from backfill_assets.lake.audit import sample_keys
+from backfill_assets.load.derived import build
+from backfill_assets.load.candidate import Candidate, Request
+from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.load.raw import load
+from backfill_assets.lake.log import Logs
+from backfill_assets.lake.model import Pipeline, Table, pipeline_of
+from backfill_assets.lake.replace import Published
+from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.lake.session import telling_losses
+from backfill_assets.load.judging import bench, may_be_empty
+
+SUPERSEDED_ATTEMPTS = 3  # each one reads the newest inputs; more would mean writers that never rest
+TablesOf = Callable[[LakeSettings], Sequence[Table]]
+
+
+@dataclass(frozen=True)
+class Shop:
+    """Where a pipeline works: the lake's folder and what makes its tables of the settings. Sensors and schedules open
+    it at every tick; a run opens it once, when its process loads the definitions, so that a changed `lake.toml` counts
+    from the next run on."""
+
+    root: Path
+    tables_of: TablesOf
+    logs: Logs = field(default_factory=Logs, compare=False, repr=False)  # what ticks read before
+
+    def open(self) -> tuple[Lake, Pipeline]:
+        """The lake and its pipeline as the settings are now."""
+        lake = open_lake(self.root)
+        return lake, pipeline_of(lake, self.tables_of(lake.settings))
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A lake and its pipeline as they were when definitions were made: what all steps of a run work by.
+
+    `missing` is the error of a folder that holds no lake yet: its tables are shown with the settings of a sample.
+    """
+
+    lake: Lake
+    pipeline: Pipeline
+    missing: SettingsError | None = None
+
+    def require(self) -> tuple[Lake, Pipeline]:
+        """The lake and its pipeline; raises SettingsError where there is no lake yet."""
+        if self.missing is not None:
+            raise self.missing
+        return self.lake, self.pipeline
+
+    def said_of(self, description: str) -> str:
+        """The description of a table or check, with what is missing before it."""
+        return description if self.missing is None else f"**No lake yet.** {self.missing}.\n\n{description}"
+
+
+@dataclass
+class Job:
+    """One table, one range of days, one run: the candidate changes when it has to be built again.
+
+    `told_before` is what people were told of days that need no computing, by partition key: it is told again.
+    """
+
+    request: Request
+    candidate: Candidate | None = None
+    findings: list[Finding] = field(default_factory=list)
+    told_before: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @telling_losses()
+    def prepare(self) -> list[Finding]:
+        """Build the candidate and judge it. Raises BackfillError kinds; a refusing finding is returned, not raised."""
+        self.candidate = load(self.request) if self.table.is_landed else build(self.request)
+        self._refuse_strays()
+        self.findings = self._judge()
+        return self.findings
+
+    @telling_losses()
+    def publish(self) -> Published:
+        """Write the candidate; when newer inputs overtook it, build and judge again, three times at most."""
+        for attempt in stamina.retry_context(on=Superseded, attempts=SUPERSEDED_ATTEMPTS):
+            with attempt:
+                if attempt.num > 1:
+                    self.release()
+                    if any(f.refuses for f in self.prepare()):
+                        raise self.refusal()
+                return self.ready.publish()
+        raise AssertionError("unreachable: the retry context returns or raises")
+
+    def release(self) -> None:
+        """Free what Spark keeps of the candidate; harmless when the engine is gone."""
+        if self.candidate is not None:
+            self.candidate.release()
+
+    @property
+    def table(self) -> Table:
+        """The table asked for."""
+        return self.request.table
+
+    @property
+    def days(self) -> DayRange:
+        """The days asked for."""
+        return self.request.days
+
+    @property
+    def ready(self) -> Candidate:
+        """The candidate; raises RuntimeError before `prepare`."""
+        if self.candidate is None:
+            raise RuntimeError("prepare the job first")
+        return self.candidate
+
+    def refusal(self) -> ContractBroken:
+        """The error of the refusing findings: days, rules, counts, sample keys, the next command."""
+        refusing = [f for f in self.findings if f.refuses]
+        first = refusing[0]
+        days = sorted({f.day for f in refusing})
+        samples = self.samples(first)
+        keys = f"; for example {', '.join(samples)}" if samples else ""
+        return ContractBroken(
+            f"the table {self.table.name}",
+            f"{first.check} fails on {len(days)} of {len(self.days)} day(s), first {first.day}: {first.message}{keys}",
+            "Nothing was written, all days keep their rows",
+            f"Look with `backfill-assets show {self.table.name} {first.day}`, correct the input or the rule, then "
+            f"`backfill-assets backfill --from {days[0]} --to {days[-1]} --tables {self.table.name}`",
+        )
+
+    def samples(self, finding: Finding) -> list[str]:
+        """Up to ten keys of the rows that a finding speaks of."""
+        staged = self.ready.staged
+        if staged is None or finding.check not in ("unique_key", "not_null"):
+            return []
+        lake = self.request.workshop.lake
+        return sample_keys(lake, staged.paths, self.table.contract, finding.day, finding.check)
+
+    def _refuse_strays(self) -> None:
+        strays = self.ready.strays()
+        if not strays:
+            return
+        none = sum(p.rows for d, p in strays.items() if d is None)
+        known = sorted(d for d in strays if d is not None)
+        told = [f"{sum(strays[d].rows for d in known)} row(s) of {known[0]}..{known[-1]}"] if known else []
+        told += [f"{none} row(s) without a day"] if none else []
+        wide = (
+            f"run the range {min(known[0], self.days.start)}..{max(known[-1], self.days.last)}"
+            if known
+            else "correct it"
+        )
+        raise ContractBroken(
+            f"the table {self.table.name}",
+            f"asked for {self.days}, the transform gave {' and '.join(told)}",
+            "Nothing was written",
+            f"Return rows of the asked days only; if those days are meant, {wide}",
+        )
+
+    def _judge(self) -> list[Finding]:
+        candidate, contract = self.ready, self.table.contract
+        known = {d: s.entry for d, s in candidate.before.stamps.items()}
+        made = {d: candidate.profiles[d] for d in self.days}
+        by = bench(self.request.workshop.lake.settings, contract, known, made)
+        findings: list[Finding] = []
+        for day in self.days:
+            expected = may_be_empty(candidate.frontier, contract, day, candidate.entries[day].built)
+            findings += by.judge(day, made[day], expected, candidate.absent.get(day, ()))
+        return findings

@@ -1,0 +1,218 @@
+"""The scan: taking new files of the landing folder into the stock once, and into the ledger `files` with their days.
+
+Lives here: what is new, a copy, refused; the append to `files`; `landing accept`. Does not live here: listing, strict
+parsing and comparing (`landing`, `intake`, `compare`), counting (`counting`), loading days into raw (`load`). The
+caller holds the load lock.
+"""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+
+from backfill_assets.core.errors import LandingError, SettingsError
+from backfill_assets.core.receipts import Receipt
+from backfill_assets.core.scans import ScanReport
+from backfill_assets.core.texts import plain
+from backfill_assets.lake.committer import commit_files, ensure_table
+from backfill_assets.load.compare import compare, look
+from backfill_assets.load.counting import Counted, count_days, counting_digest, settle_days, taken_again
+from backfill_assets.load.deliveries import StockFile
+from backfill_assets.landing.intake import Intake, take
+from backfill_assets.landing.files import LandedFile, StillChanging, settle
+from backfill_assets.landing.hashes import Hashes
+from backfill_assets.lake.ledger import FILES, LANDED, WITHDRAWN, FileRecord
+from backfill_assets.lake.lock import table_lock
+from backfill_assets.landing.mapping import UNFIT
+from backfill_assets.lake.session import Workshop
+from backfill_assets.lake.staging import stage_rows
+from backfill_assets.landing.stock import find
+
+
+def scan(workshop: Workshop, now: datetime | None = None) -> ScanReport:
+    """Take stock: append what is new to the ledger and report. Raises LandingError when counts do not add up."""
+    listing, records = look(workshop)
+    hashes = Hashes(workshop.lake.stock)
+    found = compare(listing, records, hashes)
+    hashes.keep()
+    moment = now or datetime.now(UTC)
+    _append(workshop, _withdrawals(found.lapsed, moment, "nothing of it was used"), "scan", "")
+    intakes, waiting = _taken(workshop, found.fresh)
+    altered, missing = found.altered, [m for m in found.missing if m.sha256 not in {i.sha256 for _, i in intakes}]
+    blocked = {r.path for r in (*altered, *missing, *found.lapsed)} | {f.name for f, _ in intakes}
+    today = counting_digest(workshop.lake.settings)
+    recount = [r for r in records if not r.withdrawn and r.counted_by != today and r.path not in blocked]
+    landings = _record(workshop, intakes, records, moment, recount)
+    copies = _copies([f.name for f, _ in intakes], landings, records)
+    return ScanReport(
+        new={p.path: p.told for p in landings if p.is_new and p.path not in copies},
+        copies=copies,
+        refused={r.name: r.reason for r in listing.refused},
+        waiting=waiting,
+        unreadable={p.path: p.refused for p in landings if p.refused},
+        altered=tuple(sorted(r.path for r in altered)),
+        missing=tuple(sorted(r.path for r in missing)),
+        blocked=frozenset(d for r in (*altered, *missing) for d in r.days),
+        known=len(records) + len(intakes),
+    )
+
+
+def _taken(workshop: Workshop, fresh: Sequence[LandedFile]) -> tuple[list[tuple[LandedFile, Intake]], dict[str, str]]:
+    """The new files taken into the stock, and those that have to wait: path -> why."""
+    taken, waiting = [], {}
+    for file in fresh:
+        try:
+            if not settle(file):
+                raise StillChanging(str(file.path))
+            current = _again(file)
+            taken.append((current, take(current, workshop.lake.settings.source.format, workshop.lake.stock)))
+        except (StillChanging, FileNotFoundError):
+            waiting[file.name] = "still being written; the next scan reads it"
+    return taken, waiting
+
+
+def _again(file: LandedFile) -> LandedFile:
+    """The file as it is after it settled."""
+    stat = os.lstat(file.path)
+    return LandedFile(file.name, file.path, stat.st_size, stat.st_mtime_ns)
+
+
+@dataclass(frozen=True)
+class _Landing:
+    """One content at one path, to be appended to the ledger with its days. `refused`: why it is one unusable row."""
+
+    path: str
+    sha256: str
+    size: int
+    mtime_ns: int
+    rows: int
+    bad_rows: int = 0
+    is_new: bool = True
+    refused: str | None = None
+
+    @property
+    def told(self) -> tuple[int, int]:
+        """Rows and unusable rows, as the report tells them of a new file."""
+        return (1, 1) if self.refused else (self.rows, self.bad_rows)
+
+
+def _record(
+    workshop: Workshop,
+    intakes: Sequence[tuple[LandedFile, Intake]],
+    records: Sequence[FileRecord],
+    moment: datetime,
+    recount: Sequence[FileRecord],
+) -> list[_Landing]:
+    """Append new files, and old ones counted under other settings; returns what was appended."""
+    settings = workshop.lake.settings
+    today = counting_digest(settings)
+    known = {r.sha256: r for r in records if r.counted_by == today}
+    seen = {r.sha256: r.first_scan for r in sorted(records, key=lambda r: r.first_scan, reverse=True)}
+    files = {r.sha256: replace(taken_again(workshop, r), home_day=None) for r in recount if r.sha256 not in known}
+    for intake in (i for _, i in intakes if i.sha256 not in known):
+        files[intake.sha256] = _found(workshop, intake, seen.get(intake.sha256, moment))
+    files = {sha: replace(f, first_scan=seen.get(sha, moment)) for sha, f in files.items()}
+    counted = count_days(workshop.session(), list(files.values()), settings) if files else {}
+    _refuse_a_select_that_fits_nothing(files, counted, known)
+    landings = [_Landing(f.name, i.sha256, f.size, f.mtime_ns, i.rows, i.bad_rows) for f, i in intakes]
+    landings += [
+        _Landing(r.path, r.sha256, r.size, r.mtime_ns, files[r.sha256].rows if r.sha256 in files else r.rows, 0, False)
+        for r in recount
+    ]
+    rows: list[tuple[object, ...]] = []
+    done = []
+    for landing in landings:
+        old, fresh = known.get(landing.sha256), counted.get(landing.sha256, Counted())
+        landing = replace(landing, refused=old.refused if old else fresh.refused)
+        if old:
+            days, home = dict(old.days), old.home_day
+        else:
+            days, home = settle_days(fresh.days, settings.start_date)
+            _add_up(landing, days)
+        seen_at = seen.get(landing.sha256, moment)
+        common = (landing.size, landing.mtime_ns, seen_at, home, moment, today, landing.refused)
+        rows += [(LANDED, landing.path, landing.sha256, d, *counts, *common) for d, counts in sorted(days.items())]
+        done.append(landing)
+    _append(workshop, rows, "scan", "")
+    return done
+
+
+def _copies(new: Sequence[str], landings: Sequence[_Landing], records: Sequence[FileRecord]) -> dict[str, str]:
+    """The new paths whose content was known at another path already."""
+    owners = {r.sha256: r.path for r in reversed(records) if not r.withdrawn}
+    for landing in landings:
+        owners.setdefault(landing.sha256, landing.path)
+    return {p.path: owners[p.sha256] for p in landings if p.path in new and owners[p.sha256] != p.path}
+
+
+def _found(workshop: Workshop, intake: Intake, first_scan: datetime) -> StockFile:
+    found = find(workshop.lake.stock, intake.sha256, first_scan)
+    if found is None:
+        raise LandingError(
+            f"the stock {workshop.lake.stock}", f"what was just put into {intake.sha256}.json is not there",
+            "Nothing was recorded", "Keep other programs out of the folder, then scan again",
+        )  # fmt: skip
+    return found
+
+
+def _refuse_a_select_that_fits_nothing(
+    files: Mapping[str, StockFile], counted: Mapping[str, Counted], known: Mapping[str, FileRecord]
+) -> None:
+    """A `select` over which every file fails, and under which no file was ever read, is what is wrong."""
+    reasons = [counted[sha].refused or "" for sha, file in files.items() if file.refused is None and sha in counted]
+    if reasons and all(r.startswith(UNFIT) for r in reasons) and all(r.refused for r in known.values()):
+        raise SettingsError(
+            "[source] select in lake.toml", f"it fits none of the {len(reasons)} file(s): {reasons[0]}",
+            "Nothing was recorded", "Correct the expression, or remove the files; it sees the files' columns only",
+        )  # fmt: skip
+
+
+def _add_up(landing: _Landing, days: dict[date, tuple[int, int, int]]) -> None:
+    counted = sum(r for r, _, _ in days.values())
+    expected = 1 if landing.refused else landing.rows
+    if counted != expected:
+        raise LandingError(
+            f"the landed file {plain(landing.path)}",
+            f"it has {expected} rows, Spark's reader gave {counted}",
+            "Nothing of it was recorded or loaded",
+            "Keep the file and report this: a reader lost rows",
+        )
+
+
+def _append(workshop: Workshop, rows: Sequence[tuple[object, ...]], reason: str, note: str) -> None:
+    if not rows:
+        return
+    lake = workshop.lake
+    path = lake.table_path(FILES.name)
+    staged = stage_rows(lake, FILES, rows)
+    receipt = Receipt(staged.write_id, FILES.name, reason, {}, note=note)
+    try:
+        with table_lock(lake.locks, FILES.name):
+            ensure_table(path, FILES, lake.settings.retention.rollback_days)
+            commit_files(path, FILES, receipt, staged.files, ())
+        staged.keep(staged.paths)
+    finally:
+        staged.drop()
+
+
+def accept(workshop: Workshop, note: str, paths: Iterable[str] = ()) -> list[str]:
+    """Withdraw altered and missing contents from the ledger, so that their days follow what lies there now.
+
+    `paths` restricts it; returns the paths withdrawn. The new content of an altered file is read by the next scan.
+    """
+    listing, records = look(workshop)
+    found = compare(listing, records, Hashes(workshop.lake.stock))
+    wanted = set(paths)
+    chosen = [r for r in (*found.altered, *found.missing) if not wanted or r.path in wanted]
+    _append(workshop, _withdrawals(chosen, datetime.now(UTC), note), "landing accept", note)
+    return sorted(r.path for r in chosen)
+
+
+def _withdrawals(records: Sequence[FileRecord], moment: datetime, note: str) -> list[tuple[object, ...]]:
+    return [
+        (
+            WITHDRAWN, r.path, r.sha256, r.home_day, 0, 0, 0, r.size, r.mtime_ns, r.first_scan, r.home_day, moment,
+            r.counted_by, note,
+        )
+        for r in records
+    ]  # fmt: skip

@@ -1,0 +1,43 @@
+"""What an engine is configured with so that another user of the machine finds nothing, and what of it may be printed.
+
+Tested here: configuration as text. Not tested here: what a running server lets others do (`end_to_end.test_two_users`).
+"""
+
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.engine.confs import EngineSettings, launch_confs, scrub, shown
+
+
+@pytest.mark.parametrize("engine", ["embedded", "local[2]"])
+def test_on_one_machine_sparks_own_ports_want_a_secret_and_its_files_are_private(tmp_path: Path, engine: str) -> None:
+    confs = launch_confs(EngineSettings(engine, umask=0o027), tmp_path)
+    assert confs["spark.authenticate"] == "true"
+    assert confs["spark.hadoop.fs.permissions.umask-mode"] == "027"
+    with pytest.raises(SettingsError, match=r"spark\.authenticate"):
+        EngineSettings(engine, confs={"spark.authenticate": "false"})
+
+
+def test_on_a_cluster_its_administrator_decides(tmp_path: Path) -> None:
+    ours = {"spark.authenticate": "true", "spark.authenticate.secret": "hunter2"}
+    assert launch_confs(EngineSettings("spark://h:7077", confs=ours), tmp_path).items() >= ours.items()
+
+
+def test_a_login_in_an_address_is_scrubbed() -> None:
+    assert scrub("smtps://me:hunter2@mail and sc://h:1/;token=a") == "smtps://me:***@mail and sc://h:1/;token=***"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("engine", "sc://h/;token=a", "sc://h/;token=***"),
+        ("token", "a", "***"),
+        ("fs.s3a.secret.key", "a", "***"),
+        ("confs", {"some.secret": "a"}, "the keys some.secret"),
+        ("memory", "2x", "2x"),
+    ],
+)
+def test_a_setting_is_shown_without_its_secret(key: str, value: object, told: str) -> None:
+    assert shown(key, value) == told

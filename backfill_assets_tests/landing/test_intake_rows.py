@@ -1,0 +1,51 @@
+"""Names that a file may use, batches in which no record is lost, and the text kept of a bad one.
+
+Lives here: what both text formats share. Does not live here: the formats (`test_intake_json.py`, `test_intake_csv.py`).
+"""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backfill_assets.landing.intake_bytes import Limits
+from backfill_assets.landing.intake_rows import BadRecord, Collector, Names, kept_text, name_fault, shown
+
+
+def test_a_record_with_one_bad_name_adds_none_of_its_names() -> None:
+    names = Names(Limits())
+    names.admit(["id"])
+    for record in (["fresh", "Id"], ["fresh", "FRESH"], ["fresh", " "], ["fresh", "__D7"]):
+        with pytest.raises(BadRecord):
+            names.admit(record)
+    assert list(names.known) == ["id"]
+
+
+@pytest.mark.parametrize("name", ["a.b", "a`b", "é", "__v", "n" * 300, " id", "a b;{}()="])
+def test_awkward_names_are_names(name: str) -> None:
+    assert name_fault(name) is None
+
+
+def test_a_batch_goes_by_rows_bytes_or_cells_whichever_comes_first() -> None:
+    limits = Limits(batch_rows=4, batch_bytes=100, batch_cells=6)
+    waiting: Collector[str] = Collector(limits, "", lambda rows: {"a": rows})
+    waiting.add("x", 1)
+    waiting.add_bad("y", "why")
+    assert not waiting.is_full(width=2)
+    assert waiting.is_full(width=3)
+    waiting.add("z", 99)
+    assert waiting.is_full(width=1)
+    batch = waiting.batch()
+    assert (batch.first, batch.size, batch.columns, batch.bad) == (1, 3, {"a": ["x", "", "z"]}, {1: ("y", "why")})
+    assert waiting.batch().first == 4
+
+
+@given(st.binary(max_size=40), st.integers(1, 20))
+def test_kept_text_is_text_without_nul_and_never_longer_than_asked(record: bytes, most: int) -> None:
+    text = kept_text(record, Limits(text_bytes=most))
+    assert "\0" not in text.encode().decode()
+    assert len(text) <= most
+
+
+def test_what_is_shown_in_a_reason_is_escaped_and_short() -> None:
+    assert shown("a\x1b[31m\n") == r"'a\x1b[31m\n'"
+    assert len(shown("x" * 1000)) < 90

@@ -1,0 +1,163 @@
+"""The `[source] select` of a lake: only calls of forgiving functions are rewritten, everything else stays as written.
+
+Tested here: `landing.select`, token by token. Not tested here: what Spark makes of the text (`test_deliveries.py`).
+"""
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.landing.select import FORGIVING, UNDECIDED, can_raise, expressions
+from backfill_assets_tests import strategies  # noqa: F401 - the profile of properties
+
+AS_WRITTEN = {
+    "a plain column": "seq",
+    "a cast inside a string": "'cast(x AS int)' AS note",
+    "a cast inside a double-quoted string": '"cast(x AS int)" AS note',
+    "a cast inside a quoted name": "`cast(x)` AS note",
+    "an escaped quote before a cast": r"'it\'s cast(x)' AS note",
+    "a doubled quote before a cast": "'it''s cast(x)' AS note",
+    "a column called cast": "cast AS x",
+    "a column called now": "now AS x",
+    "a name that ends in cast": "forecast(x) AS x",
+    "a cast that forgives already": "try_cast(x AS int) AS x",
+    "commas in a string": "concat(a, ',', b) AS x",
+    "commas in brackets": "a[f(1, 2)] AS x",
+    "nested calls": "coalesce(nullif(trim(a), ''), concat_ws('-', b, c)) AS x",
+    "words of CASE": "CASE WHEN status IN ('A', 'M') THEN 1 ELSE 0 END AS value",
+    "a lambda": "transform(a, x -> x + 1) AS x",
+    "letters of the world": "größe AS `naïve name`",
+    "beyond the basic plane": "concat('🙂', name) AS x",
+    "blanks": "a   AS\n\t x",
+}
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        "seq", "seq AS seq", "`a b` AS entity", "'upsert' AS op", "0 AS flag", "-1 value",
+        "cast(at AS timestamp_ntz) AS arrival_ts", "cast( cast(n AS double) AS bigint ) AS value",
+    ],
+)  # fmt: skip
+def test_columns_literals_and_forgiving_casts_of_them_need_no_guard(plain: str) -> None:
+    assert not can_raise(expressions(plain)[0])
+
+
+@pytest.mark.parametrize(
+    "risky",
+    [
+        "value * 1 AS value", "CASE WHEN flag = 1 THEN 1 ELSE 0 END AS flag", "nullif(entity, '') AS entity",
+        "abs(n) AS value", "cast(a + 1 AS int) AS flag", "a[1] AS value", "m.key AS value", "-value AS value",
+        "to_timestamp(at, fmt) AS event_ts", "INTERVAL '1' DAY AS value", "raise_error('x') AS op",
+    ],
+)  # fmt: skip
+def test_everything_else_is_guarded(risky: str) -> None:
+    assert can_raise(expressions(risky)[0])
+
+
+@pytest.mark.parametrize("text", AS_WRITTEN.values(), ids=AS_WRITTEN.keys())
+def test_what_needs_no_rewriting_stays_as_written(text: str) -> None:
+    assert expressions(text) == (text,)
+
+
+@pytest.mark.parametrize(("name", "forgiving"), FORGIVING.items())
+def test_calls_that_would_end_the_job_are_made_to_give_null(name: str, forgiving: str) -> None:
+    assert expressions(f"{name}(a) AS x") == (f"{forgiving}(a) AS x",)
+    assert expressions(f"{name.upper()} (a) AS x") == (f"{forgiving} (a) AS x",)
+
+
+def test_casts_are_rewritten_at_any_depth_and_strings_between_them_are_not() -> None:
+    text = "coalesce(cast(nullif(v, 'cast(') AS bigint), 0) AS value, 'cast(a)' AS b, Cast(c AS date) AS c"
+    assert expressions(text) == (
+        "coalesce(try_cast(nullif(v, 'cast(') AS bigint), 0) AS value",
+        "'cast(a)' AS b",
+        "try_cast(c AS date) AS c",
+    )
+
+
+def test_rewriting_keeps_its_place_after_letters_of_several_bytes() -> None:
+    assert expressions("'é🙂' AS ü, cast(b AS int) AS b") == ("'é🙂' AS ü", "try_cast(b AS int) AS b")
+
+
+def test_only_commas_at_the_top_separate_expressions() -> None:
+    assert expressions("f(a, g(b, c)), d[1], 'x, y' AS z") == ("f(a, g(b, c))", "d[1]", "'x, y' AS z")
+
+
+def test_comments_neither_separate_nor_hide() -> None:
+    text = "a, -- the first, cast(z)\nb /* , */ AS c, cast(d AS int) AS d -- the last"
+    found = expressions(text)
+    assert len(found) == 3
+    assert found[2] == "try_cast(d AS int) AS d"
+
+
+def test_the_same_text_gives_the_same_expressions_after_rewriting() -> None:
+    text = "cast(a AS bigint) AS a, b"
+    assert expressions(", ".join(expressions(text))) == expressions(text)
+
+
+names = st.from_regex(r"[a-z]{1,8}", fullmatch=True).filter(lambda n: n not in UNDECIDED and n not in FORGIVING)
+
+
+@given(st.lists(names.filter(lambda n: n != "select"), min_size=1, max_size=6))
+def test_a_list_of_columns_comes_back_as_it_is(columns: list[str]) -> None:
+    assert expressions(", ".join(columns)) == tuple(columns)
+
+
+@pytest.mark.parametrize("name", sorted(UNDECIDED))
+def test_what_the_row_does_not_decide_is_refused_by_name(name: str) -> None:
+    with pytest.raises(SettingsError, match=f"{name} is not decided by the row"):
+        expressions(f"a, concat(b, {name}()) AS x")
+
+
+@pytest.mark.parametrize("text", ["current_date AS x", "CURRENT_TIMESTAMP AS x", "system.builtin.NOW() AS x"])
+def test_it_is_refused_without_brackets_in_capitals_or_with_its_catalog(text: str) -> None:
+    with pytest.raises(SettingsError, match="is not decided by the row"):
+        expressions(text)
+
+
+REFUSED = {
+    "two statements": ("a; DROP TABLE raw", "more than one statement"),
+    "a semicolon at the end": ("a;", "more than one statement"),
+    "a subquery": ("(SELECT max(x) FROM other) AS x", "not an expression over one row"),
+    "an open bracket": ("f(a AS x", "brackets or commas do not match"),
+    "a bracket too many": ("f(a)) AS x", "brackets or commas do not match"),
+    "an open square bracket": ("a[1 AS x", "brackets or commas do not match"),
+    "nothing": ("", "brackets or commas do not match"),
+    "blanks only": (" \n ", "brackets or commas do not match"),
+    "a comment only": ("-- nothing", "brackets or commas do not match"),
+    "a comma at the end": ("a, b,", "brackets or commas do not match"),
+    "two commas": ("a,, b", "brackets or commas do not match"),
+    "an open string": ("concat('a, b) AS x", "cannot be read"),
+    "an open comment in a name": ("`a AS x", "cannot be read"),
+}
+
+
+@pytest.mark.parametrize(("text", "why"), REFUSED.values(), ids=REFUSED.keys())
+def test_a_select_that_is_no_list_of_expressions_is_refused(text: str, why: str) -> None:
+    with pytest.raises(SettingsError, match=why) as caught:
+        expressions(text)
+    assert caught.value.object == "[source] select in lake.toml"
+
+
+def test_a_semicolon_in_a_string_is_text() -> None:
+    assert expressions("split(a, ';') AS x") == ("split(a, ';') AS x",)
+
+
+@pytest.mark.parametrize("text", ["a + 10L AS x", "1.5BD AS x", "1e5D AS x", "cast(a AS bigint) * 2S AS x"])
+def test_numbers_with_a_type_suffix_stay_as_written(text: str) -> None:
+    assert expressions(text) == (text.replace("cast", "try_cast"),)
+
+
+@pytest.mark.parametrize("text", [")a(", "f(a] AS x", "a) AS x, (b"])
+def test_brackets_that_close_what_was_not_opened_are_refused(text: str) -> None:
+    with pytest.raises(SettingsError, match="do not match"):
+        expressions(text)
+
+
+@pytest.mark.parametrize("text", ["a::bigint AS x", "bigint(a) AS x", "`now`() AS x", "session_user AS x"])
+def test_other_ways_of_writing_a_cast_or_the_clock_do_not_pass_as_written(text: str) -> None:
+    with contextlib.suppress(SettingsError):
+        assert expressions(text) != (text,)

@@ -1,0 +1,108 @@
+"""The stock of landed contents: copied or converted, named and proven by content, made again when it is gone.
+
+Lives here: describing and finding, without a JVM. Does not live here: copies of text (`test_intake_stock`).
+"""
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from backfill_assets.landing.intake import Intake, take
+from backfill_assets.landing.stock import find
+from backfill_assets_tests.lake.landed import land, take_in
+
+SEEN = datetime(2024, 3, 1, tzinfo=UTC)
+
+
+def taken(folder: Path, table: pa.Table) -> Intake:
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, version="2.6")
+    return take(land(folder, "a.parquet", sink.getvalue().to_pybytes()), "parquet", folder / "stock")
+
+
+def test_a_parquet_file_is_found_by_its_content_with_its_rows_counted(tmp_path: Path) -> None:
+    intake = taken(tmp_path, pa.table({"a": [1, 2]}))
+    found = find(tmp_path / "stock", intake.sha256, SEEN, date(2024, 3, 2))
+    assert found is not None
+    assert found.parquet == tmp_path / "stock" / f"{intake.sha256}.parquet"
+    assert (found.types, found.home_day, found.first_scan, found.rows) == ({}, date(2024, 3, 2), SEEN, 2)
+    assert not found.absent_is_null
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "nanos.parquet", "a.jsonl", "a.csv"])
+def test_an_entry_whose_bytes_changed_is_not_found_and_is_taken_again(tmp_path: Path, name: str) -> None:
+    sink = pa.BufferOutputStream()
+    kind = pa.timestamp("ns") if name.startswith("nanos") else pa.int64()
+    pq.write_table(pa.table({"a": pa.array([1_000, 2_000], kind)}), sink)
+    content = sink.getvalue().to_pybytes() if name.endswith("parquet") else b'{"a": 1}\n{"a": 2}\n'
+    intake = take_in(tmp_path, name, content)
+    found = find(tmp_path / "stock", intake.sha256, SEEN)
+    assert found is not None
+    right = found.parquet.read_bytes()
+    found.parquet.write_bytes(right[:100] + bytes([right[100] ^ 1]) + right[101:])
+    assert find(tmp_path / "stock", intake.sha256, SEEN) is None
+    assert take_in(tmp_path, name, content) == intake
+    again = find(tmp_path / "stock", intake.sha256, SEEN)
+    assert again is not None
+    assert again.parquet.read_bytes() == right
+
+
+def test_a_description_that_names_another_files_content_proves_nothing(tmp_path: Path) -> None:
+    one, two = taken(tmp_path / "1", pa.table({"a": [1]})), taken(tmp_path / "2", pa.table({"a": [2]}))
+    stock = tmp_path / "1/stock"
+    for old, text in ((f"{two.sha256}.json", two.sha256), (f"{two.sha256}.parquet", "")):
+        content = (tmp_path / "2/stock" / old).read_bytes().replace(text.encode() or b"\0no", one.sha256.encode())
+        if text:
+            content = content.replace(f'"sha256": "{one.sha256}"'.encode(), f'"sha256": "{two.sha256}"'.encode())
+        (stock / old.replace(two.sha256, one.sha256)).write_bytes(content)
+    assert find(stock, one.sha256, SEEN) is None
+
+
+def test_nanoseconds_are_converted_to_microseconds_in_the_same_order_and_cut_digits_are_told(tmp_path: Path) -> None:
+    whole = pa.array([1_700_000_000_000_000_000, None, -1_000], pa.timestamp("ns", "UTC"))
+    cut = pa.array([1_700_000_000_000_000_999, None, -1_001], pa.timestamp("ns"))
+    intake = taken(tmp_path, pa.table({"a": whole, "b": pa.array([1, 2, 3], pa.timestamp("us")), "c": cut}))
+    found = find(tmp_path / "stock", intake.sha256, SEEN)
+    assert found is not None
+    read = pq.read_table(found.parquet)
+    assert read.schema.field("a").type == pa.timestamp("us", "UTC")
+    assert read["a"].cast(pa.int64()).to_pylist() == [1_700_000_000_000_000, None, -1]
+    assert dict(found.inexact) == {
+        "c": "of the file has digits below the microsecond, which would be cut off in 2 of its rows"
+    }
+    assert pq.read_schema(tmp_path / "a.parquet").field("a").type.unit == "ns", "the landed file is as it was"
+
+
+def test_files_of_one_schema_are_of_one_kind_and_others_are_not(tmp_path: Path) -> None:
+    kinds = []
+    for name, table in {"x": {"a": [1]}, "y": {"a": [2]}, "z": {"a": ["t"]}}.items():
+        intake = taken(tmp_path / name, pa.table(table))
+        found = find(tmp_path / name / "stock", intake.sha256, SEEN)
+        kinds.append(found.kind if found else None)
+    assert kinds[0] == kinds[1] != kinds[2]
+
+
+@pytest.mark.parametrize("lost", ["json", "parquet", "broken", "older"])
+def test_what_is_not_whole_is_not_found(tmp_path: Path, lost: str) -> None:
+    intake = taken(tmp_path, pa.table({"a": [1]}))
+    said = tmp_path / "stock" / f"{intake.sha256}.json"
+    if lost == "broken":
+        said.write_text("{", encoding="utf-8")
+    elif lost == "older":
+        said.write_text(said.read_text(encoding="utf-8").replace('"version": 2', '"version": 1'), encoding="utf-8")
+    else:
+        (tmp_path / "stock" / f"{intake.sha256}.{lost}").unlink()
+    assert find(tmp_path / "stock", intake.sha256, SEEN) is None
+    assert taken(tmp_path, pa.table({"a": [1]})) == intake
+    assert find(tmp_path / "stock", intake.sha256, SEEN) is not None
+
+
+def test_only_json_objects_may_leave_out_a_column(tmp_path: Path) -> None:
+    intake = take(land(tmp_path, "a.jsonl", b'{"a": 1}\n'), "jsonl", tmp_path / "stock")
+    found = find(tmp_path / "stock", intake.sha256, SEEN)
+    assert found is not None
+    assert found.absent_is_null
+    assert found.types == {"a": "BIGINT"}

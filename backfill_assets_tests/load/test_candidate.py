@@ -1,0 +1,39 @@
+"""A request signs what it writes with code, settings and the parameters it was made with, and logs give them back.
+
+Tested here: `load.candidate`. Not tested here: what follows from parameters (`core.test_parameters`).
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.core.parameters import PARAMETERS, parameters_of, parse_parameters
+from backfill_assets.core.receipts import Receipt
+from backfill_assets.load.candidate import Request
+from backfill_assets.lake.log import table_view
+from backfill_assets.lake.replace import Provenance
+from backfill_assets.lake.session import Workshop
+from backfill_assets_tests.builders import day, make_commit, receipt
+from backfill_assets_tests.operations.synthetic import START, synthetic_lake
+
+
+def test_receipts_carry_the_parameters_and_keep_their_other_tags(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path, 1)
+    span = DayRange(START, START + ONE_DAY)
+    for name in ("features", "labels"):
+        said = Provenance("manual", tags={"plan": "p"})
+        asked = Request(Workshop(lake), pipeline, pipeline.table(name), span, said)
+        states = asked.states()
+        tags = asked.signed(states, {}).tags or {}
+        assert parse_parameters(tags[PARAMETERS]) == parameters_of(pipeline.table(name).contract, states.view)
+        assert tags["plan"] == "p"
+    landed = Request(Workshop(lake), pipeline, pipeline.table("raw"), span, Provenance("manual"))
+    assert landed.signed(landed.states(), {}).tags == {}
+
+
+def test_a_log_gives_every_day_the_parameters_of_its_newest_receipt(tmp_path: Path) -> None:
+    one: Receipt = receipt(tags={PARAMETERS: "one"})
+    make_commit(tmp_path, 0, one)
+    assert table_view(tmp_path, "event_date").stamps[day(0)].parameters == "one"
+    make_commit(tmp_path, 1, replace(one, tags={}))
+    assert table_view(tmp_path, "event_date").stamps[day(0)].parameters == ""

@@ -1,0 +1,126 @@
+"""The landing folder against the ledger: what is new, altered, missing or unchanged, said by content.
+
+Lives here: the comparison and what it remembers. Does not live here: what a scan appends (`test_scan`).
+"""
+
+import os
+from datetime import UTC, date, datetime
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.landing import hashes
+from backfill_assets.load.compare import Comparison, compare
+from backfill_assets.landing.files import LandedFile, list_landing, sha256_of
+from backfill_assets.landing.hashes import Hashes
+from backfill_assets.lake.ledger import FileRecord
+from backfill_assets_tests.lake.landed import land
+
+DAY = date(2024, 3, 5)
+SEEN = datetime(2024, 3, 10, tzinfo=UTC)
+
+
+def recorded(folder: Path, name: str, content: bytes, usable: int = 1, withdrawn: bool = False) -> FileRecord:
+    """The record of a file that was scanned with this content."""
+    file = land(folder, name, content)
+    digest = sha256(content).hexdigest()
+    return FileRecord(name, digest, file.size, file.mtime_ns, SEEN, DAY, {DAY: (1, 1 - usable, usable)}, withdrawn)
+
+
+def compared(folder: Path, *records: FileRecord) -> Comparison:
+    hashes = Hashes(folder.parent / "stock")
+    found = compare(list_landing("**", folder, "csv"), records, hashes)
+    hashes.keep()
+    return found
+
+
+@pytest.fixture
+def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the files that were hashed."""
+    names: list[str] = []
+
+    def counting(file: LandedFile) -> str:
+        names.append(file.name)
+        return sha256_of(file)
+
+    monkeypatch.setattr(landing_hashes, "sha256_of", counting)
+    return names
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "landing"
+
+
+def test_a_touched_or_altered_file_is_hashed_once_and_not_at_every_look(folder: Path, hashed: list[str]) -> None:
+    same, other = recorded(folder, "a.csv", b"1"), recorded(folder, "b.csv", b"2")
+    land(folder, "b.csv", b"3")
+    for name, moment in (("a.csv", 1), ("b.csv", 4_000_000_000)):
+        os.utime(folder / name, (moment, moment))
+    for _ in range(3):
+        assert compared(folder, same, other) == Comparison([], [other], [], [])
+    assert sorted(hashed) == ["a.csv", "b.csv"]
+    os.utime(folder / "a.csv", (2, 2))
+    compared(folder, same, other)
+    assert sorted(hashed) == ["a.csv", "a.csv", "b.csv"]
+
+
+def test_a_file_of_another_size_is_altered_without_a_look_into_it(folder: Path, hashed: list[str]) -> None:
+    record = recorded(folder, "a.csv", b"1")
+    land(folder, "a.csv", b"longer")
+    assert compared(folder, record).altered == [record]
+    assert hashed == []
+
+
+@pytest.mark.parametrize("damage", ["{", "[]", '{"a.csv": [1]}', '{"a.csv": null}'])
+def test_what_is_remembered_can_be_lost_at_any_time(folder: Path, hashed: list[str], damage: str) -> None:
+    record = recorded(folder, "a.csv", b"1")
+    os.utime(folder / "a.csv", (1, 1))
+    compared(folder, record)
+    (folder.parent / "stock" / landing_hashes.NAME).write_text(damage)
+    assert compared(folder, record) == Comparison([], [], [], [])
+    assert hashed == ["a.csv", "a.csv"]
+
+
+def test_a_file_that_changed_just_now_is_not_remembered(folder: Path, hashed: list[str]) -> None:
+    record = recorded(folder, "a.csv", b"1")
+    os.utime(folder / "a.csv")
+    for _ in range(2):
+        compared(folder, record)
+    assert hashed == ["a.csv", "a.csv"]
+
+
+def test_nothing_moved_is_nothing_to_do(folder: Path) -> None:
+    assert compared(folder, recorded(folder, "a.csv", b"1")) == Comparison([], [], [], [])
+
+
+def test_a_file_that_was_only_touched_is_the_same_and_one_with_other_bytes_is_altered(folder: Path) -> None:
+    same, other = recorded(folder, "a.csv", b"1"), recorded(folder, "b.csv", b"2")
+    os.utime(folder / "a.csv", (1, 1))
+    land(folder, "b.csv", b"3")
+    os.utime(folder / "b.csv", (1, 1))
+    assert compared(folder, same, other) == Comparison([], [other], [], [])
+
+
+def test_a_file_that_moved_is_new_at_its_new_place_and_not_missing_once_that_is_recorded(folder: Path) -> None:
+    old = recorded(folder, "old.csv", b"1")
+    new = recorded(folder, "new.csv", b"1")
+    (folder / "old.csv").unlink()
+    found = compared(folder, old)
+    assert ([f.name for f in found.fresh], found.missing) == (["new.csv"], [old])
+    assert compared(folder, old, new) == Comparison([], [], [], [old])
+
+
+def test_a_file_without_a_usable_row_may_change_and_vanish_freely(folder: Path) -> None:
+    changed, gone = recorded(folder, "a.csv", b"1", usable=0), recorded(folder, "b.csv", b"2", usable=0)
+    land(folder, "a.csv", b"3!")
+    (folder / "b.csv").unlink()
+    found = compared(folder, changed, gone)
+    assert [f.name for f in found.fresh] == ["a.csv"]
+    assert (found.altered, found.missing, found.lapsed) == ([], [], [changed, gone])
+
+
+def test_a_withdrawn_content_that_lies_there_again_is_new(folder: Path) -> None:
+    found = compared(folder, recorded(folder, "a.csv", b"1", withdrawn=True))
+    assert [f.name for f in found.fresh] == ["a.csv"]

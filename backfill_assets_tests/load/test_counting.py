@@ -1,0 +1,71 @@
+"""Counting landed contents: one that no query can judge is found, refused by name and tried again under other settings.
+
+Lives here: the search for culprits, and contents taken again. Does not live here: what the rows say (`test_mapping`).
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backfill_assets.load import counting
+from backfill_assets.load.counting import Counted, count_days
+from backfill_assets.load.deliveries import StockFile
+
+SEEN = datetime(2024, 3, 10, tzinfo=UTC)
+LAKE: Any = None
+
+
+class EngineError(Exception):
+    """What pyspark raises, as far as it is looked at."""
+
+    def __init__(self, state: str) -> None:
+        super().__init__(f"[CONDITION] told\nmore. SQLSTATE: {state}")
+        self._state = state
+
+    def getSqlState(self) -> str:
+        return self._state
+
+
+def files(count: int) -> list[StockFile]:
+    return [StockFile(f"{i:02d}", Path(f"{i}"), {}, f"schema {i % 3}", SEEN) for i in range(count)]
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, culprits: set[str], state: str) -> list[int]:
+    """How many files each query was over; it fails where one of the culprits is among them."""
+    asked: list[int] = []
+
+    def query(_session: object, over: Sequence[StockFile], _settings: object) -> dict[str, Counted]:
+        asked.append(len(over))
+        if culprits & {f.sha256 for f in over}:
+            raise EngineError(state)
+        return {f.sha256: Counted({None: (7, 0, 7)}) for f in over}
+
+    monkeypatch.setattr(counting, "_counted", query)
+    return asked
+
+
+@pytest.mark.parametrize("state", ["22018", "22003", "42846", "KD001", "0A000"])
+def test_the_files_over_which_a_query_fails_are_found_and_refused_alone(
+    monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    asked = failing(monkeypatch, {"03", "40"}, state)
+    found = count_days(LAKE, files(64), LAKE)
+    assert {sha for sha, c in found.items() if c.refused} == {"03", "40"}
+    assert found["03"] == Counted({None: (1, 1, 0)}, "its rows cannot be judged: [CONDITION] told")
+    assert found["04"] == Counted({None: (7, 0, 7)})
+    assert len(asked) <= 4 * 6 + 1
+
+
+@pytest.mark.parametrize("state", ["53000", "58030", "XX000", ""])
+def test_what_the_machine_fails_with_is_no_fault_of_a_file(monkeypatch: pytest.MonkeyPatch, state: str) -> None:
+    asked = failing(monkeypatch, {"03"}, state)
+    with pytest.raises(EngineError):
+        count_days(LAKE, files(8), LAKE)
+    assert asked == [8]
+
+
+def test_nothing_is_asked_over_no_file() -> None:
+    assert count_days(LAKE, [], LAKE) == {}

@@ -1,0 +1,151 @@
+"""Landed rows as deliveries: `select` applied, casts that give NULL, one reason per unusable row, one outcome per row.
+
+Lives here: the frame alone, over a few files in the stock. Does not live here: whole loads (`end_to_end.test_ledger`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.load.deliveries import StockFile, read_deliveries, split_day_rows
+from backfill_assets.landing.intake import take
+from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.landing.stock import find
+from backfill_assets_tests.lake.landed import land
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SEEN = datetime(2024, 3, 10, tzinfo=UTC)
+MOMENT = "2024-03-05 10:00:00"
+PLAIN = (
+    "cast(seq AS bigint) AS seq, cast(at AS timestamp_ntz) AS arrival_ts, cast(at AS timestamp_ntz) AS version_ts, "
+    "cast(at AS timestamp_ntz) AS event_ts, key AS event_key, 'upsert' AS op, who AS entity, n AS value, 0 AS flag"
+)
+
+
+def settings(format: str, select: str = PLAIN) -> LakeSettings:
+    return LakeSettings.model_validate(
+        {"start_date": date(2024, 3, 1), "source": {"files": "x", "format": format, "select": select}}
+    )
+
+
+def stocked(folder: Path, name: str, content: bytes, home: date | None = None) -> StockFile:
+    format = name.split(".", 1)[1]
+    intake = take(land(folder / "landing", name, content), format, folder / "stock")
+    found = find(folder / "stock", intake.sha256, SEEN, home)
+    assert found is not None
+    return found
+
+
+def parquet(folder: Path, name: str, columns: Mapping[str, Any]) -> StockFile:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(dict(columns)), sink)
+    return stocked(folder, name, sink.getvalue().to_pybytes())
+
+
+def judged(spark: "SparkSession", files: Sequence[StockFile], chosen: LakeSettings) -> list[dict[str, Any]]:
+    rows = read_deliveries(spark, files, chosen).orderBy("sha256", "row_number").collect()
+    return [r.asDict() for r in rows]
+
+
+def test_a_column_that_json_leaves_out_is_null_and_one_that_csv_lacks_spoils_its_file(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    line = f'{{"seq": 1, "at": "{MOMENT}", "key": "k", "n": 1}}\n'.encode()
+    found = judged(spark, [stocked(tmp_path, "a.jsonl", line)], settings("jsonl"))
+    assert [(r["entity"], r["reason"]) for r in found] == [(None, None)]
+    text = f"seq,at,key,n\n1,{MOMENT},k,1\n".encode()
+    found = judged(spark, [stocked(tmp_path, "a.csv", text, date(2024, 3, 4))], settings("csv"))
+    assert [(r["reason"], r["arrival_date"]) for r in found] == [("the file lacks the column who", date(2024, 3, 4))]
+
+
+@pytest.mark.parametrize(
+    ("select", "told"),
+    [("seq AS seq", "it lacks"), (PLAIN + ", 1 AS more", "too many"), ("nonsense(seq) AS seq", "Spark refuses it")],
+)
+def test_a_select_that_cannot_be_meant_is_refused_by_name(
+    spark: "SparkSession", tmp_path: Path, select: str, told: str
+) -> None:
+    file = stocked(tmp_path, "a.jsonl", f'{{"seq": 1, "at": "{MOMENT}", "key": "k", "n": 1, "who": "A"}}\n'.encode())
+    with pytest.raises(SettingsError, match=told):
+        judged(spark, [file], settings("jsonl", select))
+
+
+def test_fractions_nan_and_overflow_of_binary_numbers_are_unusable_and_whole_ones_are_taken(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    numbers = [3.0, 3.5, float("nan"), float("inf"), 1e300, None, -4.0]
+    columns = {"seq": list(range(7)), "key": ["k"] * 7, "who": ["A"] * 7, "n": numbers}
+    columns |= {"at": [datetime.fromisoformat(MOMENT)] * 7}
+    found = judged(spark, [parquet(tmp_path, "a.parquet", columns)], settings("parquet"))
+    assert [r["value"] for r in found] == [3, None, None, None, None, None, -4]
+    assert [r["reason"] is None for r in found] == [r["value"] is not None for r in found]
+
+
+def test_a_time_without_zone_is_utc_and_one_with_a_zone_is_its_instant(spark: "SparkSession", tmp_path: Path) -> None:
+    moment = datetime.fromisoformat(MOMENT)
+    zones = {"plain": pa.timestamp("us"), "tokyo": pa.timestamp("us", "Asia/Tokyo"), "nanos": pa.timestamp("ns")}
+    select = PLAIN.replace("cast(at AS timestamp_ntz)", "at")
+    common: dict[str, Any] = {"seq": [1], "key": ["k"], "who": ["A"], "n": [1]}
+    for name, kind in zones.items():
+        file = parquet(
+            tmp_path,
+            f"{name}.parquet",
+            {**common, "at": pa.array([moment.replace(tzinfo=UTC if kind.tz else None)], kind)},
+        )
+        (row,) = judged(spark, [file], settings("parquet", select))
+        assert row["arrival_ts"].timestamp() == moment.replace(tzinfo=UTC).timestamp(), name
+        assert row["arrival_date"] == date(2024, 3, 5)
+
+
+def test_rows_without_a_usable_arrival_lie_on_the_home_day_and_keep_eight_kilobytes_of_text(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    lines = [
+        f'{{"seq": 1, "at": "{MOMENT}", "key": "{"k" * 9000}", "n": "x", "who": "A"}}',
+        '{"seq": 2, "at": "2024-03-12 00:00:00", "key": "k", "n": "1", "who": "A"}',
+        '{"seq": 3, "at": "2024-03-11 00:00:00", "key": "k", "n": "1", "who": "A"}',
+        "broken",
+    ]
+    file = stocked(tmp_path, "a.jsonl", "\n".join(lines).encode(), date(2024, 3, 4))
+    found = judged(spark, [file], settings("jsonl"))
+    assert [r["arrival_date"].day for r in found] == [5, 4, 11, 4]
+    assert [r["usable_arrival"] for r in found] == [True, False, True, False]
+    assert [len(r["text"] or "") for r in found] == [8192, len(found[1]["text"]), 0, 6]
+
+
+def test_every_reason_of_a_row_is_told(spark: "SparkSession", tmp_path: Path) -> None:
+    file = stocked(tmp_path, "a.jsonl", b'{"seq": "x", "at": "soon", "key": " ", "n": "1.5", "who": null}\n')
+    (row,) = judged(spark, [file], settings("jsonl"))
+    for told in ("arrival_ts", "version_ts", "event_ts", "seq is NULL", "event_key is NULL or blank", "value is NULL"):
+        assert told in row["reason"]
+
+
+def test_of_rows_with_one_number_the_first_stays_equal_ones_are_duplicates_and_others_are_set_aside(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    def line(seq: int, key: str, day: int = 5) -> str:
+        return f'{{"seq": {seq}, "at": "2024-03-0{day} 10:00:00", "key": "{key}", "n": 1, "who": null}}'
+
+    text = "\n".join([line(1, "a"), line(1, "a"), line(1, "b"), line(1, "a", day=6), line(2, " "), line(2, "c")])
+    file = stocked(tmp_path, "a.jsonl", text.encode())
+    from pyspark.sql import functions as F
+
+    rows = read_deliveries(spark, [file, replace(file)][:1], settings("jsonl")).selectExpr("*", "true AS due")
+    found = {r["row_number"]: r for r in split_day_rows(rows, F.lit(False)).collect()}
+    outcomes = [found[n]["outcome"] for n in range(1, 7)]
+    assert outcomes == ["raw", "duplicate", "quarantine", "raw", "quarantine", "raw"]
+    assert "other content" in found[3]["reason"]
+    assert '"event_key":"b"' in found[3]["text"]
+    later = split_day_rows(rows.selectExpr("* EXCEPT (due)", "seq = 1 AS due"), F.lit(False)).where(
+        "outcome = 'not due'"
+    )
+    assert {r["row_number"] for r in later.collect()} == {5, 6}

@@ -1,0 +1,93 @@
+"""Building: rows that no day asked for are told before anything is filtered away, and receipts name what was read.
+
+Tested here: `load.derived` by itself and on a lake of two days. Not tested here: refusals as Dagster tells them
+(`end_to_end.test_fault_refusals`).
+"""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.load.derived import _of_its_span, _without_days, build
+from backfill_assets.lake.log import table_view
+from backfill_assets.lake.model import Chunk, Table
+from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.pipeline import contracts
+from backfill_assets_tests.lakes import ECHO, backfill, delivery, land, make_lake, request, toy
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FIRST = date(2024, 3, 1)
+SPANS = (DayRange(FIRST, FIRST + ONE_DAY), DayRange(FIRST + 4 * ONE_DAY, FIRST + 6 * ONE_DAY))
+
+
+def rows(spark: "SparkSession", *numbers: int | None) -> "DataFrame":
+    """One row on each day of these numbers (None: without a day)."""
+    days = [("k", 1, None if n is None else FIRST + ONE_DAY * n) for n in numbers]
+    return spark.createDataFrame(days, "event_key string, value bigint, event_date date")
+
+
+def days_in(frame: "DataFrame") -> list[int | None]:
+    found = [None if r["event_date"] is None else (r["event_date"] - FIRST).days for r in frame.collect()]
+    return sorted(found, key=str)
+
+
+def test_leaving_days_out_keeps_the_rows_without_a_day(spark: "SparkSession") -> None:
+    assert days_in(_without_days(rows(spark, 0, 1, None), ECHO, [FIRST])) == [1, None]
+
+
+def test_a_row_that_one_span_made_for_a_day_of_another_or_between_is_not_taken_for_one_of_that_day(
+    spark: "SparkSession",
+) -> None:
+    made = rows(spark, 0, 2, 4, None, 9)
+    assert days_in(_of_its_span(made, ECHO, SPANS[0], SPANS)) == [0, 9, None, None, None]
+    assert days_in(_of_its_span(made, ECHO, SPANS[1], SPANS)) == [4, 9, None, None, None]
+    assert days_in(_of_its_span(made, ECHO, SPANS[0], SPANS[:1])) == [0, 2, 4, 9, None]
+
+
+def lost(settings: LakeSettings) -> tuple[Table, ...]:
+    """raw, and a table that waits for its cut and makes one row without a day."""
+
+    def transform(frames: Mapping[str, "DataFrame"], chunk: Chunk) -> "DataFrame":
+        return frames["raw"].limit(1).selectExpr("event_key", "value", "cast(NULL AS date) AS event_date")
+
+    return Table(contracts.raw()), Table(replace(ECHO, waits_for_cut=True), transform, sources=(sys.modules[__name__],))
+
+
+def test_a_row_without_a_day_is_told_where_some_days_of_the_chunk_are_pending(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    lake = make_lake(tmp_path, [delivery(1, f"{FIRST} 10:00:00", None, "k")], FIRST)
+    backfill(lake, FIRST, FIRST, ["raw"], lost)
+    candidate = build(request(lake, "echo", FIRST, FIRST + 3 * ONE_DAY, lost))
+    try:
+        assert {d: p.rows for d, p in candidate.strays().items()} == {None: 1}
+    finally:
+        candidate.release()
+
+
+def test_a_receipt_names_the_version_of_raw_that_was_read_not_a_newer_one_without_its_ledger(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = make_lake(tmp_path, [delivery(1, f"{FIRST} 10:00:00", None, "k")], FIRST)
+    backfill(lake, FIRST, FIRST, ["raw"], toy())
+    named = table_view(lake.table_path("raw"), "arrival_date").version
+    land(lake, "next.jsonl", [delivery(2, f"{FIRST + ONE_DAY} 10:00:00", f"{FIRST} 10:00:00", "late")])
+
+    def dies(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("backfill_assets.load.raw.commit_arrivals", dies)
+        with pytest.raises(KeyboardInterrupt):
+            backfill(lake, FIRST + ONE_DAY, FIRST + ONE_DAY, ["raw"], toy())
+    assert table_view(lake.table_path("raw"), "arrival_date").version > named
+    backfill(lake, FIRST, FIRST, ["echo"], toy())
+    assert table_view(lake.table_path("echo"), "event_date").inputs == {"raw": named}

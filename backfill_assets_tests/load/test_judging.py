@@ -1,0 +1,91 @@
+"""What days are judged against: the receipts of earlier days and the lake's bounds, whoever asks.
+
+Tested here: `load.judging`, and what a check's button finds in a day (`checks.judged_again`). Not tested here:
+the rules themselves (`core.test_gates`), and reading a day (`test_runs`).
+"""
+
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.gates import CHECKS, MEDIAN_NEEDS_DAYS, PROFILE, ROW_COUNT, TRAILING_DAYS, Finding
+from backfill_assets.core.profiles import DayProfile, null_counts
+from backfill_assets.core.receipts import DayEntry
+from backfill_assets.lake.home import open_lake
+from backfill_assets.lake.model import make_pipeline
+from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.lake.view import read_view
+from backfill_assets.orchestration.checks import judged_again
+from backfill_assets.load.judging import bench, judged_by_receipts
+from backfill_assets.pipeline.tables import tables
+from backfill_assets_tests.builders import STAGING, day
+from backfill_assets_tests.operations.synthetic import START, synthetic_lake
+
+ROWS = 100
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> LakeSettings:
+    return synthetic_lake(tmp_path_factory.mktemp("lake"), 1)[0].settings
+
+
+def entry(nulls: int | None) -> DayEntry:
+    """A day of a hundred rows of which so many have no value; None: as receipts were before they counted."""
+    counts = {} if nulls is None else null_counts(DayProfile(ROWS, nulls={"value": nulls}), STAGING.nullable_columns)
+    return DayEntry(ROWS, "F", "digest", counts=counts)
+
+
+def made(nulls: int) -> DayProfile:
+    return DayProfile(ROWS, "G", {"value": nulls} if nulls else {})
+
+
+def profile_of(
+    settings: LakeSettings, known: dict[date, DayEntry], fresh: dict[date, DayProfile], judged: date
+) -> Finding:
+    found = bench(settings, STAGING, known, fresh).judge(judged, fresh[judged], False, ())
+    return next(f for f in found if f.check == PROFILE)
+
+
+def test_a_single_day_is_judged_against_the_null_shares_of_the_receipts_before_it(settings: LakeSettings) -> None:
+    known = {day(n): entry(5) for n in range(MEDIAN_NEEDS_DAYS)}
+    judged = day(MEDIAN_NEEDS_DAYS)
+    finding = profile_of(settings, known, {judged: made(80)}, judged)
+    assert (finding.passed, finding.message) == (False, "80% of value is NULL, usually 5%")
+    assert profile_of(settings, known, {judged: made(25)}, judged).passed
+
+
+def test_many_days_of_one_run_are_not_compared_with_themselves(settings: LakeSettings) -> None:
+    days = [day(n) for n in range(2 * TRAILING_DAYS)]
+    known = dict.fromkeys(days, entry(0))
+    fresh = {d: made(90) for d in days}
+    assert [d for d in days if not profile_of(settings, known, fresh, d).passed] == days[MEDIAN_NEEDS_DAYS:]
+
+
+def test_days_that_have_no_receipt_yet_are_judged_against_what_the_run_made_before_them(settings: LakeSettings) -> None:
+    days = [day(n) for n in range(10)]
+    fresh = {d: made(90 if d == days[8] else 0) for d in days}
+    assert [d for d in days if not profile_of(settings, {}, fresh, d).passed] == [days[8]]
+
+
+def test_receipts_that_did_not_count_say_nothing_of_what_is_usual(settings: LakeSettings) -> None:
+    known = {day(n): entry(None) for n in range(MEDIAN_NEEDS_DAYS)}
+    judged = day(MEDIAN_NEEDS_DAYS)
+    assert profile_of(settings, known, {judged: made(80)}, judged).passed
+
+
+def test_a_button_judges_by_the_lakes_bounds_and_by_the_days_before_as_a_load_does(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path / "lake", 10)
+    toml = lake.root / "lake.toml"
+    toml.write_text(toml.read_text() + "[gates.tables.staging]\nmax_rows = 2\nmax_relative_change = 0.5\n")
+    lake = open_lake(lake.root)
+    pipeline = make_pipeline(tables(lake.settings))
+    states = pipeline.states(read_view(lake, pipeline.contracts))
+    contract = pipeline.table("staging").contract
+    newest = START + timedelta(days=9)
+    found = {f.check: f for f in judged_again(lake.settings, states, contract, newest, DayProfile(6, "F"))}
+    assert list(found) == list(CHECKS)
+    assert found[ROW_COUNT].refuses
+    assert found[ROW_COUNT].message == "6 rows, more than max_rows = 2; 6 rows, 100% from the trailing median 3"
+    by_receipt = judged_by_receipts(lake.settings, states, contract, [newest])[newest][0]
+    assert (by_receipt.refuses, by_receipt.message) == (True, "3 rows, more than max_rows = 2")

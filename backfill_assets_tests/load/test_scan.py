@@ -1,0 +1,213 @@
+"""The scan: what is new, a copy, altered, missing or unchanged, said by content and never by name or time.
+
+Lives here: what a scan appends and reports. Does not live here: the comparison of folder and ledger (`test_compare`),
+what becomes of the rows (`end_to_end.test_ledger`).
+"""
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from deltalake import DeltaTable
+
+from backfill_assets.core.days import DayRange
+from backfill_assets.core.errors import LandingError
+from backfill_assets.load import counting
+from backfill_assets.load import scan as scanning
+from backfill_assets.load.counting import stocked
+from backfill_assets.load.deliveries import StockFile, read_deliveries
+from backfill_assets.lake.ledger import FILES, read_files
+from backfill_assets.load.scan import accept, scan
+from backfill_assets.lake.settings import LakeSettings
+from backfill_assets_tests.end_to_end.worlds import LONG_AGO, World, land, land_bytes, make_world, span
+from backfill_assets_tests.oracle import Rules, delivery
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+RULES = Rules(date(2024, 3, 1), datetime.fromisoformat("2024-03-20"), date(2024, 3, 20))
+SEEN = datetime(2024, 3, 10, tzinfo=UTC)
+
+
+def files_of(world: World) -> dict[str, tuple[int, bool]]:
+    """Path -> rows, withdrawn."""
+    return {r.path: (r.rows, r.withdrawn) for r in read_files(world.root / "tables" / FILES.name)}
+
+
+def test_a_scan_records_each_content_once_and_a_second_one_writes_nothing(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    world = make_world(tmp_path, RULES)
+    rows = [delivery(1, "2024-03-05 10:00"), delivery(2, "2024-03-06 10:00", key=" ")]
+    land(world, "a.jsonl", rows)
+    land(world, "copy/of/a.jsonl", rows)
+    land_bytes(world, "none.jsonl", b"")
+    workshop, _ = world.open()
+    first = scan(workshop)
+    assert first.new == {"a.jsonl": (2, 0), "none.jsonl": (0, 0)}
+    assert first.copies == {"copy/of/a.jsonl": "a.jsonl"}
+    version = DeltaTable(str(world.root / "tables" / FILES.name)).version()
+    second = scan(workshop)
+    assert (second.new, second.copies, second.is_clean) == ({}, {}, True)
+    assert DeltaTable(str(world.root / "tables" / FILES.name)).version() == version
+    assert files_of(world) == {"a.jsonl": (2, False), "copy/of/a.jsonl": (2, False), "none.jsonl": (0, False)}
+
+
+def test_rows_without_a_usable_arrival_get_the_files_earliest_usable_day_for_good(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    world = make_world(tmp_path, RULES)
+    late = delivery(2, "2024-03-11 00:00:01", key="k2")
+    land(world, "a.jsonl", [delivery(1, "2024-03-07 10:00"), delivery(3, "2024-03-06 10:00"), late])
+    land_bytes(world, "lost.jsonl", b"no json\n")
+    workshop, _ = world.open()
+    scan(workshop, SEEN)
+    records = {r.path: r for r in read_files(world.root / "tables" / FILES.name)}
+    assert records["a.jsonl"].home_day == date(2024, 3, 6)
+    assert records["a.jsonl"].days == {date(2024, 3, 6): (2, 1, 1), date(2024, 3, 7): (1, 0, 1)}
+    assert (records["lost.jsonl"].home_day, records["lost.jsonl"].usable_rows) == (RULES.start, 0)
+    land(world, "b.jsonl", [late])
+    scan(workshop, SEEN + timedelta(days=9))
+    newer = {r.path: r for r in read_files(world.root / "tables" / FILES.name)}
+    assert newer["a.jsonl"] == records["a.jsonl"], "time alone makes no row usable"
+    assert newer["b.jsonl"].days == {date(2024, 3, 11): (1, 0, 1)}
+
+
+def test_a_file_that_is_still_being_written_waits_for_the_next_scan(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = make_world(tmp_path, RULES)
+    land(world, "a.jsonl", [delivery(1, "2024-03-05 10:00")])
+    workshop, _ = world.open()
+    with monkeypatch.context() as patch:
+        patch.setattr(scanning, "settle", lambda file: False)
+        assert list(scan(workshop).waiting) == ["a.jsonl"]
+    assert files_of(world) == {}
+    assert scan(workshop).new == {"a.jsonl": (1, 0)}
+
+
+def test_only_the_named_paths_are_accepted(spark: "SparkSession", tmp_path: Path) -> None:
+    world = make_world(tmp_path, RULES)
+    paths = [land(world, f"{n}.jsonl", [delivery(n, f"2024-03-0{n} 10:00")]) for n in (1, 2)]
+    workshop, _ = world.open()
+    scan(workshop)
+    for path in paths:
+        path.unlink()
+    assert scan(workshop).missing == ("1.jsonl", "2.jsonl")
+    assert scan(workshop).blocked == {date(2024, 3, 1), date(2024, 3, 2)}
+    assert accept(workshop, "lost", ["2.jsonl"]) == ["2.jsonl"]
+    assert scan(workshop).missing == ("1.jsonl",)
+    assert files_of(world) == {"1.jsonl": (1, False), "2.jsonl": (1, True)}
+
+
+def test_a_deleted_stock_is_made_again_and_a_lost_content_is_named(spark: "SparkSession", tmp_path: Path) -> None:
+    world = make_world(tmp_path, RULES)
+    path = land(world, "a.jsonl", [delivery(1, "2024-03-05 10:00")])
+    workshop, _ = world.open()
+    scan(workshop)
+    (record,) = read_files(world.root / "tables" / FILES.name)
+    for kept in workshop.lake.stock.iterdir():
+        kept.unlink()
+    assert stocked(workshop, record).parquet.exists()
+    for kept in workshop.lake.stock.iterdir():
+        kept.unlink()
+    path.unlink()
+    with pytest.raises(LandingError, match="neither in the stock nor in the landing folder"):
+        stocked(workshop, record)
+
+
+def test_a_reader_that_loses_rows_is_found_out_before_anything_is_recorded(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = make_world(tmp_path, RULES)
+    land(world, "a.jsonl", [delivery(1, "2024-03-05 10:00"), delivery(2, "2024-03-06 10:00")])
+    workshop, _ = world.open()
+    monkeypatch.setattr(counting, "read_deliveries", lambda *asked: read_deliveries(*asked).where("seq = 1"))
+    with pytest.raises(LandingError, match="it has 2 rows, Spark's reader gave 1"):
+        scan(workshop)
+    assert files_of(world) == {}
+
+
+def rewritten(path: Path, content: bytes, moment: int) -> None:
+    """The file overwritten in place, as `cp` and a shell's `>` do: every hard link to it changes."""
+    with path.open("r+b") as file:
+        file.truncate(0)
+        file.write(content)
+    os.utime(path, (moment, moment))
+
+
+def test_a_landed_file_that_is_rewritten_in_place_costs_its_copy_no_row(spark: "SparkSession", tmp_path: Path) -> None:
+    world = make_world(tmp_path, RULES, "parquet")
+    one = land(world, "a.parquet", [delivery(1, "2024-03-05 10:00"), delivery(2, "2024-03-05 11:00", key="k2")])
+    copy = land_bytes(world, "b.parquet", one.read_bytes())
+    day = DayRange(date(2024, 3, 5), date(2024, 3, 6))
+    world.backfill(day, "raw")
+    other = land(world, "other.parquet", [delivery(101, "2024-03-05 12:00", key="k3")])
+    rewritten(copy, other.read_bytes(), LONG_AGO + 9)
+    other.unlink()
+    workshop, _ = world.open()
+    assert scan(workshop).altered == ("b.parquet",)
+    accept(workshop, "resent")
+    world.backfill(day, "raw")
+    assert sorted(row["seq"] for row in world.content("raw")) == [1, 2, 101]
+
+
+def test_a_stock_entry_that_was_altered_is_taken_again_from_any_file_with_its_content(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    world = make_world(tmp_path, RULES)
+    path = land(world, "a.jsonl", [delivery(1, "2024-03-05 10:00")])
+    land_bytes(world, "b.jsonl", path.read_bytes())
+    workshop, _ = world.open()
+    scan(workshop)
+    path.unlink()
+    record = next(r for r in read_files(world.root / "tables" / FILES.name) if r.path == "a.jsonl")
+    before = stocked(workshop, record)
+    right = before.parquet.read_bytes()
+    before.parquet.write_bytes(right + b" ")
+    assert stocked(workshop, record) == before
+    assert before.parquet.read_bytes() == right
+
+
+def test_a_refused_file_is_one_bad_row_by_name_and_is_looked_at_again_under_another_select(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = make_world(tmp_path, RULES)
+    land(world, "a.jsonl", [delivery(1, "2024-03-05 10:00")])
+    bad = land(
+        world, "bad.jsonl", [delivery(2, "2024-03-06 10:00", key="k2"), delivery(3, "2024-03-06 10:00", key="k3")]
+    )
+    sha = hashlib.sha256(bad.read_bytes()).hexdigest()
+    workshop, _ = world.open()
+    with monkeypatch.context() as patch:
+        patch.setattr(counting, "read_deliveries", poisoned(sha))
+        report = scan(workshop)
+    assert report.new == {"a.jsonl": (1, 0), "bad.jsonl": (1, 1)}
+    assert list(report.unreadable) == ["bad.jsonl"]
+    assert "rows cannot be judged: [DIVIDE_BY_ZERO]" in report.unreadable["bad.jsonl"]
+    world.backfill(span(RULES), "raw")
+    assert [row["seq"] for row in world.content("raw")] == [1]
+    (kept,) = world.content("quarantine")
+    assert (kept["row_number"], kept["source_file"], kept["reason"]) == (0, sha, report.unreadable["bad.jsonl"])
+    toml = world.root / "lake.toml"
+    toml.write_text(toml.read_text(encoding="utf-8").replace("op AS op", "lower(op) AS op"), encoding="utf-8")
+    world.backfill(span(RULES), "raw")
+    assert sorted(row["seq"] for row in world.content("raw")) == [1, 2, 3]
+    assert world.content("quarantine") == []
+
+
+def poisoned(sha: str) -> Callable[..., Any]:
+    """Reading that fails as soon as a row of this content is computed."""
+
+    from pyspark.sql.functions import expr
+
+    poison = expr(f"if(sha256 = '{sha}', cast(1 / 0 AS string), reason)")
+
+    def read(session: "SparkSession", files: Sequence[StockFile], settings: LakeSettings) -> "DataFrame":
+        return read_deliveries(session, files, settings).withColumn("reason", poison)
+
+    return read
