@@ -22,19 +22,20 @@ from deltalake import DeltaTable
 
 from backfill_assets.core.contracts import Basis, Column, Contract, Input
 from backfill_assets.core.days import from_inclusive
-from backfill_assets.load.candidate import Request
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import QUARANTINE
 from backfill_assets.lake.lock import load_lock
 from backfill_assets.lake.log import table_view
 from backfill_assets.lake.model import Chunk, Table, make_pipeline
 from backfill_assets.lake.replace import Provenance, Published
-from backfill_assets.lake.settings import FILE_NAME, LakeSettings
 from backfill_assets.lake.session import Workshop
+from backfill_assets.lake.settings import FILE_NAME, LakeSettings
 from backfill_assets.lake.view import read_view
+from backfill_assets.load.candidate import Request
+from backfill_assets.load.rebuild import Job
 from backfill_assets.orchestration.assemble import assemble
+from backfill_assets.orchestration.context import TablesOf
 from backfill_assets.orchestration.runs import REBUILD
-from backfill_assets.load.rebuild import Job, TablesOf
 from backfill_assets.pipeline import contracts
 from backfill_assets.pipeline.tables import tables as our_tables
 

@@ -143,8 +143,8 @@ def _draw_late(found: Mapping[tuple[date, date], int], verb: str) -> None:
 
 def _scan(lake: "Lake") -> None:
     from backfill_assets.lake.lock import load_lock
-    from backfill_assets.load.scan import scan
     from backfill_assets.lake.session import Workshop
+    from backfill_assets.load.scan import scan
 
     with load_lock(lake.locks):
         report = scan(Workshop(lake))

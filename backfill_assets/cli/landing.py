@@ -23,8 +23,8 @@ def scan(ctx: click.Context, as_json: bool) -> None:
     """Take stock of the landing folder. Exit code 1 if a file is altered, missing, refused or unreadable."""
     from backfill_assets.lake.home import open_lake
     from backfill_assets.lake.lock import load_lock
-    from backfill_assets.load.scan import scan as take_stock
     from backfill_assets.lake.session import Workshop
+    from backfill_assets.load.scan import scan as take_stock
 
     lake = open_lake(lake_root())
     with load_lock(lake.locks):
@@ -74,8 +74,8 @@ def accept(ctx: click.Context, note: str, paths: tuple[str, ...], as_json: bool)
     """Follow what lies in the landing folder now: altered and missing files (all, or PATHS as `scan` prints them)."""
     from backfill_assets.lake.home import open_lake
     from backfill_assets.lake.lock import load_lock
-    from backfill_assets.load.scan import accept as follow
     from backfill_assets.lake.session import Workshop
+    from backfill_assets.load.scan import accept as follow
 
     if not note.strip():
         raise click.BadParameter("say why, in a few words", param_hint="--note")

@@ -17,8 +17,8 @@ from pathlib import Path
 from filelock import FileLock
 
 from backfill_assets.core.errors import BackfillError, unusable
-from backfill_assets.engine.pins import is_complete, prove
 from backfill_assets.engine.java_trust import trust_store
+from backfill_assets.engine.pins import is_complete, prove
 
 CACHE_VARIABLE = "BACKFILL_ASSETS_CACHE"
 SCALA = "2.13"

@@ -1,4 +1,5 @@
-"""The only room that opens a table. Engine, landing, log, read, profile, replace, receipts and locks live here.
+"""The lake: tables and their log, receipts' readers, ledgers, locks, staging, audit, and the one committer.
 
-Does not live here: which tables exist (`pipeline`), when they are written (`orchestration`) and Dagster.
+Lives here: everything that touches a table's folder. Does not live here: computing rows (`load`), who asks for them
+(`orchestration`), and any particular table (`pipeline`). Knows no Dagster.
 """

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.contracts import Contract
+from backfill_assets.core.disk import sync
 from backfill_assets.core.errors import BackfillError, TransientError
 from backfill_assets.core.receipts import Receipt
-from backfill_assets.landing.copying import sync
 from backfill_assets.lake.log import commit_file, find_write
 from backfill_assets.lake.staging import StagedFile
 from backfill_assets.lake.statistics import file_statistics

@@ -29,12 +29,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 ENGINE_PACKAGES = ("pyspark", "delta-spark")
-ROOM = "backfill_assets.lake"
-LOADER = f"{ROOM}.load"
+LANDING, LOAD = "backfill_assets.landing", "backfill_assets.load"
+LOADER = f"{LOAD}.raw"
 # What else decides the rows of raw: mapping, casts, reasons, what is kept of a file, what is too late; and `intake*`.
 LOADERS = (
     LOADER,
-    *(f"{ROOM}.{name}" for name in ("counting", "deliveries", "mapping", "nanoseconds", "select", "stock", "too_late")),
+    *(f"{LOAD}.{name}" for name in ("counting", "deliveries")),
+    *(f"{LANDING}.{name}" for name in ("mapping", "nanoseconds", "select", "stock")),
+    "backfill_assets.lake.too_late",
 )
 
 
@@ -156,7 +158,9 @@ def _modules(table: Table) -> tuple[ModuleType | str, ...]:
 
 def _intakes() -> tuple[str, ...]:
     """The modules that parse landed files, by name, so that a new format is never forgotten."""
-    return tuple(sorted(f"{ROOM}.{p.stem}" for p in Path(__file__).parent.glob("intake*.py")))
+    found = find_spec(LANDING)
+    folders = [Path(f) for f in (found.submodule_search_locations or ())] if found is not None else []
+    return tuple(sorted(f"{LANDING}.{p.stem}" for folder in folders for p in folder.glob("intake*.py")))
 
 
 def _source(module: ModuleType | str) -> str:

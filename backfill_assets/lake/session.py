@@ -12,8 +12,8 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.days import DayRange
-from backfill_assets.engine.session import EngineSettings, explained, is_engine_loss, open_session
 from backfill_assets.engine.confs import code_generation_confs
+from backfill_assets.engine.session import EngineSettings, explained, is_engine_loss, open_session
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.table import days_predicate
 

@@ -19,8 +19,8 @@ from backfill_assets.lake.committer import commit_receipt
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.lock import table_lock
 from backfill_assets.lake.log import Logs
-from backfill_assets.lake.settings import LatenessSettings
 from backfill_assets.lake.session import Workshop
+from backfill_assets.lake.settings import LatenessSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -30,22 +30,6 @@ def copied(file: LandedFile, target: Path) -> str:
     return digest.hexdigest()
 
 
-def publish(finished: Path, target: Path) -> None:
-    """Put a finished file into its place, atomically and past a power cut."""
-    sync(finished)
-    finished.replace(target)
-    sync(target.parent)
-
-
-def sync(path: Path) -> None:
-    """Bring a file, or a folder's list of names, to the disk; raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _cloned(source: int, sink: int) -> bool:
     try:
         fcntl.ioctl(sink, FICLONE, source)

@@ -12,15 +12,16 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from backfill_assets.core.disk import publish
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.landing.copying import copied, publish
+from backfill_assets.landing.copying import copied
+from backfill_assets.landing.files import LandedFile, StillChanging, opened, sha256_of
 from backfill_assets.landing.intake_bytes import HashedReader, Limits, Unreadable, text_lines
 from backfill_assets.landing.intake_csv import CsvRecords
 from backfill_assets.landing.intake_json import JsonLines
 from backfill_assets.landing.intake_parquet import examine
 from backfill_assets.landing.intake_rows import Parser
 from backfill_assets.landing.intake_stock import Facts, read_facts, stock_path, whole_file_batch, writing
-from backfill_assets.landing.files import LandedFile, StillChanging, opened, sha256_of
 from backfill_assets.landing.stock import Made, discard, is_proven, put
 
 DEFAULT_LIMITS = Limits()

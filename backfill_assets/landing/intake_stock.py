@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from backfill_assets.landing.copying import publish
+from backfill_assets.core.disk import publish
 from backfill_assets.landing.intake_rows import BAD_REASON, BAD_TEXT, ROW_NUMBER, Batch
 
 PARSER_VERSION = 1  # raise it whenever a file could come out differently: older copies are then made anew

@@ -9,15 +9,14 @@ time and is made again from the landing. Reading by sha256 makes content indepen
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.digests import digest_of
-from backfill_assets.load.deliveries import StockFile
 from backfill_assets.landing.nanoseconds import in_microseconds
 
 if TYPE_CHECKING:
@@ -27,6 +26,32 @@ VERSION = (
     2  # of the intake's rules and of these descriptions: raise it, and every content is taken from the landing anew
 )
 ABSENT_IS_NULL = {"jsonl"}  # a JSON object may leave out what it does not know
+
+
+@dataclass(frozen=True)
+class StockFile:
+    """A landed content in the stock: its sha256, the parquet to read (named by it), the types of a text file's columns
+    (empty for parquet), when it was first scanned (aware), and the day of its rows without a usable arrival time.
+
+    `rows` are counted apart from Spark. `inexact`: column -> why its values are not those of the landed file.
+    `refused`: why none of its rows can be judged; it is then one unusable row with number 0, and not read.
+    """
+
+    sha256: str
+    parquet: Path
+    types: Mapping[str, str]
+    schema: str
+    first_scan: datetime
+    home_day: date | None = None
+    absent_is_null: bool = False
+    rows: int = 0
+    inexact: Mapping[str, str] = field(default_factory=dict)
+    refused: str | None = None
+
+    @property
+    def kind(self) -> tuple[str, str, bool, str]:
+        """Files of one kind are read as one frame."""
+        return self.schema, digest_of(dict(self.types)), self.absent_is_null, digest_of(dict(self.inexact))
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,12 @@ from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.view import LakeView, TableView
 from backfill_assets.lake.ledger import ARRIVALS
-from backfill_assets.landing.mapping import DELIVERY_TYPES
 from backfill_assets.lake.profile import audited, conform, hash_halves
 from backfill_assets.lake.replace import Provenance, Published, Write, publish
 from backfill_assets.lake.session import Workshop
 from backfill_assets.lake.staging import begin, stage
 from backfill_assets.lake.table import days_predicate
+from backfill_assets.landing.mapping import DELIVERY_TYPES
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -7,11 +7,11 @@ Lives here: the comparison, which asks for contents only where size or time diff
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from backfill_assets.landing.files import LandedFile, Listing, list_landing
-from backfill_assets.landing.hashes import Hashes
 from backfill_assets.lake.ledger import FILES, FileRecord, read_files
 from backfill_assets.lake.log import Logs
 from backfill_assets.lake.session import Workshop
+from backfill_assets.landing.files import LandedFile, Listing, list_landing
+from backfill_assets.landing.hashes import Hashes
 
 
 def look(workshop: Workshop, logs: Logs | None = None) -> tuple[Listing, list[FileRecord]]:

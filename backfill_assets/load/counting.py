@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import LandingError
 from backfill_assets.core.texts import plain
-from backfill_assets.load.compare import look
-from backfill_assets.load.deliveries import StockFile, read_deliveries
 from backfill_assets.engine.loss import is_engine_loss
-from backfill_assets.landing.intake import take
 from backfill_assets.lake.ledger import FileRecord
-from backfill_assets.landing.mapping import quiet
-from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.session import Workshop
-from backfill_assets.landing.stock import VERSION, discard, find
+from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.landing.intake import take
+from backfill_assets.landing.mapping import quiet
+from backfill_assets.landing.stock import VERSION, StockFile, discard, find
+from backfill_assets.load.compare import look
+from backfill_assets.load.deliveries import read_deliveries
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

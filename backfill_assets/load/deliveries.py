@@ -9,17 +9,14 @@ delivery contract, and `arrival_date` (NULL where the arrival time is unusable a
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import date, datetime
+from collections.abc import Sequence
 from functools import reduce
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from backfill_assets.core.digests import digest_of
-from backfill_assets.landing.mapping import DELIVERY_TYPES, RAISED, Unfit, mapped, prepare, quiet, refusal
-from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.session import small_frame
+from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.landing.mapping import DELIVERY_TYPES, RAISED, Unfit, mapped, prepare, quiet, refusal
+from backfill_assets.landing.stock import StockFile
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -28,32 +25,6 @@ INTAKE_COLUMNS = ("__row_number", "__bad_text", "__bad_reason")
 TEXT_CHARS = 8192  # of an unusable row's text; the landed file keeps the rest
 GREATEST_VALUE = 1 << 53  # beyond it neither JSON nor a double is exact: a sentinel or a sender's overflow, no amount
 FIRST_SCAN_SLACK_DAYS = 1  # clocks of senders may run ahead of ours by a day, not more
-
-
-@dataclass(frozen=True)
-class StockFile:
-    """A landed content in the stock: its sha256, the parquet to read (named by it), the types of a text file's columns
-    (empty for parquet), when it was first scanned (aware), and the day of its rows without a usable arrival time.
-
-    `rows` are counted apart from Spark. `inexact`: column -> why its values are not those of the landed file.
-    `refused`: why none of its rows can be judged; it is then one unusable row with number 0, and not read.
-    """
-
-    sha256: str
-    parquet: Path
-    types: Mapping[str, str]
-    schema: str
-    first_scan: datetime
-    home_day: date | None = None
-    absent_is_null: bool = False
-    rows: int = 0
-    inexact: Mapping[str, str] = field(default_factory=dict)
-    refused: str | None = None
-
-    @property
-    def kind(self) -> tuple[str, str, bool, str]:
-        """Files of one kind are read as one frame."""
-        return self.schema, digest_of(dict(self.types)), self.absent_is_null, digest_of(dict(self.inexact))
 
 
 def read_deliveries(session: "SparkSession", files: Sequence[StockFile], settings: LakeSettings) -> "DataFrame":

@@ -18,14 +18,14 @@ from backfill_assets.core.profiles import DayProfile, counted_nulls, null_counts
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.states import States
 from backfill_assets.core.view import LakeView
-from backfill_assets.load.candidate import Candidate, Request
-from backfill_assets.load.facts import staged_facts
 from backfill_assets.lake.ledger import ARRIVALS
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.profile import audited, conform
 from backfill_assets.lake.replace import Published, Write, publish
 from backfill_assets.lake.session import Workshop
 from backfill_assets.lake.staging import Staged, stage
+from backfill_assets.load.candidate import Candidate, Request
+from backfill_assets.load.facts import staged_facts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -19,22 +19,22 @@ from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.scans import ScanReport
 from backfill_assets.core.states import States
 from backfill_assets.core.texts import plain
-from backfill_assets.load.arrivals import commit_arrivals
-from backfill_assets.load.derived import as_profile, nothing_to_do, settled_days
-from backfill_assets.load.candidate import Candidate, Request
-from backfill_assets.load.counting import stocked
-from backfill_assets.load.deliveries import read_deliveries, split_day_rows
-from backfill_assets.load.facts import staged_facts
 from backfill_assets.lake.ledger import FILES, QUARANTINE, FileRecord, read_files
 from backfill_assets.lake.log import table_view
-from backfill_assets.landing.mapping import DELIVERY_TYPES
 from backfill_assets.lake.profile import audited, conform
 from backfill_assets.lake.replace import Published, Write, publish
-from backfill_assets.load.scan import scan
 from backfill_assets.lake.session import Workshop, free, small_frame
 from backfill_assets.lake.staging import Staged, stage
 from backfill_assets.lake.too_late import contract_of, is_too_late
 from backfill_assets.lake.view import read_view
+from backfill_assets.landing.mapping import DELIVERY_TYPES
+from backfill_assets.load.arrivals import commit_arrivals
+from backfill_assets.load.candidate import Candidate, Request
+from backfill_assets.load.counting import stocked
+from backfill_assets.load.deliveries import read_deliveries, split_day_rows
+from backfill_assets.load.derived import as_profile, nothing_to_do, settled_days
+from backfill_assets.load.facts import staged_facts
+from backfill_assets.load.scan import scan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -4,68 +4,25 @@ Lives here: the order of the load path, the same for every caller, and its failu
 live here: Dagster's decorators (`assets`) and the IO manager's contract (`io_manager`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import stamina
 
 from backfill_assets.core.days import DayRange
-from backfill_assets.core.errors import ContractBroken, SettingsError, Superseded
+from backfill_assets.core.errors import ContractBroken, Superseded
 from backfill_assets.core.gates import Finding
 from backfill_assets.lake.audit import sample_keys
-from backfill_assets.load.derived import build
-from backfill_assets.load.candidate import Candidate, Request
-from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.load.raw import load
-from backfill_assets.lake.log import Logs
-from backfill_assets.lake.model import Pipeline, Table, pipeline_of
+from backfill_assets.lake.model import Table
 from backfill_assets.lake.replace import Published
-from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.session import telling_losses
+from backfill_assets.load.candidate import Candidate, Request
+from backfill_assets.load.derived import build
 from backfill_assets.load.judging import bench, may_be_empty
+from backfill_assets.load.raw import load
 
 SUPERSEDED_ATTEMPTS = 3  # each one reads the newest inputs; more would mean writers that never rest
-TablesOf = Callable[[LakeSettings], Sequence[Table]]
-
-
-@dataclass(frozen=True)
-class Shop:
-    """Where a pipeline works: the lake's folder and what makes its tables of the settings. Sensors and schedules open
-    it at every tick; a run opens it once, when its process loads the definitions, so that a changed `lake.toml` counts
-    from the next run on."""
-
-    root: Path
-    tables_of: TablesOf
-    logs: Logs = field(default_factory=Logs, compare=False, repr=False)  # what ticks read before
-
-    def open(self) -> tuple[Lake, Pipeline]:
-        """The lake and its pipeline as the settings are now."""
-        lake = open_lake(self.root)
-        return lake, pipeline_of(lake, self.tables_of(lake.settings))
-
-
-@dataclass(frozen=True)
-class Opened:
-    """A lake and its pipeline as they were when definitions were made: what all steps of a run work by.
-
-    `missing` is the error of a folder that holds no lake yet: its tables are shown with the settings of a sample.
-    """
-
-    lake: Lake
-    pipeline: Pipeline
-    missing: SettingsError | None = None
-
-    def require(self) -> tuple[Lake, Pipeline]:
-        """The lake and its pipeline; raises SettingsError where there is no lake yet."""
-        if self.missing is not None:
-            raise self.missing
-        return self.lake, self.pipeline
-
-    def said_of(self, description: str) -> str:
-        """The description of a table or check, with what is missing before it."""
-        return description if self.missing is None else f"**No lake yet.** {self.missing}.\n\n{description}"
 
 
 @dataclass

@@ -15,18 +15,17 @@ from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.scans import ScanReport
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.committer import commit_files, ensure_table
-from backfill_assets.load.compare import compare, look
-from backfill_assets.load.counting import Counted, count_days, counting_digest, settle_days, taken_again
-from backfill_assets.load.deliveries import StockFile
-from backfill_assets.landing.intake import Intake, take
-from backfill_assets.landing.files import LandedFile, StillChanging, settle
-from backfill_assets.landing.hashes import Hashes
 from backfill_assets.lake.ledger import FILES, LANDED, WITHDRAWN, FileRecord
 from backfill_assets.lake.lock import table_lock
-from backfill_assets.landing.mapping import UNFIT
 from backfill_assets.lake.session import Workshop
 from backfill_assets.lake.staging import stage_rows
-from backfill_assets.landing.stock import find
+from backfill_assets.landing.files import LandedFile, StillChanging, settle
+from backfill_assets.landing.hashes import Hashes
+from backfill_assets.landing.intake import Intake, take
+from backfill_assets.landing.mapping import UNFIT
+from backfill_assets.landing.stock import StockFile, find
+from backfill_assets.load.compare import compare, look
+from backfill_assets.load.counting import Counted, count_days, counting_digest, settle_days, taken_again
 
 
 def scan(workshop: Workshop, now: datetime | None = None) -> ScanReport:

@@ -16,18 +16,18 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import contiguous
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.texts import plain
-from backfill_assets.load.compare import compare, look
 from backfill_assets.engine.cache import delta_coordinate, present_jars
 from backfill_assets.engine.confs import scrub
-from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.engine.java import find_java
-from backfill_assets.landing.hashes import Hashes
+from backfill_assets.engine.server import server_status
+from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, read_files
 from backfill_assets.lake.model import Table
-from backfill_assets.engine.server import server_status
-from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.session import EMBEDDED, Workshop
+from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
+from backfill_assets.landing.hashes import Hashes
+from backfill_assets.load.compare import compare, look
 from backfill_assets.operations.account import account
 from backfill_assets.operations.diagnosis import Diagnosis, Level, broken, fine, odd, some
 from backfill_assets.operations.doctor_tables import examine_table, orphans

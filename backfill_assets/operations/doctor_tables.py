@@ -16,9 +16,9 @@ from urllib.parse import unquote
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import contiguous
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.load.derived import reload_command
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE
 from backfill_assets.lake.log import actions, commit_file, read_commit, table_view, versions
+from backfill_assets.load.derived import reload_command
 from backfill_assets.operations.diagnosis import Diagnosis, broken, fine, odd, some
 
 RESTORE = "Restore it from a backup, or move the table's folder away and rebuild the table"

@@ -14,9 +14,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from backfill_assets.core.errors import SettingsError
+from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.pattern import parse_pattern
 from backfill_assets.landing.select import expressions
-from backfill_assets.lake.settings import LakeSettings
 
 TEMPLATE = """\
 # A lake of backfill_assets. Any value can be overridden by an environment variable, for example

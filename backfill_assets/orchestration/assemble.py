@@ -14,13 +14,13 @@ from backfill_assets.lake.home import DAGSTER_FOLDER, close_folder, project_root
 from backfill_assets.orchestration.alerts import alert_sensors
 from backfill_assets.orchestration.assets import GROUP, IO_MANAGER, lake_asset
 from backfill_assets.orchestration.beginning import is_there, sample_job, stand_in
+from backfill_assets.orchestration.context import Opened, Shop, TablesOf
 from backfill_assets.orchestration.io_manager import LakeIOManager
 from backfill_assets.orchestration.ledgers import ledger_specs
 from backfill_assets.orchestration.runs import LAKE_TAG, REBUILD
 from backfill_assets.orchestration.schedules import lake_schedules
 from backfill_assets.orchestration.sensors import lake_sensors, scan_job
 from backfill_assets.orchestration.standing import no_stale_days
-from backfill_assets.load.rebuild import Opened, Shop, TablesOf
 
 
 def assemble(root: Path, tables_of: TablesOf, rebuilt: Collection[str] | None = None) -> dg.Definitions:

@@ -17,21 +17,22 @@ from pydantic import Field
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange, from_inclusive, parse_day
 from backfill_assets.core.errors import BackfillError, unusable
-from backfill_assets.load.candidate import Request
-from backfill_assets.orchestration.interrupts import ends_when_interrupted
 from backfill_assets.lake.lock import load_lock
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import Workshop
+from backfill_assets.load.candidate import Request
+from backfill_assets.load.rebuild import Job
 from backfill_assets.orchestration.checks import check_outputs, check_specs, evaluations, newest_day_results
+from backfill_assets.orchestration.context import Opened
 from backfill_assets.orchestration.dagster_private import quick_events
+from backfill_assets.orchestration.interrupts import ends_when_interrupted
 from backfill_assets.orchestration.io_manager import as_failure
 from backfill_assets.orchestration.ledgers import tell_ledgers
 from backfill_assets.orchestration.metadata import asset_metadata, told_before
 from backfill_assets.orchestration.reconcile import reconcile
 from backfill_assets.orchestration.runs import DAYS_TAG, LAKE_TAG, NOTE_TAG, REASON_TAG, TABLES_TAG, first_and_last
 from backfill_assets.orchestration.standing import tell_verdicts
-from backfill_assets.load.rebuild import Job, Opened
 
 IO_MANAGER = "lake_io_manager"
 GROUP = "lake"  # one group: with two or more the lineage page opens with all of them collapsed

@@ -14,9 +14,9 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import pipeline_of
 from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.operations.sample_lake import days_until, make_sample, sample_settings
+from backfill_assets.orchestration.context import Opened, Shop
 from backfill_assets.orchestration.io_manager import as_failure
 from backfill_assets.orchestration.runs import LAKE_TAG
-from backfill_assets.load.rebuild import Opened, Shop
 
 MAKE_SAMPLE = "make_sample_lake"
 

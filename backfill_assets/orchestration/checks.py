@@ -17,9 +17,10 @@ from backfill_assets.core.states import States
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
-from backfill_assets.orchestration.dagster_private import check_target
 from backfill_assets.load.judging import bench, may_be_empty
-from backfill_assets.load.rebuild import Job, Opened
+from backfill_assets.load.rebuild import Job
+from backfill_assets.orchestration.context import Opened
+from backfill_assets.orchestration.dagster_private import check_target
 
 DESCRIPTIONS = {
     "row_count": "The day's rows lie within the bounds of [gates] and near the trailing median. Blocks the write.",

@@ -21,6 +21,7 @@ from backfill_assets.core.states import State, States
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
+from backfill_assets.load.judging import judged_by_receipts
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.dagster_private import (
     CheckRow,
@@ -31,7 +32,6 @@ from backfill_assets.orchestration.dagster_private import (
     tell_check,
     unmade_partitions,
 )
-from backfill_assets.load.judging import judged_by_receipts
 from backfill_assets.orchestration.metadata import retold
 
 DAYS_AT_ONCE = 100  # of tables, in one look: five hundred events, two or three seconds; the next look goes on

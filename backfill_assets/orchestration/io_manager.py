@@ -10,9 +10,9 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.load.rebuild import Job
 from backfill_assets.orchestration.dagster_private import set_partition_metadata
 from backfill_assets.orchestration.metadata import day_metadata
-from backfill_assets.load.rebuild import Job
 
 
 class LakeIOManager(dg.IOManager):

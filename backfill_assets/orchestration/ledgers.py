@@ -9,8 +9,8 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.operations.aside import Reason, SetAside, contracts_beside, set_aside
+from backfill_assets.orchestration.context import Opened
 from backfill_assets.orchestration.metadata import PREFIX, table_metadata
-from backfill_assets.load.rebuild import Opened
 
 VERSION = PREFIX + "version"
 

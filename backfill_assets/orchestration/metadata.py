@@ -19,9 +19,9 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Table, source_files
 from backfill_assets.lake.replace import Published
 from backfill_assets.lake.sizes import day_bytes
+from backfill_assets.load.rebuild import Job
 from backfill_assets.orchestration.dagster_private import newest_materializations
 from backfill_assets.orchestration.summary import rewritten, summary
-from backfill_assets.load.rebuild import Job
 
 PREFIX = "backfill_assets/"
 FINGERPRINT, INPUT_DIGEST = PREFIX + "fingerprint", PREFIX + "input_digest"

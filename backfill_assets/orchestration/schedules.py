@@ -14,7 +14,7 @@ from backfill_assets.core.states import State, States
 from backfill_assets.lake.view import read_view
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.beginning import is_there, no_lake
-from backfill_assets.load.rebuild import Shop
+from backfill_assets.orchestration.context import Shop
 
 DAILY, ROLLING = "daily_load", "rolling_reprocess"
 

@@ -12,16 +12,16 @@ import dagster as dg
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.lock import load_lock
-from backfill_assets.load.scan import scan
 from backfill_assets.lake.session import Workshop, telling_losses
+from backfill_assets.load.scan import scan
 from backfill_assets.operations.attention import keep_attention
 from backfill_assets.orchestration.alerts import tell_alarms
 from backfill_assets.orchestration.beginning import is_there, no_lake
+from backfill_assets.orchestration.context import Shop
 from backfill_assets.orchestration.dagster_private import instance_id
 from backfill_assets.orchestration.io_manager import as_failure
 from backfill_assets.orchestration.runs import LAKE_TAG
 from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN, Tick, landing_tick, late_data_tick
-from backfill_assets.load.rebuild import Shop
 
 INTERVAL_SECONDS = 10  # a tick with nothing to do costs a few hundred milliseconds, and there are five levels
 CURSOR_CHARS = 2000

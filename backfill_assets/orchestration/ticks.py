@@ -16,22 +16,22 @@ from backfill_assets.core.digests import digest_of
 from backfill_assets.core.needs import Needs, needs
 from backfill_assets.core.states import State, States
 from backfill_assets.core.texts import plain
-from backfill_assets.load.compare import Comparison, compare, look
-from backfill_assets.load.counting import is_counted
 from backfill_assets.lake.home import Lake
-from backfill_assets.landing.files import is_complete
-from backfill_assets.landing.hashes import Hashes
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.session import Workshop
 from backfill_assets.lake.view import read_view
+from backfill_assets.landing.files import is_complete
+from backfill_assets.landing.hashes import Hashes
+from backfill_assets.load.compare import Comparison, compare, look
+from backfill_assets.load.counting import is_counted
 from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.asking import Asked, Asker, as_request, next_attempt, said
+from backfill_assets.orchestration.context import Shop
 from backfill_assets.orchestration.markers import end_dead_runs
 from backfill_assets.orchestration.reconcile import follow_receipts
 from backfill_assets.orchestration.standing import changed_verdicts
-from backfill_assets.load.rebuild import Shop
 
 SCAN = "scan_landing"
 LATE_DATA, LANDING = "late_data", "landing"

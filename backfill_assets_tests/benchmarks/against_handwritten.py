@@ -19,17 +19,17 @@ import dagster as dg
 import psutil
 
 from backfill_assets.core.days import DayRange, from_inclusive, parse_day
-from backfill_assets.load.candidate import Request
+from backfill_assets.engine.server import server_status
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.lock import load_lock
 from backfill_assets.lake.model import Chunk, Pipeline, make_pipeline
 from backfill_assets.lake.replace import Provenance
-from backfill_assets.landing.select import expressions
-from backfill_assets.engine.server import server_status
 from backfill_assets.lake.session import Workshop
+from backfill_assets.landing.select import expressions
+from backfill_assets.load.candidate import Request
+from backfill_assets.load.rebuild import Job
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.dagster_private import quick_events
-from backfill_assets.load.rebuild import Job
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.processes import CHECKOUT
 

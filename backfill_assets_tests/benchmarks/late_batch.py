@@ -17,8 +17,8 @@ from typing import Any
 import psutil
 
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.engine.server import server_status, stop_server
+from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.view import read_view
 from backfill_assets.pipeline.contracts import raw
 from backfill_assets_tests.lakes import backfill, configure, land

@@ -19,9 +19,9 @@ from pathlib import Path
 import dagster as dg
 
 from backfill_assets.core.days import from_inclusive, parse_day
+from backfill_assets.engine.server import stop_server
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.model import Table
-from backfill_assets.engine.server import stop_server
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.benchmarks.replay import NAME, SHARED, deliveries

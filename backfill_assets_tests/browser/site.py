@@ -16,8 +16,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.engine.server import stop_server
+from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets_tests.processes import CHECKOUT, until
 
 SAMPLE_DAYS = 14  # the fewest that `demo` makes: windows, horizon and maturity all end inside it

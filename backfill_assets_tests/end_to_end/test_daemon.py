@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.core.states import State
+from backfill_assets.engine.server import stop_server
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import make_pipeline
-from backfill_assets.engine.server import stop_server
 from backfill_assets.operations.status import status
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.lakes import content, data_files, delivery, land, make_lake

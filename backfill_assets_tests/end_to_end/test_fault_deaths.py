@@ -19,9 +19,9 @@ import psutil
 import pytest
 
 from backfill_assets.core.states import State
+from backfill_assets.engine.server import server_status, stop_server
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import commits
-from backfill_assets.engine.server import server_status, stop_server
 from backfill_assets.lake.staging import markers
 from backfill_assets_tests.lakes import backfill, content, delivery, land, make_lake, request, snapshot, toy, version
 from backfill_assets_tests.processes import CHECKOUT, run_python

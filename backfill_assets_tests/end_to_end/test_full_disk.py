@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.lake.home import Lake
 from backfill_assets.engine.server import stop_server
+from backfill_assets.lake.home import Lake
 from backfill_assets_tests.lakes import content, delivery, land, make_lake
 from backfill_assets_tests.processes import run_python
 

@@ -20,8 +20,8 @@ from typing import Any
 import psutil
 import pytest
 
-from backfill_assets.lake.home import Lake
 from backfill_assets.engine.server import server_status, stop_server
+from backfill_assets.lake.home import Lake
 from backfill_assets_tests.browser.site import Site, site
 from backfill_assets_tests.lakes import data_files, delivery, make_lake, snapshot
 from backfill_assets_tests.processes import CHECKOUT, until

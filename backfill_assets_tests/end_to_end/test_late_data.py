@@ -18,9 +18,9 @@ import dagster as dg
 import pytest
 
 from backfill_assets.core.days import DayRange
+from backfill_assets.engine.server import stop_server
 from backfill_assets.lake.log import commits
 from backfill_assets.lake.model import make_pipeline
-from backfill_assets.engine.server import stop_server
 from backfill_assets.lake.view import read_view
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.end_to_end.replay import Replay

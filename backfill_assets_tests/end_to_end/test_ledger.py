@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from backfill_assets.core.errors import LandingError, SettingsError
+from backfill_assets.lake.view import read_view
 from backfill_assets.load.candidate import Candidate
 from backfill_assets.load.scan import accept, scan
-from backfill_assets.lake.view import read_view
 from backfill_assets_tests.end_to_end.worlds import World, land, land_bytes, make_world, span
 from backfill_assets_tests.oracle import COLUMNS, Row, Rules, delivery
 

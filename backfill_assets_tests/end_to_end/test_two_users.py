@@ -16,9 +16,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from backfill_assets.lake.home import Lake
 from backfill_assets.engine.server import server_status, stop_server
 from backfill_assets.engine.server_state import State
+from backfill_assets.lake.home import Lake
 from backfill_assets_tests.lakes import delivery, make_lake
 from backfill_assets_tests.processes import run_python
 

@@ -20,14 +20,15 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from backfill_assets.core.days import DayRange, from_inclusive
-from backfill_assets.load.candidate import Candidate, Request
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.lock import load_lock
 from backfill_assets.lake.model import Pipeline, make_pipeline
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import Workshop
 from backfill_assets.lake.view import read_view
-from backfill_assets.load.rebuild import Job, TablesOf
+from backfill_assets.load.candidate import Candidate, Request
+from backfill_assets.load.rebuild import Job
+from backfill_assets.orchestration.context import TablesOf
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.oracle import COLUMNS, SCHEMA, Row, Rules, ordered
 

@@ -18,7 +18,7 @@ import grpc
 import pytest
 
 from backfill_assets.core.errors import EngineLost
-from backfill_assets.engine import channel
+from backfill_assets.engine import channel as room
 from backfill_assets.engine.channel import Line
 from backfill_assets.engine.server_state import Process
 from backfill_assets_tests.processes import run_python
@@ -105,7 +105,7 @@ def test_a_call_that_waits_ends_with_the_servers_process_though_the_line_still_s
 
 
 def test_a_farewell_that_nobody_answers_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_channel, "LONGEST_FAREWELL_SECONDS", 0.3)
+    monkeypatch.setattr(room, "LONGEST_FAREWELL_SECONDS", 0.3)
     with a_silent_server() as (port, _):
         channel = Line(f"sc://127.0.0.1:{port}/;token=x", None).toChannel()
         began = time.monotonic()
@@ -118,7 +118,7 @@ def test_a_farewell_that_nobody_answers_is_not_waited_for(monkeypatch: pytest.Mo
 def test_after_an_interrupt_no_call_waits_even_if_its_channel_has_lost_its_voice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(engine_channel, "LONGEST_CALL_OF_THE_INTERRUPTED_SECONDS", 0.2)
+    monkeypatch.setattr(room, "LONGEST_CALL_OF_THE_INTERRUPTED_SECONDS", 0.2)
     line = Line("sc://127.0.0.1:9/;token=x", None)
 
     class Mute:
@@ -144,7 +144,7 @@ def test_after_an_interrupt_no_call_waits_even_if_its_channel_has_lost_its_voice
             return Mute()
 
     calls = Calls()
-    call = engine_channel._one_answer(calls, line.watch, 600)
+    call = room._one_answer(calls, line.watch, 600)
     with pytest.raises(KeyboardInterrupt):
         call(b"")
     for _ in range(2):

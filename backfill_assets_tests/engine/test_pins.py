@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.engine import cache
+from backfill_assets.engine import cache as room
 from backfill_assets.engine import pins
 from backfill_assets.engine.cache import CACHE_VARIABLE, delta_coordinate, delta_jars
 from backfill_assets.engine.pins import PINS
@@ -26,7 +26,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in PINS[delta_coordinate()]:
         (folder / name).write_bytes(name.encode())
         pins[name] = hashlib.sha256(name.encode()).hexdigest()
-    monkeypatch.setattr(engine_pins, "PINS", {delta_coordinate(): pins})
+    monkeypatch.setattr(pins, "PINS", {delta_coordinate(): pins})
     return folder
 
 
@@ -54,12 +54,12 @@ def test_a_jar_that_somebody_added_is_refused_by_name(cache: Path) -> None:
 def test_jars_are_fetched_again_where_one_is_missing(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = shutil.copytree(cache, cache.with_name("elsewhere"))
     (cache / NAME).unlink()
-    monkeypatch.setattr(engine_cache, "_fetched", lambda java, options, scratch: whole)
+    monkeypatch.setattr(room, "_fetched", lambda java, options, scratch: whole)
     assert len(delta_jars(NO_JAVA, ())) == len(PINS[delta_coordinate()])
 
 
 def test_versions_without_pins_are_refused(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
-    monkeypatch.setattr(engine_pins, "PINS", {})
+    monkeypatch.setattr(pins, "PINS", {})
     with pytest.raises(BackfillError, match="does not know what they must contain"):
         delta_jars(NO_JAVA, ())
 

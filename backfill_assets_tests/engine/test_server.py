@@ -22,8 +22,8 @@ import pytest
 from backfill_assets.core.errors import EngineLost, SettingsError, TransientError
 from backfill_assets.engine.confs import EngineSettings
 from backfill_assets.engine.java import Java
-from backfill_assets.engine.server import ensure_server, hold, release, server_status, stop_server
 from backfill_assets.engine.jvm import differences, server_identity
+from backfill_assets.engine.server import ensure_server, hold, release, server_status, stop_server
 from backfill_assets.engine.server_state import Process, State, end
 from backfill_assets_tests.processes import CHECKOUT, run_python
 

@@ -14,6 +14,9 @@ import pytest
 
 from backfill_assets.core.errors import BackfillError, EngineLost, SettingsError
 from backfill_assets.engine import cache
+from backfill_assets.engine.confs import launch_confs, properties_text, scrub
+from backfill_assets.engine.java import find_java, launch_options
+from backfill_assets.engine.server import stop_server
 from backfill_assets.engine.session import (
     EngineSettings,
     engine_lost,
@@ -21,9 +24,6 @@ from backfill_assets.engine.session import (
     open_session,
     session_confs,
 )
-from backfill_assets.engine.confs import launch_confs, properties_text, scrub
-from backfill_assets.engine.java import find_java, launch_options
-from backfill_assets.engine.server import stop_server
 from backfill_assets_tests.processes import CHECKOUT, run_python
 
 IMPORTS = """
@@ -192,8 +192,8 @@ def test_jars_that_cannot_be_fetched_are_named_with_what_to_do(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", f"{DEAD_PROXY} -Duser.home={tmp_path}")
     with pytest.raises(BackfillError, match=r"io\.delta:delta-spark_4\.2_2\.13:4\.4\.0.*could not be fetched"):
-        engine_cache.delta_jars(find_java().executable, launch_options())
-    assert engine_cache.present_jars() == ()
+        cache.delta_jars(find_java().executable, launch_options())
+    assert cache.present_jars() == ()
 
 
 def test_an_address_where_nobody_listens_is_a_lost_engine_at_once(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from backfill_assets.landing.files import LandedFile, list_landing
 from backfill_assets.landing.intake import Intake, take
 from backfill_assets.landing.intake_bytes import Limits, text_lines
 from backfill_assets.landing.intake_rows import Batch, Parser
-from backfill_assets.landing.files import LandedFile, list_landing
 
 
 def land(folder: Path, name: str, content: bytes) -> LandedFile:

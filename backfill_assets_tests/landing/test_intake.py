@@ -15,9 +15,9 @@ import pytest
 
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.landing import intake as door
+from backfill_assets.landing.files import StillChanging
 from backfill_assets.landing.intake import take
 from backfill_assets.landing.intake_bytes import Limits
-from backfill_assets.landing.files import StillChanging
 from backfill_assets_tests.lake.landed import bad_rows, good_rows, land, stock_rows, take_in
 
 LINES = b'{"id": 1, "ok": true}\n{"id": 2}{"id": 3}\n\n{"id": 4, "ok": null}\n'

@@ -9,10 +9,10 @@ from pathlib import Path
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.parameters import PARAMETERS, parameters_of, parse_parameters
 from backfill_assets.core.receipts import Receipt
-from backfill_assets.load.candidate import Request
 from backfill_assets.lake.log import table_view
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import Workshop
+from backfill_assets.load.candidate import Request
 from backfill_assets_tests.builders import day, make_commit, receipt
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.landing import hashes
-from backfill_assets.load.compare import Comparison, compare
 from backfill_assets.landing.files import LandedFile, list_landing, sha256_of
 from backfill_assets.landing.hashes import Hashes
-from backfill_assets.lake.ledger import FileRecord
+from backfill_assets.load.compare import Comparison, compare
 from backfill_assets_tests.lake.landed import land
 
 DAY = date(2024, 3, 5)
@@ -44,7 +44,7 @@ def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(file.name)
         return sha256_of(file)
 
-    monkeypatch.setattr(landing_hashes, "sha256_of", counting)
+    monkeypatch.setattr(hashes, "sha256_of", counting)
     return names
 
 
@@ -78,7 +78,7 @@ def test_what_is_remembered_can_be_lost_at_any_time(folder: Path, hashed: list[s
     record = recorded(folder, "a.csv", b"1")
     os.utime(folder / "a.csv", (1, 1))
     compared(folder, record)
-    (folder.parent / "stock" / landing_hashes.NAME).write_text(damage)
+    (folder.parent / "stock" / hashes.NAME).write_text(damage)
     assert compared(folder, record) == Comparison([], [], [], [])
     assert hashed == ["a.csv", "a.csv"]
 

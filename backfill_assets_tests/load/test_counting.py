@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from backfill_assets.landing.stock import StockFile
 from backfill_assets.load import counting
 from backfill_assets.load.counting import Counted, count_days
-from backfill_assets.load.deliveries import StockFile
 
 SEEN = datetime(2024, 3, 10, tzinfo=UTC)
 LAKE: Any = None

@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.load.deliveries import StockFile, read_deliveries, split_day_rows
-from backfill_assets.landing.intake import take
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.landing.stock import find
+from backfill_assets.landing.intake import take
+from backfill_assets.landing.stock import StockFile, find
+from backfill_assets.load.deliveries import read_deliveries, split_day_rows
 from backfill_assets_tests.lake.landed import land
 
 if TYPE_CHECKING:

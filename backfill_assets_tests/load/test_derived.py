@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.load.derived import _of_its_span, _without_days, build
 from backfill_assets.lake.log import table_view
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.load.derived import _of_its_span, _without_days, build
 from backfill_assets.pipeline import contracts
 from backfill_assets_tests.lakes import ECHO, backfill, delivery, land, make_lake, request, toy
 

@@ -16,13 +16,14 @@ from deltalake import DeltaTable
 
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import LandingError
+from backfill_assets.lake.ledger import FILES, read_files
+from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.landing.stock import StockFile
 from backfill_assets.load import counting
 from backfill_assets.load import scan as scanning
 from backfill_assets.load.counting import stocked
-from backfill_assets.load.deliveries import StockFile, read_deliveries
-from backfill_assets.lake.ledger import FILES, read_files
+from backfill_assets.load.deliveries import read_deliveries
 from backfill_assets.load.scan import accept, scan
-from backfill_assets.lake.settings import LakeSettings
 from backfill_assets_tests.end_to_end.worlds import LONG_AGO, World, land, land_bytes, make_world, span
 from backfill_assets_tests.oracle import Rules, delivery
 

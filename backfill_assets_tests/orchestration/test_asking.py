@@ -14,8 +14,8 @@ import pytest
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.orchestration import runs
+from backfill_assets.orchestration.context import Shop
 from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN
-from backfill_assets.load.rebuild import Shop
 from backfill_assets_tests.operations.synthetic import build, synthetic_lake
 from backfill_assets_tests.orchestration.ticking import (
     DAYS,

@@ -19,6 +19,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.orchestration import healing, runs
 from backfill_assets.orchestration.assemble import assemble
+from backfill_assets.orchestration.context import Shop
 from backfill_assets.orchestration.dagster_private import (
     check_rows,
     check_target,
@@ -28,7 +29,6 @@ from backfill_assets.orchestration.dagster_private import (
 )
 from backfill_assets.orchestration.reconcile import follow_receipts
 from backfill_assets.orchestration.ticks import late_data_tick
-from backfill_assets.load.rebuild import Shop
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.operations.synthetic import START, build, end_of, synthetic_lake
 

@@ -12,9 +12,9 @@ import pytest
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.lake.home import Lake
 from backfill_assets.orchestration.assemble import assemble
+from backfill_assets.orchestration.context import Shop
 from backfill_assets.orchestration.runs import RANGE_END, RANGE_START
 from backfill_assets.orchestration.schedules import DAILY, ROLLING, missed_days, rolling_span
-from backfill_assets.load.rebuild import Shop
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.operations.synthetic import START, TOML, synthetic_lake
 

@@ -19,10 +19,10 @@ from backfill_assets.core.contracts import Basis
 from backfill_assets.core.days import parse_day
 from backfill_assets.core.needs import needs
 from backfill_assets.core.states import States
-from backfill_assets.load.compare import Comparison
-from backfill_assets.landing.files import LandedFile
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.landing.files import LandedFile
+from backfill_assets.load.compare import Comparison
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN, Look, Tick, landing, late_data
 from backfill_assets_tests.builders import CONTRACTS, START, day, loaded

@@ -15,9 +15,9 @@ from backfill_assets.core.days import ONE_DAY
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.orchestration import metadata
+from backfill_assets.orchestration.context import Shop
 from backfill_assets.orchestration.standing import STANDING
 from backfill_assets.orchestration.ticks import late_data_tick
-from backfill_assets.load.rebuild import Shop
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.lakes import run_rebuild
 from backfill_assets_tests.operations.synthetic import START, build, end_of, synthetic_lake

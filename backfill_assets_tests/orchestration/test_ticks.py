@@ -11,9 +11,9 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from backfill_assets.engine.server import server_status
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.engine.server import server_status
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN
 from backfill_assets.pipeline.tables import tables

@@ -14,8 +14,8 @@ from backfill_assets.core.days import ONE_DAY
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.model import Pipeline, make_pipeline
 from backfill_assets.orchestration import runs
+from backfill_assets.orchestration.context import Shop
 from backfill_assets.orchestration.ticks import Tick, landing_tick, late_data_tick
-from backfill_assets.load.rebuild import Shop
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.operations.synthetic import START, TOML, build
 

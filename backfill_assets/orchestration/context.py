@@ -1,0 +1,54 @@
+"""Which lake, with which tables: as it is now, and as it was when Dagster's definitions were made.
+
+Lives here: opening a lake with its pipeline. Does not live here: any work on it (`load`).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.log import Logs
+from backfill_assets.lake.model import Pipeline, Table, pipeline_of
+from backfill_assets.lake.settings import LakeSettings
+
+TablesOf = Callable[[LakeSettings], Sequence[Table]]
+
+
+@dataclass(frozen=True)
+class Shop:
+    """Where a pipeline works: the lake's folder and what makes its tables of the settings. Sensors and schedules open
+    it at every tick; a run opens it once, when its process loads the definitions, so that a changed `lake.toml` counts
+    from the next run on."""
+
+    root: Path
+    tables_of: TablesOf
+    logs: Logs = field(default_factory=Logs, compare=False, repr=False)  # what ticks read before
+
+    def open(self) -> tuple[Lake, Pipeline]:
+        """The lake and its pipeline as the settings are now."""
+        lake = open_lake(self.root)
+        return lake, pipeline_of(lake, self.tables_of(lake.settings))
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A lake and its pipeline as they were when definitions were made: what all steps of a run work by.
+
+    `missing` is the error of a folder that holds no lake yet: its tables are shown with the settings of a sample.
+    """
+
+    lake: Lake
+    pipeline: Pipeline
+    missing: SettingsError | None = None
+
+    def require(self) -> tuple[Lake, Pipeline]:
+        """The lake and its pipeline; raises SettingsError where there is no lake yet."""
+        if self.missing is not None:
+            raise self.missing
+        return self.lake, self.pipeline
+
+    def said_of(self, description: str) -> str:
+        """The description of a table or check, with what is missing before it."""
+        return description if self.missing is None else f"**No lake yet.** {self.missing}.\n\n{description}"
