@@ -13,7 +13,7 @@ import dagster as dg
 from backfill_assets.core.days import ONE_DAY, midnight
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.orchestration.assemble import assemble
-from backfill_assets.orchestration.context import Shop, TablesOf
+from backfill_assets.orchestration.context import LakeContext, TablesOf
 from backfill_assets.orchestration.dagster_private import quick_events
 from backfill_assets.orchestration.runs import RANGE_END, RANGE_START, RUN_KEY
 from backfill_assets.orchestration.ticks import Tick, landing_tick, late_data_tick
@@ -35,8 +35,8 @@ class Daemon:
     notes: list[str] = field(default_factory=list)
 
     @property
-    def shop(self) -> Shop:
-        return Shop(self.root.root, self.tables_of)
+    def lake_context(self) -> LakeContext:
+        return LakeContext(self.root.root, self.tables_of)
 
     @property
     def clock(self) -> datetime:
@@ -44,9 +44,9 @@ class Daemon:
         as_of = open_lake(self.root.root).settings.as_of
         return self.now or (as_of + timedelta(days=1) if as_of else datetime.now(UTC))
 
-    def tick(self, which: Callable[[dg.DagsterInstance, Shop, datetime], Tick]) -> Tick:
+    def tick(self, which: Callable[[dg.DagsterInstance, LakeContext, datetime], Tick]) -> Tick:
         """One tick; nothing is executed."""
-        tick = which(self.instance, self.shop, self.clock)
+        tick = which(self.instance, self.lake_context, self.clock)
         self.notes = tick.notes
         return tick
 

@@ -28,11 +28,11 @@ from backfill_assets.lake.lock import load_lock
 from backfill_assets.lake.log import table_view
 from backfill_assets.lake.model import Chunk, Table, make_pipeline
 from backfill_assets.lake.replace import Provenance, Published
-from backfill_assets.lake.session import Workshop
+from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import FILE_NAME, LakeSettings
 from backfill_assets.lake.view import read_view
-from backfill_assets.load.candidate import Request
-from backfill_assets.load.rebuild import Job
+from backfill_assets.load.candidate import RebuildRequest
+from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.context import TablesOf
 from backfill_assets.orchestration.runs import REBUILD
@@ -183,24 +183,24 @@ def request(
     tables_of: TablesOf = our_tables,
     *,
     force: bool = False,
-) -> Request:
+) -> RebuildRequest:
     """What asks the load path for these days of a table, with the settings as they are in the file now."""
     fresh = open_lake(lake.root)
     pipeline = make_pipeline(tables_of(fresh.settings))
     days = from_inclusive(date.fromisoformat(str(first)), date.fromisoformat(str(last)))
-    return Request(Workshop(fresh), pipeline, pipeline.table(table), days, Provenance("manual"), force)
+    return RebuildRequest(LakeSession(fresh), pipeline, pipeline.table(table), days, Provenance("manual"), force)
 
 
 @contextmanager
-def prepared(asked: Request) -> Iterator[Job]:
-    """A job built and judged, ready to publish; raises ContractBroken where a finding refuses."""
-    job = Job(asked)
+def prepared(asked: RebuildRequest) -> Iterator[Rebuild]:
+    """A rebuild built and judged, ready to publish; raises ContractBroken where a finding refuses."""
+    rebuild = Rebuild(asked)
     try:
-        if any(f.refuses for f in job.prepare()):
-            raise job.refusal()
-        yield job
+        if any(f.refuses for f in rebuild.prepare()):
+            raise rebuild.refusal()
+        yield rebuild
     finally:
-        job.release()
+        rebuild.release()
 
 
 def backfill(
@@ -214,8 +214,8 @@ def backfill(
     """The load path of every table (or `tables`) over the days, without Dagster; raises what a run would fail with."""
     done = {}
     for name in [t.name for t in tables_of(lake.settings) if tables is None or t.name in tables]:
-        with load_lock(lake.locks), prepared(request(lake, name, first, last, tables_of, force=force)) as job:
-            done[name] = job.publish()
+        with load_lock(lake.locks), prepared(request(lake, name, first, last, tables_of, force=force)) as rebuild:
+            done[name] = rebuild.publish()
     return done
 
 
@@ -227,10 +227,10 @@ def run_rebuild(
     assets: Collection[str] | None = None,
     tables_of: TablesOf = our_tables,
 ) -> dg.ExecuteInProcessResult:
-    """One run of Dagster's job `rebuild` over the days, in this process; a failure is a result, not an exception."""
-    job = assemble(lake.root, tables_of, assets).resolve_job_def(REBUILD)
+    """One run of the job `rebuild` over the days, in this process; a failure is a result, not an exception."""
+    rebuild = assemble(lake.root, tables_of, assets).resolve_job_def(REBUILD)
     span = {RANGE_START: str(first), RANGE_END: str(last)}
-    return job.execute_in_process(instance=instance, tags=span, raise_on_error=False)
+    return rebuild.execute_in_process(instance=instance, tags=span, raise_on_error=False)
 
 
 def snapshot(lake: Lake, tables_of: TablesOf = our_tables) -> dict[str, dict[date, tuple[int, str]]]:

@@ -11,7 +11,7 @@ import click
 
 from backfill_assets.cli.common import days_options, inclusive, json_option, lake_option, opened, print_json
 from backfill_assets.cli.drawing import aside, draw_table, number
-from backfill_assets.cli.progress import Asked, Lines, Outcome
+from backfill_assets.cli.progress import BackfillRequest, Lines, RunOutcome
 from backfill_assets.core.days import ONE_DAY, DayRange
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def backfill(first: date, last: date, named: str | None, force: bool, note: str,
     """Make the days --from through --to (both included) of the tables again. Exit code 1 if the run fails."""
     lake, pipeline = opened()
     days = allowed(inclusive(first, last), lake.settings.start_date)
-    asked = Asked(days, chosen(named, [t.name for t in pipeline.tables]), force, note)
+    asked = BackfillRequest(days, chosen(named, [t.name for t in pipeline.tables]), force, note)
     outcome = work(lake, asked)
     if as_json:
         print_json({"from": str(days.start), "to": str(days.last), **outcome.to_dict()})
@@ -67,7 +67,7 @@ def chosen(named: str | None, known: Sequence[str]) -> tuple[str, ...]:
     return tuple(n for n in known if n in wanted)
 
 
-def work(lake: "Lake", asked: Asked) -> Outcome:
+def work(lake: "Lake", asked: BackfillRequest) -> RunOutcome:
     """The run, telling about it on stderr."""
     with Lines(asked.days) as lines:
         from backfill_assets.cli.runner import run_backfill
@@ -75,7 +75,7 @@ def work(lake: "Lake", asked: Asked) -> Outcome:
         return run_backfill(lake, asked, lines)
 
 
-def draw(lake: "Lake", outcome: Outcome) -> None:
+def draw(lake: "Lake", outcome: RunOutcome) -> None:
     """What the run did to each table, and how to see it in the UI."""
     from backfill_assets.cli.dagster_home import ui_command
 

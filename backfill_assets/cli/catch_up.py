@@ -14,12 +14,12 @@ import click
 
 from backfill_assets.cli.common import days_options, inclusive, json_option, lake_option, lake_root, opened, print_json
 from backfill_assets.cli.drawing import aside, draw_table, number
-from backfill_assets.cli.progress import Asked, Outcome
+from backfill_assets.cli.progress import BackfillRequest, RunOutcome
 from backfill_assets.core.days import from_inclusive
 
 if TYPE_CHECKING:
     from backfill_assets.core.needs import Needs
-    from backfill_assets.core.requests import Ask
+    from backfill_assets.core.requests import RunRequest
     from backfill_assets.core.states import States
     from backfill_assets.lake.home import Lake
 
@@ -31,7 +31,7 @@ Settled = Collection[Day]
 class CaughtUp:
     """The runs of a catch-up, in order, and what stays undone: days per table that still need making, and why."""
 
-    runs: list[tuple[Asked, Outcome]] = field(default_factory=list)
+    runs: list[tuple[BackfillRequest, RunOutcome]] = field(default_factory=list)
     left: dict[str, list[str]] = field(default_factory=dict)
     why: dict[str, str] = field(default_factory=dict)
 
@@ -57,29 +57,31 @@ class Tried:
         """Whether the day may be asked for once more; after few times it may not, whatever happens."""
         return self.together.get((table, day), 1) > 0 and self.made[table, day] < self.most
 
-    def count(self, ask: "Ask", success: bool) -> None:
+    def count(self, request: "RunRequest", success: bool) -> None:
         """A run for these days has ended."""
-        for day in map(date.fromisoformat, ask.asked):
+        for day in map(date.fromisoformat, request.asked):
             if success:
-                self.made[ask.table, day] += 1
+                self.made[request.table, day] += 1
             else:
-                self.together[ask.table, day] = len(ask.asked) // 2
+                self.together[request.table, day] = len(request.asked) // 2
 
-    def parts(self, ask: "Ask") -> "Iterator[Ask]":
+    def parts(self, request: "RunRequest") -> "Iterator[RunRequest]":
         """The request in parts that are small enough for each of their days."""
         part: list[str] = []
-        for text in ask.asked:
-            most = min(self.together.get((ask.table, date.fromisoformat(d)), len(ask.asked)) for d in (*part, text))
+        for text in request.asked:
+            most = min(
+                self.together.get((request.table, date.fromisoformat(d)), len(request.asked)) for d in (*part, text)
+            )
             if len(part) >= most:
-                yield _part(ask, part)
+                yield _part(request, part)
                 part = []
             part.append(text)
-        yield _part(ask, part)
+        yield _part(request, part)
 
 
-def _part(ask: "Ask", days: list[str]) -> "Ask":
+def _part(request: "RunRequest", days: list[str]) -> "RunRequest":
     span = from_inclusive(date.fromisoformat(days[0]), date.fromisoformat(days[-1]))
-    return replace(ask, days=span, asked={d: ask.asked[d] for d in days})
+    return replace(request, days=span, asked={d: request.asked[d] for d in days})
 
 
 @click.command("catch-up")
@@ -115,7 +117,7 @@ def replay_late(first: date, last: date, note: str, dry_run: bool, as_json: bool
     """
     from backfill_assets.lake.home import open_lake
     from backfill_assets.lake.lock import load_lock
-    from backfill_assets.lake.session import Workshop
+    from backfill_assets.lake.session import LakeSession
     from backfill_assets.lake.too_late import release, waiting
 
     if not note.strip():
@@ -126,7 +128,7 @@ def replay_late(first: date, last: date, note: str, dry_run: bool, as_json: bool
         return
     others = {(name, day) for name, found in _needs(_states(lake)).needed.items() for day in found}
     with load_lock(lake.locks):
-        released = release(Workshop(lake), days.start, days.last, note.strip())
+        released = release(LakeSession(lake), days.start, days.last, note.strip())
     if not as_json:
         _draw_late(released, "count now")
     _report(until_settled(lake, note.strip(), "replay-late", others), as_json)
@@ -143,11 +145,11 @@ def _draw_late(found: Mapping[tuple[date, date], int], verb: str) -> None:
 
 def _scan(lake: "Lake") -> None:
     from backfill_assets.lake.lock import load_lock
-    from backfill_assets.lake.session import Workshop
+    from backfill_assets.lake.session import LakeSession
     from backfill_assets.load.scan import scan
 
     with load_lock(lake.locks):
-        report = scan(Workshop(lake))
+        report = scan(LakeSession(lake))
     for path in (*report.altered, *report.missing):
         aside(f"{path} is altered or missing: the days made from it are left alone (see `backfill-assets scan`)")
 
@@ -172,7 +174,7 @@ def until_settled(lake: "Lake", note: str, reason: str, left_alone: Settled = ()
 
     done, tried = CaughtUp(), Tried(lake.settings.lateness.attempts)
     while (found := next(_asks(lake, left_alone, tried), None)) is not None:
-        asked = Asked(found.days, (found.table,), note=note, reason=reason)
+        asked = BackfillRequest(found.days, (found.table,), note=note, reason=reason)
         outcome = work(lake, asked)
         done.runs.append((asked, outcome))
         tried.count(found, outcome.success)
@@ -194,19 +196,19 @@ def _why(left: "Needs", name: str, tried: Collection[date]) -> str:
     return "; ".join(told)
 
 
-def _asks(lake: "Lake", left_alone: Settled, tried: Tried) -> "Iterator[Ask]":
+def _asks(lake: "Lake", left_alone: Settled, tried: Tried) -> "Iterator[RunRequest]":
     """Today's requests, upstream first."""
-    from backfill_assets.core.requests import asks, identities
+    from backfill_assets.core.requests import identities, run_requests
 
     states = _states(lake)
     for name, days in _needs(states).ready.items():
         wanted = [d for d in days if (name, d) not in left_alone and tried.may(name, d)]
-        for ask in asks(states, name, identities(states, name, wanted), {}, 1, frozenset())[0]:
-            yield from tried.parts(ask)
+        for request in run_requests(states, name, identities(states, name, wanted), {}, 1, frozenset())[0]:
+            yield from tried.parts(request)
 
 
 def _tell_first(lake: "Lake", as_json: bool) -> None:
-    wanted = [f"{ask.table} {ask.days}" for ask in _asks(lake, (), Tried(1))]
+    wanted = [f"{request.table} {request.days}" for request in _asks(lake, (), Tried(1))]
     if as_json:
         print_json({"would_run_first": wanted})
         return

@@ -16,7 +16,7 @@ import click
 from backfill_assets.cli.backfill import work
 from backfill_assets.cli.common import json_option, lake_option, lake_root, print_json
 from backfill_assets.cli.drawing import aside, draw_table, number
-from backfill_assets.cli.progress import Asked, Outcome
+from backfill_assets.cli.progress import BackfillRequest, RunOutcome
 from backfill_assets.core.days import DayRange
 from backfill_assets.operations.sample import FEWEST_DAYS
 
@@ -46,7 +46,7 @@ def demo(ctx: click.Context, new: bool, days: int, as_json: bool) -> None:
     outcomes = []
     for told in ("Every table over every day", "The same again: nothing changes"):
         aside(f"{told}:")
-        outcomes.append(work(lake, Asked(span, tuple(t.name for t in pipeline.tables), note="demo")))
+        outcomes.append(work(lake, BackfillRequest(span, tuple(t.name for t in pipeline.tables), note="demo")))
         if not outcomes[-1].success:
             aside(f"Error: {outcomes[-1].cause}")
             ctx.exit(1)
@@ -99,7 +99,7 @@ def quarantined(lake: "Lake") -> dict[str, int]:
     return dict(Counter(r["reason"] for r in rows).most_common())
 
 
-def _draw(lake: "Lake", report: "StatusReport", refused: dict[str, int], outcomes: list[Outcome]) -> None:
+def _draw(lake: "Lake", report: "StatusReport", refused: dict[str, int], outcomes: list[RunOutcome]) -> None:
     from backfill_assets.cli.dagster_home import ui_command
     from backfill_assets.operations.reasons import kinds
 

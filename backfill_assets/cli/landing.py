@@ -23,12 +23,12 @@ def scan(ctx: click.Context, as_json: bool) -> None:
     """Take stock of the landing folder. Exit code 1 if a file is altered, missing, refused or unreadable."""
     from backfill_assets.lake.home import open_lake
     from backfill_assets.lake.lock import load_lock
-    from backfill_assets.lake.session import Workshop
+    from backfill_assets.lake.session import LakeSession
     from backfill_assets.load.scan import scan as take_stock
 
     lake = open_lake(lake_root())
     with load_lock(lake.locks):
-        report = take_stock(Workshop(lake))
+        report = take_stock(LakeSession(lake))
     if as_json:
         print_json(report.to_dict())
     else:
@@ -74,14 +74,14 @@ def accept(ctx: click.Context, note: str, paths: tuple[str, ...], as_json: bool)
     """Follow what lies in the landing folder now: altered and missing files (all, or PATHS as `scan` prints them)."""
     from backfill_assets.lake.home import open_lake
     from backfill_assets.lake.lock import load_lock
-    from backfill_assets.lake.session import Workshop
+    from backfill_assets.lake.session import LakeSession
     from backfill_assets.load.scan import accept as follow
 
     if not note.strip():
         raise click.BadParameter("say why, in a few words", param_hint="--note")
     lake = open_lake(lake_root())
     with load_lock(lake.locks):
-        followed = follow(Workshop(lake), note.strip(), paths)
+        followed = follow(LakeSession(lake), note.strip(), paths)
     unknown = sorted(set(paths) - set(followed))
     if as_json:
         print_json({"accepted": followed, "neither altered nor missing": unknown})

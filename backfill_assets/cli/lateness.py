@@ -49,7 +49,7 @@ def lateness(  # noqa: PLR0913 - the options of a command are its arguments
 
     --from and --to are days of arrival. Reads raw and receipts only: no JVM starts.
     """
-    from backfill_assets.operations.lateness import Asked
+    from backfill_assets.operations.lateness import LatenessScope
     from backfill_assets.operations.lateness import lateness as report_of
 
     lake, pipeline = opened()
@@ -57,7 +57,9 @@ def lateness(  # noqa: PLR0913 - the options of a command are its arguments
         raise click.UsageError("--from and --to belong together")
     days = inclusive(first, last) if first and last else None
     wanted = share or lake.settings.lateness.watermark_share
-    report = report_of(lake, pipeline, Asked(days, wanted, midnight(since) if since else None), datetime.now(UTC))
+    report = report_of(
+        lake, pipeline, LatenessScope(days, wanted, midnight(since) if since else None), datetime.now(UTC)
+    )
     if as_json:
         print_json(report.to_dict())
     else:

@@ -14,7 +14,7 @@ from backfill_assets.core.days import DayRange
 
 
 @dataclass(frozen=True)
-class Asked:
+class BackfillRequest:
     """The days and tables (upstream first) to make; `force`: even what is known to be right. `reason` and `note` go
     into the receipts."""
 
@@ -48,7 +48,7 @@ class TableOutcome:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """A whole run; `cause` is the first failing step's, in one line."""
 
     run_id: str

@@ -15,7 +15,7 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.cli.dagster_home import instance_of, silenced
-from backfill_assets.cli.progress import Asked, Outcome, TableOutcome, Watcher
+from backfill_assets.cli.progress import BackfillRequest, RunOutcome, TableOutcome, Watcher
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import commits
@@ -33,7 +33,7 @@ from backfill_assets.pipeline.tables import tables
 SILENCE = {"console": {"config": {"log_level": "CRITICAL"}}}
 
 
-def run_backfill(lake: Lake, asked: Asked, watcher: Watcher) -> Outcome:
+def run_backfill(lake: Lake, asked: BackfillRequest, watcher: Watcher) -> RunOutcome:
     """One run of the asked tables and days; `watcher` hears of each table as it starts and ends. Raises Interrupted."""
     _refuse_unwritable(lake)
     began, run_id = time.perf_counter(), str(uuid.uuid4())
@@ -59,7 +59,7 @@ def run_backfill(lake: Lake, asked: Asked, watcher: Watcher) -> Outcome:
     if ending.number is not None and not result.success:
         raise Interrupted(ending.number, written(lake, asked.tables, run_id))
     seconds = time.perf_counter() - began
-    return Outcome(run_id, result.success, tuple(listener.ended), listener.cause, seconds)
+    return RunOutcome(run_id, result.success, tuple(listener.ended), listener.cause, seconds)
 
 
 def written(lake: Lake, names: Sequence[str], run_id: str) -> str:
@@ -84,11 +84,11 @@ def _refuse_unwritable(lake: Lake) -> None:
             )
 
 
-def _said(asked: Asked) -> dict[str, str]:
+def _said(asked: BackfillRequest) -> dict[str, str]:
     return {REASON_TAG: asked.reason} | ({NOTE_TAG: asked.note} if asked.note else {})
 
 
-def _config(asked: Asked) -> dict[str, Any]:
+def _config(asked: BackfillRequest) -> dict[str, Any]:
     return {"force": asked.force, "note": asked.note}
 
 

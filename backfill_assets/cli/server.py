@@ -26,10 +26,10 @@ def server() -> None:
 def start(as_json: bool) -> None:
     """Start it now, so that the next command need not wait."""
     from backfill_assets.engine.server import ensure_server
-    from backfill_assets.lake.session import Workshop
+    from backfill_assets.lake.session import LakeSession
 
     lake = _lake()
-    ensure_server(lake.root, Workshop(lake).engine)
+    ensure_server(lake.root, LakeSession(lake).engine)
     _tell(_facts(lake), as_json)
 
 

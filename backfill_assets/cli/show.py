@@ -14,7 +14,7 @@ from backfill_assets.cli.drawing import draw_table, number, say
 from backfill_assets.core.days import contiguous
 
 if TYPE_CHECKING:
-    from backfill_assets.operations.show import DayReport, InputDay, Written
+    from backfill_assets.operations.show import DayReport, DayWrite, InputDay
 
 HANG = 12  # characters: where the facts begin
 MOST_FILES = 10
@@ -51,7 +51,7 @@ def show(table: str, day: date, as_json: bool) -> None:
         draw_table(["version", "at", "rows", "fingerprint", "reason", "run", "note"], rows, "history, newest first")
 
 
-def _draw_receipt(written: "Written", day: date) -> None:
+def _draw_receipt(written: "DayWrite", day: date) -> None:
     said, entry = written.receipt, written.receipt.days[day]
     inputs = ", ".join(_version(name, version) for name, version in said.inputs.items())
     facts = {
@@ -105,7 +105,7 @@ def _draw_landed(report: "DayReport") -> None:
         say(f"  refused   {number(found.more_rows)} for {found.more_kinds} other reasons: see --json", HANG)
 
 
-def _history_row(written: "Written", day: date) -> list[str]:
+def _history_row(written: "DayWrite", day: date) -> list[str]:
     said, entry = written.receipt, written.receipt.days[day]
     at = f"{written.at:%Y-%m-%d %H:%M:%SZ}"
     return [str(written.version), at, number(entry.rows), entry.fingerprint, said.reason, said.run_id[:8], said.note]

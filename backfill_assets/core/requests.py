@@ -22,7 +22,7 @@ IDENTITY_CHARS = 12  # of each digest: enough to tell a day's own versions apart
 
 
 @dataclass(frozen=True)
-class Ask:
+class RunRequest:
     """Days of a table to be made by one run. `asked` are the days that need it, with their identities; the others
     between them are settled. `attempt` counts from 0."""
 
@@ -51,9 +51,9 @@ def _there(states: States, table: str, day: date) -> str:
     return f"{states.digests.of(table, day)[:IDENTITY_CHARS]}.{there}"
 
 
-def asks(
+def run_requests(
     states: States, table: str, known: Mapping[date, str], tried: Mapping[date, int], most: int, busy: Set[date]
-) -> tuple[list[Ask], list[date]]:
+) -> tuple[list[RunRequest], list[date]]:
     """The requests for the days of `known` (with their identities), and the days that were `tried` `most` times as they
     are and need a person: those hold no request's place.
 
@@ -65,8 +65,8 @@ def asks(
     first_time = [day for day in known if not tried.get(day, 0)]
     wanted = set(first_time)
     fresh = [
-        Ask(table, span, {str(d): known[d] for d in span if d in wanted}, 0)
+        RunRequest(table, span, {str(d): known[d] for d in span if d in wanted}, 0)
         for span in joined(states, table, first_time, busy)
     ]
-    alone = [Ask(table, DayRange(day, day + ONE_DAY), {str(day): known[day]}, tried[day]) for day in again]
+    alone = [RunRequest(table, DayRange(day, day + ONE_DAY), {str(day): known[day]}, tried[day]) for day in again]
     return fresh + alone, given_up

@@ -19,7 +19,7 @@ from backfill_assets.core.errors import SettingsError
 from backfill_assets.engine.cache import cache_folder, delta_jars, spark_home
 from backfill_assets.engine.confs import LOOPBACK, EngineSettings, launch_confs, properties_text
 from backfill_assets.engine.java import find_java, launch_options, spark_java_home
-from backfill_assets.engine.server_state import Process, State
+from backfill_assets.engine.server_state import Process, ServerFolder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,7 +53,7 @@ def open_classic(lake: Path, settings: EngineSettings) -> "SparkSession":
                 f"this process already uses another one ({driver.settings or 'Spark Connect'})",
                 "Nothing was started", "Use one engine per process: start a new one for this lake",
             )  # fmt: skip
-        state = State.of(lake)
+        state = ServerFolder.of(lake)
         state.make()
         scratch = _scratch(state)
         properties = state.folder / f"classic-{os.getpid()}.properties"
@@ -69,7 +69,7 @@ def open_classic(lake: Path, settings: EngineSettings) -> "SparkSession":
         return session
 
 
-def _confs(settings: EngineSettings, state: State, scratch: Path) -> dict[str, str]:
+def _confs(settings: EngineSettings, state: ServerFolder, scratch: Path) -> dict[str, str]:
     confs = launch_confs(settings, state.folder)
     jars = delta_jars(find_java().executable, launch_options())
     theirs = [jar for jar in confs.get("spark.jars", "").split(",") if jar]
@@ -88,7 +88,7 @@ def _confs(settings: EngineSettings, state: State, scratch: Path) -> dict[str, s
     return confs
 
 
-def _scratch(state: State) -> Path:
+def _scratch(state: ServerFolder) -> Path:
     """A folder for this process's temporary files; those of dead processes are removed."""
     for old in state.folder.glob("classic-*/"):
         number = old.name.removeprefix("classic-")

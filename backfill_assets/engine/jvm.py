@@ -12,7 +12,7 @@ import shlex
 from backfill_assets.engine.cache import delta_jars, package_version, spark_home
 from backfill_assets.engine.confs import LOOPBACK, EngineSettings, launch_confs, properties_text
 from backfill_assets.engine.java import Java, launch_options
-from backfill_assets.engine.server_state import Request, State
+from backfill_assets.engine.server_state import ServerFolder, ServerRequest
 
 _MAIN = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _TOKEN_BYTES = 32
@@ -36,7 +36,7 @@ def server_identity(settings: EngineSettings, java: Java) -> dict[str, str]:
     """What two processes must agree on to share a server, by name; values of configurations only as digests."""
     confs = {f"the configuration {k}": _digest(v) for k, v in settings.confs.items()}
     bare = EngineSettings(settings.engine, settings.memory, settings.cores, umask=settings.umask)
-    own = launch_confs(bare, State.of(java.home).folder)
+    own = launch_confs(bare, ServerFolder.of(java.home).folder)
     return confs | {
         "pyspark": package_version("pyspark"),
         "delta-spark": package_version("delta-spark"),
@@ -76,7 +76,7 @@ def _flags(settings: EngineSettings) -> list[str]:
     ]
 
 
-def prepare(state: State, settings: EngineSettings, java: Java) -> Request:
+def prepare(state: ServerFolder, settings: EngineSettings, java: Java) -> ServerRequest:
     """Write the server's files below `state` and return what its supervisor needs; fetches Delta's jars if missing.
 
     The token is in the properties file (mode 0600) and nowhere on the command line.
@@ -112,10 +112,10 @@ def prepare(state: State, settings: EngineSettings, java: Java) -> Request:
         "spark-internal",
     ]
     idle = settings.idle_minutes * 60
-    return Request(command, properties.name, token, server_identity(settings, java), idle)
+    return ServerRequest(command, properties.name, token, server_identity(settings, java), idle)
 
 
-def server_environ(state: State) -> dict[str, str]:
+def server_environ(state: ServerFolder) -> dict[str, str]:
     """This process's environment without what would redirect Spark, and with a locale that can name any file."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_")) and k != "MASTER"}
     return kept | {

@@ -22,7 +22,7 @@ from backfill_assets.core.errors import EngineLost, SettingsError, TransientErro
 from backfill_assets.engine.confs import LOOPBACK, EngineSettings, scrub
 from backfill_assets.engine.java import find_java
 from backfill_assets.engine.jvm import differences, prepare, server_environ, server_identity
-from backfill_assets.engine.server_state import Process, Record, State, end, take
+from backfill_assets.engine.server_state import Process, Record, ServerFolder, end, take
 from backfill_assets.engine.supervisor import START_TIMEOUT_SECONDS, STOP_GRACE_SECONDS
 
 _POLL_SECONDS = 0.05
@@ -63,7 +63,7 @@ class _Holds:
         self.files: dict[tuple[int, Path], int] = {}
         self.children: list[subprocess.Popen[bytes]] = []
 
-    def file(self, state: State) -> int | None:
+    def file(self, state: ServerFolder) -> int | None:
         """This process's file descriptor for the lake's clients' lock, None if it holds none."""
         held = self.files.get((os.getpid(), state.folder))
         path = state.folder / "in_use"
@@ -82,7 +82,7 @@ def hold(lake: Path) -> None:
 
     Waits while the server is stopping (seconds). The kernel frees the lock when this process ends, however it does.
     """
-    state = State.of(lake)
+    state = ServerFolder.of(lake)
     state.make()
     holds = _holds()
     with holds.lock:
@@ -96,12 +96,12 @@ def release(lake: Path) -> None:
     """Let the lake's server go idle as far as this process is concerned; does nothing if it is not held."""
     holds = _holds()
     with holds.lock:
-        file = holds.files.pop((os.getpid(), State.of(lake).folder), None)
+        file = holds.files.pop((os.getpid(), ServerFolder.of(lake).folder), None)
         if file is not None:
             os.close(file)
 
 
-def _others_hold(state: State) -> bool:
+def _others_hold(state: ServerFolder) -> bool:
     """True if another process uses the lake's server."""
     holds = _holds()
     with holds.lock:
@@ -121,7 +121,7 @@ def ensure_server(lake: Path, settings: EngineSettings) -> Endpoint:
     Raises SettingsError if other processes use a server with other settings, EngineLost if it does not start. Does
     not hold it: call `hold` first where work follows.
     """
-    state = State.of(lake)
+    state = ServerFolder.of(lake)
     state.make()
     wanted = server_identity(settings, find_java())
     record = state.record()
@@ -135,7 +135,7 @@ def _serves(record: Record, wanted: dict[str, str]) -> bool:
     return record.usable and record.identity == wanted and record.supervisor.is_alive()
 
 
-def _agreed(state: State, lake: Path, settings: EngineSettings, wanted: dict[str, str]) -> Record:
+def _agreed(state: ServerFolder, lake: Path, settings: EngineSettings, wanted: dict[str, str]) -> Record:
     """Under the start lock: the running server if it is as wanted, else a new one."""
     record = state.record()
     if record is not None and _serves(record, wanted):
@@ -151,7 +151,7 @@ def _agreed(state: State, lake: Path, settings: EngineSettings, wanted: dict[str
     return _started(state, lake, settings, wanted)
 
 
-def _start_lock(state: State) -> FileLock:
+def _start_lock(state: ServerFolder) -> FileLock:
     lock = FileLock(state.folder / "start.lock", timeout=_START_LOCK_SECONDS)
     try:
         lock.acquire()
@@ -164,7 +164,7 @@ def _start_lock(state: State) -> FileLock:
     return lock
 
 
-def _started(state: State, lake: Path, settings: EngineSettings, wanted: dict[str, str]) -> Record:
+def _started(state: ServerFolder, lake: Path, settings: EngineSettings, wanted: dict[str, str]) -> Record:
     state.write_request(request := prepare(state, settings, find_java()))
     supervisor = _spawn(state, lake, settings.umask)
     deadline = time.monotonic() + START_TIMEOUT_SECONDS + STOP_GRACE_SECONDS
@@ -183,7 +183,7 @@ def _started(state: State, lake: Path, settings: EngineSettings, wanted: dict[st
     )  # fmt: skip
 
 
-def _spawn(state: State, lake: Path, umask: int) -> "subprocess.Popen[bytes]":
+def _spawn(state: ServerFolder, lake: Path, umask: int) -> "subprocess.Popen[bytes]":
     """Start the supervisor in a session of its own, so that no terminal or parent takes it along."""
     package_root = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(filter(None, [package_root, os.environ.get("PYTHONPATH")]))
@@ -199,7 +199,7 @@ def _spawn(state: State, lake: Path, umask: int) -> "subprocess.Popen[bytes]":
     return child
 
 
-def _last_words(state: State) -> str:
+def _last_words(state: ServerFolder) -> str:
     """The most telling line of the logs, for a message."""
     for name in ("server.log", "supervisor.log"):
         try:
@@ -213,7 +213,7 @@ def _last_words(state: State) -> str:
     return "it said nothing"
 
 
-def _end_all(state: State, record: Record) -> None:
+def _end_all(state: ServerFolder, record: Record) -> None:
     """End supervisor and JVM, whichever of them live."""
     end(record.supervisor, 2 * STOP_GRACE_SECONDS + 1)
     end(record.jvm, STOP_GRACE_SECONDS)
@@ -222,7 +222,7 @@ def _end_all(state: State, record: Record) -> None:
 
 def end_server(lake: Path, server: Process) -> None:
     """End this very server, for all who use it; does nothing where another one has taken its place."""
-    state = State.of(lake)
+    state = ServerFolder.of(lake)
     with _start_lock(state):
         record = state.record()
         if record is not None and record.jvm == server:
@@ -234,7 +234,7 @@ def stop_server(lake: Path, force: bool = False) -> bool:
 
     Raises TransientError if other processes use it, unless `force`; their running queries then fail within seconds.
     """
-    state = State.of(lake)
+    state = ServerFolder.of(lake)
     record = state.record()
     if record is None or not (record.jvm.is_alive() or record.supervisor.is_alive()):
         return False
@@ -252,7 +252,7 @@ def stop_server(lake: Path, force: bool = False) -> bool:
 
 def server_status(lake: Path) -> ServerStatus | None:
     """The lake's running server, None if there is none. Starts nothing, holds nothing, needs no pyspark."""
-    state = State.of(lake)
+    state = ServerFolder.of(lake)
     record = state.record()
     if record is None or not record.usable:
         return None

@@ -75,7 +75,7 @@ def _accepts(port: int) -> bool:
 
 
 @dataclass(frozen=True)
-class Request:
+class ServerRequest:
     """What a supervisor is told to start: the command, the file with the token that it reads (mode 0600, of this
     request alone), and when to stop (seconds idle)."""
 
@@ -87,13 +87,13 @@ class Request:
 
 
 @dataclass(frozen=True)
-class State:
+class ServerFolder:
     """The folder `LAKE/.server` of a lake."""
 
     folder: Path
 
     @classmethod
-    def of(cls, lake: Path) -> "State":
+    def of(cls, lake: Path) -> "ServerFolder":
         """The state folder of `lake`; touches nothing."""
         return cls(lake.resolve() / ".server")
 
@@ -141,11 +141,11 @@ class State:
         """Forget the server."""
         (self.folder / "endpoint.json").unlink(missing_ok=True)
 
-    def request(self) -> Request:
+    def request(self) -> ServerRequest:
         """What the supervisor was told; raises OSError or ValueError where it was told nothing readable."""
-        return Request(**json.loads((self.folder / "request.json").read_text(encoding="utf-8")))
+        return ServerRequest(**json.loads((self.folder / "request.json").read_text(encoding="utf-8")))
 
-    def write_request(self, request: Request) -> None:
+    def write_request(self, request: ServerRequest) -> None:
         """Tell the supervisor what to start."""
         self.write_private(self.folder / "request.json", json.dumps(asdict(request)))
 

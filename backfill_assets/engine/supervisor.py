@@ -20,7 +20,7 @@ from types import FrameType
 
 import psutil
 
-from backfill_assets.engine.server_state import Process, Record, Request, State, end, take
+from backfill_assets.engine.server_state import Process, Record, ServerFolder, ServerRequest, end, take
 
 POLL_SECONDS = 0.25
 START_TIMEOUT_SECONDS = 180.0  # 7 s on an idle machine, 30 s seen under load; beyond this it hangs
@@ -36,8 +36,8 @@ class Stopped(Exception):
 class Supervisor:
     """Watches the JVM of `state` according to `request`; owns the record for as long as it holds its lock."""
 
-    state: State
-    request: Request
+    state: ServerFolder
+    request: ServerRequest
     child: subprocess.Popen[bytes] | None = None
 
     def run(self) -> None:
@@ -158,7 +158,7 @@ def _on_terminate(_signal: int, _frame: FrameType | None) -> None:
 def main(lake: str) -> None:
     """Supervise the server of `lake` until it ends."""
     signal.signal(signal.SIGTERM, _on_terminate)
-    state = State.of(Path(lake))
+    state = ServerFolder.of(Path(lake))
     try:
         with state.supervising():
             Supervisor(state, state.request()).run()

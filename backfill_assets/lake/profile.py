@@ -13,7 +13,7 @@ from backfill_assets.core.errors import ContractBroken
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.lake.audit import NUMBERS, audit
 from backfill_assets.lake.fingerprints import PIECES, Dialect, fingerprint_text, pieces, row_hash
-from backfill_assets.lake.session import Workshop
+from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged, read_staged
 
 if TYPE_CHECKING:
@@ -67,11 +67,11 @@ def hash_halves(columns: Sequence[str]) -> "list[Column]":
     return halves
 
 
-def audited(workshop: Workshop, contract: Contract, staged: Staged) -> Mapping[date | None, DayProfile]:
+def audited(lake_session: LakeSession, contract: Contract, staged: Staged) -> Mapping[date | None, DayProfile]:
     """The profile of every day of the staged files: by the embedded engine, by Spark what is too large."""
     if staged.size <= AUDIT_BYTES:
-        return audit(workshop.lake, staged.paths, contract)
-    return profile(read_staged(workshop.session(), contract, staged), contract)
+        return audit(lake_session.lake, staged.paths, contract)
+    return profile(read_staged(lake_session.spark(), contract, staged), contract)
 
 
 def profile(frame: "DataFrame", contract: Contract) -> Mapping[date | None, DayProfile]:

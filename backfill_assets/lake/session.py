@@ -1,7 +1,7 @@
-"""A workshop: a lake together with the engine that works on it.
+"""A lake_session: a lake together with the engine that works on it.
 
 Lives here: opening the lake's Spark session when it is first needed, and reading table versions through it. Does not
-live here: how an engine is found or started (`engine.session`, `engine.server`). Nothing starts before `session()`.
+live here: how an engine is found or started (`engine.session`, `engine.server`). Nothing starts before `spark()`.
 """
 
 import contextlib
@@ -72,8 +72,8 @@ def free(frame: "DataFrame") -> None:
 
 
 @dataclass(frozen=True)
-class Workshop:
-    """A lake and the session that reads and writes it. Cheap to make; the engine starts at the first `session()`."""
+class LakeSession:
+    """A lake and the session that reads and writes it. Cheap to make; the engine starts at the first `spark()`."""
 
     lake: Lake
 
@@ -83,20 +83,20 @@ class Workshop:
         spark, umask = self.lake.settings.spark, self.lake.settings.access.umask
         return EngineSettings(spark.engine, spark.memory, spark.cores, spark.idle_minutes, spark.confs, umask)
 
-    def session(self) -> "SparkSession":
+    def spark(self) -> "SparkSession":
         """A live session on this lake's engine, started or replaced if need be; raises EngineLost."""
         return open_session(self.lake.root, self.engine)
 
     def expect(self, rows: int) -> None:
         """Prepare the session for queries over about so many rows."""
-        session = self.session()
+        session = self.spark()
         for key, value in code_generation_confs(self.engine, rows).items():
             session.conf.set(key, value)
 
     def read(self, table: str, version: int, day_column: str, days: Iterable[date] | None = None) -> "DataFrame":
         """The rows of some days (all if None) of a table, pinned at a version."""
         path = str(self.lake.table_path(table))
-        frame = self.session().read.format("delta").option("versionAsOf", version).load(path)
+        frame = self.spark().read.format("delta").option("versionAsOf", version).load(path)
         if days is None:
             return frame
         listed = sorted(set(days))

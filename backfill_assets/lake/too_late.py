@@ -19,7 +19,7 @@ from backfill_assets.lake.committer import commit_receipt
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.lock import table_lock
 from backfill_assets.lake.log import Logs
-from backfill_assets.lake.session import Workshop
+from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LatenessSettings
 
 if TYPE_CHECKING:
@@ -83,13 +83,13 @@ def waiting(lake: Lake, first: date, last: date) -> Mapping[tuple[date, date], i
     return {(a, d): n for a, d, n in zip(*columns, strict=True)}
 
 
-def release(workshop: Workshop, first: date, last: date, note: str) -> Mapping[tuple[date, date], int]:
+def release(lake_session: LakeSession, first: date, last: date, note: str) -> Mapping[tuple[date, date], int]:
     """Record that what is kept for these event days counts from now on; returns what that is, per (arrival, event) day.
 
     Nothing is rebuilt here: the arrival days become stale by it, and with them what is made from them. The caller
     holds the load lock.
     """
-    lake = workshop.lake
+    lake = lake_session.lake
     found = waiting(lake, first, last)
     if found:
         path: Path = lake.table_path(TOO_LATE)

@@ -17,7 +17,7 @@ from backfill_assets.core.view import LakeView, TableView
 from backfill_assets.lake.ledger import ARRIVALS
 from backfill_assets.lake.profile import audited, conform, hash_halves
 from backfill_assets.lake.replace import Provenance, Published, Write, publish
-from backfill_assets.lake.session import Workshop
+from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import begin, stage
 from backfill_assets.lake.table import days_predicate
 from backfill_assets.landing.mapping import DELIVERY_TYPES
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 WHOLE_SHARE = 0.5  # above this share of loaded days it is cheaper to compute all rows than to find the touched ones
 
 
-def commit_arrivals(workshop: Workshop, view: LakeView, provenance: Provenance) -> Published:
+def commit_arrivals(lake_session: LakeSession, view: LakeView, provenance: Provenance) -> Published:
     """Bring the ledger up to raw's head and name its version. `view` is read after raw's commit; the load lock is held.
 
     The days looked at are those whose raw receipt is newer than the version the ledger names, so that a load that was
@@ -39,15 +39,15 @@ def commit_arrivals(workshop: Workshop, view: LakeView, provenance: Provenance) 
     loaded = {d for d, s in raw.stamps.items() if s.entry.rows}
     moved = {d for d, s in raw.stamps.items() if s.version > named}
     doubted = view.doubted_arrivals()
-    workshop.expect(sum(raw.stamps[d].entry.rows for d in (loaded if doubted else moved)))
+    lake_session.expect(sum(raw.stamps[d].entry.rows for d in (loaded if doubted else moved)))
     if doubted:
         affected = moved | loaded | doubted
     else:
-        affected = _affected(workshop, moved, loaded, view, named, raw.version) if moved else set()
-    frame = conform(_rows(workshop, affected & loaded, raw.version), ARRIVALS)
-    staged = stage(workshop.lake, ARRIVALS, frame) if affected & loaded else begin(workshop.lake, ARRIVALS)
+        affected = _affected(lake_session, moved, loaded, view, named, raw.version) if moved else set()
+    frame = conform(_rows(lake_session, affected & loaded, raw.version), ARRIVALS)
+    staged = stage(lake_session.lake, ARRIVALS, frame) if affected & loaded else begin(lake_session.lake, ARRIVALS)
     try:
-        found = audited(workshop, ARRIVALS, staged)
+        found = audited(lake_session, ARRIVALS, staged)
         entries = {d: _entry(found.get(d, DayProfile()), raw, d) for d in affected}
         after = replace(view, tables={**view.tables, ARRIVALS.name: _naming(view, raw.version)})
         write = Write(
@@ -59,7 +59,7 @@ def commit_arrivals(workshop: Workshop, view: LakeView, provenance: Provenance) 
             always=named != raw.version,
             force=bool(doubted),
         )
-        return publish(workshop.lake, write, lambda days: {d: entries[d].input_digest for d in days})
+        return publish(lake_session.lake, write, lambda days: {d: entries[d].input_digest for d in days})
     finally:
         staged.drop()
 
@@ -76,7 +76,7 @@ def _entry(found: DayProfile, raw: TableView, day: date) -> DayEntry:
 
 
 def _affected(
-    workshop: Workshop, moved: set[date], loaded: set[date], view: LakeView, named: int, head: int
+    lake_session: LakeSession, moved: set[date], loaded: set[date], view: LakeView, named: int, head: int
 ) -> set[date]:
     """The arrival days whose rows a load may change: the loaded ones, and all days of keys whose event days changed.
 
@@ -87,11 +87,13 @@ def _affected(
     if named < 0 or len(moved & loaded) > WHOLE_SHARE * len(loaded):
         return moved | loaded
     here = days_predicate("arrival_date", moved)
-    new = workshop.read("raw", head, "arrival_date")
+    new = lake_session.read("raw", head, "arrival_date")
     sided = _sided(new.where(here), before=False, after=True)
     # Nothing of these days in the ledger: what they held before, if anything, gave no key an event day.
     if any(a in moved for rows in view.arrivals.values() for a, _ in rows):
-        sided = sided.union(_sided(workshop.read("raw", named, "arrival_date").where(here), before=True, after=False))
+        sided = sided.union(
+            _sided(lake_session.read("raw", named, "arrival_date").where(here), before=True, after=False)
+        )
     others = _sided(new.where(f"NOT ({here})"), before=True, after=True)
     touched = others.join(sided.select("event_key").distinct(), "event_key", "left_semi").union(sided)
     per_key = touched.groupBy("event_key").agg(
@@ -119,11 +121,11 @@ def _event_date() -> "Column":
     return F.when(F.col("op") == "upsert", F.to_date("event_ts"))
 
 
-def _rows(workshop: Workshop, days: set[date], head: int) -> "DataFrame":
+def _rows(lake_session: LakeSession, days: set[date], head: int) -> "DataFrame":
     """The ledger's rows for these arrival days."""
     from pyspark.sql import functions as F
 
-    raw = workshop.read("raw", head, "arrival_date")
+    raw = lake_session.read("raw", head, "arrival_date")
     mine = raw.where(days_predicate("arrival_date", days)) if days else raw.limit(0)
     of_my_keys = raw.join(mine.select("event_key").distinct(), "event_key", "left_semi")
     per_key = of_my_keys.groupBy("event_key").agg(F.collect_set(_event_date()).alias("event_days"))

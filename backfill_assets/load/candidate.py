@@ -17,16 +17,16 @@ from backfill_assets.core.states import States
 from backfill_assets.core.view import TableView
 from backfill_assets.lake.model import Pipeline, Table
 from backfill_assets.lake.replace import Provenance, Published
-from backfill_assets.lake.session import Workshop
+from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.view import read_view
 
 
 @dataclass(frozen=True)
-class Request:
+class RebuildRequest:
     """What someone asks of the load path: these days of this table, for this reason. `force`: settled days too."""
 
-    workshop: Workshop
+    lake_session: LakeSession
     pipeline: Pipeline
     table: Table
     days: DayRange
@@ -35,7 +35,7 @@ class Request:
 
     def states(self) -> States:
         """The states of the lake now, without a JVM."""
-        return self.pipeline.states(read_view(self.workshop.lake, self.pipeline.contracts))
+        return self.pipeline.states(read_view(self.lake_session.lake, self.pipeline.contracts))
 
     def signed(self, states: States, inputs: Mapping[str, int]) -> Provenance:
         """The provenance completed by today's code, settings and parameters, the frontier, and the input versions."""

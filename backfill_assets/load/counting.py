@@ -15,7 +15,7 @@ from backfill_assets.core.errors import LandingError
 from backfill_assets.core.texts import plain
 from backfill_assets.engine.loss import is_engine_loss
 from backfill_assets.lake.ledger import FileRecord
-from backfill_assets.lake.session import Workshop
+from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.intake import take
 from backfill_assets.landing.mapping import quiet
@@ -118,7 +118,7 @@ def settle_days(counted: Days, start: date) -> tuple[dict[date, tuple[int, int, 
     return days or {home: (0, 0, 0)}, home
 
 
-def stocked(workshop: Workshop, record: FileRecord) -> StockFile:
+def stocked(lake_session: LakeSession, record: FileRecord) -> StockFile:
     """The record's content in the stock, taken again from the landing where the stock lost or altered it.
 
     A refused content is not looked for: the ledger says all that there is to say of it.
@@ -126,17 +126,17 @@ def stocked(workshop: Workshop, record: FileRecord) -> StockFile:
     if record.refused is not None:
         nowhere = Path()
         return StockFile(record.sha256, nowhere, {}, "", record.first_scan, record.home_day, refused=record.refused)
-    return taken_again(workshop, record)
+    return taken_again(lake_session, record)
 
 
-def taken_again(workshop: Workshop, record: FileRecord) -> StockFile:
+def taken_again(lake_session: LakeSession, record: FileRecord) -> StockFile:
     """The record's content in the stock, whatever was said of it before. Raises LandingError where it is nowhere."""
-    lake = workshop.lake
+    lake = lake_session.lake
     found = find(lake.stock, record.sha256, record.first_scan, record.home_day)
     if found is not None:
         return found
     discard(lake.stock, record.sha256)
-    listing, records = look(workshop)
+    listing, records = look(lake_session)
     paths = {r.path for r in records if r.sha256 == record.sha256}
     for file in (f for f in listing.files if f.name in paths and f.size == record.size):
         if take(file, lake.settings.source.format, lake.stock).sha256 == record.sha256:

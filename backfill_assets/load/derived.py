@@ -22,9 +22,9 @@ from backfill_assets.lake.ledger import ARRIVALS
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.profile import audited, conform
 from backfill_assets.lake.replace import Published, Write, publish
-from backfill_assets.lake.session import Workshop
+from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged, stage
-from backfill_assets.load.candidate import Candidate, Request
+from backfill_assets.load.candidate import Candidate, RebuildRequest
 from backfill_assets.load.facts import staged_facts
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 MOST_SPANS = 8  # stale days far apart are computed apart; each span is one more plan for Spark to make (about 0.5 s)
 
 
-def build(request: Request) -> Candidate:
+def build(request: RebuildRequest) -> Candidate:
     """The candidate of a table that is made from other tables. Nothing is written.
 
     Raises InputMissing, DaysHeld, ContractBroken, EngineLost.
@@ -45,16 +45,16 @@ def build(request: Request) -> Candidate:
     if not todo:
         return nothing_to_do(states, table.contract, days)
     spans = covering(todo, MOST_SPANS)
-    request.workshop.expect(_input_rows(states, table.contract, todo))
-    made = [_of_its_span(_transformed(request.workshop, states, table, s), table.contract, s, spans) for s in spans]
+    request.lake_session.expect(_input_rows(states, table.contract, todo))
+    made = [_of_its_span(_transformed(request.lake_session, states, table, s), table.contract, s, spans) for s in spans]
     frame = made[0]
     for other in made[1:]:
         frame = frame.unionByName(other)
     frame = _without_days(frame, table.contract, [d for span in spans for d in span if d in settled])
-    staged = stage(request.workshop.lake, table.contract, conform(frame, table.contract))
+    staged = stage(request.lake_session.lake, table.contract, conform(frame, table.contract))
     try:
-        profiles = dict(audited(request.workshop, table.contract, staged))
-        facts = staged_facts(request.workshop, states, table, staged, profiles)
+        profiles = dict(audited(request.lake_session, table.contract, staged))
+        facts = staged_facts(request.lake_session, states, table, staged, profiles)
     except BaseException:
         staged.drop()
         raise
@@ -75,7 +75,7 @@ def _input_rows(states: States, contract: Contract, todo: Iterable[date]) -> int
     return rows
 
 
-def settled_days(request: Request, states: States) -> frozenset[date]:
+def settled_days(request: RebuildRequest, states: States) -> frozenset[date]:
     """The days that need no computing: their receipts say that the same work gave what is there."""
     if request.force:
         return frozenset()
@@ -180,10 +180,10 @@ def _without_days(frame: "DataFrame", contract: Contract, days: Collection[date]
     return frame.where(day.isNull() | ~day.isin(sorted(days)))
 
 
-def _transformed(workshop: Workshop, states: States, table: Table, days: DayRange) -> "DataFrame":
+def _transformed(lake_session: LakeSession, states: States, table: Table, days: DayRange) -> "DataFrame":
     if table.transform is None:
         raise ValueError(f"{table.name} has no transform: it is loaded, not built")
-    frames = {i.table: _input_frame(workshop, states, table.contract, i, days) for i in table.contract.inputs}
+    frames = {i.table: _input_frame(lake_session, states, table.contract, i, days) for i in table.contract.inputs}
     frame = table.transform(frames, Chunk(days, states.frontier))
     pending = [d for d in days if states.is_pending(table.contract, d)]
     # training refuses to hold days while they are incomplete
@@ -191,7 +191,9 @@ def _transformed(workshop: Workshop, states: States, table: Table, days: DayRang
     return _without_days(frame, table.contract, [*pending, *dropped])
 
 
-def _input_frame(workshop: Workshop, states: States, contract: Contract, wanted: Input, days: DayRange) -> "DataFrame":
+def _input_frame(
+    lake_session: LakeSession, states: States, contract: Contract, wanted: Input, days: DayRange
+) -> "DataFrame":
     """The input's days that the range needs, pinned at the version that the view saw (raw: that arrivals names)."""
     view = states.view
     upstream = states.contracts[wanted.table]
@@ -199,10 +201,10 @@ def _input_frame(workshop: Workshop, states: States, contract: Contract, wanted:
         version = _version_read(view, wanted)
         listed = {a for d in days for a, _ in view.arrivals.get(d, ())}
         everything = len(listed) >= sum(1 for s in view.table("raw").stamps.values() if s.entry.rows)
-        return workshop.read(wanted.table, version, upstream.day_column, None if everything else listed)
+        return lake_session.read(wanted.table, version, upstream.day_column, None if everything else listed)
     needed = {d for day in (days.start, days.last) for d in days_of(wanted, day, view)}
     span = DayRange(min(needed), contiguous(needed)[-1].end)
-    return workshop.read_span(wanted.table, _version_read(view, wanted), upstream.day_column, span)
+    return lake_session.read_span(wanted.table, _version_read(view, wanted), upstream.day_column, span)
 
 
 def _version_read(view: LakeView, wanted: Input) -> int:
@@ -213,7 +215,7 @@ def _version_read(view: LakeView, wanted: Input) -> int:
 
 
 def _candidate(
-    request: Request,
+    request: RebuildRequest,
     states: States,
     settled: frozenset[date],
     staged: Staged,
@@ -248,7 +250,7 @@ def _candidate(
         before=before,
         frontier=states.frontier,
         staged=staged,
-        publish=lambda: publish(request.workshop.lake, write, digests_now),
+        publish=lambda: publish(request.lake_session.lake, write, digests_now),
         release=staged.drop,
         absent={d: missing for d in made if (missing := states.absent(name, d))},
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.states import States
 from backfill_assets.lake.model import Table
-from backfill_assets.lake.session import Workshop
+from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged, read_staged
 from backfill_assets.lake.table import days_predicate
 
@@ -22,14 +22,14 @@ Facts = dict[date, dict[str, Any]]
 
 
 def staged_facts(
-    workshop: Workshop, states: States, table: Table, staged: Staged, profiles: Mapping[date | None, DayProfile]
+    lake_session: LakeSession, states: States, table: Table, staged: Staged, profiles: Mapping[date | None, DayProfile]
 ) -> Facts:
     """All that the table's own functions say of a staged candidate, per day."""
     if table.facts is None and table.revisions is None:
         return {}
-    frame = read_staged(workshop.session(), table.contract, staged)
+    frame = read_staged(lake_session.spark(), table.contract, staged)
     facts = day_facts(table, frame)
-    for day, found in revisions(workshop, states, table, frame, profiles).items():
+    for day, found in revisions(lake_session, states, table, frame, profiles).items():
         facts[day] = {**facts.get(day, {}), **found}
     return facts
 
@@ -40,7 +40,11 @@ def day_facts(table: Table, frame: "DataFrame") -> Facts:
 
 
 def revisions(
-    workshop: Workshop, states: States, table: Table, frame: "DataFrame", profiles: Mapping[date | None, DayProfile]
+    lake_session: LakeSession,
+    states: States,
+    table: Table,
+    frame: "DataFrame",
+    profiles: Mapping[date | None, DayProfile],
 ) -> Facts:
     """What the table's `revisions` say of the days whose rows differ from those that are there."""
     view = states.view.table(table.name)
@@ -55,7 +59,7 @@ def revisions(
     if table.revisions is None or not changed:
         return {}
     column = table.contract.day_column
-    before = workshop.read(table.name, view.version, column, changed)
+    before = lake_session.read(table.name, view.version, column, changed)
     return _by_day(table.revisions(before, frame.where(days_predicate(column, changed))))
 
 

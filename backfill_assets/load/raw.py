@@ -23,13 +23,13 @@ from backfill_assets.lake.ledger import FILES, QUARANTINE, FileRecord, read_file
 from backfill_assets.lake.log import table_view
 from backfill_assets.lake.profile import audited, conform
 from backfill_assets.lake.replace import Published, Write, publish
-from backfill_assets.lake.session import Workshop, free, small_frame
+from backfill_assets.lake.session import LakeSession, free, small_frame
 from backfill_assets.lake.staging import Staged, stage
 from backfill_assets.lake.too_late import contract_of, is_too_late
 from backfill_assets.lake.view import read_view
 from backfill_assets.landing.mapping import DELIVERY_TYPES
 from backfill_assets.load.arrivals import commit_arrivals
-from backfill_assets.load.candidate import Candidate, Request
+from backfill_assets.load.candidate import Candidate, RebuildRequest
 from backfill_assets.load.counting import stocked
 from backfill_assets.load.deliveries import read_deliveries, split_day_rows
 from backfill_assets.load.derived import as_profile, nothing_to_do, settled_days
@@ -44,21 +44,21 @@ Accounts = dict[date, dict[str, dict[str, int]]]
 SET_ASIDE = {"duplicates": "duplicate", "quarantine": "quarantine", "too late": "too late", "not due": "not due"}
 
 
-def load(request: Request) -> Candidate:
+def load(request: RebuildRequest) -> Candidate:
     """Scan the landing folder, then the candidate of these arrival days of raw. The caller holds the load lock.
 
     Raises LandingError while a file that one of the days was made from is altered or missing; SettingsError where
     `as_of` was lowered below what is loaded.
     """
-    report = scan(request.workshop)
+    report = scan(request.lake_session)
     states = request.states()
     _refuse(report, states, request.days)
     settled = settled_days(request, states)
     todo = [d for d in request.days if d not in settled]
     if not todo and not states.view.doubted_arrivals():  # a ledger that others changed is repaired by any load
         return nothing_to_do(states, request.table.contract, request.days)
-    judged, records = _judged(request.workshop, states, todo)
-    late = is_too_late(request.workshop.lake.settings.lateness, states.view.releases)
+    judged, records = _judged(request.lake_session, states, todo)
+    late = is_too_late(request.lake_session.lake.settings.lateness, states.view.releases)
     rows = split_day_rows(judged, late).persist()
     try:
         accounts = _account(rows, records, [d for d in todo if states.view.is_due(d)])
@@ -72,9 +72,11 @@ def load(request: Request) -> Candidate:
             (QUARANTINE, bad, "quarantine"),
         )
         raw, beyond, kept = _staged_parts(
-            request.workshop, [(c, f) if o in outcomes else (c, None) for c, f, o in parts]
+            request.lake_session, [(c, f) if o in outcomes else (c, None) for c, f, o in parts]
         )
-        facts = staged_facts(request.workshop, states, request.table, raw.staged, raw.profiles) if raw.staged else {}
+        facts = (
+            staged_facts(request.lake_session, states, request.table, raw.staged, raw.profiles) if raw.staged else {}
+        )
     finally:
         free(rows)
     loading = _Loading(request, states, todo, raw, (kept, beyond), _counts(accounts))
@@ -95,13 +97,17 @@ class _Part:
             self.staged.drop()
 
 
-def _staged_parts(workshop: Workshop, wanted: "Sequence[tuple[Contract, DataFrame | None]]") -> list[_Part]:
+def _staged_parts(lake_session: LakeSession, wanted: "Sequence[tuple[Contract, DataFrame | None]]") -> list[_Part]:
     """The parts of a load, staged and audited; all dropped where one fails."""
     made: list[_Part] = []
     try:
         for contract, frame in wanted:
-            made.append(_Part(contract, stage(workshop.lake, contract, conform(frame, contract)) if frame else None))
-        return [p if p.staged is None else replace(p, profiles=audited(workshop, p.contract, p.staged)) for p in made]
+            made.append(
+                _Part(contract, stage(lake_session.lake, contract, conform(frame, contract)) if frame else None)
+            )
+        return [
+            p if p.staged is None else replace(p, profiles=audited(lake_session, p.contract, p.staged)) for p in made
+        ]
     except BaseException:
         for part in made:
             part.drop()
@@ -131,21 +137,21 @@ def _refuse(report: ScanReport, states: States, days: DayRange) -> None:
         )
 
 
-def _judged(workshop: Workshop, states: States, todo: Sequence[date]) -> "tuple[DataFrame, list[FileRecord]]":
+def _judged(lake_session: LakeSession, states: States, todo: Sequence[date]) -> "tuple[DataFrame, list[FileRecord]]":
     """The rows of the landed files for these days, with `source_file`; and the records that name these days."""
     from pyspark.sql import functions as F
 
-    lake, view = workshop.lake, states.view
+    lake, view = lake_session.lake, states.view
     wanted = {d for d in todo if view.is_due(d)}
     live = [r for r in read_files(lake.table_path(FILES.name)) if not r.withdrawn]
     named = {r.sha256: r for r in reversed(live) if wanted & set(r.days)}
-    files = [stocked(workshop, r) for r in named.values()]
-    workshop.expect(sum(r.days[d][0] for r in named.values() for d in wanted & set(r.days)))
+    files = [stocked(lake_session, r) for r in named.values()]
+    lake_session.expect(sum(r.days[d][0] for r in named.values() for d in wanted & set(r.days)))
     if not files:
         schema = "sha256 string, row_number bigint, text string, reason string, source_file string, arrival_date date, "
         empty = ", ".join(f"{n} {t}" for n, t in DELIVERY_TYPES.items())
-        return small_frame(workshop.session(), [], schema + empty + ", usable_arrival boolean, due boolean"), []
-    judged = read_deliveries(workshop.session(), files, lake.settings).withColumn("source_file", F.col("sha256"))
+        return small_frame(lake_session.spark(), [], schema + empty + ", usable_arrival boolean, due boolean"), []
+    judged = read_deliveries(lake_session.spark(), files, lake.settings).withColumn("source_file", F.col("sha256"))
     due = F.lit(True)
     if view.as_of is not None:
         limit = F.lit(view.as_of.isoformat()).cast("timestamp")
@@ -189,7 +195,7 @@ def _counts(accounts: Accounts) -> dict[date, dict[str, int]]:
 class _Loading:
     """What the three commits of one load share."""
 
-    request: Request
+    request: RebuildRequest
     states: States
     todo: Sequence[date]
     raw: _Part
@@ -236,23 +242,23 @@ class _Loading:
     def _publish(self) -> Published:
         named = {part.contract.name: self._write_aside(part) for part in self.aside}
         published = self._write(self.raw, self._raw_entries(), named)
-        after = read_view(self.request.workshop.lake, self.request.pipeline.contracts)
+        after = read_view(self.request.lake_session.lake, self.request.pipeline.contracts)
         said = self.request.signed(self.states, {})
-        commit_arrivals(self.request.workshop, after, said)
+        commit_arrivals(self.request.lake_session, after, said)
         return published
 
     def _write_aside(self, part: _Part) -> int:
         """The version afterwards. Days that have no row there and never had one need no commit."""
         contract = part.contract
-        before = table_view(self.request.workshop.lake.table_path(contract.name), contract.day_column)
+        before = table_view(self.request.lake_session.lake.table_path(contract.name), contract.day_column)
         concerned = any(part.profiles) or any(d in before.stamps or d in before.foreign for d in self.todo)
         return self._write(part, self._entries(part), {}).version if concerned else before.version
 
     def _write(self, part: _Part, entries: Mapping[date, DayEntry], inputs: Mapping[str, int]) -> Published:
         contract = part.contract
-        base = table_view(self.request.workshop.lake.table_path(contract.name), contract.day_column).version
+        base = table_view(self.request.lake_session.lake.table_path(contract.name), contract.day_column).version
         write = Write(
             contract, part.staged, entries, base, self.request.signed(self.states, inputs), force=self.request.force
         )
         # The load lock keeps every other load out, so that nothing can have overtaken this one.
-        return publish(self.request.workshop.lake, write, lambda days: {d: entries[d].input_digest for d in days})
+        return publish(self.request.lake_session.lake, write, lambda days: {d: entries[d].input_digest for d in days})

@@ -17,7 +17,7 @@ from backfill_assets.lake.audit import sample_keys
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.replace import Published
 from backfill_assets.lake.session import telling_losses
-from backfill_assets.load.candidate import Candidate, Request
+from backfill_assets.load.candidate import Candidate, RebuildRequest
 from backfill_assets.load.derived import build
 from backfill_assets.load.judging import bench, may_be_empty
 from backfill_assets.load.raw import load
@@ -26,13 +26,13 @@ SUPERSEDED_ATTEMPTS = 3  # each one reads the newest inputs; more would mean wri
 
 
 @dataclass
-class Job:
+class Rebuild:
     """One table, one range of days, one run: the candidate changes when it has to be built again.
 
     `told_before` is what people were told of days that need no computing, by partition key: it is told again.
     """
 
-    request: Request
+    request: RebuildRequest
     candidate: Candidate | None = None
     findings: list[Finding] = field(default_factory=list)
     told_before: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -99,7 +99,7 @@ class Job:
         staged = self.ready.staged
         if staged is None or finding.check not in ("unique_key", "not_null"):
             return []
-        lake = self.request.workshop.lake
+        lake = self.request.lake_session.lake
         return sample_keys(lake, staged.paths, self.table.contract, finding.day, finding.check)
 
     def _refuse_strays(self) -> None:
@@ -126,7 +126,7 @@ class Job:
         candidate, contract = self.ready, self.table.contract
         known = {d: s.entry for d, s in candidate.before.stamps.items()}
         made = {d: candidate.profiles[d] for d in self.days}
-        by = bench(self.request.workshop.lake.settings, contract, known, made)
+        by = bench(self.request.lake_session.lake.settings, contract, known, made)
         findings: list[Finding] = []
         for day in self.days:
             expected = may_be_empty(candidate.frontier, contract, day, candidate.entries[day].built)

@@ -17,7 +17,7 @@ from backfill_assets.core.texts import plain
 from backfill_assets.lake.committer import commit_files, ensure_table
 from backfill_assets.lake.ledger import FILES, LANDED, WITHDRAWN, FileRecord
 from backfill_assets.lake.lock import table_lock
-from backfill_assets.lake.session import Workshop
+from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import stage_rows
 from backfill_assets.landing.files import LandedFile, StillChanging, settle
 from backfill_assets.landing.hashes import Hashes
@@ -28,20 +28,20 @@ from backfill_assets.load.compare import compare, look
 from backfill_assets.load.counting import Counted, count_days, counting_digest, settle_days, taken_again
 
 
-def scan(workshop: Workshop, now: datetime | None = None) -> ScanReport:
+def scan(lake_session: LakeSession, now: datetime | None = None) -> ScanReport:
     """Take stock: append what is new to the ledger and report. Raises LandingError when counts do not add up."""
-    listing, records = look(workshop)
-    hashes = Hashes(workshop.lake.stock)
+    listing, records = look(lake_session)
+    hashes = Hashes(lake_session.lake.stock)
     found = compare(listing, records, hashes)
     hashes.keep()
     moment = now or datetime.now(UTC)
-    _append(workshop, _withdrawals(found.lapsed, moment, "nothing of it was used"), "scan", "")
-    intakes, waiting = _taken(workshop, found.fresh)
+    _append(lake_session, _withdrawals(found.lapsed, moment, "nothing of it was used"), "scan", "")
+    intakes, waiting = _taken(lake_session, found.fresh)
     altered, missing = found.altered, [m for m in found.missing if m.sha256 not in {i.sha256 for _, i in intakes}]
     blocked = {r.path for r in (*altered, *missing, *found.lapsed)} | {f.name for f, _ in intakes}
-    today = counting_digest(workshop.lake.settings)
+    today = counting_digest(lake_session.lake.settings)
     recount = [r for r in records if not r.withdrawn and r.counted_by != today and r.path not in blocked]
-    landings = _record(workshop, intakes, records, moment, recount)
+    landings = _record(lake_session, intakes, records, moment, recount)
     copies = _copies([f.name for f, _ in intakes], landings, records)
     return ScanReport(
         new={p.path: p.told for p in landings if p.is_new and p.path not in copies},
@@ -56,7 +56,9 @@ def scan(workshop: Workshop, now: datetime | None = None) -> ScanReport:
     )
 
 
-def _taken(workshop: Workshop, fresh: Sequence[LandedFile]) -> tuple[list[tuple[LandedFile, Intake]], dict[str, str]]:
+def _taken(
+    lake_session: LakeSession, fresh: Sequence[LandedFile]
+) -> tuple[list[tuple[LandedFile, Intake]], dict[str, str]]:
     """The new files taken into the stock, and those that have to wait: path -> why."""
     taken, waiting = [], {}
     for file in fresh:
@@ -64,7 +66,7 @@ def _taken(workshop: Workshop, fresh: Sequence[LandedFile]) -> tuple[list[tuple[
             if not settle(file):
                 raise StillChanging(str(file.path))
             current = _again(file)
-            taken.append((current, take(current, workshop.lake.settings.source.format, workshop.lake.stock)))
+            taken.append((current, take(current, lake_session.lake.settings.source.format, lake_session.lake.stock)))
         except (StillChanging, FileNotFoundError):
             waiting[file.name] = "still being written; the next scan reads it"
     return taken, waiting
@@ -96,22 +98,22 @@ class _Landing:
 
 
 def _record(
-    workshop: Workshop,
+    lake_session: LakeSession,
     intakes: Sequence[tuple[LandedFile, Intake]],
     records: Sequence[FileRecord],
     moment: datetime,
     recount: Sequence[FileRecord],
 ) -> list[_Landing]:
     """Append new files, and old ones counted under other settings; returns what was appended."""
-    settings = workshop.lake.settings
+    settings = lake_session.lake.settings
     today = counting_digest(settings)
     known = {r.sha256: r for r in records if r.counted_by == today}
     seen = {r.sha256: r.first_scan for r in sorted(records, key=lambda r: r.first_scan, reverse=True)}
-    files = {r.sha256: replace(taken_again(workshop, r), home_day=None) for r in recount if r.sha256 not in known}
+    files = {r.sha256: replace(taken_again(lake_session, r), home_day=None) for r in recount if r.sha256 not in known}
     for intake in (i for _, i in intakes if i.sha256 not in known):
-        files[intake.sha256] = _found(workshop, intake, seen.get(intake.sha256, moment))
+        files[intake.sha256] = _found(lake_session, intake, seen.get(intake.sha256, moment))
     files = {sha: replace(f, first_scan=seen.get(sha, moment)) for sha, f in files.items()}
-    counted = count_days(workshop.session(), list(files.values()), settings) if files else {}
+    counted = count_days(lake_session.spark(), list(files.values()), settings) if files else {}
     _refuse_a_select_that_fits_nothing(files, counted, known)
     landings = [_Landing(f.name, i.sha256, f.size, f.mtime_ns, i.rows, i.bad_rows) for f, i in intakes]
     landings += [
@@ -132,7 +134,7 @@ def _record(
         common = (landing.size, landing.mtime_ns, seen_at, home, moment, today, landing.refused)
         rows += [(LANDED, landing.path, landing.sha256, d, *counts, *common) for d, counts in sorted(days.items())]
         done.append(landing)
-    _append(workshop, rows, "scan", "")
+    _append(lake_session, rows, "scan", "")
     return done
 
 
@@ -144,11 +146,11 @@ def _copies(new: Sequence[str], landings: Sequence[_Landing], records: Sequence[
     return {p.path: owners[p.sha256] for p in landings if p.path in new and owners[p.sha256] != p.path}
 
 
-def _found(workshop: Workshop, intake: Intake, first_scan: datetime) -> StockFile:
-    found = find(workshop.lake.stock, intake.sha256, first_scan)
+def _found(lake_session: LakeSession, intake: Intake, first_scan: datetime) -> StockFile:
+    found = find(lake_session.lake.stock, intake.sha256, first_scan)
     if found is None:
         raise LandingError(
-            f"the stock {workshop.lake.stock}", f"what was just put into {intake.sha256}.json is not there",
+            f"the stock {lake_session.lake.stock}", f"what was just put into {intake.sha256}.json is not there",
             "Nothing was recorded", "Keep other programs out of the folder, then scan again",
         )  # fmt: skip
     return found
@@ -178,10 +180,10 @@ def _add_up(landing: _Landing, days: dict[date, tuple[int, int, int]]) -> None:
         )
 
 
-def _append(workshop: Workshop, rows: Sequence[tuple[object, ...]], reason: str, note: str) -> None:
+def _append(lake_session: LakeSession, rows: Sequence[tuple[object, ...]], reason: str, note: str) -> None:
     if not rows:
         return
-    lake = workshop.lake
+    lake = lake_session.lake
     path = lake.table_path(FILES.name)
     staged = stage_rows(lake, FILES, rows)
     receipt = Receipt(staged.write_id, FILES.name, reason, {}, note=note)
@@ -194,16 +196,16 @@ def _append(workshop: Workshop, rows: Sequence[tuple[object, ...]], reason: str,
         staged.drop()
 
 
-def accept(workshop: Workshop, note: str, paths: Iterable[str] = ()) -> list[str]:
+def accept(lake_session: LakeSession, note: str, paths: Iterable[str] = ()) -> list[str]:
     """Withdraw altered and missing contents from the ledger, so that their days follow what lies there now.
 
     `paths` restricts it; returns the paths withdrawn. The new content of an altered file is read by the next scan.
     """
-    listing, records = look(workshop)
-    found = compare(listing, records, Hashes(workshop.lake.stock))
+    listing, records = look(lake_session)
+    found = compare(listing, records, Hashes(lake_session.lake.stock))
     wanted = set(paths)
     chosen = [r for r in (*found.altered, *found.missing) if not wanted or r.path in wanted]
-    _append(workshop, _withdrawals(chosen, datetime.now(UTC), note), "landing accept", note)
+    _append(lake_session, _withdrawals(chosen, datetime.now(UTC), note), "landing accept", note)
     return sorted(r.path for r in chosen)
 
 

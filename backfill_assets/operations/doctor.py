@@ -23,7 +23,7 @@ from backfill_assets.engine.server import server_status
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, read_files
 from backfill_assets.lake.model import Table
-from backfill_assets.lake.session import EMBEDDED, Workshop
+from backfill_assets.lake.session import EMBEDDED, LakeSession
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
 from backfill_assets.landing.hashes import Hashes
@@ -100,7 +100,7 @@ def _engine(lake: Lake) -> Diagnosis:
 
 
 def _landing(lake: Lake) -> list[Diagnosis]:
-    listing, records = look(Workshop(lake))
+    listing, records = look(LakeSession(lake))
     name = f"the landing {lake.settings.source.files}"
     if listing.root_missing:
         return [odd(name, "its folder does not exist", "Make it, or correct [source] files in lake.toml")]

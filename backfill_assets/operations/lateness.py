@@ -38,7 +38,7 @@ FLIPS_FROM = ("staging", "features_as_known")
 
 
 @dataclass(frozen=True)
-class Asked:
+class LatenessScope:
     """What a report is about: arrival `days` (None: all), the wanted `share` (0..1), flips since an aware instant."""
 
     days: DayRange | None = None
@@ -72,7 +72,7 @@ class LatenessReport:
     """
 
     lake: str
-    asked: Asked
+    asked: LatenessScope
     frontier: datetime | None
     watched: DayRange | None
     overall: Spread | None
@@ -132,7 +132,7 @@ class LatenessReport:
         }
 
 
-def lateness(lake: Lake, pipeline: Pipeline, asked: Asked, now: datetime) -> LatenessReport:
+def lateness(lake: Lake, pipeline: Pipeline, asked: LatenessScope, now: datetime) -> LatenessReport:
     """The report, `now` being the clock (aware). Raises BackfillError where nothing is loaded or flips cannot be told.
 
     Raw is read in the version that the ledger `arrivals` names, as everybody who reads it does.
@@ -140,7 +140,7 @@ def lateness(lake: Lake, pipeline: Pipeline, asked: Asked, now: datetime) -> Lat
     return lateness_of(lake, pipeline.states(read_view(lake, pipeline.contracts)), asked, now)
 
 
-def lateness_of(lake: Lake, states: States, asked: Asked, now: datetime) -> LatenessReport:
+def lateness_of(lake: Lake, states: States, asked: LatenessScope, now: datetime) -> LatenessReport:
     """`lateness` of a lake whose states are known already."""
     view, frontier = states.view, states.frontier
     named = view.table("arrivals").inputs.get("raw", -1)

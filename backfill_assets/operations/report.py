@@ -18,9 +18,9 @@ from backfill_assets.lake.ledger import FILES, QUARANTINE, read_arrow, read_file
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.account import Account, account
-from backfill_assets.operations.lateness import Asked, LatenessReport, lateness_of
+from backfill_assets.operations.lateness import LatenessReport, LatenessScope, lateness_of
 from backfill_assets.operations.status import StatusReport, status_of
-from backfill_assets.operations.writes import Durations, Written, durations, writes
+from backfill_assets.operations.writes import Durations, TableWrite, durations, writes
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class LakeReport:
     delivered: Delivered
     lateness: LatenessReport | None
     durations: tuple[Durations, ...]
-    writes: tuple[Written, ...]
+    writes: tuple[TableWrite, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """The report as JSON values."""
@@ -81,6 +81,6 @@ def delivered(lake: Lake, view: LakeView) -> Delivered:
 
 def _lateness(lake: Lake, states: States, now: datetime) -> LatenessReport | None:
     try:
-        return lateness_of(lake, states, Asked(share=lake.settings.lateness.watermark_share), now)
+        return lateness_of(lake, states, LatenessScope(share=lake.settings.lateness.watermark_share), now)
     except BackfillError:
         return None  # nothing is loaded, which the rest of the report says

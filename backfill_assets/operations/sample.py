@@ -1,4 +1,4 @@
-"""The sample that `demo` loads: a month of a small shop's orders, with everything that makes backfills hard.
+"""The sample that `demo` loads: a month of a small lake_context's orders, with everything that makes backfills hard.
 
 Lives here: making its files, from a first day, a number of days and a seed alone: the same input gives the same bytes.
 Does not live here: the lake around it (`sample_lake`) and loading it. Standard library only.

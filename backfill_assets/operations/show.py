@@ -46,7 +46,7 @@ class LandedPart:
 
 
 @dataclass(frozen=True)
-class Written:
+class DayWrite:
     """One write of the day: its version, when it was committed (aware), and its receipt."""
 
     version: int
@@ -74,7 +74,7 @@ class DayReport:
     state: State
     reasons: tuple[str, ...]
     inputs: tuple[InputDay, ...]
-    history: tuple[Written, ...]
+    history: tuple[DayWrite, ...]
     files: tuple[LandedPart, ...] = ()
     quarantine: tuple[tuple[str, int], ...] = ()
     will_change: bool = False
@@ -137,10 +137,10 @@ def _names(commit: Commit, day: date) -> bool:
     return commit.receipt is not None and day in commit.receipt.days
 
 
-def _written(commit: Commit) -> Written:
+def _written(commit: Commit) -> DayWrite:
     if commit.receipt is None:
         raise ValueError(f"version {commit.version} has no receipt")
-    return Written(commit.version, commit.at, commit.receipt)
+    return DayWrite(commit.version, commit.at, commit.receipt)
 
 
 def _inputs(states: States, contract: Contract, day: date) -> list[InputDay]:

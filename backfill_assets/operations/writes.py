@@ -18,7 +18,7 @@ from backfill_assets.lake.model import Pipeline
 
 
 @dataclass(frozen=True)
-class Written:
+class TableWrite:
     """One commit with a receipt: when (aware), which days with how many rows now, why, by whom, in how many seconds."""
 
     table: str
@@ -67,7 +67,7 @@ class Durations:
         }  # fmt: skip
 
 
-def writes(lake: Lake, pipeline: Pipeline) -> tuple[Written, ...]:
+def writes(lake: Lake, pipeline: Pipeline) -> tuple[TableWrite, ...]:
     """Every commit with a receipt that names days, of every table of the pipeline, newest first."""
     found = [
         _written(table.name, commit)
@@ -78,11 +78,11 @@ def writes(lake: Lake, pipeline: Pipeline) -> tuple[Written, ...]:
     return tuple(sorted(found, key=lambda w: (w.at, w.table, w.version), reverse=True))
 
 
-def _written(table: str, commit: Commit) -> Written:
+def _written(table: str, commit: Commit) -> TableWrite:
     said = commit.receipt
     if said is None:
         raise ValueError(f"version {commit.version} has no receipt")
-    return Written(
+    return TableWrite(
         table,
         commit.version,
         commit.at,
@@ -95,7 +95,7 @@ def _written(table: str, commit: Commit) -> Written:
     )
 
 
-def durations(found: Iterable[Written], tables: Sequence[str]) -> tuple[Durations, ...]:
+def durations(found: Iterable[TableWrite], tables: Sequence[str]) -> tuple[Durations, ...]:
     """Per table, in their order, what its measured writes took; tables without one are left out.
 
     The 95th percentile interpolates between the writes there are (`statistics.quantiles`, inclusive): it is never

@@ -14,7 +14,7 @@ from backfill_assets.lake.home import DAGSTER_FOLDER, close_folder, project_root
 from backfill_assets.orchestration.alerts import alert_sensors
 from backfill_assets.orchestration.assets import GROUP, IO_MANAGER, lake_asset
 from backfill_assets.orchestration.beginning import is_there, sample_job, stand_in
-from backfill_assets.orchestration.context import Opened, Shop, TablesOf
+from backfill_assets.orchestration.context import LakeContext, Opened, TablesOf
 from backfill_assets.orchestration.io_manager import LakeIOManager
 from backfill_assets.orchestration.ledgers import ledger_specs
 from backfill_assets.orchestration.runs import LAKE_TAG, REBUILD
@@ -29,8 +29,8 @@ def assemble(root: Path, tables_of: TablesOf, rebuilt: Collection[str] | None = 
     `rebuilt` restricts the job `rebuild` to some tables with their checks per day (default: all). The standing check
     `no_stale_days` is no part of the job: a run of days would leave a skipped row of it for every day.
     """
-    shop = Shop(root, tables_of)
-    return _definitions(shop, Opened(*shop.open()), rebuilt)
+    lake_context = LakeContext(root, tables_of)
+    return _definitions(lake_context, Opened(*lake_context.open()), rebuilt)
 
 
 def assemble_anyway(root: Path, tables_of: TablesOf) -> dg.Definitions:
@@ -40,19 +40,21 @@ def assemble_anyway(root: Path, tables_of: TablesOf) -> dg.Definitions:
     """
     if is_there(root):
         return assemble(root, tables_of)
-    shop = Shop(root, tables_of)
-    return dg.Definitions.merge(_definitions(shop, stand_in(shop), None), dg.Definitions(jobs=[sample_job(root)]))
+    lake_context = LakeContext(root, tables_of)
+    return dg.Definitions.merge(
+        _definitions(lake_context, stand_in(lake_context), None), dg.Definitions(jobs=[sample_job(root)])
+    )
 
 
-def _definitions(shop: Shop, opened: Opened, rebuilt: Collection[str] | None) -> dg.Definitions:
+def _definitions(lake_context: LakeContext, opened: Opened, rebuilt: Collection[str] | None) -> dg.Definitions:
     with warnings.catch_warnings():
         # Dagster marks what it may still change. Its version is pinned and what we use is tested; users can do nothing.
         for kind in (dg.PreviewWarning, dg.BetaWarning):
             warnings.simplefilter("ignore", kind)
-        return _made(shop, opened, rebuilt)
+        return _made(lake_context, opened, rebuilt)
 
 
-def _made(shop: Shop, opened: Opened, rebuilt: Collection[str] | None) -> dg.Definitions:
+def _made(lake_context: LakeContext, opened: Opened, rebuilt: Collection[str] | None) -> dg.Definitions:
     lake, pipeline = opened.lake, opened.pipeline
     close_folder(project_root() / DAGSTER_FOLDER, lake.settings.access.umask)
     # No end date: with one in the past the UI draws no plots (Dagster 1.13).
@@ -68,13 +70,13 @@ def _made(shop: Shop, opened: Opened, rebuilt: Collection[str] | None) -> dg.Def
         executor_def=dg.in_process_executor,
         tags={LAKE_TAG: str(lake.root)},
     )
-    scanning = scan_job(shop)
+    scanning = scan_job(lake_context)
     return dg.Definitions(
         assets=[*assets, *ledger_specs(opened, GROUP)],
         asset_checks=checks,
         jobs=[rebuild, scanning],
-        sensors=[*lake_sensors(shop, [rebuild, scanning]), *alert_sensors(lake.root)],
-        schedules=lake_schedules(shop, rebuild),
+        sensors=[*lake_sensors(lake_context, [rebuild, scanning]), *alert_sensors(lake.root)],
+        schedules=lake_schedules(lake_context, rebuild),
         resources={IO_MANAGER: LakeIOManager(), "io_manager": LakeIOManager()},
         executor=dg.in_process_executor,
     )

@@ -20,9 +20,9 @@ from backfill_assets.core.errors import BackfillError, unusable
 from backfill_assets.lake.lock import load_lock
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.replace import Provenance
-from backfill_assets.lake.session import Workshop
-from backfill_assets.load.candidate import Request
-from backfill_assets.load.rebuild import Job
+from backfill_assets.lake.session import LakeSession
+from backfill_assets.load.candidate import RebuildRequest
+from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.checks import check_outputs, check_specs, evaluations, newest_day_results
 from backfill_assets.orchestration.context import Opened
 from backfill_assets.orchestration.dagster_private import quick_events
@@ -112,24 +112,26 @@ def _steps(context: dg.AssetExecutionContext, config: LoadConfig, opened: Opened
         reason=tags.get(REASON_TAG, "manual"), run_id=context.run.run_id, note=config.note or tags.get(NOTE_TAG, ""),
         tags={k: tags[k] for k in ("dagster/backfill", "dagster/sensor_name", "dagster/schedule_name") if k in tags},
     )  # fmt: skip
-    job = Job(Request(Workshop(lake), pipeline, pipeline.table(name), _days(context), said, config.force))
-    guard = load_lock(lake.locks) if job.table.is_landed else contextlib.nullcontext()
+    rebuild = Rebuild(
+        RebuildRequest(LakeSession(lake), pipeline, pipeline.table(name), _days(context), said, config.force)
+    )
+    guard = load_lock(lake.locks) if rebuild.table.is_landed else contextlib.nullcontext()
     with guard, quick_events(context.instance):
         try:
-            findings = job.prepare()
+            findings = rebuild.prepare()
             if any(f.refuses for f in findings):
-                yield from evaluations(context, job, findings)
-                raise job.refusal()
-            job.told_before = told_before(context.instance, job)
-            yield _output(context, job)
+                yield from evaluations(context, rebuild, findings)
+                raise rebuild.refusal()
+            rebuild.told_before = told_before(context.instance, rebuild)
+            yield _output(context, rebuild)
             yield from check_outputs(context)
-            yield from evaluations(context, job, job.findings)
-            if job.table.is_landed:
+            yield from evaluations(context, rebuild, rebuild.findings)
+            if rebuild.table.is_landed:
                 tell_ledgers(context.instance, opened, context.run.run_id)
             tell_verdicts(context.instance, opened, [name, *_left_to_themselves(context, opened)])
         finally:
             with contextlib.suppress(Exception):
-                job.release()
+                rebuild.release()
 
 
 def _planned(context: dg.AssetExecutionContext, opened: Opened) -> list[str]:
@@ -152,9 +154,11 @@ def _shown(context: dg.AssetExecutionContext, opened: Opened) -> dict[str, str]:
     return {DAYS_TAG: f"{first}..{last}", TABLES_TAG: "all" if every else ", ".join(names)} if first != last else {}
 
 
-def _output(context: dg.AssetExecutionContext, job: Job) -> dg.Output[Job]:
+def _output(context: dg.AssetExecutionContext, rebuild: Rebuild) -> dg.Output[Rebuild]:
     """The hand-over to the IO manager. A single day also gets its fingerprint as Dagster's data version."""
-    if len(job.days) > 1:
-        return dg.Output(job, output_name=job.table.name)
-    entry = job.ready.entries[job.days.start]
-    return dg.Output(job, output_name=job.table.name, data_version=dg.DataVersion(f"{entry.rows}.{entry.fingerprint}"))
+    if len(rebuild.days) > 1:
+        return dg.Output(rebuild, output_name=rebuild.table.name)
+    entry = rebuild.ready.entries[rebuild.days.start]
+    return dg.Output(
+        rebuild, output_name=rebuild.table.name, data_version=dg.DataVersion(f"{entry.rows}.{entry.fingerprint}")
+    )

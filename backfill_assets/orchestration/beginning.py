@@ -14,7 +14,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import pipeline_of
 from backfill_assets.lake.settings import FILE_NAME
 from backfill_assets.operations.sample_lake import days_until, make_sample, sample_settings
-from backfill_assets.orchestration.context import Opened, Shop
+from backfill_assets.orchestration.context import LakeContext, Opened
 from backfill_assets.orchestration.io_manager import as_failure
 from backfill_assets.orchestration.runs import LAKE_TAG
 
@@ -36,16 +36,16 @@ def no_lake(root: Path) -> SettingsError:
     )
 
 
-def stand_in(shop: Shop) -> Opened:
+def stand_in(lake_context: LakeContext) -> Opened:
     """The tables as the sample lake would have them if it were made today."""
-    lake = Lake(shop.root, sample_settings(days_until(datetime.now(UTC).date())))
-    return Opened(lake, pipeline_of(lake, shop.tables_of(lake.settings)), no_lake(shop.root))
+    lake = Lake(lake_context.root, sample_settings(days_until(datetime.now(UTC).date())))
+    return Opened(lake, pipeline_of(lake, lake_context.tables_of(lake.settings)), no_lake(lake_context.root))
 
 
 def sample_job(root: Path) -> dg.JobDefinition:
     """The job `make_sample_lake`. Refuses a folder that holds anything."""
 
-    @dg.op(name="make_files", description="Write the files of a small shop's last 30 days, and the settings.")
+    @dg.op(name="make_files", description="Write the files of a small lake_context's last 30 days, and the settings.")
     def make_files(context: dg.OpExecutionContext) -> None:
         """Files and settings; no engine is started."""
         days = days_until(datetime.now(UTC).date())

@@ -18,7 +18,7 @@ from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.judging import bench, may_be_empty
-from backfill_assets.load.rebuild import Job
+from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.context import Opened
 from backfill_assets.orchestration.dagster_private import check_target
 
@@ -47,10 +47,10 @@ def check_outputs(context: dg.AssetExecutionContext) -> Iterator[dg.Output[None]
         yield dg.Output(None, output_name=spec.get_python_identifier())
 
 
-def evaluations(context: dg.AssetExecutionContext, job: Job, findings: Sequence[Finding]) -> Iterator[Any]:
+def evaluations(context: dg.AssetExecutionContext, rebuild: Rebuild, findings: Sequence[Finding]) -> Iterator[Any]:
     """One evaluation per day and check, each aimed at the day's newest materialization, then the checks' outputs."""
-    key = dg.AssetKey(job.table.name)
-    targets = _newest_materializations(context, key, [str(d) for d in job.days])
+    key = dg.AssetKey(rebuild.table.name)
+    targets = _newest_materializations(context, key, [str(d) for d in rebuild.days])
     chosen = {k.name for k in context.selected_asset_check_keys}
     sampled = False
     for finding in findings:
@@ -58,7 +58,7 @@ def evaluations(context: dg.AssetExecutionContext, job: Job, findings: Sequence[
             continue
         facts: dict[str, Any] = {"what": finding.message, **finding.facts}
         if finding.refuses and not sampled:
-            facts["sample_keys"] = dg.MetadataValue.json(job.samples(finding))
+            facts["sample_keys"] = dg.MetadataValue.json(rebuild.samples(finding))
             sampled = True
         target = targets.get(str(finding.day))
         yield dg.AssetCheckEvaluation(

@@ -17,7 +17,7 @@ TablesOf = Callable[[LakeSettings], Sequence[Table]]
 
 
 @dataclass(frozen=True)
-class Shop:
+class LakeContext:
     """Where a pipeline works: the lake's folder and what makes its tables of the settings. Sensors and schedules open
     it at every tick; a run opens it once, when its process loads the definitions, so that a changed `lake.toml` counts
     from the next run on."""

@@ -1,4 +1,4 @@
-"""The IO manager: the only place where a step of Dagster writes, and it writes only through `Job.publish`.
+"""The IO manager: the only place where a step of Dagster writes, and it writes only through `Rebuild.publish`.
 
 Lives here: the hand-over from an asset's body, and the metadata of every day. Does not live here: reading inputs (the
 load path pins and reads them itself, windows included) and any other way of storing (an asset that returns a plain
@@ -10,7 +10,7 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.load.rebuild import Job
+from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.dagster_private import set_partition_metadata
 from backfill_assets.orchestration.metadata import day_metadata
 
@@ -20,7 +20,7 @@ class LakeIOManager(dg.IOManager):
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
         """Publish the job's candidate in at most one commit; raises dg.Failure telling what stayed as it was."""
-        if not isinstance(obj, Job):
+        if not isinstance(obj, Rebuild):
             raise dg.Failure(
                 f"the asset {context.asset_key.to_user_string()} returned a {type(obj).__name__}; only assets made by "
                 "`lake_asset` can be stored in a lake. Nothing was written.",

@@ -19,7 +19,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Table, source_files
 from backfill_assets.lake.replace import Published
 from backfill_assets.lake.sizes import day_bytes
-from backfill_assets.load.rebuild import Job
+from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.dagster_private import newest_materializations
 from backfill_assets.orchestration.summary import rewritten, summary
 
@@ -83,19 +83,21 @@ def news_first(said: Mapping[str, Any]) -> dict[str, Any]:
     return {k: said[k] for k in (*head, *between, *tail)}
 
 
-def day_metadata(job: Job, published: Published) -> dict[str, dict[str, Any]]:
+def day_metadata(rebuild: Rebuild, published: Published) -> dict[str, dict[str, Any]]:
     """Per partition key: rows, bytes, fingerprint, what the write did, for raw the account of every file; and on the
     last day, what the run did to the table.
 
     `seconds_per_day` is the run's time for this table, shared out evenly over its days.
     """
-    candidate = job.ready
+    candidate = rebuild.ready
     days = list(candidate.chunk)
-    sizes = day_bytes(job.request.workshop.lake.table_path(job.table.name), job.table.contract.day_column)
-    seconds = round((time.monotonic() - job.request.provenance.began) / len(days), 3)
-    said = {str(day): _one_day(job, published, day, sizes.get(day, 0), seconds) for day in days}
+    sizes = day_bytes(
+        rebuild.request.lake_session.lake.table_path(rebuild.table.name), rebuild.table.contract.day_column
+    )
+    seconds = round((time.monotonic() - rebuild.request.provenance.began) / len(days), 3)
+    said = {str(day): _one_day(rebuild, published, day, sizes.get(day, 0), seconds) for day in days}
     for day in candidate.settled:
-        said[str(day)] = {**job.told_before.get(str(day), {}), **said[str(day)]}
+        said[str(day)] = {**rebuild.told_before.get(str(day), {}), **said[str(day)]}
     after = {d: candidate.entries[d] for d in days}
     before = {day: stamp.entry for day, stamp in candidate.before.stamps.items()}
     again = rewritten(candidate.before, after, published)
@@ -105,8 +107,8 @@ def day_metadata(job: Job, published: Published) -> dict[str, dict[str, Any]]:
     return {key: news_first(told) for key, told in said.items()}
 
 
-def _one_day(job: Job, published: Published, day: date, size: int, seconds: float) -> dict[str, Any]:
-    candidate = job.ready
+def _one_day(rebuild: Rebuild, published: Published, day: date, size: int, seconds: float) -> dict[str, Any]:
+    candidate = rebuild.ready
     entry, found = candidate.entries[day], candidate.profiles[day]
     said: dict[str, Any] = {
         **entry_metadata(entry, published.version),
@@ -128,14 +130,14 @@ def _one_day(job: Job, published: Published, day: date, size: int, seconds: floa
     return said
 
 
-def told_before(instance: dg.DagsterInstance, job: Job) -> dict[str, dict[str, Any]]:
+def told_before(instance: dg.DagsterInstance, rebuild: Rebuild) -> dict[str, dict[str, Any]]:
     """What the newest materialization of each settled day told of it: facts that only computing gives.
 
     Plots draw the newest materialization of a day, and a rerun that changes nothing must not blank them.
     """
-    keys = [str(day) for day in job.ready.settled]
-    records = newest_materializations(instance, job.table.name, keys)
-    return {key: facts_of(record, job.ready.entries[parse_day(key)]) for key, record in records.items()}
+    keys = [str(day) for day in rebuild.ready.settled]
+    records = newest_materializations(instance, rebuild.table.name, keys)
+    return {key: facts_of(record, rebuild.ready.entries[parse_day(key)]) for key, record in records.items()}
 
 
 def facts_of(record: dg.EventLogRecord | None, entry: DayEntry) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """What Dagster's runs cover and have tried, as days of tables.
 
 Lives here: the names of tags and of the job, the days of queued and running runs, the attempts at a request, runs of
-the last day. Does not live here: what the lake needs (`core.needs`) and what is asked for (`asking`). Read anew at
+the last day. Does not live here: what the lake needs (`core.needs`) and what is asked for (`requesting`). Read anew at
 every tick and never from the newest runs only: a cursor may be wiped, runs are kept. One instance may serve several
 lakes: a run that names another lake is none of ours.
 """
@@ -14,7 +14,7 @@ import dagster as dg
 
 from backfill_assets.core.days import ONE_DAY, parse_day
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.requests import Ask
+from backfill_assets.core.requests import RunRequest
 from backfill_assets.orchestration.dagster_private import tag_values
 
 REBUILD = "rebuild"
@@ -85,9 +85,9 @@ def _days(run: dg.DagsterRun) -> Iterator[date]:
         day += ONE_DAY
 
 
-def asked_tags(ask: Ask) -> dict[str, str]:
+def asked_tags(request: RunRequest) -> dict[str, str]:
     """The tags by which a run's asked days are found again, each with its identity and the attempt."""
-    return {_asked_tag(ask.table, day): f"{known} {ask.attempt}" for day, known in ask.asked.items()}
+    return {_asked_tag(request.table, day): f"{known} {request.attempt}" for day, known in request.asked.items()}
 
 
 def attempts(instance: dg.DagsterInstance, wanted: Mapping[str, Mapping[date, str]]) -> dict[str, dict[date, int]]:

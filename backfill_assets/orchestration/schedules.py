@@ -14,12 +14,12 @@ from backfill_assets.core.states import State, States
 from backfill_assets.lake.view import read_view
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.beginning import is_there, no_lake
-from backfill_assets.orchestration.context import Shop
+from backfill_assets.orchestration.context import LakeContext
 
 DAILY, ROLLING = "daily_load", "rolling_reprocess"
 
 
-def lake_schedules(shop: Shop, rebuild: Any) -> list[dg.ScheduleDefinition]:
+def lake_schedules(lake_context: LakeContext, rebuild: Any) -> list[dg.ScheduleDefinition]:
     """`daily_load` at 02:00 UTC and `rolling_reprocess` at 03:00 UTC over the job `rebuild` (Any: its
     type has no public name in Dagster 1.13)."""
 
@@ -30,10 +30,12 @@ def lake_schedules(shop: Shop, rebuild: Any) -> list[dg.ScheduleDefinition]:
     )  # fmt: skip
     def daily_load(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
         """Yesterday, and every day that was missed."""
-        if not is_there(shop.root):
-            return dg.SkipReason(str(no_lake(shop.root)))
+        if not is_there(lake_context.root):
+            return dg.SkipReason(str(no_lake(lake_context.root)))
         asked = _today(context)
-        return [_request(DAILY, asked, days) for days in missed_days(shop, asked)] or dg.SkipReason("no day is missing")
+        return [_request(DAILY, asked, days) for days in missed_days(lake_context, asked)] or dg.SkipReason(
+            "no day is missing"
+        )
 
     @dg.schedule(
         name=ROLLING, job=rebuild, cron_schedule="0 3 * * *", execution_timezone="UTC",
@@ -42,13 +44,13 @@ def lake_schedules(shop: Shop, rebuild: Any) -> list[dg.ScheduleDefinition]:
     )  # fmt: skip
     def rolling_reprocess(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
         """The last days again."""
-        if not is_there(shop.root):
-            return dg.SkipReason(str(no_lake(shop.root)))
+        if not is_there(lake_context.root):
+            return dg.SkipReason(str(no_lake(lake_context.root)))
         asked = _today(context)
-        days = rolling_span(shop, asked)
+        days = rolling_span(lake_context, asked)
         if days is None:
             return dg.SkipReason("the lake's first day is not that long ago")
-        _, pipeline = shop.open()
+        _, pipeline = lake_context.open()
         built = [dg.AssetKey(t.name) for t in pipeline.tables if not t.is_landed]
         return _request(ROLLING, asked, days, built)
 
@@ -60,12 +62,12 @@ def _today(context: dg.ScheduleEvaluationContext) -> date:
     return moment.astimezone(UTC).date()
 
 
-def missed_days(shop: Shop, today: date) -> list[DayRange]:
+def missed_days(lake_context: LakeContext, today: date) -> list[DayRange]:
     """The days before `today` to load: yesterday, and every day since raw's first receipt of which a table was never
     made (without receipts: since the lake's first day). None at or after `as_of`; as ranges, ascending, yesterday by
     itself: a missed day that fails again keeps no new day from being made."""
-    lake, pipeline = shop.open()
-    states = pipeline.states(read_view(lake, pipeline.contracts, shop.logs))
+    lake, pipeline = lake_context.open()
+    states = pipeline.states(read_view(lake, pipeline.contracts, lake_context.logs))
     landed = next(t.name for t in pipeline.tables if t.is_landed)
     first = min(states.view.table(landed).stamps, default=lake.settings.start_date)
     days = [first + ONE_DAY * i for i in range((today - first).days)]
@@ -78,9 +80,9 @@ def _is_missing(states: States, day: date) -> bool:
     return any(states.of(name, day) is State.MISSING for name in states.contracts)
 
 
-def rolling_span(shop: Shop, today: date) -> DayRange | None:
+def rolling_span(lake_context: LakeContext, today: date) -> DayRange | None:
     """The `rolling_days` days that ended `delay_days` before `today`, none before the lake's first day."""
-    lake, _ = shop.open()
+    lake, _ = lake_context.open()
     lateness = lake.settings.lateness
     end = today - ONE_DAY * lateness.delay_days
     start = max(lake.settings.start_date, end - ONE_DAY * lateness.rolling_days)

@@ -12,12 +12,12 @@ import dagster as dg
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.lock import load_lock
-from backfill_assets.lake.session import Workshop, telling_losses
+from backfill_assets.lake.session import LakeSession, telling_losses
 from backfill_assets.load.scan import scan
 from backfill_assets.operations.attention import keep_attention
 from backfill_assets.orchestration.alerts import tell_alarms
 from backfill_assets.orchestration.beginning import is_there, no_lake
-from backfill_assets.orchestration.context import Shop
+from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.dagster_private import instance_id
 from backfill_assets.orchestration.io_manager import as_failure
 from backfill_assets.orchestration.runs import LAKE_TAG
@@ -27,16 +27,16 @@ INTERVAL_SECONDS = 10  # a tick with nothing to do costs a few hundred milliseco
 CURSOR_CHARS = 2000
 
 
-def scan_job(shop: Shop) -> dg.JobDefinition:
+def scan_job(lake_context: LakeContext) -> dg.JobDefinition:
     """The job that takes stock of the landing folder: afterwards it is known which days the new files touch."""
 
     @dg.op(name="take_stock", description="Read new landed files once and record their days and rows in `files`.")
     def take_stock(context: dg.OpExecutionContext) -> None:
         """One scan, under the load lock."""
         try:
-            lake, _ = shop.open()
+            lake, _ = lake_context.open()
             with load_lock(lake.locks), telling_losses():
-                report = scan(Workshop(lake))
+                report = scan(LakeSession(lake))
         except BackfillError as error:
             raise as_failure(error) from None
         context.log.info(
@@ -44,7 +44,7 @@ def scan_job(shop: Shop) -> dg.JobDefinition:
         )
         context.add_output_metadata({"new": len(report.new), "known": report.known, "refused": len(report.refused)})
 
-    tags = {LAKE_TAG: str(shop.root)}
+    tags = {LAKE_TAG: str(lake_context.root)}
 
     @dg.job(name=SCAN, executor_def=dg.in_process_executor, description="Take stock of the landing folder.", tags=tags)
     def scan_landing() -> None:
@@ -54,7 +54,7 @@ def scan_job(shop: Shop) -> dg.JobDefinition:
     return scan_landing
 
 
-def lake_sensors(shop: Shop, jobs: Sequence[Any]) -> list[dg.SensorDefinition]:
+def lake_sensors(lake_context: LakeContext, jobs: Sequence[Any]) -> list[dg.SensorDefinition]:
     """`landing` and `late_data`, running unless turned off in the UI. `jobs` are `rebuild` and `scan_landing`
     (Any: Dagster 1.13 names the type of an unresolved asset job only in private)."""
 
@@ -65,9 +65,9 @@ def lake_sensors(shop: Shop, jobs: Sequence[Any]) -> list[dg.SensorDefinition]:
     )  # fmt: skip
     def landing(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         """One tick."""
-        if not is_there(shop.root):
-            return dg.SensorResult(skip_reason=str(no_lake(shop.root)))
-        return _result(context, shop, LANDING, landing_tick(context.instance, shop, datetime.now(UTC)))
+        if not is_there(lake_context.root):
+            return dg.SensorResult(skip_reason=str(no_lake(lake_context.root)))
+        return _result(context, lake_context, LANDING, landing_tick(context.instance, lake_context, datetime.now(UTC)))
 
     @dg.sensor(
         name=LATE_DATA, jobs=jobs, minimum_interval_seconds=INTERVAL_SECONDS,
@@ -76,18 +76,20 @@ def lake_sensors(shop: Shop, jobs: Sequence[Any]) -> list[dg.SensorDefinition]:
     )  # fmt: skip
     def late_data(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         """One tick."""
-        if not is_there(shop.root):
-            return dg.SensorResult(skip_reason=str(no_lake(shop.root)))
-        return _result(context, shop, LATE_DATA, late_data_tick(context.instance, shop, datetime.now(UTC)))
+        if not is_there(lake_context.root):
+            return dg.SensorResult(skip_reason=str(no_lake(lake_context.root)))
+        return _result(
+            context, lake_context, LATE_DATA, late_data_tick(context.instance, lake_context, datetime.now(UTC))
+        )
 
     return [landing, late_data]
 
 
-def _result(context: dg.SensorEvaluationContext, shop: Shop, sensor: str, tick: Tick) -> dg.SensorResult:
+def _result(context: dg.SensorEvaluationContext, lake_context: LakeContext, sensor: str, tick: Tick) -> dg.SensorResult:
     for note in tick.notes:
         context.log.info(note)
-    keep_attention(shop.root, instance_id(context.instance), sensor, tick.alarms)
-    tell_alarms(shop.root, context.instance, sensor, tick.alarms)
+    keep_attention(lake_context.root, instance_id(context.instance), sensor, tick.alarms)
+    tell_alarms(lake_context.root, context.instance, sensor, tick.alarms)
     first = [*tick.alarms.values(), *(note for note in tick.notes if note not in tick.alarms.values())]
     said = "; ".join(first)[:CURSOR_CHARS] or "nothing to do: every day that can be is up to date"
     if tick.requests:

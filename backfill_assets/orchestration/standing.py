@@ -15,10 +15,10 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.why import ranges
-from backfill_assets.orchestration.asking import given_up_now
 from backfill_assets.orchestration.context import Opened
 from backfill_assets.orchestration.dagster_private import check_target, newest_evaluations
 from backfill_assets.orchestration.io_manager import as_failure
+from backfill_assets.orchestration.requesting import given_up_now
 from backfill_assets.orchestration.runs import LAKE_TAG
 
 STANDING = "no_stale_days"

@@ -19,7 +19,7 @@ from backfill_assets.core.texts import plain
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.session import Workshop
+from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import read_view
 from backfill_assets.landing.files import is_complete
 from backfill_assets.landing.hashes import Hashes
@@ -27,10 +27,10 @@ from backfill_assets.load.compare import Comparison, compare, look
 from backfill_assets.load.counting import is_counted
 from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration import runs
-from backfill_assets.orchestration.asking import Asked, Asker, as_request, next_attempt, said
-from backfill_assets.orchestration.context import Shop
+from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.markers import end_dead_runs
 from backfill_assets.orchestration.reconcile import follow_receipts
+from backfill_assets.orchestration.requesting import RequestPlanner, RunRequests, as_request, next_attempt, said
 from backfill_assets.orchestration.standing import changed_verdicts
 
 SCAN = "scan_landing"
@@ -55,7 +55,7 @@ class Tick:
 
 
 @dataclass(frozen=True)
-class Look:
+class LakeSnapshot:
     """The lake and Dagster's runs at one moment. `until` is the first day (exclusive end) that is no partition yet."""
 
     instance: dg.DagsterInstance
@@ -71,30 +71,32 @@ class Look:
         return self.now.astimezone(UTC).date()
 
     @property
-    def asker(self) -> Asker:
+    def asker(self) -> RequestPlanner:
         """Who knows what was tried."""
-        return Asker(self.instance, self.lake, self.states, self.busy)
+        return RequestPlanner(self.instance, self.lake, self.states, self.busy)
 
 
-def look_around(instance: dg.DagsterInstance, shop: Shop, now: datetime) -> Look:
+def look_around(instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime) -> LakeSnapshot:
     """Everything a tick decides by. Ends runs whose process is gone, so that their days do not look busy for ever."""
-    lake, pipeline = shop.open()
+    lake, pipeline = lake_context.open()
     end_dead_runs(instance, lake)
     names = [t.name for t in pipeline.tables]
     busy = runs.busy_days(instance, str(lake.root), names)
-    return Look(instance, lake, pipeline, pipeline.states(read_view(lake, pipeline.contracts, shop.logs)), busy, now)
+    return LakeSnapshot(
+        instance, lake, pipeline, pipeline.states(read_view(lake, pipeline.contracts, lake_context.logs)), busy, now
+    )
 
 
-def late_data_tick(instance: dg.DagsterInstance, shop: Shop, now: datetime) -> Tick:
+def late_data_tick(instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime) -> Tick:
     """Ask for the days of the built tables that need making and whose inputs are in place, upstream first."""
-    seen = look_around(instance, shop, now)
+    seen = look_around(instance, lake_context, now)
     healed = follow_receipts(instance, seen.lake, seen.pipeline)
     tick = late_data(seen)
     tick.notes += healed
     return tick
 
 
-def late_data(seen: Look) -> Tick:
+def late_data(seen: LakeSnapshot) -> Tick:
     """`late_data_tick` of what was seen."""
     given_up: Mapping[str, str] = {}
     if seen.lake.settings.lateness.policy == "rolling":
@@ -106,7 +108,7 @@ def late_data(seen: Look) -> Tick:
     return tick
 
 
-def _exact_tick(seen: Look) -> tuple[Tick, Mapping[str, str]]:
+def _exact_tick(seen: LakeSnapshot) -> tuple[Tick, Mapping[str, str]]:
     """The tick, and per table the days that were given up, in words."""
     tick, found = Tick(), needs(seen.states, seen.busy, seen.until)
     built = [t.name for t in seen.pipeline.tables if not t.is_landed]
@@ -115,12 +117,12 @@ def _exact_tick(seen: Look) -> tuple[Tick, Mapping[str, str]]:
         _tell_given_up(tick, name, asked)
         _tell_waiting(tick, name, found)
     _tell_left_alone(tick, seen.states, built)
-    _request(tick, seen, LATE_DATA, [as_request(ask, LATE_DATA, seen.lake) for ask in asked.asks])
+    _request(tick, seen, LATE_DATA, [as_request(request, LATE_DATA, seen.lake) for request in asked.requests])
     landed = {name: days for name, days in found.ready.items() if name not in built}
     return tick, {**seen.asker.given_up(landed), **asked.given_up}
 
 
-def _tell_given_up(tick: Tick, name: str, asked: Asked) -> None:
+def _tell_given_up(tick: Tick, name: str, asked: RunRequests) -> None:
     if name in asked.given_up:
         tick.alarm(f"given up {name}", f"{name}: {asked.given_up[name]}")
 
@@ -142,7 +144,7 @@ def _tell_left_alone(tick: Tick, states: States, names: list[str]) -> None:
                 tick.notes.append(f"{name}: {ranges(days)} left alone: {state.value}")
 
 
-def _request(tick: Tick, seen: Look, sensor: str, wanted: Sequence[dg.RunRequest]) -> None:
+def _request(tick: Tick, seen: LakeSnapshot, sensor: str, wanted: Sequence[dg.RunRequest]) -> None:
     """Put at most as many requests into the tick as the caps allow, and say what they held back."""
     caps = seen.lake.settings.lateness
     today = runs.runs_of_last_day(seen.instance, sensor, str(seen.lake.root), seen.now)
@@ -160,7 +162,7 @@ def _request(tick: Tick, seen: Look, sensor: str, wanted: Sequence[dg.RunRequest
         )
 
 
-def _rolling_tick(seen: Look) -> Tick:
+def _rolling_tick(seen: LakeSnapshot) -> Tick:
     """The last N days before the frontier again, whatever happened, whenever the ledger or a rule has moved."""
     tick, settings, frontier = Tick(), seen.lake.settings, seen.states.frontier
     ledger = seen.states.view.table("arrivals").version
@@ -192,7 +194,7 @@ def _has_succeeded(instance: dg.DagsterInstance, base: str) -> bool:
 
 
 def _whole(
-    seen: Look, base: str, tried: int, sensor: str, span: Mapping[str, str], tables: Sequence[str]
+    seen: LakeSnapshot, base: str, tried: int, sensor: str, span: Mapping[str, str], tables: Sequence[str]
 ) -> dg.RunRequest:
     """A request that names no single days: a scan, or a range of all tables."""
     again = {runs.ATTEMPT_TAG: str(tried)} if tried else {}
@@ -204,17 +206,17 @@ def _whole(
     )
 
 
-def landing_tick(instance: dg.DagsterInstance, shop: Shop, now: datetime) -> Tick:
+def landing_tick(instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime) -> Tick:
     """Ask for a scan of new complete files, and for the arrival days that landed and are not loaded."""
-    seen = look_around(instance, shop, now)
-    listing, records = look(Workshop(seen.lake), shop.logs)
+    seen = look_around(instance, lake_context, now)
+    listing, records = look(LakeSession(seen.lake), lake_context.logs)
     hashes = Hashes(seen.lake.stock)
     found = compare(listing, records, hashes)
     hashes.keep()
     return landing(seen, found, records)
 
 
-def landing(seen: Look, found: Comparison, records: Sequence[FileRecord]) -> Tick:
+def landing(seen: LakeSnapshot, found: Comparison, records: Sequence[FileRecord]) -> Tick:
     """`landing_tick` of what was seen."""
     tick, root = Tick(), str(seen.lake.root)
     blocked = {d for r in (*found.altered, *found.missing) for d in r.days}
@@ -228,12 +230,14 @@ def landing(seen: Look, found: Comparison, records: Sequence[FileRecord]) -> Tic
         tick.notes.append("a scan or a load is queued or running; the next tick looks again")
         return tick
     # A load scans first, by itself; one that failed before may not get so far.
-    loads = [as_request(ask, LANDING, seen.lake) for ask in asked.asks]
-    _request(tick, seen, LANDING, loads if asked.asks and not asked.asks[0].attempt else [*scans, *loads])
+    loads = [as_request(request, LANDING, seen.lake) for request in asked.requests]
+    _request(tick, seen, LANDING, loads if asked.requests and not asked.requests[0].attempt else [*scans, *loads])
     return tick
 
 
-def _scan_requests(tick: Tick, seen: Look, found: Comparison, records: Iterable[FileRecord]) -> list[dg.RunRequest]:
+def _scan_requests(
+    tick: Tick, seen: LakeSnapshot, found: Comparison, records: Iterable[FileRecord]
+) -> list[dg.RunRequest]:
     """The request of a scan, where there is anything to scan."""
     complete = [f for f in found.fresh if is_complete(f, seen.now.timestamp())]
     if len(complete) < len(found.fresh):

@@ -116,9 +116,9 @@ def _labels(settings: LakeSettings) -> Table:
     matures = chosen.horizon_days + chosen.maturity_days
 
     def _build(frames: Frames, chunk: Chunk) -> "DataFrame":
-        from backfill_assets.pipeline.transforms.labels import Outcome, labels
+        from backfill_assets.pipeline.transforms.labels import LabelOutcome, labels
 
-        outcome = Outcome(chosen.horizon_days, chosen.measure, chosen.rule, matures)
+        outcome = LabelOutcome(chosen.horizon_days, chosen.measure, chosen.rule, matures)
         return labels(frames["staging"], frames["features_as_known"], chunk.days, outcome, chunk.frontier)
 
     contract = contracts.labels(chosen.horizon_days, chosen.maturity_days)

@@ -24,10 +24,10 @@ from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.lock import load_lock
 from backfill_assets.lake.model import Chunk, Pipeline, make_pipeline
 from backfill_assets.lake.replace import Provenance
-from backfill_assets.lake.session import Workshop
+from backfill_assets.lake.session import LakeSession
 from backfill_assets.landing.select import expressions
-from backfill_assets.load.candidate import Request
-from backfill_assets.load.rebuild import Job
+from backfill_assets.load.candidate import RebuildRequest
+from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.dagster_private import quick_events
 from backfill_assets.pipeline.tables import tables
@@ -39,13 +39,13 @@ def main(name: str, first: str, last: str) -> None:
     days = from_inclusive(parse_day(first), parse_day(last))
     with tempfile.TemporaryDirectory() as folder:
         lake, pipeline = _lake(name, Path(folder) / "lake")
-        workshop = Workshop(lake)
-        _measure("first load (cold server)", workshop, lambda: _by_load_path(workshop, pipeline, days))
+        lake_session = LakeSession(lake)
+        _measure("first load (cold server)", lake_session, lambda: _by_load_path(lake_session, pipeline, days))
         for _ in range(2):
-            _measure("hand-written script", workshop, lambda: _by_hand(workshop, pipeline, days))
-            _measure("load path, forced", workshop, lambda: _by_load_path(workshop, pipeline, days, force=True))
-        _measure("load path, nothing changed", workshop, lambda: _by_load_path(workshop, pipeline, days))
-        _measure("Dagster, nothing changed", workshop, lambda: _through_dagster(lake, days, Path(folder)))
+            _measure("hand-written script", lake_session, lambda: _by_hand(lake_session, pipeline, days))
+            _measure("load path, forced", lake_session, lambda: _by_load_path(lake_session, pipeline, days, force=True))
+        _measure("load path, nothing changed", lake_session, lambda: _by_load_path(lake_session, pipeline, days))
+        _measure("Dagster, nothing changed", lake_session, lambda: _through_dagster(lake, days, Path(folder)))
 
 
 def _lake(name: str, root: Path) -> tuple[Lake, Pipeline]:
@@ -55,9 +55,9 @@ def _lake(name: str, root: Path) -> tuple[Lake, Pipeline]:
     return lake, make_pipeline(tables(lake.settings))
 
 
-def _measure(what: str, workshop: Workshop, work: Callable[[], Any]) -> None:
-    workshop.session()
-    status = server_status(workshop.lake.root)
+def _measure(what: str, lake_session: LakeSession, work: Callable[[], Any]) -> None:
+    lake_session.spark()
+    status = server_status(lake_session.lake.root)
     pid = status.pid if status else None
     processes = [psutil.Process()] + ([psutil.Process(pid)] if pid else [])
     before, began = [sum(p.cpu_times()[:2]) for p in processes], time.perf_counter()
@@ -71,26 +71,26 @@ def _measure(what: str, workshop: Workshop, work: Callable[[], Any]) -> None:
     )
 
 
-def _by_load_path(workshop: Workshop, pipeline: Pipeline, days: DayRange, force: bool = False) -> None:
+def _by_load_path(lake_session: LakeSession, pipeline: Pipeline, days: DayRange, force: bool = False) -> None:
     for table in pipeline.tables:
-        job = Job(Request(workshop, pipeline, table, days, Provenance("manual"), force))
-        with load_lock(workshop.lake.locks):
-            job.prepare()
-            job.publish()
-            job.release()
+        rebuild = Rebuild(RebuildRequest(lake_session, pipeline, table, days, Provenance("manual"), force))
+        with load_lock(lake_session.lake.locks):
+            rebuild.prepare()
+            rebuild.publish()
+            rebuild.release()
 
 
-def _by_hand(workshop: Workshop, pipeline: Pipeline, days: DayRange) -> None:
+def _by_hand(lake_session: LakeSession, pipeline: Pipeline, days: DayRange) -> None:
     """What a good engineer writes without us: read, the same transforms, overwrite the partitions, no checks."""
     from pyspark.sql import functions as F
 
-    session, root = workshop.session(), workshop.lake.root / "by_hand"
-    source = workshop.lake.settings.source
+    session, root = lake_session.spark(), lake_session.lake.root / "by_hand"
+    source = lake_session.lake.settings.source
     raw = session.read.parquet(source.files).selectExpr(*expressions(source.select))
     raw = raw.withColumn("arrival_date", F.to_date("arrival_ts")).where(F.col("arrival_date") < F.lit(days.last))
     raw = raw.withColumns({c: F.col(c).cast("timestamp") for c in ("arrival_ts", "event_ts", "version_ts")})
     _overwrite(raw, root / "raw", "arrival_date")
-    chunk = Chunk(days, workshop.lake.settings.as_of)
+    chunk = Chunk(days, lake_session.lake.settings.as_of)
     for table in pipeline.tables[1:]:
         frames = {i.table: session.read.format("delta").load(str(root / i.table)) for i in table.contract.inputs}
         if table.transform is not None:
@@ -104,10 +104,10 @@ def _overwrite(frame: Any, path: Path, day: str) -> None:
 
 def _through_dagster(lake: Lake, days: DayRange, folder: Path) -> None:
     logging.disable(logging.CRITICAL)
-    job = assemble(lake.root, tables).resolve_job_def("rebuild")
+    rebuild = assemble(lake.root, tables).resolve_job_def("rebuild")
     span = {"dagster/asset_partition_range_start": str(days.start), "dagster/asset_partition_range_end": str(days.last)}
     with dg.DagsterInstance.local_temp(str(folder)) as instance, quick_events(instance):
-        job.execute_in_process(instance=instance, tags=span)
+        rebuild.execute_in_process(instance=instance, tags=span)
 
 
 if __name__ == "__main__":

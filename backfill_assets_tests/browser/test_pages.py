@@ -16,7 +16,7 @@ from backfill_assets.cli.lateness_page import page as lateness_page
 from backfill_assets.cli.report_page import page as report_page
 from backfill_assets.core.days import midnight
 from backfill_assets.operations.account import Account
-from backfill_assets.operations.lateness import Asked, lateness
+from backfill_assets.operations.lateness import LatenessScope, lateness
 from backfill_assets.operations.report import Delivered, LakeReport, report
 from backfill_assets.operations.status import status
 from backfill_assets.operations.writes import durations, writes
@@ -56,7 +56,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     texts = {
         "report": report_page(told, SEEN),
         "report of three years": report_page(long, SEEN),
-        "lateness": lateness_page(lateness(lake, pipeline, Asked(since=midnight(SINCE)), FRONTIER)),
+        "lateness": lateness_page(lateness(lake, pipeline, LatenessScope(since=midnight(SINCE)), FRONTIER)),
     }
     written = {}
     for name, text in texts.items():

@@ -13,14 +13,14 @@ import pytest
 
 from backfill_assets.cli import backfill
 from backfill_assets.cli.catch_up import CaughtUp, until_settled
-from backfill_assets.cli.progress import Asked, Outcome
+from backfill_assets.cli.progress import BackfillRequest, RunOutcome
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.lake.home import LAKE_VARIABLE, Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
 
 DAYS = 16
-Run = Callable[[Asked], bool]
+Run = Callable[[BackfillRequest], bool]
 
 
 @pytest.fixture
@@ -41,9 +41,9 @@ def stale(lake: tuple[Lake, Pipeline], *numbers: int) -> None:
 def caught_up(lake: tuple[Lake, Pipeline], monkeypatch: pytest.MonkeyPatch, run: Run) -> CaughtUp:
     """A catch-up whose runs end as `run` says."""
 
-    def work(_lake: Lake, asked: Asked) -> Outcome:
+    def work(_lake: Lake, asked: BackfillRequest) -> RunOutcome:
         success = run(asked)
-        return Outcome("run", success, (), "" if success else "it broke", 0.0)
+        return RunOutcome("run", success, (), "" if success else "it broke", 0.0)
 
     monkeypatch.setattr(backfill, "work", work)
     with click.Context(click.Command("catch-up")):
@@ -55,7 +55,7 @@ def test_one_day_that_fails_is_found_by_halves_and_all_others_are_made(
 ) -> None:
     stale(lake, *range(DAYS))
 
-    def all_but_the_fifth(asked: Asked) -> bool:
+    def all_but_the_fifth(asked: BackfillRequest) -> bool:
         if day(5) in asked.days:
             return False
         build(*lake, "training", dict.fromkeys(asked.days, 3))
@@ -73,7 +73,7 @@ def test_a_day_whose_runs_succeed_and_leave_it_stale_is_not_made_for_ever(
 ) -> None:
     stale(lake, 3)
 
-    def in_vain(asked: Asked) -> bool:
+    def in_vain(asked: BackfillRequest) -> bool:
         stale(lake, *((d - START).days for d in asked.days))
         return True
 

@@ -15,7 +15,7 @@ from backfill_assets.cli.lateness_page import page
 from backfill_assets.cli.lateness_plots import inline
 from backfill_assets.core.days import DayRange, midnight
 from backfill_assets.core.lateness import Watermark
-from backfill_assets.operations.lateness import Asked, LatenessReport, lateness
+from backfill_assets.operations.lateness import LatenessReport, LatenessScope, lateness
 from backfill_assets_tests.operations.late_lake import DAYS, FRONTIER, SINCE, late_lake
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>{{ 7 * 7 }}&"
@@ -34,7 +34,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> LatenessReport:
-    return lateness(*late_lake(tmp_path_factory.mktemp("report")), Asked(since=midnight(SINCE)), FRONTIER)
+    return lateness(*late_lake(tmp_path_factory.mktemp("report")), LatenessScope(since=midnight(SINCE)), FRONTIER)
 
 
 @pytest.fixture(scope="module")
@@ -181,4 +181,4 @@ def test_a_year_of_arrivals_is_drawn_without_its_dots_slowing_the_page(report: L
 
 def test_a_range_of_arrivals_is_named_on_the_page(bare: LatenessReport) -> None:
     days = DayRange(SINCE, FRONTIER.date())
-    assert f"arrived on {days}" in page(replace(bare, asked=Asked(days)))
+    assert f"arrived on {days}" in page(replace(bare, asked=LatenessScope(days)))

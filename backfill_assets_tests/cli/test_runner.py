@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from backfill_assets.cli import backfill, runner
 from backfill_assets.cli.app import app
 from backfill_assets.cli.dagster_home import ui_command
-from backfill_assets.cli.progress import Asked, TableOutcome, told
+from backfill_assets.cli.progress import BackfillRequest, TableOutcome, told
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.orchestration.interrupts import Interrupted
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
@@ -45,7 +45,7 @@ def test_an_interrupted_command_is_one_line_and_exit_code_130(
         raise Interrupted(2, words)
 
     monkeypatch.setattr(backfill, "work", interrupted)
-    asked = Asked(DayRange(START, START + ONE_DAY), ("raw",))
+    asked = BackfillRequest(DayRange(START, START + ONE_DAY), ("raw",))
     command = ["backfill", "--lake", str(lake.root), "--from", str(asked.days.start), "--to", str(asked.days.last)]
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 130

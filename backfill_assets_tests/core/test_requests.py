@@ -6,7 +6,7 @@ Tested here: `core.requests`. Not tested here: which days are ready (`test_needs
 from datetime import date
 
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.core.requests import Ask, asks, identities
+from backfill_assets.core.requests import RunRequest, identities, run_requests
 from backfill_assets.core.states import Codes, States
 from backfill_assets_tests.builders import Story, day, loaded
 
@@ -19,10 +19,10 @@ def stale(*days: int) -> Story:
     return story.load(day(10), touching=map(day, days))
 
 
-def asked(story: Story, tried: dict[int, int], *days: int, rules: str = "") -> tuple[list[Ask], list[date]]:
+def asked(story: Story, tried: dict[int, int], *days: int, rules: str = "") -> tuple[list[RunRequest], list[date]]:
     states = story.states()
     known = identities(states, "staging", map(day, days), rules)
-    return asks(states, "staging", known, {day(n): count for n, count in tried.items()}, MOST, frozenset())
+    return run_requests(states, "staging", known, {day(n): count for n, count in tried.items()}, MOST, frozenset())
 
 
 def one(number: int) -> DayRange:
@@ -78,7 +78,7 @@ def test_whatever_an_attempt_was_tried_with_makes_another_request_when_it_change
     states = story.states()
     codes = {**states.codes, "staging": Codes("other code", "settings-1")}
     changed = States(states.contracts.values(), states.view, codes)
-    keys += [asks(changed, "staging", identities(changed, "staging", [day(3)]), {}, MOST, set())[0][0].key]
+    keys += [run_requests(changed, "staging", identities(changed, "staging", [day(3)]), {}, MOST, set())[0][0].key]
     story.land(day(12), "new input").load(day(12), touching=[day(3)])
     keys += [asked(story, {}, 3)[0][0].key]
     assert len(set(keys)) == len(keys)

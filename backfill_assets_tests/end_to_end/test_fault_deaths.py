@@ -51,13 +51,13 @@ from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.log import table_view
 from backfill_assets.lake.profile import conform
-from backfill_assets.lake.session import Workshop
+from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import stage
 from backfill_assets_tests.lakes import ECHO
 
 lake, day, pause = open_lake(Path(sys.argv[1])), date.fromisoformat(sys.argv[2]), sys.argv[3]
-workshop, path = Workshop(lake), lake.table_path("echo")
-rows = workshop.session().sql(f"SELECT 'orphan' event_key, id value, DATE'{day}' event_date FROM range(1, 2)")
+lake_session, path = LakeSession(lake), lake.table_path("echo")
+rows = lake_session.spark().sql(f"SELECT 'orphan' event_key, id value, DATE'{day}' event_date FROM range(1, 2)")
 sign = f"reflect('org.apache.spark.util.Utils', 'createTempDir', '{sys.argv[4]}', 'began') is not null"
 wait = f"(reflect('java.lang.Thread', 'sleep', {pause}L) is not null or value > 0)"
 done = f"reflect('org.apache.spark.util.Utils', 'createTempDir', '{sys.argv[4]}', 'ended') is not null"

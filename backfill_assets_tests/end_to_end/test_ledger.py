@@ -85,8 +85,8 @@ def outcomes(world: World, loaded: Candidate) -> Counter[str]:
 
 def _receipts_tell_the_same(world: World, told: Counter[str]) -> None:
     """The receipts of raw count what landed and is elsewhere, per arrival day; zeros too."""
-    workshop, pipeline = world.open()
-    stamps = read_view(workshop.lake, pipeline.contracts).table("raw").stamps
+    lake_session, pipeline = world.open()
+    stamps = read_view(lake_session.lake, pipeline.contracts).table("raw").stamps
     counted = [dict(s.entry.counts) for s in stamps.values() if "duplicates" in s.entry.counts]  # days that were due
     assert counted
     assert all(set(c) >= {"duplicates", "quarantine", "too late", "not due"} for c in counted)
@@ -168,8 +168,8 @@ def test_hostile_files_are_listed_or_count_as_one_unusable_row(spark: "SparkSess
     secret = tmp_path / "secret.jsonl"
     secret.write_bytes(line(4))
     (world.landing / "link.jsonl").symlink_to(secret)
-    workshop, _ = world.open()
-    report = scan(workshop)
+    lake_session, _ = world.open()
+    report = scan(lake_session)
     assert set(report.refused) == {".hidden.jsonl", "_hidden.jsonl", "half.jsonl.part", "other.txt", "link.jsonl"}
     assert set(report.unreadable) == {"bomb.jsonl.gz", "cut.jsonl.gz"}
     loaded = backfilled(world)
@@ -212,8 +212,8 @@ def test_an_altered_and_a_vanished_file_stop_the_rebuild_of_their_days_until_som
         with pytest.raises(LandingError, match=r"altered.jsonl \(altered\), vanished.jsonl \(missing\)"):
             world.backfill(span(RULES), "raw", force=force)
     assert world.contents() == before
-    workshop, _ = world.open()
-    assert accept(workshop, "the sender corrected it") == [altered.name, vanished.name]
+    lake_session, _ = world.open()
+    assert accept(lake_session, "the sender corrected it") == [altered.name, vanished.name]
     backfilled(world)
     assert sorted((r["seq"], r["value"]) for r in world.content("raw")) == [(1, 5), (3, 1), (4, 1)]
     assert {r["event_date"].day for r in world.content("arrivals")} == {3, 4, 7}
@@ -229,9 +229,9 @@ def test_as_of_stops_the_world_inside_a_day_may_rise_and_may_not_fall(spark: "Sp
         until = f"2024-03-05T{hour:02d}:00:00"
         (world.root / "lake.toml").write_text(settings.replace(RULES.until.isoformat(), until))
         backfilled(world)
-        workshop, pipeline = world.open()
+        lake_session, pipeline = world.open()
         return [r["seq"] for r in world.content("raw")], pipeline.states(
-            read_view(workshop.lake, pipeline.contracts)
+            read_view(lake_session.lake, pipeline.contracts)
         ).frontier
 
     assert loaded_at(10) == ([8], datetime.fromisoformat("2024-03-05T10:00:00Z"))

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from backfill_assets.engine.server import server_status, stop_server
-from backfill_assets.engine.server_state import State
+from backfill_assets.engine.server_state import ServerFolder
 from backfill_assets.lake.home import Lake
 from backfill_assets_tests.lakes import delivery, make_lake
 from backfill_assets_tests.processes import run_python
@@ -69,7 +69,7 @@ def test_another_user_reads_nothing_and_is_refused_at_every_port(spark_server: L
     assert {"tables", ".stock", ".server", "report.html"} <= written
     open_to_all = {p for p in ours if p not in provided and Path(p).stat().st_mode & 0o077}
     assert {p for p in open_to_all if "/.server/" not in p and "/.home/" not in p} == set()
-    status, record = server_status(spark_server.root), State.of(spark_server.root).record()
+    status, record = server_status(spark_server.root), ServerFolder.of(spark_server.root).record()
     assert status is not None
     assert record is not None
     sockets = psutil.Process(status.pid).net_connections("inet")

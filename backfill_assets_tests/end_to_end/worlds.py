@@ -24,10 +24,10 @@ from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.lock import load_lock
 from backfill_assets.lake.model import Pipeline, make_pipeline
 from backfill_assets.lake.replace import Provenance
-from backfill_assets.lake.session import Workshop
+from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import read_view
-from backfill_assets.load.candidate import Candidate, Request
-from backfill_assets.load.rebuild import Job
+from backfill_assets.load.candidate import Candidate, RebuildRequest
+from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.context import TablesOf
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.oracle import COLUMNS, SCHEMA, Row, Rules, ordered
@@ -57,15 +57,15 @@ class World:
     def landing(self) -> Path:
         return self.root / "landing"
 
-    def open(self) -> tuple[Workshop, Pipeline]:
+    def open(self) -> tuple[LakeSession, Pipeline]:
         lake = open_lake(self.root)
-        return Workshop(lake), make_pipeline(self.tables_of(lake.settings))
+        return LakeSession(lake), make_pipeline(self.tables_of(lake.settings))
 
     def backfill(self, days: DayRange, *names: str, force: bool = False) -> dict[str, Candidate]:
         """Load and build tables (all by default) over the days, as a run does; raises what a run would fail with."""
-        workshop, pipeline = self.open()
+        lake_session, pipeline = self.open()
         return {
-            t.name: run(Request(workshop, pipeline, t, days, Provenance("manual"), force))
+            t.name: run(RebuildRequest(lake_session, pipeline, t, days, Provenance("manual"), force))
             for t in pipeline.tables
             if not names or t.name in names
         }
@@ -85,8 +85,8 @@ class World:
 
     def fingerprints(self) -> dict[str, dict[date, tuple[int, str]]]:
         """Per table and day the rows and fingerprint that the newest receipt names."""
-        workshop, pipeline = self.open()
-        view = read_view(workshop.lake, pipeline.contracts)
+        lake_session, pipeline = self.open()
+        view = read_view(lake_session.lake, pipeline.contracts)
         return {
             name: {d: (s.entry.rows, s.entry.fingerprint) for d, s in view.table(name).stamps.items()}
             for name in (*(t.name for t in pipeline.tables), "arrivals", "quarantine")
@@ -94,22 +94,22 @@ class World:
 
     def states(self) -> dict[str, set[str]]:
         """Per table the states of the days that have a receipt."""
-        workshop, pipeline = self.open()
-        view = read_view(workshop.lake, pipeline.contracts)
+        lake_session, pipeline = self.open()
+        view = read_view(lake_session.lake, pipeline.contracts)
         states = pipeline.states(view)
         return {t.name: {states.of(t.name, d) for d in view.table(t.name).stamps} for t in pipeline.tables}
 
 
-def run(request: Request) -> Candidate:
-    job = Job(request)
-    with load_lock(request.workshop.lake.locks):
+def run(request: RebuildRequest) -> Candidate:
+    rebuild = Rebuild(request)
+    with load_lock(request.lake_session.lake.locks):
         try:
-            if any(f.refuses for f in job.prepare()):
-                raise job.refusal()
-            job.publish()
+            if any(f.refuses for f in rebuild.prepare()):
+                raise rebuild.refusal()
+            rebuild.publish()
         finally:
-            job.release()
-    return job.ready
+            rebuild.release()
+    return rebuild.ready
 
 
 def _plain(value: Any) -> Any:

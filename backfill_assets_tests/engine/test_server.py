@@ -24,7 +24,7 @@ from backfill_assets.engine.confs import EngineSettings
 from backfill_assets.engine.java import Java
 from backfill_assets.engine.jvm import differences, server_identity
 from backfill_assets.engine.server import ensure_server, hold, release, server_status, stop_server
-from backfill_assets.engine.server_state import Process, State, end
+from backfill_assets.engine.server_state import Process, ServerFolder, end
 from backfill_assets_tests.processes import CHECKOUT, run_python
 
 PROCESSES = 20
@@ -98,14 +98,14 @@ def jvms_of(lake: Path) -> list[int]:
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            if process.name() == "java" and process.cwd() == str(State.of(lake).folder):
+            if process.name() == "java" and process.cwd() == str(ServerFolder.of(lake).folder):
                 found.append(process.pid)
     return found
 
 
 def token_of(lake: Path) -> str:
     """The server's token."""
-    record = State.of(lake).record()
+    record = ServerFolder.of(lake).record()
     assert record is not None
     return record.token
 
@@ -127,12 +127,12 @@ def test_a_killed_server_is_replaced_at_the_next_call(spark_server: Served) -> N
 
 def test_the_server_of_a_killed_supervisor_is_adopted(spark_server: Served) -> None:
     first = ensure_server(spark_server.lake, SETTINGS)
-    before = State.of(spark_server.lake).record()
+    before = ServerFolder.of(spark_server.lake).record()
     assert before is not None
     os.kill(before.supervisor.pid, signal.SIGKILL)
     until(lambda: not before.supervisor.is_alive())
     assert ensure_server(spark_server.lake, SETTINGS).process == first.process
-    after = State.of(spark_server.lake).record()
+    after = ServerFolder.of(spark_server.lake).record()
     assert after is not None
     assert after.supervisor != before.supervisor
     assert after.supervisor.is_alive()
@@ -175,18 +175,18 @@ def test_the_token_is_in_no_command_line_and_no_log_and_no_repr(spark_server: Se
     token = token_of(spark_server.lake)
     assert token in endpoint.url
     assert token not in repr(endpoint)
-    assert token not in repr(State.of(spark_server.lake).record())
+    assert token not in repr(ServerFolder.of(spark_server.lake).record())
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             assert token not in " ".join(process.cmdline())
-    for log in State.of(spark_server.lake).folder.glob("*.log"):
+    for log in ServerFolder.of(spark_server.lake).folder.glob("*.log"):
         assert token not in log.read_text(encoding="utf-8")
 
 
 def test_the_state_is_readable_by_its_owner_only(spark_server: Served) -> None:
     ensure_server(spark_server.lake, SETTINGS)
     token = token_of(spark_server.lake)
-    folder = State.of(spark_server.lake).folder
+    folder = ServerFolder.of(spark_server.lake).folder
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     with_token = [f for f in folder.iterdir() if f.is_file() and token in f.read_text(encoding="utf-8")]
     assert with_token
@@ -225,7 +225,7 @@ def test_an_unused_server_stops_by_itself_and_counts_from_the_last_client(spark_
     assert server.process.is_alive()
     release(tmp_path)
     until(lambda: not server.process.is_alive())
-    until(lambda: not (State.of(tmp_path).folder / "tmp").exists())
+    until(lambda: not (ServerFolder.of(tmp_path).folder / "tmp").exists())
     assert server_status(tmp_path) is None
 
 
@@ -238,7 +238,7 @@ def test_a_server_that_cannot_start_is_a_lost_engine_with_its_reason(spark_serve
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"port": 1}', json.dumps({"jvm": {}, "supervisor": {}})])
 def test_a_damaged_record_means_no_server(tmp_path: Path, text: str) -> None:
-    state = State.of(tmp_path)
+    state = ServerFolder.of(tmp_path)
     state.make()
     (state.folder / "endpoint.json").write_text(text, encoding="utf-8")
     assert state.record() is None

@@ -17,7 +17,7 @@ from backfill_assets.core.errors import ContractBroken
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.profile import audited, conform, profile
-from backfill_assets.lake.session import Workshop
+from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import stage
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake
@@ -67,10 +67,10 @@ def test_what_is_too_large_for_one_machine_is_profiled_by_spark(
     spark: "SparkSession", lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     staged = stage(lake, TABLE, conform(spark.createDataFrame(AWKWARD, SCHEMA), TABLE))
-    small = audited(Workshop(lake), TABLE, staged)
+    small = audited(LakeSession(lake), TABLE, staged)
     monkeypatch.setattr(profile_module, "AUDIT_BYTES", 0)
-    monkeypatch.setattr(Workshop, "session", lambda _: spark)
-    assert audited(Workshop(lake), TABLE, staged) == small
+    monkeypatch.setattr(LakeSession, "session", lambda _: spark)
+    assert audited(LakeSession(lake), TABLE, staged) == small
 
 
 def frame_of(spark: "SparkSession", **columns: str) -> "DataFrame":

@@ -11,8 +11,8 @@ from backfill_assets.core.parameters import PARAMETERS, parameters_of, parse_par
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake.log import table_view
 from backfill_assets.lake.replace import Provenance
-from backfill_assets.lake.session import Workshop
-from backfill_assets.load.candidate import Request
+from backfill_assets.lake.session import LakeSession
+from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets_tests.builders import day, make_commit, receipt
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 
@@ -22,12 +22,12 @@ def test_receipts_carry_the_parameters_and_keep_their_other_tags(tmp_path: Path)
     span = DayRange(START, START + ONE_DAY)
     for name in ("features", "labels"):
         said = Provenance("manual", tags={"plan": "p"})
-        asked = Request(Workshop(lake), pipeline, pipeline.table(name), span, said)
+        asked = RebuildRequest(LakeSession(lake), pipeline, pipeline.table(name), span, said)
         states = asked.states()
         tags = asked.signed(states, {}).tags or {}
         assert parse_parameters(tags[PARAMETERS]) == parameters_of(pipeline.table(name).contract, states.view)
         assert tags["plan"] == "p"
-    landed = Request(Workshop(lake), pipeline, pipeline.table("raw"), span, Provenance("manual"))
+    landed = RebuildRequest(LakeSession(lake), pipeline, pipeline.table("raw"), span, Provenance("manual"))
     assert landed.signed(landed.states(), {}).tags == {}
 
 

@@ -47,12 +47,12 @@ def test_a_scan_records_each_content_once_and_a_second_one_writes_nothing(
     land(world, "a.jsonl", rows)
     land(world, "copy/of/a.jsonl", rows)
     land_bytes(world, "none.jsonl", b"")
-    workshop, _ = world.open()
-    first = scan(workshop)
+    lake_session, _ = world.open()
+    first = scan(lake_session)
     assert first.new == {"a.jsonl": (2, 0), "none.jsonl": (0, 0)}
     assert first.copies == {"copy/of/a.jsonl": "a.jsonl"}
     version = DeltaTable(str(world.root / "tables" / FILES.name)).version()
-    second = scan(workshop)
+    second = scan(lake_session)
     assert (second.new, second.copies, second.is_clean) == ({}, {}, True)
     assert DeltaTable(str(world.root / "tables" / FILES.name)).version() == version
     assert files_of(world) == {"a.jsonl": (2, False), "copy/of/a.jsonl": (2, False), "none.jsonl": (0, False)}
@@ -65,14 +65,14 @@ def test_rows_without_a_usable_arrival_get_the_files_earliest_usable_day_for_goo
     late = delivery(2, "2024-03-11 00:00:01", key="k2")
     land(world, "a.jsonl", [delivery(1, "2024-03-07 10:00"), delivery(3, "2024-03-06 10:00"), late])
     land_bytes(world, "lost.jsonl", b"no json\n")
-    workshop, _ = world.open()
-    scan(workshop, SEEN)
+    lake_session, _ = world.open()
+    scan(lake_session, SEEN)
     records = {r.path: r for r in read_files(world.root / "tables" / FILES.name)}
     assert records["a.jsonl"].home_day == date(2024, 3, 6)
     assert records["a.jsonl"].days == {date(2024, 3, 6): (2, 1, 1), date(2024, 3, 7): (1, 0, 1)}
     assert (records["lost.jsonl"].home_day, records["lost.jsonl"].usable_rows) == (RULES.start, 0)
     land(world, "b.jsonl", [late])
-    scan(workshop, SEEN + timedelta(days=9))
+    scan(lake_session, SEEN + timedelta(days=9))
     newer = {r.path: r for r in read_files(world.root / "tables" / FILES.name)}
     assert newer["a.jsonl"] == records["a.jsonl"], "time alone makes no row usable"
     assert newer["b.jsonl"].days == {date(2024, 3, 11): (1, 0, 1)}
@@ -83,42 +83,42 @@ def test_a_file_that_is_still_being_written_waits_for_the_next_scan(
 ) -> None:
     world = make_world(tmp_path, RULES)
     land(world, "a.jsonl", [delivery(1, "2024-03-05 10:00")])
-    workshop, _ = world.open()
+    lake_session, _ = world.open()
     with monkeypatch.context() as patch:
         patch.setattr(scanning, "settle", lambda file: False)
-        assert list(scan(workshop).waiting) == ["a.jsonl"]
+        assert list(scan(lake_session).waiting) == ["a.jsonl"]
     assert files_of(world) == {}
-    assert scan(workshop).new == {"a.jsonl": (1, 0)}
+    assert scan(lake_session).new == {"a.jsonl": (1, 0)}
 
 
 def test_only_the_named_paths_are_accepted(spark: "SparkSession", tmp_path: Path) -> None:
     world = make_world(tmp_path, RULES)
     paths = [land(world, f"{n}.jsonl", [delivery(n, f"2024-03-0{n} 10:00")]) for n in (1, 2)]
-    workshop, _ = world.open()
-    scan(workshop)
+    lake_session, _ = world.open()
+    scan(lake_session)
     for path in paths:
         path.unlink()
-    assert scan(workshop).missing == ("1.jsonl", "2.jsonl")
-    assert scan(workshop).blocked == {date(2024, 3, 1), date(2024, 3, 2)}
-    assert accept(workshop, "lost", ["2.jsonl"]) == ["2.jsonl"]
-    assert scan(workshop).missing == ("1.jsonl",)
+    assert scan(lake_session).missing == ("1.jsonl", "2.jsonl")
+    assert scan(lake_session).blocked == {date(2024, 3, 1), date(2024, 3, 2)}
+    assert accept(lake_session, "lost", ["2.jsonl"]) == ["2.jsonl"]
+    assert scan(lake_session).missing == ("1.jsonl",)
     assert files_of(world) == {"1.jsonl": (1, False), "2.jsonl": (1, True)}
 
 
 def test_a_deleted_stock_is_made_again_and_a_lost_content_is_named(spark: "SparkSession", tmp_path: Path) -> None:
     world = make_world(tmp_path, RULES)
     path = land(world, "a.jsonl", [delivery(1, "2024-03-05 10:00")])
-    workshop, _ = world.open()
-    scan(workshop)
+    lake_session, _ = world.open()
+    scan(lake_session)
     (record,) = read_files(world.root / "tables" / FILES.name)
-    for kept in workshop.lake.stock.iterdir():
+    for kept in lake_session.lake.stock.iterdir():
         kept.unlink()
-    assert stocked(workshop, record).parquet.exists()
-    for kept in workshop.lake.stock.iterdir():
+    assert stocked(lake_session, record).parquet.exists()
+    for kept in lake_session.lake.stock.iterdir():
         kept.unlink()
     path.unlink()
     with pytest.raises(LandingError, match="neither in the stock nor in the landing folder"):
-        stocked(workshop, record)
+        stocked(lake_session, record)
 
 
 def test_a_reader_that_loses_rows_is_found_out_before_anything_is_recorded(
@@ -126,10 +126,10 @@ def test_a_reader_that_loses_rows_is_found_out_before_anything_is_recorded(
 ) -> None:
     world = make_world(tmp_path, RULES)
     land(world, "a.jsonl", [delivery(1, "2024-03-05 10:00"), delivery(2, "2024-03-06 10:00")])
-    workshop, _ = world.open()
+    lake_session, _ = world.open()
     monkeypatch.setattr(counting, "read_deliveries", lambda *asked: read_deliveries(*asked).where("seq = 1"))
     with pytest.raises(LandingError, match="it has 2 rows, Spark's reader gave 1"):
-        scan(workshop)
+        scan(lake_session)
     assert files_of(world) == {}
 
 
@@ -150,9 +150,9 @@ def test_a_landed_file_that_is_rewritten_in_place_costs_its_copy_no_row(spark: "
     other = land(world, "other.parquet", [delivery(101, "2024-03-05 12:00", key="k3")])
     rewritten(copy, other.read_bytes(), LONG_AGO + 9)
     other.unlink()
-    workshop, _ = world.open()
-    assert scan(workshop).altered == ("b.parquet",)
-    accept(workshop, "resent")
+    lake_session, _ = world.open()
+    assert scan(lake_session).altered == ("b.parquet",)
+    accept(lake_session, "resent")
     world.backfill(day, "raw")
     assert sorted(row["seq"] for row in world.content("raw")) == [1, 2, 101]
 
@@ -163,14 +163,14 @@ def test_a_stock_entry_that_was_altered_is_taken_again_from_any_file_with_its_co
     world = make_world(tmp_path, RULES)
     path = land(world, "a.jsonl", [delivery(1, "2024-03-05 10:00")])
     land_bytes(world, "b.jsonl", path.read_bytes())
-    workshop, _ = world.open()
-    scan(workshop)
+    lake_session, _ = world.open()
+    scan(lake_session)
     path.unlink()
     record = next(r for r in read_files(world.root / "tables" / FILES.name) if r.path == "a.jsonl")
-    before = stocked(workshop, record)
+    before = stocked(lake_session, record)
     right = before.parquet.read_bytes()
     before.parquet.write_bytes(right + b" ")
-    assert stocked(workshop, record) == before
+    assert stocked(lake_session, record) == before
     assert before.parquet.read_bytes() == right
 
 
@@ -183,10 +183,10 @@ def test_a_refused_file_is_one_bad_row_by_name_and_is_looked_at_again_under_anot
         world, "bad.jsonl", [delivery(2, "2024-03-06 10:00", key="k2"), delivery(3, "2024-03-06 10:00", key="k3")]
     )
     sha = hashlib.sha256(bad.read_bytes()).hexdigest()
-    workshop, _ = world.open()
+    lake_session, _ = world.open()
     with monkeypatch.context() as patch:
         patch.setattr(counting, "read_deliveries", poisoned(sha))
-        report = scan(workshop)
+        report = scan(lake_session)
     assert report.new == {"a.jsonl": (1, 0), "bad.jsonl": (1, 1)}
     assert list(report.unreadable) == ["bad.jsonl"]
     assert "rows cannot be judged: [DIVIDE_BY_ZERO]" in report.unreadable["bad.jsonl"]

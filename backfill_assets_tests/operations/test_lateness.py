@@ -11,7 +11,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.lateness import Flip
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.operations.lateness import Asked, LatenessReport, lateness
+from backfill_assets.operations.lateness import LatenessReport, LatenessScope, lateness
 from backfill_assets.operations.lateness_metrics import prometheus
 from backfill_assets_tests.operations.late_lake import DAYS, FRONTIER, LATE_ON, SINCE, late_lake
 from backfill_assets_tests.operations.synthetic import START
@@ -32,7 +32,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 def report_of(
     made: Made, days: DayRange | None = None, share: float = 0.99, since: datetime | None = None
 ) -> LatenessReport:
-    return lateness(*made, Asked(days, share, since), NOW)
+    return lateness(*made, LatenessScope(days, share, since), NOW)
 
 
 def test_rows_are_counted_over_all_per_arrival_day_and_per_event_day(made: Made) -> None:
@@ -65,12 +65,12 @@ def test_a_day_that_is_pending_is_not_a_tables_newest(made: Made) -> None:
 
 
 def test_labels_that_turned_are_counted_only_if_asked_for(made: Made) -> None:
-    assert lateness(*made, Asked(), NOW).flips is None
+    assert lateness(*made, LatenessScope(), NOW).flips is None
     before = midnight(START + ONE_DAY * 4)
-    found = lateness(*made, Asked(since=before), NOW).flips
+    found = lateness(*made, LatenessScope(since=before), NOW).flips
     assert found
     assert found[:2] == (Flip(0, 1, 1), Flip(7, 0, 0)), "the row that arrived later makes the label of the first day"
-    again = lateness(*made, Asked(since=midnight(SINCE)), NOW).flips
+    again = lateness(*made, LatenessScope(since=midnight(SINCE)), NOW).flips
     assert again
     assert again[0] == Flip(0, 1, 0)
 
@@ -80,7 +80,7 @@ def test_only_the_days_of_arrival_that_were_asked_for_are_measured(made: Made) -
     report = report_of(made, days)
     assert [d.day for d in report.by_arrival] == list(days)
     assert report.watched == days
-    nothing = lateness(*made, Asked(DayRange(date(2030, 1, 1), date(2030, 1, 2))), NOW)
+    nothing = lateness(*made, LatenessScope(DayRange(date(2030, 1, 1), date(2030, 1, 2))), NOW)
     assert (nothing.overall, nothing.watched, nothing.completeness, nothing.look_back_days) == (None, None, (), None)
     assert nothing.to_dict()["late_share"] is None
 
@@ -100,16 +100,16 @@ def test_the_report_is_json(made: Made) -> None:
 def test_a_lake_without_deliveries_says_what_to_run(made: Made, tmp_path: Path) -> None:
     lake, pipeline = made
     with pytest.raises(BackfillError, match=r"no delivery is loaded yet.*`backfill-assets scan`"):
-        lateness(type(lake)(tmp_path, lake.settings), pipeline, Asked(), NOW)
+        lateness(type(lake)(tmp_path, lake.settings), pipeline, LatenessScope(), NOW)
 
 
 def test_flips_cannot_be_told_from_the_future_nor_without_labels_inputs(tmp_path: Path) -> None:
     lake, pipeline = late_lake(tmp_path)
     with pytest.raises(BackfillError, match=r"the frontier is .* Give an earlier day"):
-        lateness(lake, pipeline, Asked(since=FRONTIER + ONE_DAY), NOW)
+        lateness(lake, pipeline, LatenessScope(since=FRONTIER + ONE_DAY), NOW)
     (lake.table_path("staging") / "_delta_log").rename(tmp_path / "away")
     with pytest.raises(BackfillError, match="no table staging"):
-        lateness(lake, pipeline, Asked(since=midnight(SINCE)), NOW)
+        lateness(lake, pipeline, LatenessScope(since=midnight(SINCE)), NOW)
 
 
 def test_metrics_can_be_parsed_and_say_what_the_report_says(made: Made) -> None:

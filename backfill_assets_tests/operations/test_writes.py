@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.receipts import DayEntry, Receipt
-from backfill_assets.operations.writes import Written, durations, writes
+from backfill_assets.operations.writes import TableWrite, durations, writes
 from backfill_assets_tests.builders import make_commit
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 
@@ -21,8 +21,8 @@ AT = datetime(2026, 1, 1, tzinfo=UTC)
 ROUNDING = 1e-6  # of an interpolation, in seconds
 
 
-def written(seconds: float | None, table: str = "staging", days: int = 1) -> Written:
-    return Written(table, 1, AT, tuple(START + ONE_DAY * n for n in range(days)), 0, "manual", "", "", seconds)
+def written(seconds: float | None, table: str = "staging", days: int = 1) -> TableWrite:
+    return TableWrite(table, 1, AT, tuple(START + ONE_DAY * n for n in range(days)), 0, "manual", "", "", seconds)
 
 
 def test_every_commit_with_days_is_listed_newest_first(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.orchestration import healing, runs
 from backfill_assets.orchestration.assemble import assemble
-from backfill_assets.orchestration.context import Shop
+from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.dagster_private import (
     check_rows,
     check_target,
@@ -120,7 +120,7 @@ def test_days_that_a_dead_run_planned_are_told_from_their_receipts_at_the_next_t
     run = planned(lake, instance, range(DAYS), ["staging", "features"])
     ended(instance, run, status)
     assert shown(instance, "staging")[words] == 4 * DAYS
-    tick = late_data_tick(instance, Shop(lake[0].root, tables), end_of(DAYS + 1))
+    tick = late_data_tick(instance, LakeContext(lake[0].root, tables), end_of(DAYS + 1))
     assert shown(instance, "staging") == shown(instance, "features") == healed(DAYS)
     assert f"staging: {DAYS} day(s) told from their receipts" in tick.notes
     (record,) = newest_materializations(instance, "staging", [str(day(1))]).values()

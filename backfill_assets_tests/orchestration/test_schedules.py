@@ -12,7 +12,7 @@ import pytest
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.lake.home import Lake
 from backfill_assets.orchestration.assemble import assemble
-from backfill_assets.orchestration.context import Shop
+from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.runs import RANGE_END, RANGE_START
 from backfill_assets.orchestration.schedules import DAILY, ROLLING, missed_days, rolling_span
 from backfill_assets.pipeline.tables import tables
@@ -60,13 +60,13 @@ def test_days_on_which_it_did_not_run_are_made_up_for_in_order(lake: Lake) -> No
 
 def test_a_lake_that_was_never_loaded_is_loaded_from_its_first_day(tmp_path: Path) -> None:
     (tmp_path / "lake.toml").write_text(TOML.format(start=START, windows=[2, 3]))
-    assert missed_days(Shop(tmp_path, tables), day(3)) == [DayRange(day(0), day(2)), DayRange(day(2), day(3))]
+    assert missed_days(LakeContext(tmp_path, tables), day(3)) == [DayRange(day(0), day(2)), DayRange(day(2), day(3))]
 
 
 def test_nothing_at_or_after_as_of_is_asked_for(lake: Lake) -> None:
     path = lake.root / "lake.toml"
     path.write_text(f"as_of = {day(DAYS + 2)}T00:00:00Z\n" + path.read_text())
-    assert missed_days(Shop(lake.root, tables), day(DAYS + 9)) == [DayRange(day(DAYS), day(DAYS + 2))]
+    assert missed_days(LakeContext(lake.root, tables), day(DAYS + 9)) == [DayRange(day(DAYS), day(DAYS + 2))]
 
 
 def test_the_rolling_reprocess_is_off_and_asks_for_the_last_days_but_the_newest_of_the_built_tables(lake: Lake) -> None:
@@ -75,4 +75,4 @@ def test_the_rolling_reprocess_is_off_and_asks_for_the_last_days_but_the_newest_
     statuses = {name: schedule.default_status for name, schedule in schedules_of(lake).items()}
     assert statuses == {DAILY: dg.DefaultScheduleStatus.RUNNING, ROLLING: dg.DefaultScheduleStatus.STOPPED}
     assert asked(lake, ROLLING, day(DAYS)) == [(str(day(DAYS - 5)), str(day(DAYS - 3)), 5)]
-    assert rolling_span(Shop(lake.root, tables), START + timedelta(days=2)) is None
+    assert rolling_span(LakeContext(lake.root, tables), START + timedelta(days=2)) is None

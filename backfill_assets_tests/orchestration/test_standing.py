@@ -15,7 +15,7 @@ from backfill_assets.core.days import ONE_DAY
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.orchestration import metadata
-from backfill_assets.orchestration.context import Shop
+from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.standing import STANDING
 from backfill_assets.orchestration.ticks import late_data_tick
 from backfill_assets.pipeline.tables import tables
@@ -39,7 +39,7 @@ def lake(tmp_path: Path) -> Made:
 
 def told(lake: Made, instance: dg.DagsterInstance) -> dict[str, tuple[bool, object]]:
     """What one tick tells, kept by the instance as the daemon would: per table passed, and the number of stale days."""
-    tick = late_data_tick(instance, Shop(lake[0].root, tables), end_of(DAYS + 1))
+    tick = late_data_tick(instance, LakeContext(lake[0].root, tables), end_of(DAYS + 1))
     for verdict in tick.verdicts:
         assert verdict.check_name == STANDING
         instance.report_runless_asset_event(verdict)
@@ -80,7 +80,7 @@ def test_the_verdict_names_the_days_and_the_command_that_rebuilds_them(
     lake: Made, instance: dg.DagsterInstance
 ) -> None:
     make_stale(lake, 2, 3)
-    tick = late_data_tick(instance, Shop(lake[0].root, tables), end_of(DAYS + 1))
+    tick = late_data_tick(instance, LakeContext(lake[0].root, tables), end_of(DAYS + 1))
     (staging,) = (v for v in tick.verdicts if v.asset_key.path[-1] == "staging")
     first, last = (date.isoformat(START + ONE_DAY * n) for n in (2, 3))
     which = str(staging.metadata["which"].value)

@@ -14,7 +14,7 @@ from backfill_assets.core.days import ONE_DAY
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.model import Pipeline, make_pipeline
 from backfill_assets.orchestration import runs
-from backfill_assets.orchestration.context import Shop
+from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.ticks import Tick, landing_tick, late_data_tick
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.operations.synthetic import START, TOML, build
@@ -33,11 +33,11 @@ def stale(lake: tuple[Lake, Pipeline], *numbers: int) -> None:
 
 
 def late(lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance, now: datetime = NOW) -> Tick:
-    return late_data_tick(instance, Shop(lake[0].root, tables), now)
+    return late_data_tick(instance, LakeContext(lake[0].root, tables), now)
 
 
 def landing(lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance, now: datetime = NOW) -> Tick:
-    return landing_tick(instance, Shop(lake[0].root, tables), now)
+    return landing_tick(instance, LakeContext(lake[0].root, tables), now)
 
 
 def settings(lake: tuple[Lake, Pipeline], *lines: str) -> None:

@@ -16,7 +16,7 @@ import pytest
 from backfill_assets.core.days import DayRange, from_inclusive
 from backfill_assets.pipeline.transforms.features import features
 from backfill_assets.pipeline.transforms.features_as_known import features_as_known
-from backfill_assets.pipeline.transforms.labels import Outcome, labels
+from backfill_assets.pipeline.transforms.labels import LabelOutcome, labels
 from backfill_assets.pipeline.transforms.staging import staging
 from backfill_assets.pipeline.transforms.training import training
 from backfill_assets_tests.pipeline.frames import to_spark, without_zone
@@ -110,7 +110,7 @@ def test_the_transforms_in_a_row_give_the_known_answers(spark: "SparkSession", s
     rules, days = known.rules, known.rules.days
     staged = staging(to_spark(spark, known.raw), ALL_DAYS).cache()
     as_known = features_as_known(staged, days, rules.windows_days, rules.grace_hours).cache()
-    outcome = Outcome(rules.horizon_days, rules.measure, rules.rule, rules.horizon_days + rules.maturity_days)
+    outcome = LabelOutcome(rules.horizon_days, rules.measure, rules.rule, rules.horizon_days + rules.maturity_days)
     labelled = labels(staged, as_known, days, outcome, aware(rules.frontier))
     made = {
         "features": features(staged, days, rules.windows_days),

@@ -20,7 +20,7 @@ SUMS = ("forward_high", "forward_low", "backward_high", "backward_low")
 
 
 @dataclass(frozen=True)
-class Outcome:
+class LabelOutcome:
     """What a label looks at: the horizon (days), what is summed over it, the rule, and the days until it is mature."""
 
     horizon_days: int
@@ -33,7 +33,7 @@ def labels(
     staging: DataFrame,
     features_as_known: DataFrame,
     days: DayRange,
-    outcome: Outcome,
+    outcome: LabelOutcome,
     frontier: datetime | None,
 ) -> DataFrame:
     """One row per entity of `features_as_known` and day d of `days` (half-open).
@@ -79,7 +79,7 @@ def flips(before: DataFrame, after: DataFrame) -> DataFrame:
     return joined.groupBy("label_date").agg(F.sum(flipped).alias("label_flips"))
 
 
-def _changes(staging: DataFrame, outcome: Outcome) -> DataFrame:
+def _changes(staging: DataFrame, outcome: LabelOutcome) -> DataFrame:
     """An event of day E is ahead of the days [E - H, E - 1] and behind the days [E, E + H - 1]."""
     amount = F.lit(1) if outcome.measure == "events" else F.col(outcome.measure)
     current = staging.where(F.col("known_until").isNull() & F.col("entity").isNotNull())

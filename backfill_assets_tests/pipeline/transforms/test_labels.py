@@ -11,7 +11,7 @@ from hypothesis import given, settings
 
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.pipeline import contracts
-from backfill_assets.pipeline.transforms.labels import Outcome, Rule, labels
+from backfill_assets.pipeline.transforms.labels import LabelOutcome, Rule, labels
 from backfill_assets_tests.pipeline.frames import Row, assert_same, handed, in_parts, rows_of, to_spark
 from backfill_assets_tests.pipeline.oracle import Rules, answers, fetch
 from backfill_assets_tests.pipeline.worlds import TRIED_IN_SPARK, World, aware, worlds
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 STAGING = contracts.staging().column_names
 
 
-def outcome_of(rules: Rules) -> Outcome:
+def outcome_of(rules: Rules) -> LabelOutcome:
     """What the rules say about labels, as the transform takes it."""
-    return Outcome(rules.horizon_days, rules.measure, rules.rule, rules.horizon_days + rules.maturity_days)
+    return LabelOutcome(rules.horizon_days, rules.measure, rules.rule, rules.horizon_days + rules.maturity_days)
 
 
 @settings(TRIED_IN_SPARK, max_examples=5)
@@ -49,7 +49,9 @@ EVENT = date(2024, 3, 10)
 LONG_AGO, LATER = datetime(2000, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
 
 
-def labels_around(spark: "SparkSession", value: int, outcome: Outcome, frontier: datetime | None = LATER) -> list[Row]:
+def labels_around(
+    spark: "SparkSession", value: int, outcome: LabelOutcome, frontier: datetime | None = LATER
+) -> list[Row]:
     """(days from the event to the day, forward, backward, label, state) of the week around a single event's day."""
     staging = spark.sql(
         f"SELECT 'A' AS entity, DATE'{EVENT}' AS event_date, {value}L AS value, 1 AS flag, "
@@ -62,7 +64,7 @@ def labels_around(spark: "SparkSession", value: int, outcome: Outcome, frontier:
 
 
 def test_an_event_is_ahead_of_the_days_before_it_and_behind_its_own_and_those_after(spark: "SparkSession") -> None:
-    found = labels_around(spark, 7, Outcome(2, "value", "any", 2))
+    found = labels_around(spark, 7, LabelOutcome(2, "value", "any", 2))
     assert [row[:4] for row in found] == [
         (-3, 0, 0, 0), (-2, 7, 0, 1), (-1, 7, 0, 1), (0, 0, 7, 0), (1, 0, 7, 0), (2, 0, 0, 0), (3, 0, 0, 0)
     ]  # fmt: skip
@@ -76,7 +78,7 @@ def test_an_event_is_ahead_of_the_days_before_it_and_behind_its_own_and_those_af
 def test_the_rules_look_at_sums_not_at_events(
     spark: "SparkSession", value: int, rule: Rule, positive: list[int]
 ) -> None:
-    found = labels_around(spark, value, Outcome(1, "value", rule, 1))
+    found = labels_around(spark, value, LabelOutcome(1, "value", rule, 1))
     assert [row[0] for row in found if row[3] == 1] == positive
 
 
@@ -102,7 +104,7 @@ def test_the_rules_look_at_sums_not_at_events(
 def test_a_day_is_mature_once_the_frontier_has_reached_its_end_plus_the_days(
     spark: "SparkSession", frontier: datetime | None, last_mature: int | None
 ) -> None:
-    found = labels_around(spark, 1, Outcome(1, "events", "any", 4), frontier)
+    found = labels_around(spark, 1, LabelOutcome(1, "events", "any", 4), frontier)
     mature = [row[0] for row in found if row[4] == "mature"]
     assert mature == ([] if last_mature is None else list(range(-3, last_mature + 1)))
     assert {row[4] for row in found} <= {"mature", "provisional"}

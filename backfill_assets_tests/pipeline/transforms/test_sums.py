@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.pipeline.transforms.features import features
-from backfill_assets.pipeline.transforms.labels import Outcome, labels
+from backfill_assets.pipeline.transforms.labels import LabelOutcome, labels
 from backfill_assets.pipeline.transforms.sums import as_bigint, halves, total
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ def test_labels_are_decided_by_exact_sums_even_where_the_columns_cannot_hold_the
     known = staging(spark).selectExpr("entity", "date_sub(event_date, 1) AS feature_date").distinct()
     day_before = DayRange(DAY - ONE_DAY, DAY)
     frontier = datetime(2100, 1, 1, tzinfo=UTC)
-    found = labels(staging(spark), known, day_before, Outcome(1, "value", "any", 1), frontier).collect()
+    found = labels(staging(spark), known, day_before, LabelOutcome(1, "value", "any", 1), frontier).collect()
     wanted = {e: (s, 0, int(sum(values) > 0)) for e, (values, s) in CASES.items()}
     assert {r["entity"]: (r["forward"], r["backward"], r["label"]) for r in found} == wanted
-    rising = labels(staging(spark), known, day_before, Outcome(1, "value", "rise", 1), frontier).collect()
+    rising = labels(staging(spark), known, day_before, LabelOutcome(1, "value", "rise", 1), frontier).collect()
     assert {r["entity"]: r["label"] for r in rising} == {e: label for e, (_, _, label) in wanted.items()}

@@ -1,6 +1,6 @@
 """Attempts: what failed is tried so many times and then given up, loudly, and neither keeps nor hides anything else.
 
-Tested here: `orchestration.asking` through ticks. Not tested here: what a tick asks for at first (`test_ticks`), and a
+Tested here: `orchestration.requesting` through ticks. Not tested here: what a tick asks for at first (`test_ticks`), and a
 long life of them (`test_simulation`).
 """
 
@@ -14,7 +14,7 @@ import pytest
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.orchestration import runs
-from backfill_assets.orchestration.context import Shop
+from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN
 from backfill_assets_tests.operations.synthetic import build, synthetic_lake
 from backfill_assets_tests.orchestration.ticking import (
@@ -120,7 +120,9 @@ def test_a_given_up_day_is_asked_for_again_when_a_rule_or_the_code_changes(
         path.write_text(path.read_text().replace("max_rows = 2", "max_rows = 3"))
     else:
         codes = {name: replace(code, code_digest="corrected") for name, code in lake[1].codes.items()}
-        monkeypatch.setattr(Shop, "open", lambda shop: (open_lake(shop.root), replace(lake[1], codes=codes)))
+        monkeypatch.setattr(
+            LakeContext, "open", lambda lake_context: (open_lake(lake_context.root), replace(lake[1], codes=codes))
+        )
     assert asked(late(lake, instance)) == [f"staging {day(2)}"]
 
 

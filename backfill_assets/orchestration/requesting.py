@@ -13,7 +13,7 @@ import dagster as dg
 
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.needs import needs
-from backfill_assets.core.requests import Ask, asks, identities
+from backfill_assets.core.requests import RunRequest, identities, run_requests
 from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.why import ranges
@@ -23,15 +23,15 @@ Days = Mapping[str, Iterable[date]]
 
 
 @dataclass(frozen=True)
-class Asked:
+class RunRequests:
     """What is to be asked for, in order, and per table the days that were given up, in words."""
 
-    asks: tuple[Ask, ...]
+    requests: tuple[RunRequest, ...]
     given_up: Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class Asker:
+class RequestPlanner:
     """Where attempts are looked up, for which lake, and the states and busy days of the look."""
 
     instance: dg.DagsterInstance
@@ -39,7 +39,7 @@ class Asker:
     states: States
     busy: Mapping[str, Set[date]]
 
-    def asked(self, sensor: str, ready: Days) -> Asked:
+    def asked(self, sensor: str, ready: Days) -> RunRequests:
         """The requests for days that are ready, upstream first: first attempts before repeated ones, so that nothing
         that fails keeps another from its turn."""
         known = {name: self._identities(name, days) for name, days in ready.items()}
@@ -47,13 +47,13 @@ class Asker:
         while True:
             found = self._asks(known, tried)
             # Only those that this tick may ask for can be dropped by it.
-            first = found.asks[: self.lake.settings.lateness.runs_per_tick]
-            used = runs.used_keys(self.instance, sensor, [ask.key for ask in first])
+            first = found.requests[: self.lake.settings.lateness.runs_per_tick]
+            used = runs.used_keys(self.instance, sensor, [request.key for request in first])
             if not used:
                 return found
-            for ask in found.asks:
-                if ask.key in used:
-                    tried[ask.table].update(date.fromisoformat(day) for day in ask.asked)
+            for request in found.requests:
+                if request.key in used:
+                    tried[request.table].update(date.fromisoformat(day) for day in request.asked)
 
     def given_up(self, ready: Days) -> dict[str, str]:
         """Per table, in words, the days that are ready and were tried as often as the settings allow, if any."""
@@ -70,15 +70,15 @@ class Asker:
         wanted = list(days)
         return identities(self.states, name, wanted, self.rules(name)) if wanted else {}
 
-    def _asks(self, known: Mapping[str, Mapping[date, str]], tried: Mapping[str, Mapping[date, int]]) -> Asked:
+    def _asks(self, known: Mapping[str, Mapping[date, str]], tried: Mapping[str, Mapping[date, int]]) -> RunRequests:
         most = self.lake.settings.lateness.attempts
-        wanted: list[Ask] = []
+        wanted: list[RunRequest] = []
         left: dict[str, str] = {}
         for name, days in known.items():
-            found, given_up = asks(self.states, name, days, tried[name], most, self.busy.get(name, frozenset()))
+            found, given_up = run_requests(self.states, name, days, tried[name], most, self.busy.get(name, frozenset()))
             wanted += found
             left |= {name: _given_up_text(given_up, most)} if given_up else {}
-        return Asked(tuple(sorted(wanted, key=lambda ask: ask.attempt > 0)), left)
+        return RunRequests(tuple(sorted(wanted, key=lambda request: request.attempt > 0)), left)
 
 
 def _given_up_text(days: list[date], most: int) -> str:
@@ -92,21 +92,21 @@ def given_up_now(instance: dg.DagsterInstance, lake: Lake, states: States) -> di
     """Per table, in words, the days that no sensor asks for any more although they need making, if any."""
     busy = runs.busy_days(instance, str(lake.root), list(states.contracts))
     today = datetime.now(UTC).date()
-    return Asker(instance, lake, states, busy).given_up(needs(states, busy, today).ready)
+    return RequestPlanner(instance, lake, states, busy).given_up(needs(states, busy, today).ready)
 
 
-def as_request(ask: Ask, sensor: str, lake: Lake) -> dg.RunRequest:
+def as_request(request: RunRequest, sensor: str, lake: Lake) -> dg.RunRequest:
     """The request as Dagster takes it: one partition, or a range."""
-    single = len(ask.days) == 1
-    span = {} if single else {runs.RANGE_START: str(ask.days.start), runs.RANGE_END: str(ask.days.last)}
-    again = {runs.ATTEMPT_TAG: str(ask.attempt)} if ask.attempt else {}
+    single = len(request.days) == 1
+    span = {} if single else {runs.RANGE_START: str(request.days.start), runs.RANGE_END: str(request.days.last)}
+    again = {runs.ATTEMPT_TAG: str(request.attempt)} if request.attempt else {}
     return dg.RunRequest(
-        run_key=ask.key,
+        run_key=request.key,
         job_name=runs.REBUILD,
-        asset_selection=[dg.AssetKey(ask.table)],
-        partition_key=str(ask.days.start) if single else None,
-        run_config={"ops": {f"make_{ask.table}": {"config": {"asked": dict(ask.asked)}}}},
-        tags={**span, **again, **said(sensor, lake), **runs.asked_tags(ask)},
+        asset_selection=[dg.AssetKey(request.table)],
+        partition_key=str(request.days.start) if single else None,
+        run_config={"ops": {f"make_{request.table}": {"config": {"asked": dict(request.asked)}}}},
+        tags={**span, **again, **said(sensor, lake), **runs.asked_tags(request)},
     )
 
 
