@@ -1,7 +1,7 @@
 """Attempts: what failed is tried so many times and then given up, loudly, and neither keeps nor hides anything else.
 
-Tested here: `orchestration.requesting` through ticks. Not tested here: what a tick asks for at first (`test_ticks`), and a
-long life of them (`test_simulation`).
+Tested here: `orchestration.requesting` through ticks. Not tested here: what a tick asks for at first (`test_ticks`),
+and a long life of them (`test_simulation`).
 """
 
 from collections.abc import Iterator
