@@ -35,7 +35,7 @@ SIGNATURES = {  # names, order and defaults; the types are held by mypy, which r
 }
 WITHOUT_SIGNATURE = {
     "Basis": "an enumeration",
-    "LakeSettings": "a file's content: `lake/test_settings.py` has its keys",
+    "LakeSettings": "a file's content, see `lake/test_settings.py`",
 }
 
 
