@@ -18,7 +18,6 @@ from backfill_assets.cli.dagster_home import instance_of, silenced
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome, TableOutcome, Watcher
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.log import commits
 from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.dagster_private import quick_events
@@ -66,7 +65,7 @@ def written(lake: Lake, names: Sequence[str], run_id: str) -> str:
     """What a run that ended early has written of these tables, by their receipts: its days per table, or nothing."""
     told = []
     for name in names:
-        found = (c.receipt for c in commits(lake.table_path(name)) if c.receipt is not None)
+        found = (c.receipt for c in lake.store.commits(name) if c.receipt is not None)
         days = {d for receipt in found if receipt.run_id == run_id for d in receipt.days}
         told += [f"{name} {ranges(days)}"] if days else []
     return f"written before that: {'; '.join(told)}; nothing else" if told else "nothing was written"
@@ -74,7 +73,7 @@ def written(lake: Lake, names: Sequence[str], run_id: str) -> str:
 
 def _refuse_unwritable(lake: Lake) -> None:
     """Raise where this user may not write into the lake, before a run is begun that would break halfway."""
-    for folder in (lake.root, lake.root / ".runs", lake.locks, lake.root / "tables"):
+    for folder in (lake.root, lake.root / ".runs", lake.locks, lake.tables):
         if folder.exists() and not os.access(folder, os.W_OK | os.X_OK):
             raise BackfillError(
                 str(folder),

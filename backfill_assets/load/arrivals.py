@@ -18,7 +18,6 @@ from backfill_assets.lake.ledger import ARRIVALS
 from backfill_assets.lake.profile import audited, conform, hash_halves
 from backfill_assets.lake.replace import Provenance, Published, Write, publish
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.staging import begin, stage
 from backfill_assets.lake.table import days_predicate
 from backfill_assets.landing.mapping import DELIVERY_TYPES
 
@@ -45,7 +44,8 @@ def commit_arrivals(lake_session: LakeSession, view: LakeView, provenance: Prove
     else:
         affected = _affected(lake_session, moved, loaded, view, named, raw.version) if moved else set()
     frame = conform(_rows(lake_session, affected & loaded, raw.version), ARRIVALS)
-    staged = stage(lake_session.lake, ARRIVALS, frame) if affected & loaded else begin(lake_session.lake, ARRIVALS)
+    store = lake_session.lake.store
+    staged = store.stage(ARRIVALS, frame) if affected & loaded else store.begin(ARRIVALS)
     try:
         found = audited(lake_session, ARRIVALS, staged)
         entries = {d: _entry(found.get(d, DayProfile()), raw, d) for d in affected}

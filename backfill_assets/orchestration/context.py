@@ -4,7 +4,7 @@ Lives here: opening a lake with its pipeline. Does not live here: any work on it
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from backfill_assets.core.errors import SettingsError
@@ -28,7 +28,7 @@ class LakeContext:
 
     def open(self) -> tuple[Lake, Pipeline]:
         """The lake and its pipeline as the settings are now."""
-        lake = open_lake(self.root)
+        lake = replace(open_lake(self.root), logs=self.logs)
         return lake, pipeline_of(lake, self.tables_of(lake.settings))
 
 

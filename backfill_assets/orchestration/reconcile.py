@@ -12,7 +12,6 @@ from filelock import FileLock
 
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.log import commits
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.orchestration.healing import TOLD_FROM, heal
 from backfill_assets.orchestration.markers import end_dead_runs, markers_of
@@ -36,7 +35,7 @@ def follow_receipts(instance: dg.DagsterInstance, lake: Lake, pipeline: Pipeline
         seen = markers.told()
         before, done = dict(seen), list[str]()
         for table in (t.name for t in pipeline.tables):
-            for commit in commits(lake.table_path(table), seen.get(table, -1)):
+            for commit in lake.store.commits(table, seen.get(table, -1)):
                 if commit.receipt is not None:
                     settled, lines = _record(instance, table, commit.version, commit.receipt)
                     done += lines
