@@ -7,7 +7,7 @@ in-commit timestamps `commitInfo` is a commit's first line (Delta protocol), so 
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from pathlib import Path
@@ -132,6 +132,22 @@ class _Fold:
     def view(self) -> TableView:
         """The table as the log tells it."""
         return TableView(self.version, self.stamps, self.inputs, self.frontier, frozenset(self.foreign))
+
+
+def views_at(table: Path, day_column: str, versions: Collection[int]) -> dict[int, TableView]:
+    """The newest receipt of every day as of each of these versions, in one pass; an empty view below version 0.
+
+    Raises as `commits` does. Versions that the log does not have yet are left out.
+    """
+    found = {version: TableView() for version in versions if version < 0}
+    fold, last = _Fold(), max(versions, default=-1)
+    for commit in commits(table):
+        if commit.version > last:
+            break
+        fold.add(table, day_column, commit)
+        if commit.version in versions:
+            found[commit.version] = fold.copy().view()
+    return found
 
 
 class Logs:
