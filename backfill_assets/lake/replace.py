@@ -9,7 +9,7 @@ none (`putback`); the days it holds are refused here, too, because it may come w
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 
