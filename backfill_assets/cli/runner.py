@@ -17,6 +17,7 @@ import dagster as dg
 from backfill_assets.cli.dagster_home import instance_of, silenced
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome, TableOutcome, Watcher
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.who import whoami
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration.assemble import assemble
@@ -25,7 +26,7 @@ from backfill_assets.orchestration.history import STEP, cause_of
 from backfill_assets.orchestration.interrupts import Interrupted, ends_when_interrupted
 from backfill_assets.orchestration.markers import markers_of
 from backfill_assets.orchestration.metadata import PREFIX
-from backfill_assets.orchestration.runs import NOTE_TAG, RANGE_END, RANGE_START, REASON_TAG, REBUILD
+from backfill_assets.orchestration.runs import BY_TAG, NOTE_TAG, RANGE_END, RANGE_START, REASON_TAG, REBUILD
 from backfill_assets.pipeline.tables import tables
 
 # What a run needs to know of its own is in the lake; Dagster's console log would bury the progress.
@@ -84,7 +85,7 @@ def _refuse_unwritable(lake: Lake) -> None:
 
 
 def _said(asked: BackfillRequest) -> dict[str, str]:
-    return {REASON_TAG: asked.reason} | ({NOTE_TAG: asked.note} if asked.note else {})
+    return {REASON_TAG: asked.reason, BY_TAG: whoami()} | ({NOTE_TAG: asked.note} if asked.note else {})
 
 
 def _config(asked: BackfillRequest) -> dict[str, Any]:

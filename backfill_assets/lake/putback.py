@@ -175,6 +175,7 @@ def _path(file: LiveFile) -> str:
 
 def _refuse_unusable(path: Path, contract: Contract, files: Sequence[LiveFile]) -> None:
     """Raise where a file is gone, is not the one that the log names, or has other columns than the table now."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     gone = [f for f in files if not (path / f.path).is_file() or (path / f.path).stat().st_size != f.size]
@@ -187,7 +188,10 @@ def _refuse_unusable(path: Path, contract: Contract, files: Sequence[LiveFile]) 
             "are to be kept",
         )
     for file in files:
-        misfit = columns_misfit(pq.read_metadata(path / file.path), contract)
+        try:
+            misfit = columns_misfit(pq.read_metadata(path / file.path), contract)
+        except (OSError, pa.ArrowInvalid) as error:
+            misfit = f"not to be read ({error})"
         if misfit:
             raise _refusal(
                 contract,
