@@ -21,11 +21,11 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import commits
 from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration.assemble import assemble
-from backfill_assets.orchestration.dagster_private import quick_events
 from backfill_assets.orchestration.history import STEP, cause_of
 from backfill_assets.orchestration.interrupts import Interrupted, ends_when_interrupted
 from backfill_assets.orchestration.markers import markers_of
 from backfill_assets.orchestration.metadata import PREFIX
+from backfill_assets.orchestration.quick_events import quick_events
 from backfill_assets.orchestration.runs import NOTE_TAG, RANGE_END, RANGE_START, REASON_TAG, REBUILD
 from backfill_assets.pipeline.tables import tables
 

@@ -1,24 +1,27 @@
 """The one file that touches what Dagster 1.13 does not call public, each with the reason and the test that watches it.
 
 Lives here: what names an instance, the values of run tags, the target of a check evaluation, the newest verdicts of
-checks, plans that nothing followed, per-partition metadata in one step, and quick event storage. Does not live here:
-anything that a public name can do.
+checks, plans that nothing followed, per-partition metadata in one step, and the tables of its event storage. Does not
+live here: anything that a public name can do, and storing events quickly (`quick_events`).
 """
 
-import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
-import sqlalchemy as sa
 from dagster._core.definitions.asset_checks.asset_check_evaluation import (
     AssetCheckEvaluationTargetMaterializationData,
 )
 from dagster._core.execution.context.metadata_logging import AssetMetadataHandle, OutputMetadataAccumulator
+from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable, SqlEventLogStorageTable
+from dagster._core.storage.event_log.sqlite.sqlite_event_log import INDEX_SHARD_NAME
+from dagster._serdes import serialize_value
 
 KEYS_AT_ONCE = 500  # of a query: sqlite takes 999 values in old builds
-BUSY_TIMEOUT_SECONDS = 60  # what Dagster itself waits for a locked file
+INDEX_SHARD = INDEX_SHARD_NAME
+EVENTS_TABLE, CHECKS_TABLE = SqlEventLogStorageTable, AssetCheckExecutionsTable
+ASSET_KEYED = (dg.DagsterEventType.ASSET_MATERIALIZATION, dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED)
 
 
 def instance_id(instance: dg.DagsterInstance) -> str:
@@ -169,46 +172,18 @@ def set_partition_metadata(
     step._metadata_accumulator = OutputMetadataAccumulator(per_output_metadata={**before, **ours})
 
 
-@contextlib.contextmanager
-def quick_events(instance: dg.DagsterInstance) -> Iterator[None]:
-    """Let Dagster's sqlite event storage keep its engines and connections while the block runs; others are left alone.
-
-    Dagster 1.13 makes a SQLAlchemy engine and a connection for every statement group, so that nothing compiled is
-    reused and every close checkpoints the file. Measured on 200 days with four checks (1,000 events): 10.3 CPU seconds
-    as it comes, 2.3 to 3.6 so. `synchronous=NORMAL` with the write-ahead log may lose the last events in a power cut,
-    never break the file; the reconcile records lost ones again from the receipts.
-    """
-    storage: Any = instance.event_log_storage
-    slow = getattr(storage, "_connect", None)
-    if slow is None or not hasattr(storage, "conn_string_for_shard"):
-        yield
-        return
-    engines: dict[str, sa.Engine] = {}
-
-    @contextlib.contextmanager
-    def connect(shard: str) -> Iterator[sa.Connection]:
-        """The kept engine's connection, in a transaction."""
-        if shard not in engines:
-            with slow(shard):
-                engines[shard] = _kept_engine(storage.conn_string_for_shard(shard))
-        with storage._db_lock, engines[shard].connect() as connection, connection.begin():
-            yield connection
-
-    storage._connect = connect
-    try:
-        yield
-    finally:
-        storage._connect = slow
-        for engine in engines.values():
-            engine.dispose()
-
-
-def _kept_engine(url: str) -> sa.Engine:
-    engine = sa.create_engine(url, poolclass=sa.QueuePool, pool_size=1, connect_args={"timeout": BUSY_TIMEOUT_SECONDS})
-
-    @sa.event.listens_for(engine, "connect")
-    def on_connect(connection: Any, _record: Any) -> None:
-        """See above for what may be lost so."""
-        connection.execute("PRAGMA synchronous=NORMAL")
-
-    return engine
+def check_row(storage: Any, event: dg.EventLogEntry, storage_id: int) -> dict[str, Any]:
+    """The row of an evaluation among the executions of checks, as Dagster's own storage writes it."""
+    evaluation: Any = event.dagster_event.event_specific_data if event.dagster_event else None
+    target = evaluation.target_materialization_data
+    return {
+        "asset_key": evaluation.asset_key.to_string(),
+        "check_name": evaluation.check_name,
+        "run_id": event.run_id,
+        "partition": evaluation.partition,
+        "execution_status": "SUCCEEDED" if evaluation.passed else "FAILED",
+        "evaluation_event": serialize_value(event),
+        "evaluation_event_timestamp": storage._event_insert_timestamp(event),
+        "evaluation_event_storage_id": storage_id,
+        "materialization_event_storage_id": target.storage_id if target else None,
+    }
