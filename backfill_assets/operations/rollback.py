@@ -16,10 +16,10 @@ from backfill_assets.core.receipts import Built, Receipt
 from backfill_assets.core.rollbacks import CHUNK, PLAN, RELEASE, ROLLBACK, stale_after
 from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.log import Commit, commits
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.putback import Prepared, PutBack, let_go, prepare, put_back
 from backfill_assets.lake.replace import Provenance
+from backfill_assets.lake.store import Commit
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.why import ranges
 
