@@ -44,7 +44,8 @@ class DeltaStore:
 
     def view(self, table: str, day_column: str) -> TableView:
         """By its log, of which only what is new is read where the lake has `logs`."""
-        return self._logs().view(self.lake.table_path(table), day_column)
+        path, logs = self.lake.table_path(table), self.lake.logs
+        return log.table_view(path, day_column) if logs is None else logs.view(path, day_column)
 
     def commits(self, table: str, after: int = -1) -> Iterator[Commit]:
         """From its log."""
@@ -139,9 +140,6 @@ class DeltaStore:
     def append_receipt(self, table: str, receipt: Receipt) -> int:
         """One commit of delta-rs, without a file."""
         return commit_receipt(self.lake.table_path(table), receipt)
-
-    def _logs(self) -> log.Logs:
-        return self.lake.logs or log.Logs()
 
     def _made(self, contract: Contract) -> Path:
         path = self.lake.table_path(contract.name)
