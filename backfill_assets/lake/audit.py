@@ -108,16 +108,26 @@ def audit_table(
     lake: Lake, contract: Contract, version: int | None = None, days: Collection[date] | None = None
 ) -> Mapping[date | None, DayProfile]:
     """The profile of what stands in a table at a version (None: the newest), of all days or of these."""
+    found = audit(lake, files_at(lake, contract, version, days), contract)
+    return found if days is None else {d: p for d, p in found.items() if d in set(days)}
+
+
+def files_at(
+    lake: Lake, contract: Contract, version: int | None = None, days: Collection[date] | None = None
+) -> list[str]:
+    """The files that hold a table's rows at a version (None: the newest). `days` leaves out files of other days where
+    the table is laid out by day; a table laid out otherwise gives all its files.
+    """
+    if days is not None and not days:
+        return []
     from deltalake import DeltaTable
 
     path = lake.table_path(contract.name)
-    opened = DeltaTable(str(path), version=version)
-    chosen = live_files(opened, contract.partition_column)
+    chosen = live_files(DeltaTable(str(path), version=version), contract.partition_column)
     if days is not None and contract.partition_column == contract.day_column:
         named = {str(d) for d in days}
         chosen = [f for f in chosen if f.partition in named]
-    found = audit(lake, [str(path / f.path) for f in chosen], contract)
-    return found if days is None else {d: p for d, p in found.items() if d in set(days)}
+    return [str(path / f.path) for f in chosen]
 
 
 def _profile(
