@@ -243,7 +243,7 @@ class _Loading:
         published = self._write(self.raw, self._raw_entries(), named)
         after = read_view(self.request.lake_session.lake, self.request.pipeline.contracts)
         said = self.request.signed(self.states, {})
-        commit_arrivals(self.request.lake_session, after, said)
+        commit_arrivals(self.request.lake_session, self.request.table.contract, after, said)
         return published
 
     def _write_aside(self, part: _Part) -> int:
