@@ -72,7 +72,7 @@ def test_the_commands_of_the_wheel_run_far_from_the_checkout(wheel: zipfile.ZipF
 
     assert Path(said("-c", f"import {PACKAGE} as p; print(p.__file__)").strip()).is_relative_to(unpacked)
     said("-m", PACKAGE, "init", "--lake", "lake")
-    assert json.loads(said("-m", PACKAGE, "status", "--lake", "lake", "--json"))["tables"]
+    assert json.loads(said("-m", PACKAGE, "status", "--lake", "lake", "--json"))["totals"]
 
 
 def test_the_changelog_tells_of_this_version_and_of_every_one_before() -> None:
