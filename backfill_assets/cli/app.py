@@ -18,7 +18,9 @@ from backfill_assets.cli import (
     doctor,
     landing,
     lateness,
+    plan,
     report,
+    run,
     server,
     settings,
     show,
@@ -71,6 +73,8 @@ for _command, _told in (
     (landing.scan, "Take stock of the landing folder."),
     (landing.landing, "Accept altered or missing files."),
     (backfill.backfill, "Make days of tables again."),
+    (plan.plan, "Plan a backfill in chunks, with a price."),
+    (run.run, "Run a plan: chunk, gate, chunk."),
     (catch_up.catch_up, "Load and rebuild all that needs it."),
     (catch_up.replay_late, "Let rows that came too late count."),
     (status.status, "States of all days and tables."),
@@ -87,6 +91,11 @@ for _command, _told in (
     (server.start, "Start it now."),
     (server.stop, "Stop it; the next use starts one."),
     (server.status, "Whether it runs, since when."),
+    (plan.list_plans, "All plans of the lake."),
+    (plan.show_plan, "A plan and how far it is."),
+    (plan.pause, "Stop after the current chunk."),
+    (plan.resume, "Take a pause back."),
+    (plan.cancel, "End it; what is written stays."),
 ):
     _command.short_help = _told
 

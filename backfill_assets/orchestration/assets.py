@@ -17,6 +17,7 @@ from pydantic import Field
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange, from_inclusive, parse_day
 from backfill_assets.core.errors import BackfillError, unusable
+from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG
 from backfill_assets.lake.lock import load_lock
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.replace import Provenance
@@ -37,6 +38,7 @@ from backfill_assets.orchestration.standing import tell_verdicts
 IO_MANAGER = "lake_io_manager"
 GROUP = "lake"  # one group: with two or more the lineage page opens with all of them collapsed
 LEDGERS = ("landing",)
+RECEIPT_TAGS = ("dagster/backfill", "dagster/sensor_name", "dagster/schedule_name", PLAN_TAG, CHUNK_TAG)
 
 
 class LoadConfig(dg.Config):
@@ -110,7 +112,7 @@ def _steps(context: dg.AssetExecutionContext, config: LoadConfig, opened: Opened
     tags = context.run.tags
     said = Provenance(
         reason=tags.get(REASON_TAG, "manual"), run_id=context.run.run_id, note=config.note or tags.get(NOTE_TAG, ""),
-        tags={k: tags[k] for k in ("dagster/backfill", "dagster/sensor_name", "dagster/schedule_name") if k in tags},
+        tags={k: tags[k] for k in RECEIPT_TAGS if k in tags},
     )  # fmt: skip
     rebuild = Rebuild(
         RebuildRequest(LakeSession(lake), pipeline, pipeline.table(name), _days(context), said, config.force)
