@@ -54,7 +54,10 @@ def run_backfill(lake: Lake, asked: BackfillRequest, watcher: Watcher) -> RunOut
             result = job.execute_in_process(
                 instance=instance,
                 run_id=run_id,
-                tags={RANGE_START: str(asked.days.start), RANGE_END: str(asked.days.last)} | OWN_EVENTS | _said(asked),
+                tags={RANGE_START: str(asked.days.start), RANGE_END: str(asked.days.last)}
+                | OWN_EVENTS
+                | _said(asked)
+                | dict(asked.tags),
                 run_config={
                     "loggers": SILENCE,
                     "ops": {STEP + name: {"config": _config(asked)} for name in asked.tables},

@@ -17,6 +17,7 @@ from pydantic import Field
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange, from_inclusive, parse_day
 from backfill_assets.core.errors import BackfillError, unusable
+from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG
 from backfill_assets.core.who import BY, whoami
 from backfill_assets.lake.lock import load_lock
 from backfill_assets.lake.model import Table
@@ -47,6 +48,7 @@ from backfill_assets.orchestration.telling import Telling
 IO_MANAGER = "lake_io_manager"
 GROUP = "lake"  # one group: with two or more the lineage page opens with all of them collapsed
 LEDGERS = ("landing",)
+RECEIPT_TAGS = ("dagster/backfill", "dagster/sensor_name", "dagster/schedule_name", PLAN_TAG, CHUNK_TAG)
 
 
 class LoadConfig(dg.Config):
@@ -148,8 +150,7 @@ def _steps(context: dg.AssetExecutionContext, config: LoadConfig, opened: Opened
 def asked_by(tags: Mapping[str, str]) -> dict[str, str]:
     """Who asked for a run, as its receipts tell it: the person, or the user of the process that runs it for a sensor, a
     schedule or the browser (which knows no users), with what Dagster says of these."""
-    kept = ("dagster/backfill", "dagster/sensor_name", "dagster/schedule_name")
-    return {BY: tags.get(BY_TAG) or whoami()} | {k: tags[k] for k in kept if k in tags}
+    return {BY: tags.get(BY_TAG) or whoami()} | {k: tags[k] for k in RECEIPT_TAGS if k in tags}
 
 
 def _told(context: dg.AssetExecutionContext, telling: Telling, rebuild: Rebuild) -> Iterator[Any]:
