@@ -50,7 +50,7 @@ class Opened:
     def states(self) -> States:
         """The states of the lake now; the same object as long as nothing in the lake moved, so that what a step found
         out about its days is known to the next. No JVM."""
-        view = read_view(self.lake, self.pipeline.contracts, self._logs)
+        view = read_view(replace(self.lake, logs=self._logs), self.pipeline.contracts)
         if not self._last or self._last[-1].view != view:
             self._last[:] = [self.pipeline.states(view)]
         return self._last[-1]

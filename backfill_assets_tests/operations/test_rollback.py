@@ -127,9 +127,10 @@ def test_what_landed_is_never_put_back(made: Planned) -> None:
 def test_a_rollback_cut_off_between_tables_is_finished_by_the_same_call(
     made: Planned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from backfill_assets.lake import putback
     from backfill_assets.operations import rollback
 
-    real = rollback.put_back
+    real = putback.put_back
 
     def dies(*args: object) -> int | None:
         monkeypatch.setattr(rollback, "put_back", killed)
