@@ -173,6 +173,25 @@ def test_contracts_have_no_floating_point_types() -> None:
     ]
 
 
+# How tables are kept on a file system: what only the adapter of the port of storage (`lake.store`) may know.
+KEEPING = tuple(f"{PACKAGE}.lake.{m}" for m in ("committer", "delta_store", "inspection", "merge", "rows", "sizes"))
+KEPT = ("table_path", "DeltaTable", "QueryBuilder", "commit_files", "commit_receipt")
+REMEMBERING = (f"{PACKAGE}.lake.log", f"{PACKAGE}.lake.log.Logs")  # what ticks hand back to the store unopened
+
+
+def test_outside_the_lakes_room_nobody_knows_how_or_where_tables_are_kept() -> None:
+    """Tables are asked of `lake.store` by name, so that an object store has its place."""
+    others = [f for f in sources(PACKAGE) if f.room != "lake"]
+    imported = _offences(others, ("deltalake", *KEEPING, f"{PACKAGE}.lake.log"))
+    offences = [o for o in imported if not o.endswith(REMEMBERING)]
+    for file in others:
+        for node in ast.walk(file.tree):
+            name = getattr(node, "attr", getattr(node, "id", None))
+            if name in KEPT or (isinstance(node, ast.Constant) and "_delta_log" in str(node.value)):
+                offences.append(f"{file.place}:{getattr(node, 'lineno', 0)} {name or '_delta_log'}")
+    assert not offences
+
+
 SPARKS_WRITERS = ("save", "saveAsTable", "insertInto", "writeTo", "createOrReplace", "overwritePartitions")
 STATEMENTS_THAT_WRITE = ("replaceWhere", "INSERT INTO", "MERGE INTO", "CREATE TABLE", "DELETE FROM", "RESTORE TABLE")
 
