@@ -50,7 +50,8 @@ class Demo:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.root = folder, folder / ".lake"  # where the own pipeline of the README looks
-        self.env = {**os.environ, "DAGSTER_HOME": str(folder / "home"), "PYTHONPATH": str(CHECKOUT)}
+        self.env = {**os.environ, "DAGSTER_HOME": str(folder / "home"), "PYTHONPATH": str(CHECKOUT),
+                    "DAGSTER_DISABLE_TELEMETRY": "1"}  # fmt: skip
         (folder / "home").mkdir()
         (folder / "home" / "dagster.yaml").write_text("telemetry:\n  enabled: false\n")
         self.printed = self.run("demo", "--days", str(DAYS)).stdout
