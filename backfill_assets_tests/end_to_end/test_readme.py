@@ -26,7 +26,7 @@ from backfill_assets_tests.processes import CHECKOUT
 
 README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
 DAYS = 14
-MAY_FIND = ("doctor", "landing", "replay-late", "rollback", "release")  # exit code 1: something was found, or there was nothing to do
+MAY_FIND = ("doctor", "landing", "replay-late", "rollback", "release")  # exit code 1: found something, or nothing to do
 COMMAND_SECONDS = 300.0
 MOST_LINES = 250
 FIRST_SCREEN = 25  # lines
