@@ -116,6 +116,7 @@ def _run_chunk(open_lake: Opener, plan: Plan, chunk: PlanChunk, worker: Worker, 
         worker.chunk_began(now, chunk)
         _make(open_lake, plan, chunk, worker)
         now = progress(lake, pipeline, plan)
+        _refuse_undone(plan, chunk, now)
     if chunk.number == accepted or gate_is_passed(plan, chunk, now.writes):
         return
     found = judge(lake, pipeline, plan, chunk, now.writes)
@@ -134,6 +135,18 @@ def _make(open_lake: Opener, plan: Plan, chunk: PlanChunk, worker: Worker) -> No
         left = undone(plan, chunk, now.states, now.writes).get(table, [])
         for days in contiguous(left):
             _tried(plan, ChunkWork(plan, chunk, (table,), days), worker)
+
+
+def _refuse_undone(plan: Plan, chunk: PlanChunk, now: Progress) -> None:
+    left = undone(plan, chunk, now.states, now.writes)
+    if left:
+        told = ", ".join(f"{table} {ranges(days)}" for table, days in left.items())
+        raise BackfillError(
+            f"chunk {chunk.number} ({chunk.days}) of the plan {plan.id}",
+            f"its runs ended well, but {told} is still to be made",
+            "No later chunk was run",
+            f"See `backfill-assets status`; `backfill-assets run {plan.id}` goes on where it stood",
+        )
 
 
 def _tried(plan: Plan, work: ChunkWork, worker: Worker) -> None:
