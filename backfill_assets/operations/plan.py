@@ -7,22 +7,21 @@ here: the parts (`plan_impact`, `plan_price`, `plan_preflight`, `plan_pins`), it
 
 import getpass
 import socket
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import MOST_CHUNK_DAYS, ChunkKind, Plan, Policy, cut
+from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.log import Commit, commits
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.plan_files import new_id
 from backfill_assets.operations.plan_impact import impacts
 from backfill_assets.operations.plan_pins import take_pins
 from backfill_assets.operations.plan_preflight import preflight
-from backfill_assets.operations.plan_price import Model, model_of, priced, row_bytes
+from backfill_assets.operations.plan_price import model_of, priced
 
 
 @dataclass(frozen=True)
@@ -43,11 +42,11 @@ def make_plan(lake: Lake, pipeline: Pipeline, asked: PlanRequest, now: datetime 
     _refuse_unsafe(asked)
     created = now or datetime.now(UTC)
     states = pipeline.states(read_view(lake, pipeline.contracts))
-    logs = {t.name: list(commits(lake.table_path(t.name))) for t in pipeline.tables}
+    logs = {t.name: list(lake.store.commits(t.name)) for t in pipeline.tables}
     frontiers = {name: {c.version: c.receipt.frontier for c in log if c.receipt} for name, log in logs.items()}
     found = impacts(states, frontiers, asked.tables, asked.days, asked.policy.force)
     chunks = cut(asked.days, asked.policy.chunk, asked.policy.canary, asked.policy.order)
-    models = {i.table: _model(lake, i.table, logs[i.table]) for i in found}
+    models = {i.table: model_of(logs[i.table], _row_bytes(lake, states, i.table)) for i in found}
     per_table, per_chunk = priced(states, found, chunks, models)
     plan = Plan(
         id=new_id(created),
@@ -67,8 +66,11 @@ def make_plan(lake: Lake, pipeline: Pipeline, asked: PlanRequest, now: datetime 
     return replace(plan, preflight=preflight(lake, pipeline, states, plan, asked.most_days))
 
 
-def _model(lake: Lake, table: str, log: Sequence[Commit]) -> Model:
-    return model_of(log, row_bytes(lake.table_path(table), log))
+def _row_bytes(lake: Lake, states: States, table: str) -> float:
+    """What a row of the table takes on disk now."""
+    stamps = states.view.table(table).stamps
+    rows = sum(s.entry.rows for s in stamps.values())
+    return sum(lake.store.day_bytes(table, states.contracts[table].day_column).values()) / rows if rows else 0.0
 
 
 def who() -> str:

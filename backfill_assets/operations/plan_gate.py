@@ -13,7 +13,7 @@ from backfill_assets.core.plan_states import PlanWrites
 from backfill_assets.core.plans import Plan, PlanChunk
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.ledger import FILES, read_files
+from backfill_assets.lake.ledger import read_files
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.account import account
@@ -55,7 +55,7 @@ def _evidence(
 
 def _layers(lake: Lake, pipeline: Pipeline, days: DayRange) -> list[GateFinding]:
     """Days on which the landed rows are not raw, quarantine, too late and duplicates together."""
-    told = account(lake, read_view(lake, pipeline.contracts), read_files(lake.table_path(FILES.name)))
+    told = account(lake, read_view(lake, pipeline.contracts), read_files(lake.store))
     return [
         GateFinding("raw", day, "account", f"{rows} landed row(s) more than are accounted for")
         for day, rows in told.wrong.items()

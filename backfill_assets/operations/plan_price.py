@@ -11,18 +11,16 @@ from datetime import date
 from functools import reduce
 from operator import add
 from statistics import linear_regression
-from typing import Any
 
 from backfill_assets.core.plans import ChunkKind, PlanChunk, Price, TableImpact
 from backfill_assets.core.states import States
-from backfill_assets.lake.log import Commit, actions
+from backfill_assets.lake.store import Commit
 
 GUESS_FIXED_SECONDS, GUESS_DAY_SECONDS = 2.0, 0.05  # a small table on two cores
 GUESS_FACTOR = 4.0  # how far a guess may be off, both ways
 LEAST_FACTOR = 1.5  # few writes show less than all of the scatter: no interval is narrower
 ENOUGH_WRITES = 8  # from here on the scatter that was seen is believed
 NEWEST_WRITES = 40  # older ones tell of another machine and another size
-SAMPLED_COMMITS = 5  # for the bytes of a row
 
 
 @dataclass(frozen=True)
@@ -75,15 +73,6 @@ def _fitted(points: Sequence[tuple[int, float]]) -> tuple[float, float]:
     per_day = max(found.slope, 0.0)
     total, days = sum(s for _, s in points), sum(n for n, _ in points)
     return max((total - per_day * days) / len(points), 0.05), per_day
-
-
-def row_bytes(path: Any, log: Sequence[Commit]) -> float:
-    """The bytes of a row in the newest commits that brought files."""
-    size = rows = 0
-    for commit in reversed(log[-SAMPLED_COMMITS:]):
-        size += sum(int(a["add"]["size"]) for a in actions(path, commit.version) if "add" in a)
-        rows += sum(e.rows for e in commit.receipt.days.values()) if commit.receipt else 0
-    return size / rows if rows else 0.0
 
 
 def priced(

@@ -11,7 +11,6 @@ from backfill_assets.core.plan_states import ChunkState, PlanWrites, chunk_state
 from backfill_assets.core.plans import ChunkKind, Plan, PlanChunk, Price
 from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.log import commits
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.plan_files import CANCELLED, FINISHED, marked
@@ -69,7 +68,7 @@ def progress(lake: Lake, pipeline: Pipeline, plan: Plan) -> Progress:
 
 def read_writes(lake: Lake, plan: Plan, table: str) -> PlanWrites:
     """What the receipts of a table say of the plan."""
-    log = commits(lake.table_path(table))
+    log = lake.store.commits(table)
     return plan_writes(plan.id, ((c.version, c.receipt) for c in log if c.receipt is not None))
 
 
