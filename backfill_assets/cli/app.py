@@ -18,8 +18,10 @@ from backfill_assets.cli import (
     doctor,
     landing,
     lateness,
+    plan,
     report,
     rollback,
+    run,
     server,
     settings,
     show,
@@ -72,6 +74,8 @@ for _command, _told in (
     (landing.scan, "Take stock of the landing folder."),
     (landing.landing, "Accept altered or missing files."),
     (backfill.backfill, "Make days of tables again."),
+    (plan.plan, "Plan a backfill in chunks, with a price."),
+    (run.run, "Run a plan: chunk, gate, chunk."),
     (catch_up.catch_up, "Load and rebuild all that needs it."),
     (catch_up.replay_late, "Let rows that came too late count."),
     (rollback.rollback, "Put days back to what they held."),
@@ -90,6 +94,11 @@ for _command, _told in (
     (server.start, "Start it now."),
     (server.stop, "Stop it; the next use starts one."),
     (server.status, "Whether it runs, since when."),
+    (plan.list_plans, "All plans of the lake."),
+    (plan.show_plan, "A plan and how far it is."),
+    (plan.pause, "Stop after the current chunk."),
+    (plan.resume, "Take a pause back."),
+    (plan.cancel, "End it; what is written stays."),
 ):
     _command.short_help = _told
 

@@ -13,7 +13,6 @@ import json
 import os
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +23,7 @@ from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake.log import commit_file, find_write
 from backfill_assets.lake.staging import StagedFile
 from backfill_assets.lake.statistics import file_statistics
+from backfill_assets.lake.store import Conflict, LiveFile
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -34,19 +34,6 @@ FILE_TYPES = {
 }  # fmt: skip
 FEATURE_OF_BEFORE = "inCommitTimestamp"  # tables of version 0.1 have it, and delta-rs refuses to write them
 SYNC_ALL_FROM = 50  # files: one sync of the whole file system is quicker than so many single ones
-
-
-class Conflict(TransientError):
-    """Another commit came first; re-read the log and try again."""
-
-
-@dataclass(frozen=True)
-class LiveFile:
-    """A data file that a table's newest version names: its path below the table, partition value and bytes."""
-
-    path: str
-    partition: str | None
-    size: int
 
 
 def ensure_table(path: Path, contract: Contract, rollback_days: int) -> None:

@@ -9,32 +9,18 @@ import json
 import os
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.parameters import PARAMETERS
-from backfill_assets.core.receipts import Receipt, parse_receipt
+from backfill_assets.core.receipts import parse_receipt
 from backfill_assets.core.view import Stamp, TableView
+from backfill_assets.lake.store import Commit
 
 CommitFile = tuple[int, int, int, int, int]  # version, inode, size, time of content, time of any change
-
-
-@dataclass(frozen=True)
-class Commit:
-    """One commit: its version, its receipt (None: not ours), and when it was made (milliseconds since 1970, UTC)."""
-
-    version: int
-    receipt: Receipt | None
-    timestamp_ms: int
-    operation: str
-
-    @property
-    def at(self) -> datetime:
-        """When it was made, as an aware instant."""
-        return datetime.fromtimestamp(self.timestamp_ms / 1000, UTC)
 
 
 def versions(table: Path) -> list[int]:

@@ -21,7 +21,6 @@ from backfill_assets.core.receipts import Built, DayEntry, Receipt
 from backfill_assets.core.rollbacks import NO_DIGEST, RELEASE, ROLLBACK, TO_VERSION, target_of, targets_text
 from backfill_assets.core.view import Stamp, TableView
 from backfill_assets.lake.committer import (
-    LiveFile,
     columns_misfit,
     commit_files,
     commit_receipt,
@@ -30,9 +29,10 @@ from backfill_assets.lake.committer import (
 )
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.lock import table_lock
-from backfill_assets.lake.log import Commit, commits, table_view, views_at
+from backfill_assets.lake.log import commits, table_view, views_at
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.staging import StagedFile
+from backfill_assets.lake.store import Commit, LiveFile
 
 NEVER_MADE = DayEntry(0, EMPTY_FINGERPRINT, NO_DIGEST)
 SHOWN_FILES = 3

@@ -23,7 +23,7 @@ from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.profile import audited, conform
 from backfill_assets.lake.replace import Published, Write, days_held, publish
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.staging import Staged, stage
+from backfill_assets.lake.staging import Staged
 from backfill_assets.load.candidate import Candidate, RebuildRequest
 from backfill_assets.load.facts import staged_facts
 
@@ -51,7 +51,7 @@ def build(request: RebuildRequest) -> Candidate:
     for other in made[1:]:
         frame = frame.unionByName(other)
     frame = _without_days(frame, table.contract, [d for span in spans for d in span if d in settled])
-    staged = stage(request.lake_session.lake, table.contract, conform(frame, table.contract))
+    staged = request.lake_session.lake.store.stage(table.contract, conform(frame, table.contract))
     try:
         profiles = dict(audited(request.lake_session, table.contract, staged))
         facts = staged_facts(request.lake_session, states, table, staged, profiles)

@@ -16,10 +16,10 @@ from backfill_assets.core.receipts import Built, Receipt
 from backfill_assets.core.rollbacks import CHUNK, PLAN, RELEASE, ROLLBACK, stale_after
 from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.log import Commit, commits
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.putback import Prepared, PutBack, let_go, prepare, put_back
 from backfill_assets.lake.replace import Provenance
+from backfill_assets.lake.store import Commit
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.why import ranges
 
@@ -156,7 +156,7 @@ def _held(lake: Lake, states: States, contract: Contract, asked: RollbackRequest
     held = sorted(d for d, s in stamps.items() if s.entry.built is Built.HELD)
     if not asked.plan or not held:
         return [d for d in held if asked.days is None or d in asked.days]
-    by_version = {c.version: c.receipt for c in commits(lake.table_path(contract.name))}
+    by_version = {c.version: c.receipt for c in lake.store.commits(contract.name)}
     return [d for d in held if (said := by_version[stamps[d].version]) is not None and _is_of(said, asked)]
 
 
@@ -164,7 +164,7 @@ def _chosen(lake: Lake, pipeline: Pipeline, asked: RollbackRequest) -> tuple[lis
     """What goes back, table by table, upstream first; and the landed tables that the plan wrote."""
     chosen, untouched, wrote = [], [], False
     for contract in _contracts(pipeline, asked):
-        history = [c for c in commits(lake.table_path(contract.name)) if c.receipt is not None]
+        history = [c for c in lake.store.commits(contract.name) if c.receipt is not None]
         if asked.plan and not any(_is_of(_said(c), asked) for c in history):
             continue
         wrote = True

@@ -16,7 +16,6 @@ from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.rollbacks import RELEASE, ROLLBACK
 from backfill_assets.core.view import Stamp
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.log import commits, table_view
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.orchestration.healing import TOLD_FROM, heal
 from backfill_assets.orchestration.markers import end_dead_runs, markers_of
@@ -40,7 +39,7 @@ def follow_receipts(instance: dg.DagsterInstance, lake: Lake, pipeline: Pipeline
         seen = markers.told()
         before, done = dict(seen), list[str]()
         for table in (t.name for t in pipeline.tables):
-            for commit in commits(lake.table_path(table), seen.get(table, -1)):
+            for commit in lake.store.commits(table, seen.get(table, -1)):
                 if commit.receipt is not None:
                     if commit.receipt.reason in (ROLLBACK, RELEASE):
                         settled, lines = _record_undoing(instance, lake, pipeline.table(table).contract, commit.version)
@@ -76,7 +75,7 @@ def _record_undoing(
 ) -> tuple[bool, list[str]]:
     """`_record` of a rollback or release, which mostly has no run: of the days whose newest receipt it is. Dagster
     hears of them late, and may know of newer writes already."""
-    stamps = table_view(lake.table_path(contract.name), contract.day_column).stamps
+    stamps = lake.store.view(contract.name, contract.day_column).stamps
     newest = {d: s for d, s in stamps.items() if s.version == version}
     if not newest:
         return True, []

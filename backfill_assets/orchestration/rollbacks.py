@@ -29,12 +29,12 @@ PUT_BACK, LET_GO = "put_days_back", "let_days_go"
 class WhichDays(dg.Config):
     """Which days are meant; the descriptions are what the launchpad shows beside each field."""
 
-    plan: str = Field("", description="All that this plan wrote, through all its tables. Else leave it empty.")
-    chunk: str = Field("", description="Only this chunk of the plan.")
-    table: str = Field("", description="One table, where no plan is named.")
-    days: str = Field("", description="Days of that table: YYYY-MM-DD..YYYY-MM-DD, both included.")
-    note: str = Field("", description="Why, in your words: it goes into the receipts.")
-    act: bool = Field(False, description="false: only tell what would be done. true: do it.")
+    plan: str = Field(default="", description="All that this plan wrote, through all its tables. Else leave it empty.")
+    chunk: str = Field(default="", description="Only this chunk of the plan.")
+    table: str = Field(default="", description="One table, where no plan is named.")
+    days: str = Field(default="", description="Days of that table: YYYY-MM-DD..YYYY-MM-DD, both included.")
+    note: str = Field(default="", description="Why, in your words: it goes into the receipts.")
+    act: bool = Field(default=False, description="false: only tell what would be done. true: do it.")
 
     def request(self, to_version: int = -1, over_newer: bool = False) -> RollbackRequest:
         """What is asked for; raises BackfillError where that is neither a plan nor days of a table."""
@@ -50,8 +50,10 @@ class WhichDays(dg.Config):
 class RollbackConfig(WhichDays):
     """Which days go back, and to what."""
 
-    to_version: int = Field(-1, description="For a table: the version whose content they get. A plan knows its own.")
-    over_newer: bool = Field(False, description="Also days that somebody else wrote since.")
+    to_version: int = Field(
+        default=-1, description="For a table: the version whose content they get. A plan knows its own."
+    )
+    over_newer: bool = Field(default=False, description="Also days that somebody else wrote since.")
 
 
 def rollback_jobs(lake_context: LakeContext) -> list[dg.JobDefinition]:

@@ -1,6 +1,7 @@
 """A small lake on disk, without an engine, whose tables were written whole and then by the chunks of a plan.
 
-Lives here: `Planned`, with the pipeline of `builders` over real files. Does not live here: what Spark computes.
+Lives here: `Planned`, with the pipeline of `builders` over real files. Does not live here: anything that Spark
+computes.
 """
 
 from collections.abc import Iterable, Mapping

@@ -12,10 +12,8 @@ from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.needs import needs
 from backfill_assets.core.states import State
-from backfill_assets.lake import putback
 from backfill_assets.lake.log import read_commit
 from backfill_assets.lake.replace import Provenance
-from backfill_assets.operations import rollback
 from backfill_assets.operations.rollback import RollbackRequest, look, release, roll_back
 from backfill_assets_tests.builders import day, write_rows
 from backfill_assets_tests.operations.planned import Planned
@@ -99,7 +97,9 @@ def test_days_that_somebody_else_wrote_since_are_refused_unless_told(made: Plann
     before = made.view("features").version
     with pytest.raises(BackfillError, match="written since by somebody else"):
         look(made.lake, made.pipeline, RollbackRequest(table="staging", days=span(3, 4), to_version=2))
-    with pytest.raises(BackfillError, match=rf"{day(4)} written since by .* version 4 \(test, run run-l"):
+    with pytest.raises(
+        BackfillError, match=rf"{day(4)} written since by somebody else: .* version 4 \(test, run run-l"
+    ):
         roll_back(made.lake, made.pipeline, SECOND, SAID)
     assert made.view("features").version == before, "no table is put back where one is refused"
     told = RollbackRequest(plan="p1", chunk="2", over_newer=True)
@@ -127,6 +127,9 @@ def test_what_landed_is_never_put_back(made: Planned) -> None:
 def test_a_rollback_cut_off_between_tables_is_finished_by_the_same_call(
     made: Planned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from backfill_assets.lake import putback
+    from backfill_assets.operations import rollback
+
     real = putback.put_back
 
     def dies(*args: object) -> int | None:
