@@ -12,6 +12,7 @@ import sys
 import click
 
 from backfill_assets.cli import (
+    audit,
     backfill,
     catch_up,
     demo,
@@ -80,6 +81,7 @@ for _command, _told in (
     (catch_up.replay_late, "Let rows that came too late count."),
     (rollback.rollback, "Put days back to what they held."),
     (rollback.release, "Let days go that were put back."),
+    (audit.audit, "Every write: who, when, why."),
     (status.status, "States of all days and tables."),
     (show.show, "All that is known of one day."),
     (lateness.lateness, "How late rows come."),
