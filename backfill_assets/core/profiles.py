@@ -31,7 +31,7 @@ def null_counts(profile: DayProfile, columns: Iterable[str]) -> dict[str, int]:
 
 
 def counted_nulls(counts: Mapping[str, int]) -> dict[str, int]:
-    """NULLs per column as a receipt counted them; empty for receipts of before there were counts."""
+    """NULLs per column as a receipt counted them; empty for receipts that are older than these counts."""
     return {name.removeprefix(NULL_COUNT): n for name, n in counts.items() if name.startswith(NULL_COUNT)}
 
 
