@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 EMPTY_FINGERPRINT = "0"
+# The number of the way fingerprints are made (`lake.fingerprints`): who changes it raises it, and receipts carry it.
+SCHEME = 2  # 1: sums of salted xxhash64, computed by Spark before the write
 NULL_COUNT = "null "  # + column: the names of NULL counts in a receipt
 BITS = "bits "  # + bucket + column: rows whose number has so many bits (`core.drift`)
 
@@ -23,6 +25,11 @@ class DayProfile:
     duplicates: int = 0
     sums: Mapping[str, int] = field(default_factory=dict)
     histograms: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+
+    @property
+    def content(self) -> tuple[int, str, int]:
+        """What a receipt's `DayEntry.content` is compared with."""
+        return (self.rows, self.fingerprint, SCHEME) if self.rows else (0, EMPTY_FINGERPRINT, SCHEME)
 
 
 def null_counts(profile: DayProfile, columns: Iterable[str]) -> dict[str, int]:
