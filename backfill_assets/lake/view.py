@@ -18,19 +18,21 @@ def read_view(lake: Lake, contracts: Iterable[Contract], logs: Logs | None = Non
 
     `logs` spare who looks again and again from reading old commits again.
     """
-    table_view = (logs or Logs()).view
+    logs = logs or Logs()
+    table_view = logs.view
     tables = {}
     for contract in (*(c for c in contracts), QUARANTINE):
         tables[contract.name] = table_view(lake.table_path(contract.name), contract.day_column)
     tables[TOO_LATE] = table_view(lake.table_path(TOO_LATE), ARRIVALS.day_column)
     arrivals = table_view(lake.table_path(ARRIVALS.name), ARRIVALS.day_column)
     tables[ARRIVALS.name] = arrivals
+    files, ledger = lake.table_path(FILES.name), lake.table_path(ARRIVALS.name)
     return LakeView(
         start=lake.settings.start_date,
         as_of=lake.settings.as_of,
         grace=lake.settings.grace,
         tables=tables,
-        landed=landed_days(read_files(lake.table_path(FILES.name), logs)),
-        arrivals=read_arrivals(lake.table_path(ARRIVALS.name), arrivals.version),
+        landed=logs.unmoved(files, "landed days", lambda: landed_days(read_files(files, logs))),
+        arrivals=logs.unmoved(ledger, "arrivals", lambda: read_arrivals(ledger, arrivals.version)),
         releases=releases(lake, logs),
     )
