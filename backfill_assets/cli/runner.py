@@ -18,8 +18,8 @@ from backfill_assets.cli.dagster_home import instance_of, silenced
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome, TableOutcome, Watcher
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.who import whoami
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.log import commits, table_view
 from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.history import STEP, cause_of
@@ -27,7 +27,15 @@ from backfill_assets.orchestration.interrupts import Interrupted, ends_when_inte
 from backfill_assets.orchestration.markers import markers_of
 from backfill_assets.orchestration.metadata import PREFIX
 from backfill_assets.orchestration.quick_events import quick_events
-from backfill_assets.orchestration.runs import NOTE_TAG, OWN_EVENTS, RANGE_END, RANGE_START, REASON_TAG, REBUILD
+from backfill_assets.orchestration.runs import (
+    BY_TAG,
+    NOTE_TAG,
+    OWN_EVENTS,
+    RANGE_END,
+    RANGE_START,
+    REASON_TAG,
+    REBUILD,
+)
 from backfill_assets.pipeline.tables import tables
 
 # What a run needs to know of its own is in the lake; Dagster's console log would bury the progress.
@@ -46,7 +54,10 @@ def run_backfill(lake: Lake, asked: BackfillRequest, watcher: Watcher) -> RunOut
             result = job.execute_in_process(
                 instance=instance,
                 run_id=run_id,
-                tags={RANGE_START: str(asked.days.start), RANGE_END: str(asked.days.last)} | OWN_EVENTS | _said(asked),
+                tags={RANGE_START: str(asked.days.start), RANGE_END: str(asked.days.last)}
+                | OWN_EVENTS
+                | _said(asked)
+                | dict(asked.tags),
                 run_config={
                     "loggers": SILENCE,
                     "ops": {STEP + name: {"config": _config(asked)} for name in asked.tables},
@@ -67,7 +78,7 @@ def written(lake: Lake, names: Sequence[str], run_id: str) -> str:
     """What a run that ended early has written of these tables, by their receipts: its days per table, or nothing."""
     told = []
     for name in names:
-        found = (c.receipt for c in commits(lake.table_path(name)) if c.receipt is not None)
+        found = (c.receipt for c in lake.store.commits(name) if c.receipt is not None)
         days = {d for receipt in found if receipt.run_id == run_id for d in receipt.days}
         told += [f"{name} {ranges(days)}"] if days else []
     return f"written before that: {'; '.join(told)}; nothing else" if told else "nothing was written"
@@ -75,7 +86,7 @@ def written(lake: Lake, names: Sequence[str], run_id: str) -> str:
 
 def _refuse_unwritable(lake: Lake) -> None:
     """Raise where this user may not write into the lake, before a run is begun that would break halfway."""
-    for folder in (lake.root, lake.root / ".runs", lake.locks, lake.root / "tables"):
+    for folder in (lake.root, lake.root / ".runs", lake.locks, lake.tables):
         if folder.exists() and not os.access(folder, os.W_OK | os.X_OK):
             raise BackfillError(
                 str(folder),
@@ -86,7 +97,7 @@ def _refuse_unwritable(lake: Lake) -> None:
 
 
 def _said(asked: BackfillRequest) -> dict[str, str]:
-    return {REASON_TAG: asked.reason} | ({NOTE_TAG: asked.note} if asked.note else {})
+    return {REASON_TAG: asked.reason, BY_TAG: whoami()} | ({NOTE_TAG: asked.note} if asked.note else {})
 
 
 def _config(asked: BackfillRequest) -> dict[str, Any]:
@@ -145,7 +156,7 @@ class _Listener:
 
     def _rows(self, name: str) -> int:
         """The rows of the asked days, as their receipts say: of days that are no news Dagster is told nothing."""
-        stamps = table_view(self.lake.table_path(name), "").stamps
+        stamps = self.lake.store.view(name, "").stamps
         return sum(stamps[d].entry.rows for d in self.asked if d in stamps)
 
 

@@ -8,7 +8,7 @@ run yields the output first; a bad run yields its evaluations and then fails, an
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import dagster as dg
@@ -17,6 +17,8 @@ from pydantic import Field
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange, from_inclusive, parse_day
 from backfill_assets.core.errors import BackfillError, unusable
+from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG
+from backfill_assets.core.who import BY, whoami
 from backfill_assets.lake.lock import load_lock
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.replace import Provenance
@@ -31,13 +33,22 @@ from backfill_assets.orchestration.ledgers import tell_ledgers
 from backfill_assets.orchestration.metadata import asset_metadata, told_before
 from backfill_assets.orchestration.quick_events import quick_events
 from backfill_assets.orchestration.reconcile import reconcile
-from backfill_assets.orchestration.runs import DAYS_TAG, LAKE_TAG, NOTE_TAG, REASON_TAG, TABLES_TAG, first_and_last
+from backfill_assets.orchestration.runs import (
+    BY_TAG,
+    DAYS_TAG,
+    LAKE_TAG,
+    NOTE_TAG,
+    REASON_TAG,
+    TABLES_TAG,
+    first_and_last,
+)
 from backfill_assets.orchestration.standing import tell_verdicts
 from backfill_assets.orchestration.telling import Telling
 
 IO_MANAGER = "lake_io_manager"
 GROUP = "lake"  # one group: with two or more the lineage page opens with all of them collapsed
 LEDGERS = ("landing",)
+RECEIPT_TAGS = ("dagster/backfill", "dagster/sensor_name", "dagster/schedule_name", PLAN_TAG, CHUNK_TAG)
 
 
 class LoadConfig(dg.Config):
@@ -112,7 +123,7 @@ def _steps(context: dg.AssetExecutionContext, config: LoadConfig, opened: Opened
     tags = context.run.tags
     said = Provenance(
         reason=tags.get(REASON_TAG, "manual"), run_id=context.run.run_id, note=config.note or tags.get(NOTE_TAG, ""),
-        tags={k: tags[k] for k in ("dagster/backfill", "dagster/sensor_name", "dagster/schedule_name") if k in tags},
+        tags=asked_by(tags),
     )  # fmt: skip
     rebuild = Rebuild(
         RebuildRequest(
@@ -135,6 +146,12 @@ def _steps(context: dg.AssetExecutionContext, config: LoadConfig, opened: Opened
         finally:
             with contextlib.suppress(Exception):
                 rebuild.release()
+
+
+def asked_by(tags: Mapping[str, str]) -> dict[str, str]:
+    """Who asked for a run, as its receipts tell it: the person, or the user of the process that runs it for a sensor, a
+    schedule or the browser (which knows no users), with what Dagster says of these."""
+    return {BY: tags.get(BY_TAG) or whoami()} | {k: tags[k] for k in RECEIPT_TAGS if k in tags}
 
 
 def _told(context: dg.AssetExecutionContext, telling: Telling, rebuild: Rebuild) -> Iterator[Any]:

@@ -207,7 +207,8 @@ def materializations(
     step = _step(context)
     output_def = step.op_def.output_def_named(output.output_name)
     kind = AssetExecutionType.MATERIALIZATION
-    yield from _get_output_asset_events(key, partitions, output, output_def, {}, step, kind)
+    told = _get_output_asset_events(key, partitions, output, output_def, {}, step, kind)
+    yield from (event for event in told if isinstance(event, dg.AssetMaterialization))
 
 
 def plan(context: dg.AssetExecutionContext, table: str, partitions: Iterable[str]) -> None:

@@ -18,7 +18,6 @@ from backfill_assets.core.states import State
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Table, source_files
 from backfill_assets.lake.replace import Published
-from backfill_assets.lake.sizes import day_bytes
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.dagster_private import newest_materializations
 from backfill_assets.orchestration.summary import rewritten, summary
@@ -59,7 +58,7 @@ def table_metadata(lake: Lake, contract: Contract) -> dict[str, Any]:
     ]  # fmt: skip
     return {
         "dagster/column_schema": dg.TableSchema(columns=columns),
-        "dagster/uri": lake.table_path(contract.name).as_uri(),
+        "dagster/uri": lake.store.address(contract.name),
         "dagster/table_name": contract.name,
     }
 
@@ -93,9 +92,7 @@ def day_metadata(
     """
     candidate = rebuild.ready
     days = list(candidate.chunk) if told is None else list(told)
-    sizes = day_bytes(
-        rebuild.request.lake_session.lake.table_path(rebuild.table.name), rebuild.table.contract.day_column
-    )
+    sizes = rebuild.request.lake_session.lake.store.day_bytes(rebuild.table.name, rebuild.table.contract.day_column)
     seconds = round((time.monotonic() - rebuild.request.provenance.began) / len(days), 3)
     said = {str(day): _one_day(rebuild, published, day, sizes.get(day, 0), seconds) for day in days}
     for day in candidate.settled & set(days):

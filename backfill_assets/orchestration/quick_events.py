@@ -159,7 +159,9 @@ class _QuickStorage:
         new = [row for identity, row in given.items() if identity not in planned]
         if again:
             same = sa.and_(*(c == sa.bindparam(f"of_{c.name}") for c in columns))
-            values = {c: sa.bindparam(f"of_{c}") for c in next(iter(given.values())) if c not in CHECK_IDENTITY}
+            values: dict[str, Any] = {
+                c: sa.bindparam(f"of_{c}") for c in next(iter(given.values())) if c not in CHECK_IDENTITY
+            }
             connection.execute(CHECKS_TABLE.update().where(same).values(values), again)
         if new:
             connection.execute(CHECKS_TABLE.insert(), new)

@@ -18,7 +18,7 @@ from backfill_assets.core.requests import RunRequest
 from backfill_assets.orchestration.dagster_private import tag_values
 
 REBUILD = "rebuild"
-REASON_TAG, NOTE_TAG = "backfill_assets/reason", "backfill_assets/note"
+REASON_TAG, NOTE_TAG, BY_TAG = "backfill_assets/reason", "backfill_assets/note", "backfill_assets/by"
 DAYS_TAG, TABLES_TAG = "days", "tables"  # shown in every row of the runs list, so that names are short
 # Tags of the prefix `.dagster/` stay out of the UI: these are for looking runs up.
 LAKE_TAG = ".dagster/backfill_assets_lake"  # one instance may serve several lakes
