@@ -8,7 +8,7 @@ import os
 import time
 import uuid
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +25,7 @@ from backfill_assets.orchestration.dagster_private import quick_events
 from backfill_assets.orchestration.history import STEP, cause_of
 from backfill_assets.orchestration.interrupts import Interrupted, ends_when_interrupted
 from backfill_assets.orchestration.markers import markers_of
-from backfill_assets.orchestration.metadata import PREFIX
+from backfill_assets.orchestration.metadata import PHASES, PREFIX
 from backfill_assets.orchestration.runs import NOTE_TAG, RANGE_END, RANGE_START, REASON_TAG, REBUILD
 from backfill_assets.pipeline.tables import tables
 
@@ -102,6 +102,7 @@ class _Listener:
     _began: dict[str, float] = field(default_factory=dict)
     _again: Counter[str] = field(default_factory=Counter)
     _days: dict[str, list[tuple[bool, int]]] = field(default_factory=dict)
+    _phases: dict[str, Mapping[str, float]] = field(default_factory=dict)
 
     def hear(self, entry: dg.EventLogEntry) -> None:
         """One event of the run."""
@@ -119,6 +120,8 @@ class _Listener:
             found = event.step_materialization_data.materialization.metadata
             self._days.setdefault(event.asset_key.path[-1], []).append(_facts(found))
             self._again[event.asset_key.path[-1]] += PREFIX + "rewritten" in found
+            if PHASES in found:
+                self._phases[event.asset_key.path[-1]] = dict(found[PHASES].value or {})  # type: ignore[call-overload]
         elif kind == dg.DagsterEventType.STEP_SUCCESS.value:
             self._end(name, "")
         elif kind == dg.DagsterEventType.STEP_FAILURE.value:
@@ -137,6 +140,7 @@ class _Listener:
             seconds=time.perf_counter() - self._began.get(name, time.perf_counter()),
             cause=cause,
             rewritten=self._again[name],
+            phases=self._phases.get(name, {}),
         )
         self.ended.append(outcome)
         self.watcher.ended(outcome)

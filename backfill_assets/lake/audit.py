@@ -9,7 +9,7 @@ import contextlib
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import ContractBroken
@@ -128,6 +128,15 @@ def files_at(
         named = {str(d) for d in days}
         chosen = [f for f in chosen if f.partition in named]
     return [str(path / f.path) for f in chosen]
+
+
+def count_rows(lake: Lake, files: Sequence[str], contract: Contract, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+    """The rows of these files per value of the columns: the values, then how many."""
+    if not files:
+        return []
+    by = ", ".join(map(_name, columns))
+    with connection(lake) as engine:
+        return engine.execute(f"SELECT {by}, count(*) FROM ({selection(files, contract)}) GROUP BY ALL").fetchall()
 
 
 def _profile(

@@ -20,6 +20,7 @@ from backfill_assets.lake.replace import Provenance, Published
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.view import read_view
+from backfill_assets.load.phases import Phases
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class RebuildRequest:
     days: DayRange
     provenance: Provenance
     force: bool = False
+    phases: Phases = field(default_factory=Phases, compare=False)
 
     def states(self) -> States:
         """The states of the lake now, without a JVM."""
