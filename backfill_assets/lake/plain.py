@@ -1,7 +1,7 @@
 """Reading a table's version as the plain Parquet files that its log names, chosen here, without Delta inside Spark.
 
 Lives here: whether a version is so plain that its files are its rows, which of them hold some days, and the frame of
-them. Does not live here: anything else that Delta's protocol allows (`LakeSession.read` leaves that to Delta's reader).
+them. Does not live here: anything else that Delta's protocol allows (`DeltaStore.frame` leaves that to Delta's reader).
 
 Delta's reader replays the log with jobs of Spark's own, three to six for each new version: on thin days that cost more
 than the query.

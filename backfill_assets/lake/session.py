@@ -15,8 +15,6 @@ from backfill_assets.core.days import DayRange
 from backfill_assets.engine.confs import code_generation_confs
 from backfill_assets.engine.session import EngineSettings, explained, is_engine_loss, open_session
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.plain import plain_files, read_plain
-from backfill_assets.lake.table import days_predicate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -97,14 +95,7 @@ class LakeSession:
     def read(self, table: str, version: int, day_column: str, days: Iterable[date] | None = None) -> "DataFrame":
         """The rows of some days (all if None) of a table, pinned at a version."""
         wanted = None if days is None else sorted(set(days))
-        files = plain_files(self.lake.table_path(table), version, day_column, wanted)
-        if files is not None:
-            return read_plain(self.spark(), files)
-        path = str(self.lake.table_path(table))
-        frame = self.spark().read.format("delta").option("versionAsOf", version).load(path)
-        if wanted is None:
-            return frame
-        return frame.where(days_predicate(day_column, wanted)) if wanted else frame.limit(0)
+        return self.lake.store.frame(self.spark(), table, version, day_column, wanted)
 
     def read_span(self, table: str, version: int, day_column: str, days: DayRange) -> "DataFrame":
         """The rows of a contiguous range of days of a table, pinned at a version."""

@@ -16,14 +16,14 @@ from backfill_assets.core.frontier import frontier_of
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.view import LakeView, TableView
-from backfill_assets.lake.audit import connection, files_at, selection
+from backfill_assets.lake.audit import connection, selection
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS
 from backfill_assets.lake.profile import audited
 from backfill_assets.lake.replace import Provenance, Published, Write, publish
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.stage_query import stage_query
-from backfill_assets.lake.staging import Staged, begin
+from backfill_assets.lake.staging import Staged
 from backfill_assets.load.arrivals_sql import changed_days, ledger_rows
 
 WHOLE_SHARE = 0.5  # above this share of loaded days it is cheaper to compute all rows than to find the touched ones
@@ -92,7 +92,7 @@ class _Deliveries:
         return self._of(self.head, days)
 
     def _of(self, version: int, days: set[date] | None) -> str:
-        return selection(files_at(self.lake, self.contract, version, days), self.contract)
+        return selection(self.lake.store.data_files(self.contract, version, days), self.contract)
 
 
 def _affected(deliveries: _Deliveries, moved: set[date], loaded: set[date], view: LakeView) -> set[date]:
@@ -100,7 +100,9 @@ def _affected(deliveries: _Deliveries, moved: set[date], loaded: set[date], view
 
     Rows of days that were not loaded are the same before and after, so they are read once.
     """
-    if not moved or deliveries.named < 0 or len(moved & loaded) > WHOLE_SHARE * len(loaded):
+    if not moved:
+        return set()
+    if deliveries.named < 0 or len(moved & loaded) > WHOLE_SHARE * len(loaded):
         return moved | loaded
     # Nothing of these days in the ledger: what they held before, if anything, gave no key an event day.
     known = any(a in moved for rows in view.arrivals.values() for a, _ in rows)
@@ -113,6 +115,6 @@ def _affected(deliveries: _Deliveries, moved: set[date], loaded: set[date], view
 def _staged(deliveries: _Deliveries, days: set[date], loaded: set[date]) -> Staged:
     """The ledger's rows for these arrival days."""
     if not days:
-        return begin(deliveries.lake, ARRIVALS)
+        return deliveries.lake.store.begin(ARRIVALS)
     everything = None if days == loaded else deliveries.now()
     return stage_query(deliveries.lake, ARRIVALS, ledger_rows(deliveries.now(days), everything, deliveries.contract))

@@ -19,7 +19,7 @@ from backfill_assets.lake.audit import count_rows
 from backfill_assets.lake.ledger import QUARANTINE, FileRecord
 from backfill_assets.lake.profile import audited, conform
 from backfill_assets.lake.session import LakeSession, free
-from backfill_assets.lake.staging import Staged, stage
+from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.too_late import contract_of
 from backfill_assets.landing.mapping import DELIVERY_TYPES
 from backfill_assets.load.deliveries import split_day_rows
@@ -137,7 +137,8 @@ def _careful_way(landed: Landed, late: "Column") -> Placed:
         )
         outcomes = {o for by_outcome in counts.values() for o in by_outcome}
         wanted = [(c, f) if o in outcomes else (c, None) for c, f, o in parts]
-        return Placed(*_staged_parts(landed, wanted), accounts)
+        raw, beyond, kept = _staged_parts(landed, wanted)
+        return Placed(raw, beyond, kept, accounts)
     finally:
         free(rows)
 
@@ -148,7 +149,7 @@ def _staged_parts(landed: Landed, wanted: "Sequence[tuple[Contract, DataFrame | 
     try:
         with landed.phases.phase("write"):
             for contract, frame in wanted:
-                staged = stage(session.lake, contract, conform(frame, contract)) if frame else None
+                staged = session.lake.store.stage(contract, conform(frame, contract)) if frame else None
                 made.append(Part(contract, staged))
         with landed.phases.phase("audit"):
             return [

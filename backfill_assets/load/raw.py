@@ -17,8 +17,7 @@ from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.scans import ScanReport
 from backfill_assets.core.states import States
 from backfill_assets.core.texts import plain
-from backfill_assets.lake.ledger import FILES, FileRecord, read_files
-from backfill_assets.lake.log import table_view
+from backfill_assets.lake.ledger import FileRecord, read_files
 from backfill_assets.lake.replace import Published, Write, publish
 from backfill_assets.lake.session import LakeSession, small_frame
 from backfill_assets.lake.too_late import is_too_late
@@ -111,7 +110,7 @@ def _is_simple(lake_session: LakeSession, states: States, todo: Sequence[date]) 
 def _named(lake_session: LakeSession, states: States, todo: Sequence[date]) -> list[FileRecord]:
     """The records of the ledger that name one of these days, each content once."""
     wanted = {d for d in todo if states.view.is_due(d)}
-    live = [r for r in read_files(lake_session.lake.table_path(FILES.name)) if not r.withdrawn]
+    live = [r for r in read_files(lake_session.lake.store) if not r.withdrawn]
     named = {r.sha256: r for r in reversed(live) if wanted & set(r.days)}
     lake_session.expect(sum(r.days[d][0] for r in named.values() for d in wanted & set(r.days)))
     return list(named.values())
@@ -211,13 +210,13 @@ class _Loading:
     def _write_aside(self, part: Part) -> int:
         """The version afterwards. Days that have no row there and never had one need no commit."""
         contract = part.contract
-        before = table_view(self.request.lake_session.lake.table_path(contract.name), contract.day_column)
+        before = self.request.lake_session.lake.store.view(contract.name, contract.day_column)
         concerned = any(part.profiles) or any(d in before.stamps or d in before.foreign for d in self.todo)
         return self._write(part, self._entries(part), {}).version if concerned else before.version
 
     def _write(self, part: Part, entries: Mapping[date, DayEntry], inputs: Mapping[str, int]) -> Published:
         contract = part.contract
-        base = table_view(self.request.lake_session.lake.table_path(contract.name), contract.day_column).version
+        base = self.request.lake_session.lake.store.view(contract.name, contract.day_column).version
         write = Write(
             contract, part.staged, entries, base, self.request.signed(self.states, inputs), force=self.request.force
         )

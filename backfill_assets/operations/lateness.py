@@ -151,7 +151,7 @@ def lateness_of(lake: Lake, states: States, asked: LatenessScope, now: datetime)
             "There is no lateness to measure",
             "Run `backfill-assets scan`, then `backfill-assets backfill --from DAY --to DAY`",
         )
-    found = read_lateness(lake.table_path("raw"), named, asked.days)
+    found = read_lateness(lake.store, "raw", named, asked.days)
     watched = _watched(found, asked.days, frontier)
     shares = completeness(found.cells, watched) if watched else ()
     age = age_for(asked.share, shares)
@@ -219,8 +219,8 @@ def _flips(lake: Lake, view: LakeView, since: datetime, frontier: datetime) -> t
             "They were not counted",
             "Give an earlier day to --since",
         )
-    staging, asked = ((lake.table_path(name), view.table(name).version) for name in FLIPS_FROM)
-    return flips(staging, asked, lake.settings.labels, since)
+    staging, asked = ((name, view.table(name).version) for name in FLIPS_FROM)
+    return flips(lake.store, (staging, asked), lake.settings.labels, since)
 
 
 def in_days(span: timedelta | None) -> float | None:
