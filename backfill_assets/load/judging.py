@@ -75,7 +75,7 @@ def bench(
     first = min(new, default=date.max)
     if sum(1 for d in shares if d < first) < MEDIAN_NEEDS_DAYS:
         shares |= {d: {c: p.nulls.get(c, 0) / p.rows for c in nullable} for d, p in new.items()}
-        histograms |= {d: dict(p.histograms) for d, p in new.items()}
+        histograms |= {d: {c: dict(h) for c, h in p.histograms.items()} for d, p in new.items()}
     return Bench(
         contract,
         gate_of(settings, contract.name),
