@@ -90,6 +90,12 @@ class Contract:
         return tuple(c.name for c in self.columns if not c.nullable)
 
     @property
+    def measured_columns(self) -> tuple[str, ...]:
+        """The numbers whose distribution says something: no key, nothing tagged as one or as a sequence."""
+        numbers = (c for c in self.columns if c.type in ("BIGINT", "INT") and c.name not in self.key)
+        return tuple(c.name for c in numbers if c.tags.get("role") not in ("key", "sequence"))
+
+    @property
     def nullable_columns(self) -> tuple[str, ...]:
         """The columns that may be NULL."""
         return tuple(c.name for c in self.columns if c.nullable)
