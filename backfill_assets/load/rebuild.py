@@ -11,7 +11,7 @@
      9  judge      `load.judging.Bench.judge`: each day by each check; a refusal ends here, without a commit
     10  compare    `lake.replace.publish`: under the table's lock, the days that differ from their receipts
     11  fence      `core.errors.Superseded`: newer inputs were published meanwhile, so 2 to 9 are done again
-    12  commit     `lake.store.TableStore.replace_days` (Delta: `lake.committer.commit_files`): one commit, with the receipt
+    12  commit     `lake.store.TableStore.replace_days` (Delta: `lake.committer.commit_files`): once, with the receipt
     13  show       `orchestration.metadata.day_metadata`: what Dagster shows of each day follows the receipt
 
 For raw, `load.raw.load` takes the place of 2 to 8: `load.scan.scan` lists the landed files,
