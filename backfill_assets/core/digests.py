@@ -135,7 +135,8 @@ class Digests:
 
     def _arrivals(self, day: date) -> list[tuple[date, str]]:
         """The ledger's rows for an event day, as (arrival day, fingerprint), marked where raw is not as we wrote it."""
-        return [(a, fingerprint + self._foreign("raw", a)) for a, fingerprint in self.view.arrivals.get(day, ())]
+        loaded = self.view.landed_table
+        return [(a, fingerprint + self._foreign(loaded, a)) for a, fingerprint in self.view.arrivals.get(day, ())]
 
     def _known_at_cut(self, table: str, wanted: date, last: date) -> str:
         """The arrivals of `wanted` through the day `last`, if the table's day is the one those arrivals give."""

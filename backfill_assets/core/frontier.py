@@ -11,11 +11,10 @@ from backfill_assets.core.view import LakeView
 
 
 def is_loaded(day: date, view: LakeView) -> bool:
-    """Whether raw(day) is in the table, from today's files, the ledger `arrivals` has named its version, and no other
-    program has touched its ledgers since."""
-    stamp = view.table("raw").stamps.get(day)
-    named = view.table("arrivals").inputs.get("raw", -1)
-    if stamp is None or stamp.version > named or view.is_doubted(day):
+    """Whether the arrival day is in the landed table, from today's files, the ledger `arrivals` has named its version,
+    and no other program has touched its ledgers since."""
+    stamp = view.loaded.stamps.get(day)
+    if stamp is None or stamp.version > view.loaded_version or view.is_doubted(day):
         return False
     return stamp.entry.input_digest == raw_digest(day, view)
 
@@ -31,12 +30,12 @@ def frontier_of(view: LakeView) -> datetime | None:
     waiting = [
         d for d, landed in view.landed.items() if landed.usable_rows and view.is_due(d) and not is_loaded(d, view)
     ]
-    loaded = [d for d, stamp in view.table("raw").stamps.items() if stamp.entry.rows and is_loaded(d, view)]
+    loaded = [d for d, stamp in view.loaded.stamps.items() if stamp.entry.rows and is_loaded(d, view)]
     recorded = [t.frontier for t in view.tables.values() if t.frontier is not None]
     candidates = list(recorded)
     if waiting and loaded:
         candidates.append(min(midnight(min(waiting)), midnight(max(loaded) + ONE_DAY)))
-    elif view.as_of is not None and not waiting and view.table("arrivals").version >= 0:
+    elif view.as_of is not None and not waiting and view.ledger.version >= 0:
         candidates.append(view.as_of)
     elif loaded:
         candidates.append(midnight(max(loaded) + ONE_DAY))

@@ -53,7 +53,7 @@ def needed_days(states: States, until: date | None = None) -> dict[str, frozense
     found: dict[str, frozenset[date]] = {}
     for name in reversed(list(states.contracts)):
         contract = states.contracts[name]
-        if any(i.basis is Basis.FILES for i in contract.inputs):
+        if contract.is_landed:
             found[name] = frozenset(_landed(states, name, everything))
         else:
             found[name] = frozenset(_built(states, contract, everything, found))
@@ -141,7 +141,7 @@ def _while_unknown(wanted: Input, coming: Set[date], view: LakeView) -> date | N
     """The first arrival day to be loaded before the ledger `arrivals` can say which deliveries a day is made from."""
     if wanted.basis is not Basis.ARRIVALS:
         return None
-    doubted = view.doubted_arrivals() if view.table("arrivals").version >= 0 else coming
+    doubted = view.doubted_arrivals() if view.ledger.version >= 0 else coming
     return min(doubted, default=None)
 
 
@@ -170,5 +170,4 @@ def _joins(states: States, name: str, start: date, end: date, busy: Set[date]) -
 def _may_lie_between(states: States, name: str, day: date) -> bool:
     if states.is_settled(name, day):
         return not states.is_pending(states.contracts[name], day)
-    landed = any(i.basis is Basis.FILES for i in states.contracts[name].inputs)
-    return landed and states.of(name, day) is State.MISSING and day not in states.view.landed
+    return states.contracts[name].is_landed and states.of(name, day) is State.MISSING and day not in states.view.landed

@@ -116,7 +116,8 @@ class States:
 
     def _is_stale(self, table: str, day: date, stamp: Stamp) -> bool:
         """Whether its inputs changed: judged by the windows, cut and maturity that the day was made with."""
-        if day in self.view.table(table).foreign or (table == "raw" and not self._is_in_ledgers(day, stamp)):
+        landed = self.contracts[table].is_landed
+        if day in self.view.table(table).foreign or (landed and not self._is_in_ledgers(day, stamp)):
             return True
         if self.digests.is_current(table, day, stamp):
             return False
@@ -128,9 +129,8 @@ class States:
         return not stamp.parameters and (today is None or stamp.settings_digest == today.settings_digest)
 
     def _is_in_ledgers(self, day: date, stamp: Stamp) -> bool:
-        """Whether the ledger `arrivals` names this write of raw, and nobody else touched a ledger of the day since."""
-        named = self.view.table("arrivals").inputs.get("raw", -1)
-        return stamp.version <= named and not self.view.is_doubted(day)
+        """Whether the ledger `arrivals` names this load, and nobody else touched a ledger of the day since."""
+        return stamp.version <= self.view.loaded_version and not self.view.is_doubted(day)
 
     def _is_outdated(self, table: str, day: date, stamp: Stamp) -> bool:
         """Whether code or settings would give something else: theirs, or the windows, cut and maturity of today."""

@@ -68,9 +68,11 @@ def read_lateness(raw: Path, version: int, days: DayRange | None = None) -> Late
     """Lateness of the deliveries in `version` of raw that arrived on `days` (half-open; None: all)."""
     asked = f"arrival_date BETWEEN DATE '{days.start}' AND DATE '{days.last}'" if days else "TRUE"
     times = "CAST(arrival_ts AS BIGINT) AS arrival_us, CAST(event_ts AS BIGINT) AS event_us"
-    tables = {"raw": (raw, version)}
-    deletes = next(_rows(tables, f"SELECT count(*) AS deletes FROM raw WHERE op = 'delete' AND {asked}"))["deletes"]
-    arrival, event = _columns(tables, f"SELECT {times} FROM raw WHERE op = 'upsert' AND {asked}")
+    tables = {"deliveries": (raw, version)}
+    deletes = next(_rows(tables, f"SELECT count(*) AS deletes FROM deliveries WHERE op = 'delete' AND {asked}"))[
+        "deletes"
+    ]
+    arrival, event = _columns(tables, f"SELECT {times} FROM deliveries WHERE op = 'upsert' AND {asked}")
     if not len(arrival):
         return Lateness(deletes=deletes)
     late = arrival - event
@@ -84,19 +86,20 @@ def read_lateness(raw: Path, version: int, days: DayRange | None = None) -> Late
 
 
 def flips(
-    staging: tuple[Path, int],
-    features_as_known: tuple[Path, int],
+    versions: tuple[Path, int],
+    asked: tuple[Path, int],
     labels: LabelSettings,
     since: datetime,
     days: DayRange | None = None,
 ) -> tuple[Flip, ...]:
-    """Of the labels that were mature at `since` (aware), how many staging now answers otherwise; per MATURITIES_DAYS.
+    """Of the labels that were mature at `since` (aware), how many the versions answer otherwise now.
 
-    Tables come as (folder, version). Counted are entities and days of `features_as_known` (of `days`, if given) with
+    One answer per MATURITIES_DAYS. Tables come as (folder, version): `versions` holds known intervals of events,
+    `asked` entities per day. Counted are entities and days of `asked` (of `days`, if given) with
     day + 1 + horizon + maturity days <= since. Known at an instant are the versions with known_from < instant <=
     known_until (NULL: no end): what arrives at the instant itself is not yet known.
     """
-    tables = {"staging": staging, "asked": features_as_known}
+    tables = {"versions": versions, "asked": asked}
     last = [since.astimezone(UTC).date() - ONE_DAY * (1 + labels.horizon_days + m) for m in MATURITIES_DAYS]
     found = next(_rows(tables, _flips_sql(labels, since.astimezone(UTC), days, last)))
     return tuple(Flip(m, found[f"labels_{i}"], found[f"flipped_{i}"]) for i, m in enumerate(MATURITIES_DAYS))
@@ -131,7 +134,7 @@ def _flips_sql(labels: LabelSettings, since: datetime, days: DayRange | None, la
         coalesce(sum({amount}) FILTER (WHERE known_until IS NULL), 0) AS now,
         coalesce(sum({amount}) FILTER (
           WHERE known_from < {instant} AND (known_until IS NULL OR known_until >= {instant})), 0) AS back_then
-      FROM staging WHERE entity IS NOT NULL GROUP BY 1, 2),
+      FROM versions WHERE entity IS NOT NULL GROUP BY 1, 2),
     points AS ({changes} UNION ALL
       SELECT entity || '' AS entity, CAST(feature_date AS INT), 0, 0, 0, 0, 1 FROM asked
       WHERE feature_date <= DATE '{max(last)}' {within}),

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from backfill_assets.core import ledgers
 from backfill_assets.core.contracts import Basis, Column, Contract, Input
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.view import LandedDay
@@ -21,7 +22,7 @@ WITHDRAWN = "withdrawn"
 LANDED = "landed"
 
 FILES = Contract(
-    "files",
+    ledgers.FILES,
     "What has landed: one row per file and arrival day; of a path and content the newest event wins.",
     (
         Column("event", "STRING", "landed, or withdrawn by `landing accept`"),
@@ -46,7 +47,7 @@ FILES = Contract(
 )
 
 QUARANTINE = Contract(
-    "quarantine",
+    ledgers.QUARANTINE,
     "Landed rows that could not become deliveries, with the reason. Nothing that lands is lost.",
     (
         Column("arrival_date", "DATE", "the day the row arrived, else the home day of its file"),
@@ -61,7 +62,7 @@ QUARANTINE = Contract(
 )
 
 ARRIVALS = Contract(
-    "arrivals",
+    ledgers.ARRIVALS,
     "Which arrival day touches which event day: a row iff a key of the one has a delivery for the other.",
     (
         Column("arrival_date", "DATE", "the day of arrival"),
@@ -75,7 +76,7 @@ ARRIVALS = Contract(
     ),
     "arrival_date",
     ("event_date",),
-    (Input("raw"),),
+    (),
     partition_by="arrival_month",
 )
 

@@ -35,7 +35,7 @@ def commit_arrivals(lake_session: LakeSession, view: LakeView, provenance: Prove
     cut off is completed by the next one. A ledger that another program changed is written anew as a whole: it cannot
     say what it held.
     """
-    raw, named = view.table("raw"), view.table(ARRIVALS.name).inputs.get("raw", -1)
+    raw, named = view.loaded, view.loaded_version
     loaded = {d for d, s in raw.stamps.items() if s.entry.rows}
     moved = {d for d, s in raw.stamps.items() if s.version > named}
     doubted = view.doubted_arrivals()
@@ -44,7 +44,7 @@ def commit_arrivals(lake_session: LakeSession, view: LakeView, provenance: Prove
         affected = moved | loaded | doubted
     else:
         affected = _affected(lake_session, moved, loaded, view, named, raw.version) if moved else set()
-    frame = conform(_rows(lake_session, affected & loaded, raw.version), ARRIVALS)
+    frame = conform(_rows(lake_session, view.landed_table, affected & loaded, raw.version), ARRIVALS)
     staged = stage(lake_session.lake, ARRIVALS, frame) if affected & loaded else begin(lake_session.lake, ARRIVALS)
     try:
         found = audited(lake_session, ARRIVALS, staged)
@@ -55,7 +55,7 @@ def commit_arrivals(lake_session: LakeSession, view: LakeView, provenance: Prove
             staged,
             entries,
             view.table(ARRIVALS.name).version,
-            replace(provenance, inputs={"raw": raw.version}, frontier=frontier_of(after)),
+            replace(provenance, inputs={view.landed_table: raw.version}, frontier=frontier_of(after)),
             always=named != raw.version,
             force=bool(doubted),
         )
@@ -67,7 +67,7 @@ def commit_arrivals(lake_session: LakeSession, view: LakeView, provenance: Prove
 def _naming(view: LakeView, version: int) -> TableView:
     """The ledger as it will be after this commit: naming raw's head."""
     arrivals = view.table(ARRIVALS.name)
-    return replace(arrivals, version=max(arrivals.version, 0), inputs={**arrivals.inputs, "raw": version})
+    return replace(arrivals, version=max(arrivals.version, 0), inputs={**arrivals.inputs, view.landed_table: version})
 
 
 def _entry(found: DayProfile, raw: TableView, day: date) -> DayEntry:
@@ -87,12 +87,12 @@ def _affected(
     if named < 0 or len(moved & loaded) > WHOLE_SHARE * len(loaded):
         return moved | loaded
     here = days_predicate("arrival_date", moved)
-    new = lake_session.read("raw", head, "arrival_date")
+    new = lake_session.read(view.landed_table, head, "arrival_date")
     sided = _sided(new.where(here), before=False, after=True)
     # Nothing of these days in the ledger: what they held before, if anything, gave no key an event day.
     if any(a in moved for rows in view.arrivals.values() for a, _ in rows):
         sided = sided.union(
-            _sided(lake_session.read("raw", named, "arrival_date").where(here), before=True, after=False)
+            _sided(lake_session.read(view.landed_table, named, "arrival_date").where(here), before=True, after=False)
         )
     others = _sided(new.where(f"NOT ({here})"), before=True, after=True)
     touched = others.join(sided.select("event_key").distinct(), "event_key", "left_semi").union(sided)
@@ -121,11 +121,11 @@ def _event_date() -> "Column":
     return F.when(F.col("op") == "upsert", F.to_date("event_ts"))
 
 
-def _rows(lake_session: LakeSession, days: set[date], head: int) -> "DataFrame":
-    """The ledger's rows for these arrival days."""
+def _rows(lake_session: LakeSession, table: str, days: set[date], head: int) -> "DataFrame":
+    """The ledger's rows for these arrival days of the landed table, by its version `head`."""
     from pyspark.sql import functions as F
 
-    raw = lake_session.read("raw", head, "arrival_date")
+    raw = lake_session.read(table, head, "arrival_date")
     mine = raw.where(days_predicate("arrival_date", days)) if days else raw.limit(0)
     of_my_keys = raw.join(mine.select("event_key").distinct(), "event_key", "left_semi")
     per_key = of_my_keys.groupBy("event_key").agg(F.collect_set(_event_date()).alias("event_days"))

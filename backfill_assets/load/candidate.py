@@ -58,7 +58,7 @@ class Candidate:
 
     `profiles` and `entries` hold every day of the chunk, settled ones from their receipts. `publish` writes (at most
     one commit per table); `release` deletes what was staged and not published.
-    `accounts` are for Dagster, per day (`facts`: numbers by name; for raw `files`: rows per file and outcome).
+    `accounts` are for Dagster, per day (`facts`: numbers by name; of a load `by_file`: rows per file and outcome).
     """
 
     contract: Contract

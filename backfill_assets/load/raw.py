@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 Accounts = dict[date, dict[str, dict[str, int]]]
 # Outcomes of landed rows besides raw itself, as raw's receipt counts them per arrival day
-SET_ASIDE = {"duplicates": "duplicate", "quarantine": "quarantine", "too late": "too late", "not due": "not due"}
+SET_ASIDE = {"duplicates": "duplicate", QUARANTINE.name: QUARANTINE.name, "too late": "too late", "not due": "not due"}
 
 
 def load(request: RebuildRequest) -> Candidate:
@@ -59,17 +59,17 @@ def load(request: RebuildRequest) -> Candidate:
         return nothing_to_do(states, request.table.contract, request.days)
     judged, records = _judged(request.lake_session, states, todo)
     late = is_too_late(request.lake_session.lake.settings.lateness, states.view.releases)
-    rows = split_day_rows(judged, late).persist()
+    rows = split_day_rows(judged, late, request.table.name).persist()
     try:
         accounts = _account(rows, records, [d for d in todo if states.view.is_due(d)])
         columns, contract = (*DELIVERY_TYPES, "source_file", "arrival_date"), request.table.contract
-        good, late_rows = (rows.where(f"outcome = '{o}'").select(*columns) for o in ("raw", "too late"))
-        bad = rows.where("outcome = 'quarantine'").select(*QUARANTINE.column_names)
+        good, late_rows = (rows.where(f"outcome = '{o}'").select(*columns) for o in (contract.name, "too late"))
+        bad = rows.where(f"outcome = '{QUARANTINE.name}'").select(*QUARANTINE.column_names)
         outcomes = {o for files in accounts.values() for counts in files.values() for o in counts}
         parts = (
-            (contract, good, "raw"),
+            (contract, good, contract.name),
             (contract_of(contract), late_rows, "too late"),
-            (QUARANTINE, bad, "quarantine"),
+            (QUARANTINE, bad, QUARANTINE.name),
         )
         raw, beyond, kept = _staged_parts(
             request.lake_session, [(c, f) if o in outcomes else (c, None) for c, f, o in parts]
@@ -81,7 +81,7 @@ def load(request: RebuildRequest) -> Candidate:
         free(rows)
     loading = _Loading(request, states, todo, raw, (kept, beyond), _counts(accounts))
     candidate = loading.candidate(settled)
-    return replace(candidate, accounts={d: {"files": f, "facts": facts.get(d, {})} for d, f in accounts.items()})
+    return replace(candidate, accounts={d: {"by_file": f, "facts": facts.get(d, {})} for d, f in accounts.items()})
 
 
 @dataclass(frozen=True)
@@ -120,14 +120,14 @@ def _refuse(report: ScanReport, states: States, days: DayRange) -> None:
         told = {"altered": report.altered, "missing": report.missing}
         files = [f"{plain(p)} ({word})" for word, paths in told.items() for p in paths]
         raise LandingError(
-            "the table raw",
+            f"the table {states.view.landed_table}",
             f"{', '.join(files[:10])}: {len(blocked)} day(s) from {blocked[0]} were made from it",
             "Nothing was written",
             'Put the file back, or say `backfill-assets landing accept --note "why"` to follow what lies there now',
         )
     as_of = states.view.as_of
-    recorded = states.view.table("arrivals").frontier
-    last = max((d for d, s in states.view.table("raw").stamps.items() if s.entry.rows), default=None)
+    recorded = states.view.ledger.frontier
+    last = max((d for d, s in states.view.loaded.stamps.items() if s.entry.rows), default=None)
     if as_of and ((recorded and recorded > as_of) or (last and midnight(last) >= as_of)):
         raise SettingsError(
             "as_of in lake.toml",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from backfill_assets.core.contracts import Contract
+from backfill_assets.core.contracts import Basis, Contract, first_reading
 from backfill_assets.core.days import contiguous
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.texts import plain
@@ -45,9 +45,13 @@ def doctor(root: Path, tables_of: Callable[[LakeSettings], Sequence[Table]]) -> 
         contracts = [*(t.contract for t in tables_of(lake.settings)), QUARANTINE, ARRIVALS, FILES]
     except BackfillError as error:
         return [*findings, _told(error)]
+    landed = first_reading(contracts, Basis.FILES)
     findings += [fine("lake.toml", f"valid, from {lake.settings.start_date}"), _engine(lake)]
     findings += _guarded("the landing folder", lambda: _landing(lake))
-    told = [_guarded(f"the table {contract.name}", partial(_table, lake, contract)) for contract in contracts]
+    told = [
+        _guarded(f"the table {contract.name}", partial(_table, lake, contract, landed.name if landed else ""))
+        for contract in contracts
+    ]
     findings += chain.from_iterable(told)
     if all(d.level is not Level.ERROR for d in chain.from_iterable(told)):  # sums over broken tables would mislead
         findings += _guarded("the ledger", lambda: [*_sums(lake, contracts)])
@@ -121,10 +125,10 @@ def _landing(lake: Lake) -> list[Diagnosis]:
     return [*findings, fine(name, f"{len(listing.files)} file(s){fresh}")]
 
 
-def _table(lake: Lake, contract: Contract) -> list[Diagnosis]:
+def _table(lake: Lake, contract: Contract, landed: str) -> list[Diagnosis]:
     path = lake.table_path(contract.name)
     lost = orphans(path, contract)
-    return [*examine_table(path, contract), *([lost] if lost else [])]
+    return [*examine_table(path, contract, landed), *([lost] if lost else [])]
 
 
 def _sums(lake: Lake, contracts: Sequence[Contract]) -> Iterator[Diagnosis]:

@@ -34,8 +34,11 @@ class Contents:
     commits: int = 0
 
 
-def examine_table(path: Path, contract: Contract) -> list[Diagnosis]:
-    """All findings about the table at `path`; a torn or gapped log ends it, as nothing else can be told."""
+def examine_table(path: Path, contract: Contract, landed: str) -> list[Diagnosis]:
+    """All findings about the table at `path`; `landed` is the table whose loads write the ledgers anew.
+
+    A torn or gapped log ends it, as nothing else can be told.
+    """
     name = f"the table {contract.name}"
     present = versions(path)
     if not present:
@@ -44,7 +47,7 @@ def examine_table(path: Path, contract: Contract) -> list[Diagnosis]:
     if torn:
         return torn
     contents = _replay(path, present)
-    findings = [_foreign(path, contract, contents), *_files(path, name, contents)]
+    findings = [_foreign(path, contract, contents, landed), *_files(path, name, contents)]
     findings += _receipts(path, name, contract, contents)
     wrong = [f for f in findings if f is not None]
     rows = sum(_rows(add) or 0 for add in contents.active.values())
@@ -108,7 +111,7 @@ def _replay(path: Path, present: list[int]) -> Contents:
     return contents
 
 
-def _foreign(path: Path, contract: Contract, contents: Contents) -> Diagnosis | None:
+def _foreign(path: Path, contract: Contract, contents: Contents, landed: str) -> Diagnosis | None:
     """Commits of others whose traces are still there; what was written again since is as we wrote it."""
     if not contents.foreign:
         return None
@@ -120,7 +123,7 @@ def _foreign(path: Path, contract: Contract, contents: Contents) -> Diagnosis | 
     if not days:
         return None
     if contract.name in (ARRIVALS.name, QUARANTINE.name):
-        again = f"Load its arrival days again: `{reload_command(days)}`"
+        again = f"Load its arrival days again: `{reload_command(landed, days)}`"
         return odd(name, f"{told} ({some(contiguous(days))})", f"{again}, and keep other programs from writing here")
     return odd(
         name,

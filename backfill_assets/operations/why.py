@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import date
 
-from backfill_assets.core.contracts import Basis, Input
+from backfill_assets.core.contracts import Basis, Input, reads
 from backfill_assets.core.days import contiguous, midnight
 from backfill_assets.core.digests import days_of, raw_digest
 from backfill_assets.core.frontier import cut_has_passed, cut_of, is_mature
@@ -98,13 +98,13 @@ def _why_stale(states: States, table: str, day: date) -> str:
     if day in states.view.table(table).foreign:
         return "a commit that is not ours touched it"
     stamp = states.stamp(table, day)
-    if table == "raw" and stamp is not None:
-        if stamp.version > states.view.table("arrivals").inputs.get("raw", -1):
+    if states.contracts[table].is_landed and stamp is not None:
+        if stamp.version > states.view.loaded_version:
             return "its load ended before the ledger arrivals named it"
         if states.view.is_doubted(day):
             return "a commit that is not ours touched its rows in a ledger"
         return _why_other_deliveries(states.view, day, stamp.entry.input_digest)
-    if any(i.basis is Basis.ARRIVALS for i in states.contracts[table].inputs):
+    if reads(states.contracts[table].inputs, Basis.ARRIVALS):
         return "deliveries for it were loaded or taken back since"
     return "its inputs changed since"
 

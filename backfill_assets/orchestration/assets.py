@@ -14,7 +14,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from backfill_assets.core.contracts import Contract
+from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.days import DayRange, from_inclusive, parse_day
 from backfill_assets.core.errors import BackfillError, unusable
 from backfill_assets.lake.lock import load_lock
@@ -36,7 +36,6 @@ from backfill_assets.orchestration.standing import tell_verdicts
 
 IO_MANAGER = "lake_io_manager"
 GROUP = "lake"  # one group: with two or more the lineage page opens with all of them collapsed
-LEDGERS = ("landing",)
 
 
 class LoadConfig(dg.Config):
@@ -58,7 +57,7 @@ def lake_asset(opened: Opened, table: Table, partitions: dg.DailyPartitionsDefin
         deps=[
             dg.AssetDep(i.table, partition_mapping=dg.IdentityPartitionMapping())
             for i in contract.inputs
-            if i.table not in LEDGERS
+            if i.basis is not Basis.FILES
         ],
         description=opened.said_of(contract.description), group_name=GROUP, kinds={"spark", "deltalake"},
         owners=["team:data"],

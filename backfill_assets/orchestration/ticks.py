@@ -165,7 +165,7 @@ def _request(tick: Tick, seen: LakeSnapshot, sensor: str, wanted: Sequence[dg.Ru
 def _rolling_tick(seen: LakeSnapshot) -> Tick:
     """The last N days before the frontier again, whatever happened, whenever the ledger or a rule has moved."""
     tick, settings, frontier = Tick(), seen.lake.settings, seen.states.frontier
-    ledger = seen.states.view.table("arrivals").version
+    ledger = seen.states.view.ledger.version
     if frontier is None or ledger < 0:
         tick.notes.append("nothing is loaded yet")
         return tick
