@@ -1,11 +1,13 @@
 """The frontier: the instant up to which all that landed is loaded. It decides cuts and maturity.
 
-Lives here: the frontier, the cut of a day, what is loaded. Does not live here: the clock, which never decides content.
+Lives here: the frontier, what is loaded. Does not live here: the cut of a day and maturity (`core.cuts`), and the
+clock, which never decides content.
 """
 
 from datetime import date, datetime
 
-from backfill_assets.core.days import ONE_DAY, midnight
+from backfill_assets.core.cuts import end_of
+from backfill_assets.core.days import midnight
 from backfill_assets.core.digests import raw_digest
 from backfill_assets.core.view import LakeView
 
@@ -34,27 +36,12 @@ def frontier_of(view: LakeView) -> datetime | None:
     recorded = [t.frontier for t in view.tables.values() if t.frontier is not None]
     candidates = list(recorded)
     if waiting and loaded:
-        candidates.append(min(midnight(min(waiting)), midnight(max(loaded) + ONE_DAY)))
+        candidates.append(min(midnight(min(waiting)), end_of(max(loaded))))
     elif view.as_of is not None and not waiting and view.ledger.version >= 0:
         candidates.append(view.as_of)
     elif loaded:
-        candidates.append(midnight(max(loaded) + ONE_DAY))
+        candidates.append(end_of(max(loaded)))
     if not candidates:
         return None
     newest = max(candidates)
     return newest if view.as_of is None else min(newest, view.as_of)
-
-
-def cut_of(day: date, view: LakeView) -> datetime:
-    """The instant at which `day` is looked at by what may only know the past: midnight after it plus the grace."""
-    return midnight(day + ONE_DAY) + view.grace
-
-
-def cut_has_passed(day: date, view: LakeView, frontier: datetime | None) -> bool:
-    """Whether everything that arrived before the cut of `day` is loaded."""
-    return frontier is not None and cut_of(day, view) <= frontier
-
-
-def is_mature(day: date, matures_after_days: int, frontier: datetime | None) -> bool:
-    """Whether `day + 1 + matures_after_days` days <= frontier."""
-    return frontier is not None and midnight(day + ONE_DAY * (1 + matures_after_days)) <= frontier

@@ -10,8 +10,9 @@ from datetime import date, datetime
 from enum import StrEnum
 
 from backfill_assets.core.contracts import Basis, Contract
+from backfill_assets.core.cuts import cut_has_passed
 from backfill_assets.core.digests import Digests, days_of, is_required
-from backfill_assets.core.frontier import cut_has_passed, frontier_of
+from backfill_assets.core.frontier import frontier_of
 from backfill_assets.core.receipts import Built
 from backfill_assets.core.view import LakeView, Stamp
 
@@ -73,7 +74,7 @@ class States:
 
     def is_pending(self, contract: Contract, day: date) -> bool:
         """Whether the day waits for the frontier to pass its cut."""
-        return contract.waits_for_cut and not cut_has_passed(day, self.view, self.frontier)
+        return contract.waits_for_cut and not cut_has_passed(day, self.view.grace, self.frontier)
 
     def is_settled(self, table: str, day: date) -> bool:
         """Whether making the day again is known to give what is there: same inputs, code, settings; nothing foreign."""

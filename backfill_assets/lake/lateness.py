@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from backfill_assets.core.cuts import horizon_steps, matures_after, newest_mature
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.lateness import Cell
 from backfill_assets.lake.settings import LabelSettings
@@ -100,24 +101,22 @@ def flips(
     known_until (NULL: no end): what arrives at the instant itself is not yet known.
     """
     tables = {"versions": versions, "asked": asked}
-    last = [since.astimezone(UTC).date() - ONE_DAY * (1 + labels.horizon_days + m) for m in MATURITIES_DAYS]
+    last = [newest_mature(since, matures_after(labels.horizon_days, m)) for m in MATURITIES_DAYS]
     found = next(_rows(tables, _flips_sql(labels, since.astimezone(UTC), days, last)))
     return tuple(Flip(m, found[f"labels_{i}"], found[f"flipped_{i}"]) for i, m in enumerate(MATURITIES_DAYS))
 
 
 def _flips_sql(labels: LabelSettings, since: datetime, days: DayRange | None, last: Sequence[date]) -> str:
-    """An event of day E is ahead of the days [E - H, E - 1] and behind [E, E + H - 1]: sums of differences give both.
+    """What is ahead and behind comes by sums of differences (`horizon_steps`).
 
     So each event costs three rows whatever the horizon. Of the two answers, `_then` is as known at `since`.
     """
     amount = "1" if labels.measure == "events" else f"CAST({labels.measure} AS BIGINT)"
     instant = f"TIMESTAMP '{since:%Y-%m-%dT%H:%M:%S.%fZ}'"
-    horizon = labels.horizon_days
-    shifts = [(-horizon, 1, 0), (0, -1, 1), (horizon, 0, -1)]
     changes = " UNION ALL ".join(
         f"SELECT entity, event_day + {shift} AS day, {a} * now AS ahead_now, {b} * now AS behind_now, "
         f"{a} * back_then AS ahead_then, {b} * back_then AS behind_then, 0 AS asked FROM daily"
-        for shift, a, b in shifts
+        for shift, a, b in horizon_steps(labels.horizon_days)
     )
     parts = ("ahead_now", "behind_now", "ahead_then", "behind_then")
     summed = ", ".join(f"sum({p}) AS {p}" for p in parts)

@@ -12,7 +12,7 @@ from datetime import date, datetime
 from typing import TypeVar
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.frontier import is_mature
+from backfill_assets.core.cuts import is_mature
 from backfill_assets.core.gates import TRAILING_DAYS, Finding, Gate, Surroundings, judge, usual_null_shares
 from backfill_assets.core.profiles import DayProfile, counted_nulls
 from backfill_assets.core.receipts import Built, DayEntry

@@ -10,9 +10,9 @@ from dataclasses import replace
 from datetime import date
 
 from backfill_assets.core.contracts import Basis, Input, reads
+from backfill_assets.core.cuts import cut_has_passed, cut_of, is_mature
 from backfill_assets.core.days import contiguous, midnight
 from backfill_assets.core.digests import days_of, raw_digest
-from backfill_assets.core.frontier import cut_has_passed, cut_of, is_mature
 from backfill_assets.core.receipts import Built, Receipt
 from backfill_assets.core.states import State, States
 from backfill_assets.core.view import LakeView
@@ -29,7 +29,7 @@ def brief(states: States, table: str, day: date, state: State) -> str:
     if state is State.PENDING and states.contracts[table].is_landed:
         return f"as_of ({states.view.as_of:%Y-%m-%dT%H:%MZ}) stops the lake before it"
     if state is State.PENDING:
-        return f"its cut is {cut_of(day, states.view):%Y-%m-%dT%H:%MZ}, the frontier {_told(states)}"
+        return f"its cut is {cut_of(day, states.view.grace):%Y-%m-%dT%H:%MZ}, the frontier {_told(states)}"
     if state is State.INCOMPLETE:
         return f"required input days are missing: {_listed(states, table, day)}"
     if state is State.OUTDATED:
@@ -46,7 +46,7 @@ def in_full(states: States, table: str, day: date, receipt: Receipt | None) -> t
     contract = states.contracts[table]
     for wanted in contract.inputs:
         reasons += _newer(states, wanted, day, receipt)
-    if receipt.days[day].built is Built.PENDING and cut_has_passed(day, states.view, states.frontier):
+    if receipt.days[day].built is Built.PENDING and cut_has_passed(day, states.view.grace, states.frontier):
         reasons.append("its cut has passed since")
     ripe = contract.matures_after_days
     if ripe is not None and is_mature(day, ripe, states.frontier) and not is_mature(day, ripe, receipt.frontier):
