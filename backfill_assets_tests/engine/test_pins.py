@@ -22,11 +22,11 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
     folder = tmp_path / "jars" / delta_coordinate().replace(":", "_")
     folder.mkdir(parents=True)
-    pins = {}
+    known = {}
     for name in PINS[delta_coordinate()]:
         (folder / name).write_bytes(name.encode())
-        pins[name] = hashlib.sha256(name.encode()).hexdigest()
-    monkeypatch.setattr(pins, "PINS", {delta_coordinate(): pins})
+        known[name] = hashlib.sha256(name.encode()).hexdigest()
+    monkeypatch.setattr(pins, "PINS", {delta_coordinate(): known})
     return folder
 
 
