@@ -10,8 +10,6 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-import psutil
-
 from backfill_assets.core.contracts import Basis, Contract, first_reading
 from backfill_assets.core.days import contiguous
 from backfill_assets.core.errors import BackfillError
@@ -19,6 +17,7 @@ from backfill_assets.core.texts import plain
 from backfill_assets.engine.cache import delta_coordinate, present_jars
 from backfill_assets.engine.confs import scrub
 from backfill_assets.engine.java import find_java
+from backfill_assets.engine.processes import PlacedProcess
 from backfill_assets.engine.server import server_status
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, read_files
@@ -151,15 +150,14 @@ def _sums(lake: Lake, contracts: Sequence[Contract]) -> Iterator[Diagnosis]:
 
 def _runs(lake: Lake) -> Iterator[Diagnosis]:
     """Runs that left a mark. Whether one without a process ended well only Dagster knows; the next run settles it."""
-    folder, gone = lake.root / ".runs", []
+    folder, here, gone = lake.root / ".runs", PlacedProcess.this(), []
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
         try:
-            marked = json.loads(path.read_text())
-            pid, started = marked["pid"], marked["started"]
-            if psutil.Process(pid).create_time() == started:
-                yield fine(f"run {path.name}", f"process {pid} works on it, or has just ended it")
+            marked = PlacedProcess(**json.loads(path.read_text()))
+            if not marked.is_gone(here):
+                yield fine(f"run {path.name}", f"process {marked.pid} works on it, or has just ended it")
                 continue
-        except (psutil.Error, ValueError, TypeError, KeyError, OSError):
+        except (ValueError, TypeError, OSError):
             pass
         gone.append(path.name)
     if gone:
