@@ -122,7 +122,7 @@ def test_a_killed_server_is_replaced_at_the_next_call(spark_server: Served) -> N
     until(lambda: not first.process.is_alive())  # the kernel takes some milliseconds to end a large process
     second = ensure_server(spark_server.lake, SETTINGS)
     assert second.process != first.process
-    assert jvms_of(spark_server.lake) == [second.pid]
+    assert jvms_of(spark_server.lake) == [second.process.pid]
 
 
 def test_the_server_of_a_killed_supervisor_is_adopted(spark_server: Served) -> None:
