@@ -3,7 +3,7 @@
 Lives here: the comparison, the fence against newer inputs, which files come and go, and the receipt. Does not live
 here: computing a candidate (`load.derived`), judging it (`core.gates`), and the commit itself (`lake.committer`).
 
-Everything that changes rows goes through `publish`: the daily run, a range backfill, late data, a plan, a rollback.
+Everything that changes rows goes through `replace_days`: the daily run, a range backfill, late data, a rollback.
 """
 
 import time
@@ -77,7 +77,7 @@ class Published:
         return bool(self.write_id)
 
 
-def publish(lake: Lake, write: Write, digests_now: DigestsNow) -> Published:
+def replace_days(lake: Lake, write: Write, digests_now: DigestsNow) -> Published:
     """Make the table hold `write` for its days, in at most one commit; what was staged and not published is deleted.
 
     `digests_now` gives the input digests from the current heads, for the fence. Raises Superseded when a newer receipt

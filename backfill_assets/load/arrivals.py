@@ -16,7 +16,7 @@ from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.view import LakeView, TableView
 from backfill_assets.lake.ledger import ARRIVALS
 from backfill_assets.lake.profile import audited, conform, hash_halves
-from backfill_assets.lake.replace import Provenance, Published, Write, publish
+from backfill_assets.lake.replace import Provenance, Published, Write, replace_days
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import begin, stage
 from backfill_assets.lake.table import days_predicate
@@ -59,7 +59,7 @@ def commit_arrivals(lake_session: LakeSession, view: LakeView, provenance: Prove
             always=named != raw.version,
             force=bool(doubted),
         )
-        return publish(lake_session.lake, write, lambda days: {d: entries[d].input_digest for d in days})
+        return replace_days(lake_session.lake, write, lambda days: {d: entries[d].input_digest for d in days})
     finally:
         staged.drop()
 

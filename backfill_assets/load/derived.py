@@ -20,7 +20,7 @@ from backfill_assets.core.states import States
 from backfill_assets.core.view import LakeView
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.profile import audited, conform
-from backfill_assets.lake.replace import Published, Write, publish
+from backfill_assets.lake.replace import Published, Write, replace_days
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged, stage
 from backfill_assets.load.candidate import Candidate, RebuildRequest
@@ -149,7 +149,7 @@ def nothing_to_do(states: States, contract: Contract, days: DayRange) -> Candida
         before,
         states.frontier,
         None,
-        publish=lambda: Published(before.version, ""),
+        commit=lambda: Published(before.version, ""),
         release=lambda: None,
     )
 
@@ -250,7 +250,7 @@ def _candidate(
         before=before,
         frontier=states.frontier,
         staged=staged,
-        publish=lambda: publish(request.lake_session.lake, write, digests_now),
+        commit=lambda: replace_days(request.lake_session.lake, write, digests_now),
         release=staged.drop,
         absent={d: missing for d in made if (missing := states.absent(name, d))},
     )

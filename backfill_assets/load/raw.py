@@ -22,7 +22,7 @@ from backfill_assets.core.texts import plain
 from backfill_assets.lake.ledger import FILES, QUARANTINE, FileRecord, read_files
 from backfill_assets.lake.log import table_view
 from backfill_assets.lake.profile import audited, conform
-from backfill_assets.lake.replace import Published, Write, publish
+from backfill_assets.lake.replace import Published, Write, replace_days
 from backfill_assets.lake.session import LakeSession, free, small_frame
 from backfill_assets.lake.staging import Staged, stage
 from backfill_assets.lake.too_late import contract_of, is_too_late
@@ -203,7 +203,7 @@ class _Loading:
     counts: Mapping[date, Mapping[str, int]]
 
     def candidate(self, settled: frozenset[date]) -> Candidate:
-        """The candidate of raw; its publish makes all three commits."""
+        """The candidate of raw; its `commit` makes all three commits."""
         contract, days = self.request.table.contract, self.request.days
         before, profiles = self.states.view.table(contract.name), dict(self.raw.profiles)
         for day in days:
@@ -217,7 +217,7 @@ class _Loading:
             before=before,
             frontier=self.states.frontier,
             staged=self.raw.staged,
-            publish=self._publish,
+            commit=self._commit,
             release=self._release,
         )
 
@@ -239,7 +239,7 @@ class _Loading:
         entries = self._entries(self.raw)
         return {d: replace(e, counts={**e.counts, **self.counts.get(d, {})}) for d, e in entries.items()}
 
-    def _publish(self) -> Published:
+    def _commit(self) -> Published:
         named = {part.contract.name: self._write_aside(part) for part in self.aside}
         published = self._write(self.raw, self._raw_entries(), named)
         after = read_view(self.request.lake_session.lake, self.request.pipeline.contracts)
@@ -261,4 +261,6 @@ class _Loading:
             contract, part.staged, entries, base, self.request.signed(self.states, inputs), force=self.request.force
         )
         # The load lock keeps every other load out, so that nothing can have overtaken this one.
-        return publish(self.request.lake_session.lake, write, lambda days: {d: entries[d].input_digest for d in days})
+        return replace_days(
+            self.request.lake_session.lake, write, lambda days: {d: entries[d].input_digest for d in days}
+        )

@@ -54,7 +54,7 @@ class Rebuild:
                     self.release()
                     if any(f.refuses for f in self.prepare()):
                         raise self.refusal()
-                return self.ready.publish()
+                return self.ready.commit()
         raise AssertionError("unreachable: the retry context returns or raises")
 
     def release(self) -> None:

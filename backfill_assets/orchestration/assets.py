@@ -15,7 +15,7 @@ import dagster as dg
 from pydantic import Field
 
 from backfill_assets.core.contracts import Basis, Contract
-from backfill_assets.core.days import DayRange, from_inclusive, parse_day
+from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError, unusable
 from backfill_assets.lake.lock import load_lock
 from backfill_assets.lake.model import Table
@@ -31,7 +31,7 @@ from backfill_assets.orchestration.io_manager import as_failure
 from backfill_assets.orchestration.ledgers import tell_ledgers
 from backfill_assets.orchestration.metadata import asset_metadata, told_before
 from backfill_assets.orchestration.reconcile import reconcile
-from backfill_assets.orchestration.runs import DAYS_TAG, LAKE_TAG, NOTE_TAG, REASON_TAG, TABLES_TAG, first_and_last
+from backfill_assets.orchestration.runs import DAYS_TAG, LAKE_TAG, NOTE_TAG, REASON_TAG, TABLES_TAG, days_of, op_name
 from backfill_assets.orchestration.standing import tell_verdicts
 
 IO_MANAGER = "lake_io_manager"
@@ -66,7 +66,7 @@ def lake_asset(opened: Opened, table: Table, partitions: dg.DailyPartitionsDefin
     ).with_io_manager_key(IO_MANAGER)  # fmt: skip
 
     @dg.multi_asset(
-        name=f"make_{contract.name}",
+        name=op_name(contract.name),
         specs=[spec],
         check_specs=check_specs(contract, partitions),
         can_subset=True,
@@ -79,41 +79,45 @@ def lake_asset(opened: Opened, table: Table, partitions: dg.DailyPartitionsDefin
     return make
 
 
-def _has_days(context: dg.AssetExecutionContext) -> bool:
-    return bool(context.has_partition_key or context.has_partition_key_range)
-
-
-def _days(context: dg.AssetExecutionContext) -> DayRange:
-    keys = context.partition_key_range
-    return from_inclusive(parse_day(keys.start), parse_day(keys.end))
+def _days(context: dg.AssetExecutionContext) -> DayRange | None:
+    """The days that the run is to make; None where it has no partitions (a check's button)."""
+    days = days_of(context.run)
+    if days is None and (context.has_partition_key or context.has_partition_key_range):
+        keys = context.partition_key_range
+        raise BackfillError(
+            "the run", f"its partitions {keys.start}..{keys.end} are no days in order", "Nothing was written",
+            "Name days of the form YYYY-MM-DD, the earlier one first",
+        )  # fmt: skip
+    return days
 
 
 def _run(context: dg.AssetExecutionContext, config: LoadConfig, opened: Opened, contract: Contract) -> Iterator[Any]:
     try:
         opened.require()
         with ends_when_interrupted():
-            if not context.selected_asset_keys or not _has_days(context):
+            days = _days(context)
+            if not context.selected_asset_keys or days is None:
                 yield from newest_day_results(opened, contract)
             else:
-                yield from _steps(context, config, opened, contract.name)
+                yield from _steps(context, config, opened, contract.name, days)
     except BackfillError as error:
         raise as_failure(error) from None  # one line of cause; Dagster would add the stack of what led to it
     except OSError as error:
         raise as_failure(unusable(error)) from error
 
 
-def _steps(context: dg.AssetExecutionContext, config: LoadConfig, opened: Opened, name: str) -> Iterator[Any]:
+def _steps(
+    context: dg.AssetExecutionContext, config: LoadConfig, opened: Opened, name: str, days: DayRange
+) -> Iterator[Any]:
     lake, pipeline = opened.lake, opened.pipeline
-    context.instance.add_run_tags(context.run.run_id, {LAKE_TAG: str(lake.root), **_shown(context, opened)})
+    context.instance.add_run_tags(context.run.run_id, {LAKE_TAG: str(lake.root), **_shown(context, opened, days)})
     reconcile(context.instance, lake, pipeline, context.run.run_id)
     tags = context.run.tags
     said = Provenance(
         reason=tags.get(REASON_TAG, "manual"), run_id=context.run.run_id, note=config.note or tags.get(NOTE_TAG, ""),
         tags={k: tags[k] for k in ("dagster/backfill", "dagster/sensor_name", "dagster/schedule_name") if k in tags},
     )  # fmt: skip
-    rebuild = Rebuild(
-        RebuildRequest(LakeSession(lake), pipeline, pipeline.table(name), _days(context), said, config.force)
-    )
+    rebuild = Rebuild(RebuildRequest(LakeSession(lake), pipeline, pipeline.table(name), days, said, config.force))
     guard = load_lock(lake.locks) if rebuild.table.is_landed else contextlib.nullcontext()
     with guard, quick_events(context.instance):
         try:
@@ -145,12 +149,11 @@ def _left_to_themselves(context: dg.AssetExecutionContext, opened: Opened) -> li
     return [c.name for c in opened.pipeline.contracts if c.name not in planned]
 
 
-def _shown(context: dg.AssetExecutionContext, opened: Opened) -> dict[str, str]:
+def _shown(context: dg.AssetExecutionContext, opened: Opened, days: DayRange) -> dict[str, str]:
     """What the runs list shows of a run of several days, whoever asked for it: by itself it shows single days only."""
-    first, last = first_and_last(context.run)
     names = _planned(context, opened)
     every = len(names) == len(opened.pipeline.tables)
-    return {DAYS_TAG: f"{first}..{last}", TABLES_TAG: "all" if every else ", ".join(names)} if first != last else {}
+    return {DAYS_TAG: str(days), TABLES_TAG: "all" if every else ", ".join(names)} if len(days) > 1 else {}
 
 
 def _output(context: dg.AssetExecutionContext, rebuild: Rebuild) -> dg.Output[Rebuild]:

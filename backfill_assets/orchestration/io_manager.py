@@ -5,18 +5,25 @@ load path pins and reads them itself, windows included) and any other way of sto
 value is refused, never pickled).
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import dagster as dg
 
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.lake.replace import Published
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.dagster_private import set_partition_metadata
 from backfill_assets.orchestration.metadata import day_metadata
 
+Hears = Callable[[Rebuild, Published], None]
+
 
 class LakeIOManager(dg.IOManager):
-    """Publishes jobs; stateless."""
+    """Publishes rebuilds; `hears` is told of each, in this process."""
+
+    def __init__(self, hears: Hears | None = None) -> None:
+        self.hears = hears
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
         """Publish the job's candidate in at most one commit; raises dg.Failure telling what stayed as it was."""
@@ -30,6 +37,8 @@ class LakeIOManager(dg.IOManager):
             published = obj.publish()
         except BackfillError as error:
             raise as_failure(error) from None  # one line of cause; Dagster would add the stack of what led to it
+        if self.hears is not None:
+            self.hears(obj, published)
         set_partition_metadata(context, context.asset_key, day_metadata(obj, published))
 
     def load_input(self, context: dg.InputContext) -> Any:

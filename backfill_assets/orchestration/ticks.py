@@ -183,8 +183,7 @@ def _rolling_tick(seen: LakeSnapshot) -> Tick:
     elif tried >= settings.lateness.attempts:
         tick.alarm("given up rolling", f"{days} {_in_vain(tried)}")
     else:
-        span = {runs.RANGE_START: str(days.start), runs.RANGE_END: str(days.last)}
-        _request(tick, seen, LATE_DATA, [_whole(seen, base, tried, LATE_DATA, span, built)])
+        _request(tick, seen, LATE_DATA, [_whole(seen, base, tried, LATE_DATA, runs.range_tags(days), built)])
     return tick
 
 
