@@ -68,11 +68,24 @@ def test_imports_point_down_only() -> None:
     assert not offences
 
 
-def test_the_package_itself_imports_none_of_its_rooms_at_the_front_doors() -> None:
-    package = [f for f in sources(PACKAGE) if not f.room]
-    assert not _offences(
-        package, (f"{PACKAGE}.definitions", f"{PACKAGE}.cli", f"{PACKAGE}.pipeline", "dagster", "pyspark")
-    )
+def test_the_package_itself_imports_none_of_its_rooms_unless_a_name_is_asked_for() -> None:
+    (package,) = [f for f in sources(PACKAGE) if not f.room]
+    when_imported = [node for node in package.tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    assert not [
+        ast.unparse(node) for node in when_imported if getattr(node, "module", "") not in sys.stdlib_module_names
+    ]
+
+
+def test_the_rooms_do_not_go_through_the_public_surface() -> None:
+    """It names what users may import; a room that went through it would hide which room it needs."""
+    offences = [
+        f"{f.place}:{node.lineno}"
+        for f in sources(PACKAGE)
+        for node in ast.walk(f.tree)
+        if (isinstance(node, ast.ImportFrom) and node.module == PACKAGE and not node.level)
+        or (isinstance(node, ast.Import) and PACKAGE in [alias.name for alias in node.names])
+    ]
+    assert not offences
 
 
 def test_core_knows_the_standard_library_only() -> None:
@@ -116,7 +129,7 @@ def test_transforms_know_core_and_pyspark_only() -> None:
 
 
 def test_only_the_front_door_for_dagster_imports_the_pipeline() -> None:
-    others = [f for f in sources(PACKAGE) if f.room not in ("definitions", "cli", "pipeline")]
+    others = [f for f in sources(PACKAGE) if f.room not in ("", "definitions", "cli", "pipeline")]
     assert not _offences(others, (f"{PACKAGE}.pipeline",))
 
 
@@ -216,6 +229,25 @@ def test_below_the_pipeline_no_table_is_known_by_its_name() -> None:
 )
 def test_the_search_for_names_of_tables_finds_them_and_nothing_else(code: str, found: int) -> None:
     assert len(_spelled(ast.parse(f"x = {code}"), frozenset({"raw"}))) == found
+
+
+# How tables are kept on a file system: what only the adapter of the port of storage (`lake.store`) may know.
+KEEPING = tuple(f"{PACKAGE}.lake.{m}" for m in ("committer", "delta_store", "inspection", "merge", "rows", "sizes"))
+KEPT = ("table_path", "DeltaTable", "QueryBuilder", "commit_files", "commit_receipt")
+REMEMBERING = (f"{PACKAGE}.lake.log", f"{PACKAGE}.lake.log.Logs")  # what ticks hand back to the store unopened
+
+
+def test_outside_the_lakes_room_nobody_knows_how_or_where_tables_are_kept() -> None:
+    """Tables are asked of `lake.store` by name, so that an object store has its place."""
+    others = [f for f in sources(PACKAGE) if f.room != "lake"]
+    imported = _offences(others, ("deltalake", *KEEPING, f"{PACKAGE}.lake.log"))
+    offences = [o for o in imported if not o.endswith(REMEMBERING)]
+    for file in others:
+        for node in ast.walk(file.tree):
+            name = getattr(node, "attr", getattr(node, "id", None))
+            if name in KEPT or (isinstance(node, ast.Constant) and "_delta_log" in str(node.value)):
+                offences.append(f"{file.place}:{getattr(node, 'lineno', 0)} {name or '_delta_log'}")
+    assert not offences
 
 
 SPARKS_WRITERS = ("save", "saveAsTable", "insertInto", "writeTo", "createOrReplace", "overwritePartitions")

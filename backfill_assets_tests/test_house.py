@@ -37,6 +37,7 @@ REGISTRY_HOSTS = tuple(
 )
 INDEX_ADDRESS = re.compile(r"https?://[^\s/]+/(?:simple|maven2|packages)/|--(?:extra-)?index-" + "url")
 
+CALLED_BY_PYTHON = {"__dir__"}
 KEPT_FOR_TESTS = {"drop_session"}  # a test must be able to end what a process would keep for its life
 EVERYWHERE = (PACKAGE, TESTS, ".ci")
 
@@ -83,14 +84,16 @@ def test_every_public_name_says_what_it_is() -> None:
 
 def test_what_the_package_defines_it_also_uses() -> None:
     """Of a module's functions and classes; what only tests call is dead code with a test. Decorators call by name."""
-    used = {name for f in sources(PACKAGE) for name in _names_used(f.tree)} | KEPT_FOR_TESTS
+    used = {name for f in sources(PACKAGE) for name in _names_used(f.tree)} | KEPT_FOR_TESTS | CALLED_BY_PYTHON
     defined = [
         (f.place, node)
         for f in sources(PACKAGE)
         for node in f.tree.body
         if isinstance(node, ast.ClassDef | ast.FunctionDef) and not (isinstance(node, Function) and node.decorator_list)
     ]
-    assert [f"{place}:{n.lineno} {n.name}" for place, n in defined if n.name not in used] == []
+    assert [
+        f"{place}:{n.lineno} {n.name}" for place, n in defined if n.name not in used and not n.name.startswith("__")
+    ] == []
 
 
 def _names_used(tree: ast.Module) -> set[str]:

@@ -93,9 +93,9 @@ def _remove(root: Path) -> None:
 
 def quarantined(lake: "Lake") -> dict[str, int]:
     """How many rows are in quarantine for which reason, the most frequent first."""
-    from backfill_assets.lake.ledger import QUARANTINE, read_arrow
+    from backfill_assets.lake.ledger import QUARANTINE
 
-    rows = read_arrow(lake.table_path(QUARANTINE.name), columns=("reason",))
+    rows = lake.store.rows(QUARANTINE.name, columns=("reason",))
     return dict(Counter(r["reason"] for r in rows).most_common())
 
 

@@ -5,7 +5,8 @@ line per table elsewhere. Does not live here: Dagster. All of it goes to stderr.
 """
 
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -16,13 +17,14 @@ from backfill_assets.core.days import DayRange
 @dataclass(frozen=True)
 class BackfillRequest:
     """The days and tables (upstream first) to make; `force`: even what is known to be right. `reason` and `note` go
-    into the receipts."""
+    into the receipts, and so do `tags`, of those that the load path knows (a plan's id and chunk)."""
 
     days: DayRange
     tables: tuple[str, ...]
     force: bool = False
     note: str = ""
     reason: str = "manual"
+    tags: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -16,17 +16,26 @@ import dagster as dg
 from backfill_assets.cli.dagster_home import instance_of, silenced
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome, TableOutcome, Watcher
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.who import whoami
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.log import commits
 from backfill_assets.lake.replace import Published
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration.assemble import assemble
-from backfill_assets.orchestration.dagster_private import quick_events
 from backfill_assets.orchestration.history import cause_of
 from backfill_assets.orchestration.interrupts import Interrupted, ends_when_interrupted
 from backfill_assets.orchestration.markers import markers_of
-from backfill_assets.orchestration.runs import NOTE_TAG, REASON_TAG, REBUILD, op_name, range_tags, table_made_by
+from backfill_assets.orchestration.quick_events import quick_events
+from backfill_assets.orchestration.runs import (
+    BY_TAG,
+    NOTE_TAG,
+    OWN_EVENTS,
+    REASON_TAG,
+    REBUILD,
+    op_name,
+    range_tags,
+    table_made_by,
+)
 from backfill_assets.orchestration.summary import rewritten
 from backfill_assets.pipeline.tables import tables
 
@@ -46,7 +55,7 @@ def run_backfill(lake: Lake, asked: BackfillRequest, watcher: Watcher) -> RunOut
             result = job.execute_in_process(
                 instance=instance,
                 run_id=run_id,
-                tags=range_tags(asked.days) | _said(asked),
+                tags=range_tags(asked.days) | OWN_EVENTS | _said(asked) | dict(asked.tags),
                 run_config={
                     "loggers": SILENCE,
                     "ops": {op_name(name): {"config": _config(asked)} for name in asked.tables},
@@ -67,7 +76,7 @@ def written(lake: Lake, names: Sequence[str], run_id: str) -> str:
     """What a run that ended early has written of these tables, by their receipts: its days per table, or nothing."""
     told = []
     for name in names:
-        found = (c.receipt for c in commits(lake.table_path(name)) if c.receipt is not None)
+        found = (c.receipt for c in lake.store.commits(name) if c.receipt is not None)
         days = {d for receipt in found if receipt.run_id == run_id for d in receipt.days}
         told += [f"{name} {ranges(days)}"] if days else []
     return f"written before that: {'; '.join(told)}; nothing else" if told else "nothing was written"
@@ -75,7 +84,7 @@ def written(lake: Lake, names: Sequence[str], run_id: str) -> str:
 
 def _refuse_unwritable(lake: Lake) -> None:
     """Raise where this user may not write into the lake, before a run is begun that would break halfway."""
-    for folder in (lake.root, lake.root / ".runs", lake.locks, lake.root / "tables"):
+    for folder in (lake.root, lake.root / ".runs", lake.locks, lake.tables):
         if folder.exists() and not os.access(folder, os.W_OK | os.X_OK):
             raise BackfillError(
                 str(folder),
@@ -86,7 +95,7 @@ def _refuse_unwritable(lake: Lake) -> None:
 
 
 def _said(asked: BackfillRequest) -> dict[str, str]:
-    return {REASON_TAG: asked.reason} | ({NOTE_TAG: asked.note} if asked.note else {})
+    return {REASON_TAG: asked.reason, BY_TAG: whoami()} | ({NOTE_TAG: asked.note} if asked.note else {})
 
 
 def _config(asked: BackfillRequest) -> dict[str, Any]:

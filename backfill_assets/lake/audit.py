@@ -15,7 +15,6 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.texts import shortened
-from backfill_assets.lake.committer import live_files
 from backfill_assets.lake.fingerprints import PIECES, Dialect, fingerprint_text, pieces, quoted, row_hash
 from backfill_assets.lake.home import Lake
 
@@ -108,15 +107,7 @@ def audit_table(
     lake: Lake, contract: Contract, version: int | None = None, days: Collection[date] | None = None
 ) -> Mapping[date | None, DayProfile]:
     """The profile of what stands in a table at a version (None: the newest), of all days or of these."""
-    from deltalake import DeltaTable
-
-    path = lake.table_path(contract.name)
-    opened = DeltaTable(str(path), version=version)
-    chosen = live_files(opened, contract.partition_column)
-    if days is not None and contract.partition_column == contract.day_column:
-        named = {str(d) for d in days}
-        chosen = [f for f in chosen if f.partition in named]
-    found = audit(lake, [str(path / f.path) for f in chosen], contract)
+    found = audit(lake, lake.store.data_files(contract, version, days), contract)
     return found if days is None else {d: p for d, p in found.items() if d in set(days)}
 
 

@@ -8,13 +8,13 @@ whole numbers are held (arrival and event, microseconds), and what sorting takes
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.cuts import horizon_steps, matures_after, newest_mature
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.lateness import Cell
 from backfill_assets.lake.settings import LabelSettings
+from backfill_assets.lake.store import TableStore
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     Column = NDArray[np.int64]
 
+PinnedTables = dict[str, tuple[str, int | None]]
 EPOCH = date(1970, 1, 1)
 MICROSECOND = timedelta(microseconds=1)
 DAY_US = ONE_DAY // MICROSECOND
@@ -65,15 +66,15 @@ class Flip:
     flipped: int
 
 
-def read_lateness(raw: Path, version: int, days: DayRange | None = None) -> Lateness:
-    """Lateness of the deliveries in `version` of raw that arrived on `days` (half-open; None: all)."""
+def read_lateness(store: TableStore, raw: str, version: int, days: DayRange | None = None) -> Lateness:
+    """Lateness of the deliveries in `version` of the table `raw` that arrived on `days` (half-open; None: all)."""
     asked = f"arrival_date BETWEEN DATE '{days.start}' AND DATE '{days.last}'" if days else "TRUE"
     times = "CAST(arrival_ts AS BIGINT) AS arrival_us, CAST(event_ts AS BIGINT) AS event_us"
-    tables = {"deliveries": (raw, version)}
-    deletes = next(_rows(tables, f"SELECT count(*) AS deletes FROM deliveries WHERE op = 'delete' AND {asked}"))[
+    tables: PinnedTables = {"deliveries": (raw, version)}
+    deletes = next(_rows(store, tables, f"SELECT count(*) AS deletes FROM deliveries WHERE op = 'delete' AND {asked}"))[
         "deletes"
     ]
-    arrival, event = _columns(tables, f"SELECT {times} FROM deliveries WHERE op = 'upsert' AND {asked}")
+    arrival, event = _columns(store, tables, f"SELECT {times} FROM deliveries WHERE op = 'upsert' AND {asked}")
     if not len(arrival):
         return Lateness(deletes=deletes)
     late = arrival - event
@@ -87,22 +88,22 @@ def read_lateness(raw: Path, version: int, days: DayRange | None = None) -> Late
 
 
 def flips(
-    versions: tuple[Path, int],
-    asked: tuple[Path, int],
+    store: TableStore,
+    tables: tuple[tuple[str, int], tuple[str, int]],
     labels: LabelSettings,
     since: datetime,
     days: DayRange | None = None,
 ) -> tuple[Flip, ...]:
     """Of the labels that were mature at `since` (aware), how many the versions answer otherwise now.
 
-    One answer per MATURITIES_DAYS. Tables come as (folder, version): `versions` holds known intervals of events,
-    `asked` entities per day. Counted are entities and days of `asked` (of `days`, if given) with
+    One answer per MATURITIES_DAYS. `tables` are one of known intervals of events and one of entities per day that are
+    asked for, each as (name, version). Counted are entities and days asked for (of `days`, if given) with
     day + 1 + horizon + maturity days <= since. Known at an instant are the versions with known_from < instant <=
     known_until (NULL: no end): what arrives at the instant itself is not yet known.
     """
-    tables = {"versions": versions, "asked": asked}
+    asked: PinnedTables = dict(zip(("versions", "asked"), tables, strict=True))
     last = [newest_mature(since, matures_after(labels.horizon_days, m)) for m in MATURITIES_DAYS]
-    found = next(_rows(tables, _flips_sql(labels, since.astimezone(UTC), days, last)))
+    found = next(_rows(store, asked, _flips_sql(labels, since.astimezone(UTC), days, last)))
     return tuple(Flip(m, found[f"labels_{i}"], found[f"flipped_{i}"]) for i, m in enumerate(MATURITIES_DAYS))
 
 
@@ -144,27 +145,18 @@ def _flips_sql(labels: LabelSettings, since: datetime, days: DayRange | None, la
     SELECT {", ".join(counts)} FROM answers"""
 
 
-def _batches(tables: dict[str, tuple[Path, int]], sql: str) -> Iterator[Any]:
-    from deltalake import DeltaTable, QueryBuilder
-
-    engine = QueryBuilder()
-    for name, (path, version) in tables.items():
-        engine = engine.register(name, DeltaTable(str(path), version=version))
-    yield from engine.execute(sql)
-
-
-def _rows(tables: dict[str, tuple[Path, int]], sql: str) -> Iterator[dict[str, Any]]:
-    for batch in _batches(tables, sql):
+def _rows(store: TableStore, tables: PinnedTables, sql: str) -> Iterator[dict[str, Any]]:
+    for batch in store.query(sql, tables):
         names = [f.name for f in batch.schema]
         rows = zip(*(column.to_pylist() for column in batch.columns), strict=True)
         yield from (dict(zip(names, row, strict=True)) for row in rows)
 
 
-def _columns(tables: dict[str, tuple[Path, int]], sql: str) -> "tuple[Column, Column]":
+def _columns(store: TableStore, tables: PinnedTables, sql: str) -> "tuple[Column, Column]":
     """Two columns of whole numbers, of which batch after batch is copied, so that the engine's memory is let go."""
     import numpy as np
 
-    batches = [(b.column(0).to_numpy().copy(), b.column(1).to_numpy().copy()) for b in _batches(tables, sql)]
+    batches = [(b.column(0).to_numpy().copy(), b.column(1).to_numpy().copy()) for b in store.query(sql, tables)]
     if not batches:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     return np.concatenate([first for first, _ in batches]), np.concatenate([second for _, second in batches])

@@ -7,34 +7,20 @@ in-commit timestamps `commitInfo` is a commit's first line (Delta protocol), so 
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.parameters import PARAMETERS
-from backfill_assets.core.receipts import Receipt, parse_receipt
+from backfill_assets.core.receipts import parse_receipt
 from backfill_assets.core.view import Stamp, TableView
+from backfill_assets.lake.store import Commit
 
 CommitFile = tuple[int, int, int, int, int]  # version, inode, size, time of content, time of any change
-
-
-@dataclass(frozen=True)
-class Commit:
-    """One commit: its version, its receipt (None: not ours), and when it was made (milliseconds since 1970, UTC)."""
-
-    version: int
-    receipt: Receipt | None
-    timestamp_ms: int
-    operation: str
-
-    @property
-    def at(self) -> datetime:
-        """When it was made, as an aware instant."""
-        return datetime.fromtimestamp(self.timestamp_ms / 1000, UTC)
 
 
 def versions(table: Path) -> list[int]:
@@ -146,6 +132,22 @@ class _Fold:
     def view(self) -> TableView:
         """The table as the log tells it."""
         return TableView(self.version, self.stamps, self.inputs, self.frontier, frozenset(self.foreign))
+
+
+def views_at(table: Path, day_column: str, versions: Collection[int]) -> dict[int, TableView]:
+    """The newest receipt of every day as of each of these versions, in one pass; an empty view below version 0.
+
+    Raises as `commits` does. Versions that the log does not have yet are left out.
+    """
+    found = {version: TableView() for version in versions if version < 0}
+    fold, last = _Fold(), max(versions, default=-1)
+    for commit in commits(table):
+        if commit.version > last:
+            break
+        fold.add(table, day_column, commit)
+        if commit.version in versions:
+            found[commit.version] = fold.copy().view()
+    return found
 
 
 class Logs:

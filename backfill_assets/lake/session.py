@@ -95,8 +95,7 @@ class LakeSession:
 
     def read(self, table: str, version: int, day_column: str, days: Iterable[date] | None = None) -> "DataFrame":
         """The rows of some days (all if None) of a table, pinned at a version."""
-        path = str(self.lake.table_path(table))
-        frame = self.spark().read.format("delta").option("versionAsOf", version).load(path)
+        frame = self.lake.store.frame(self.spark(), table, version)
         if days is None:
             return frame
         listed = sorted(set(days))

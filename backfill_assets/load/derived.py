@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 from backfill_assets.core.contracts import Basis, Contract, Input, reads
 from backfill_assets.core.days import DayRange, contiguous, covering
 from backfill_assets.core.digests import days_of
-from backfill_assets.core.errors import DaysHeld, InputMissing
+from backfill_assets.core.errors import InputMissing
 from backfill_assets.core.profiles import DayProfile, counted_nulls, null_counts
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.states import States
 from backfill_assets.core.view import LakeView
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.profile import audited, conform
-from backfill_assets.lake.replace import Published, Write, replace_days
+from backfill_assets.lake.replace import Published, Write, days_held, replace_days
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.staging import Staged, stage
+from backfill_assets.lake.staging import Staged
 from backfill_assets.load.candidate import Candidate, RebuildRequest
 from backfill_assets.load.facts import staged_facts
 
@@ -50,7 +50,7 @@ def build(request: RebuildRequest) -> Candidate:
     for other in made[1:]:
         frame = frame.unionByName(other)
     frame = _without_days(frame, table.contract, [d for span in spans for d in span if d in settled])
-    staged = stage(request.lake_session.lake, table.contract, conform(frame, table.contract))
+    staged = request.lake_session.lake.store.stage(table.contract, conform(frame, table.contract))
     try:
         profiles = dict(audited(request.lake_session, table.contract, staged))
         facts = staged_facts(request.lake_session, states, table, staged, profiles)
@@ -85,12 +85,7 @@ def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> No
     """Raise where a day is held, or does not exist itself in an input table; names what to do first."""
     held = [d for d in days if (s := states.stamp(contract.name, d)) is not None and s.entry.built is Built.HELD]
     if held:
-        raise DaysHeld(
-            f"the table {contract.name}",
-            f"{_listed(held)} put back by a rollback and held",
-            "Nothing was written",
-            "Name a range without them: this version cannot make held days again",
-        )
+        raise days_held(contract, held)
     _refuse_doubted(states, contract)
     lacking: dict[str, list[date]] = {}
     for wanted in contract.inputs:

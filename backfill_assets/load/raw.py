@@ -19,12 +19,11 @@ from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.scans import ScanReport
 from backfill_assets.core.states import States
 from backfill_assets.core.texts import plain
-from backfill_assets.lake.ledger import FILES, QUARANTINE, FileRecord, read_files
-from backfill_assets.lake.log import table_view
+from backfill_assets.lake.ledger import QUARANTINE, FileRecord, read_files
 from backfill_assets.lake.profile import audited, conform
 from backfill_assets.lake.replace import Published, Write, replace_days
 from backfill_assets.lake.session import LakeSession, free, small_frame
-from backfill_assets.lake.staging import Staged, stage
+from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.too_late import contract_of, is_too_late
 from backfill_assets.lake.view import read_view
 from backfill_assets.landing.mapping import DELIVERY_TYPES
@@ -103,7 +102,7 @@ def _staged_parts(lake_session: LakeSession, wanted: "Sequence[tuple[Contract, D
     try:
         for contract, frame in wanted:
             made.append(
-                _Part(contract, stage(lake_session.lake, contract, conform(frame, contract)) if frame else None)
+                _Part(contract, lake_session.lake.store.stage(contract, conform(frame, contract)) if frame else None)
             )
         return [
             p if p.staged is None else replace(p, profiles=audited(lake_session, p.contract, p.staged)) for p in made
@@ -143,7 +142,7 @@ def _judged(lake_session: LakeSession, states: States, todo: Sequence[date]) -> 
 
     lake, view = lake_session.lake, states.view
     wanted = {d for d in todo if view.is_due(d)}
-    live = [r for r in read_files(lake.table_path(FILES.name)) if not r.withdrawn]
+    live = [r for r in read_files(lake.store) if not r.withdrawn]
     named = {r.sha256: r for r in reversed(live) if wanted & set(r.days)}
     files = [stocked(lake_session, r) for r in named.values()]
     lake_session.expect(sum(r.days[d][0] for r in named.values() for d in wanted & set(r.days)))
@@ -244,19 +243,19 @@ class _Loading:
         published = self._write(self.raw, self._raw_entries(), named)
         after = read_view(self.request.lake_session.lake, self.request.pipeline.contracts)
         said = self.request.signed(self.states, {})
-        commit_arrivals(self.request.lake_session, after, said)
+        commit_arrivals(self.request.lake_session, self.request.table.contract, after, said)
         return published
 
     def _write_aside(self, part: _Part) -> int:
         """The version afterwards. Days that have no row there and never had one need no commit."""
         contract = part.contract
-        before = table_view(self.request.lake_session.lake.table_path(contract.name), contract.day_column)
+        before = self.request.lake_session.lake.store.view(contract.name, contract.day_column)
         concerned = any(part.profiles) or any(d in before.stamps or d in before.foreign for d in self.todo)
         return self._write(part, self._entries(part), {}).version if concerned else before.version
 
     def _write(self, part: _Part, entries: Mapping[date, DayEntry], inputs: Mapping[str, int]) -> Published:
         contract = part.contract
-        base = table_view(self.request.lake_session.lake.table_path(contract.name), contract.day_column).version
+        base = self.request.lake_session.lake.store.view(contract.name, contract.day_column).version
         write = Write(
             contract, part.staged, entries, base, self.request.signed(self.states, inputs), force=self.request.force
         )

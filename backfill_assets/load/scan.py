@@ -14,11 +14,8 @@ from backfill_assets.core.errors import LandingError, SettingsError
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.scans import ScanReport
 from backfill_assets.core.texts import plain
-from backfill_assets.lake.committer import commit_files, ensure_table
 from backfill_assets.lake.ledger import FILES, LANDED, WITHDRAWN, FileRecord
-from backfill_assets.lake.lock import table_lock
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.staging import stage_rows
 from backfill_assets.landing.files import LandedFile, StillChanging, settle
 from backfill_assets.landing.hashes import Hashes
 from backfill_assets.landing.intake import Intake, take
@@ -183,15 +180,12 @@ def _add_up(landing: _Landing, days: dict[date, tuple[int, int, int]]) -> None:
 def _append(lake_session: LakeSession, rows: Sequence[tuple[object, ...]], reason: str, note: str) -> None:
     if not rows:
         return
-    lake = lake_session.lake
-    path = lake.table_path(FILES.name)
-    staged = stage_rows(lake, FILES, rows)
+    store = lake_session.lake.store
+    staged = store.stage_rows(FILES, rows)
     receipt = Receipt(staged.write_id, FILES.name, reason, {}, note=note)
     try:
-        with table_lock(lake.locks, FILES.name):
-            ensure_table(path, FILES, lake.settings.retention.rollback_days)
-            commit_files(path, FILES, receipt, staged.files, ())
-        staged.keep(staged.paths)
+        with store.lock(FILES.name):
+            store.append(FILES, staged, receipt)
     finally:
         staged.drop()
 

@@ -17,7 +17,6 @@ from backfill_assets.core.ledgers import TOO_LATE
 from backfill_assets.core.view import LakeView
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import QUARANTINE, FileRecord
-from backfill_assets.lake.log import table_view
 
 DUPLICATES = "duplicates"
 PER = 1000
@@ -110,7 +109,7 @@ def _days(found: Mapping[date, int]) -> str:
 
 def _rows(lake: Lake, table: str) -> dict[date, int]:
     """Rows per arrival day, by the table's own receipts."""
-    return {d: s.entry.rows for d, s in table_view(lake.table_path(table), "arrival_date").stamps.items()}
+    return {d: s.entry.rows for d, s in lake.store.view(table, "arrival_date").stamps.items()}
 
 
 def _told(found: Iterable[tuple[date, int]]) -> dict[date, int]:

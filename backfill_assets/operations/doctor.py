@@ -29,7 +29,7 @@ from backfill_assets.landing.hashes import Hashes
 from backfill_assets.load.compare import compare, look
 from backfill_assets.operations.account import account
 from backfill_assets.operations.diagnosis import Diagnosis, Level, broken, fine, odd, some
-from backfill_assets.operations.doctor_tables import examine_table, orphans
+from backfill_assets.operations.doctor_tables import examine_table
 
 MIB = 1 << 20
 UNLISTED = "the folder cannot be listed"  # as `landing.files` says it
@@ -125,15 +125,13 @@ def _landing(lake: Lake) -> list[Diagnosis]:
 
 
 def _table(lake: Lake, contract: Contract, landed: str) -> list[Diagnosis]:
-    path = lake.table_path(contract.name)
-    lost = orphans(path, contract)
-    return [*examine_table(path, contract, landed), *([lost] if lost else [])]
+    return examine_table(lake, contract, landed)
 
 
 def _sums(lake: Lake, contracts: Sequence[Contract]) -> Iterator[Diagnosis]:
     """Rows of the landed files against what the loads counted, day by day."""
     view = read_view(lake, [c for c in contracts if c.name not in (ARRIVALS.name, FILES.name, QUARANTINE.name)])
-    found = account(lake, view, read_files(lake.table_path(FILES.name)))
+    found = account(lake, view, read_files(lake.store))
     if found.wrong:
         first, last = min(found.wrong), max(found.wrong)
         rows = found.wrong[first]

@@ -152,7 +152,7 @@ def lateness_of(lake: Lake, states: States, asked: LatenessScope, now: datetime)
             "There is no lateness to measure",
             "Run `backfill-assets scan`, then `backfill-assets backfill --from DAY --to DAY`",
         )
-    found = read_lateness(lake.table_path(view.landed_table), named, asked.days)
+    found = read_lateness(lake.store, view.landed_table, named, asked.days)
     watched = _watched(found, asked.days, frontier)
     shares = completeness(found.cells, watched) if watched else ()
     age = age_for(asked.share, shares)
@@ -224,8 +224,8 @@ def _flips(lake: Lake, states: States, since: datetime, frontier: datetime) -> t
             "They were not counted",
             "Give an earlier day to --since",
         )
-    versions, asked = ((lake.table_path(name), view.table(name).version) for name in names)
-    return flips(versions, asked, lake.settings.labels, since)
+    versions, asked = ((name, view.table(name).version) for name in names)
+    return flips(lake.store, (versions, asked), lake.settings.labels, since)
 
 
 def in_days(span: timedelta | None) -> float | None:

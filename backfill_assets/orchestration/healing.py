@@ -28,11 +28,11 @@ from backfill_assets.orchestration.dagster_private import (
     check_rows,
     check_target,
     newest_materializations,
-    quick_events,
     tell_check,
     unmade_partitions,
 )
 from backfill_assets.orchestration.metadata import retold
+from backfill_assets.orchestration.quick_events import quick_events
 
 DAYS_AT_ONCE = 100  # of tables, in one look: five hundred events, two or three seconds; the next look goes on
 LOOKED = "ended runs"  # what was looked at, beside the versions of tables: no table has a blank in its name

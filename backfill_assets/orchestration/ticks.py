@@ -82,9 +82,7 @@ def look_around(instance: dg.DagsterInstance, lake_context: LakeContext, now: da
     end_dead_runs(instance, lake)
     names = [t.name for t in pipeline.tables]
     busy = runs.busy_days(instance, str(lake.root), names)
-    return LakeSnapshot(
-        instance, lake, pipeline, pipeline.states(read_view(lake, pipeline.contracts, lake_context.logs)), busy, now
-    )
+    return LakeSnapshot(instance, lake, pipeline, pipeline.states(read_view(lake, pipeline.contracts)), busy, now)
 
 
 def late_data_tick(instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime) -> Tick:
@@ -208,7 +206,7 @@ def _whole(
 def landing_tick(instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime) -> Tick:
     """Ask for a scan of new complete files, and for the arrival days that landed and are not loaded."""
     seen = look_around(instance, lake_context, now)
-    listing, records = look(LakeSession(seen.lake), lake_context.logs)
+    listing, records = look(LakeSession(seen.lake))
     hashes = Hashes(seen.lake.stock)
     found = compare(listing, records, hashes)
     hashes.keep()

@@ -15,8 +15,9 @@ import pytest
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.gates import CHECKS
 from backfill_assets.engine.server import server_status
+from backfill_assets.lake import delta_store
 from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.orchestration import context, dagster_private, metadata
+from backfill_assets.orchestration import context, dagster_private
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.assets import IO_MANAGER
 from backfill_assets.orchestration.io_manager import LakeIOManager
@@ -134,7 +135,7 @@ def test_a_run_reads_the_settings_once_so_that_its_steps_cannot_mix_two(
         return open_lake(root)
 
     monkeypatch.setattr(context, "open_lake", counted)
-    monkeypatch.setattr(metadata, "day_bytes", lambda *_: {})  # such logs have no schema to read sizes by
+    monkeypatch.setattr(delta_store, "day_bytes", lambda *_: {})  # such logs have no schema to read sizes by
     with dg.DagsterInstance.ephemeral() as instance:
         result = run_rebuild(lake, SYNTHETIC, SYNTHETIC, instance, ["staging", "features", "labels"])
     assert result.success
@@ -159,28 +160,6 @@ def test_the_newest_materializations_are_those_of_the_partitions_asked_for() -> 
         (newest,) = instance.fetch_materializations(dg.AssetKey("t"), limit=1).records
         assert {p: r.storage_id for p, r in found.items()} == {"a": newest.storage_id}
         assert dagster_private.newest_materializations(instance, "t", []) == {}
-
-
-def test_dagsters_sqlite_event_storage_is_quick_for_a_block_and_then_as_before(tmp_path: Path) -> None:
-    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
-        storage: Any = instance.event_log_storage
-        slow = storage._connect
-        assert storage.conn_string_for_shard("some_run").startswith("sqlite")
-        with dagster_private.quick_events(instance):
-            assert storage._connect is not slow
-            instance.report_runless_asset_event(dg.AssetMaterialization("a", partition="2024-03-01"))
-            with storage._connect("index") as one:
-                first = one.engine
-            with storage._connect("index") as other:
-                assert other.engine is first
-        assert storage._connect == slow
-        assert len(instance.fetch_materializations(dg.AssetKey("a"), limit=5).records) == 1
-
-
-def test_quick_events_leave_other_storages_alone() -> None:
-    with dg.DagsterInstance.ephemeral() as instance, dagster_private.quick_events(instance):
-        instance.report_runless_asset_event(dg.AssetMaterialization("a"))
-        assert len(instance.fetch_materializations(dg.AssetKey("a"), limit=5).records) == 1
 
 
 def test_a_gate_for_a_table_that_is_not_there_is_refused_by_its_name(tmp_path: Path) -> None:
