@@ -1,0 +1,99 @@
+"""The only writer: exactly the changed days are replaced, what is equal is left, what is older loses.
+
+Tested here: `lake.replace` without an engine. Not tested here: commits (`test_committer`) and races (`end_to_end`).
+"""
+
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backfill_assets.core.days import ONE_DAY
+from backfill_assets.core.errors import Superseded
+from backfill_assets.core.receipts import DayEntry
+from backfill_assets.lake.audit import audit
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.replace import Provenance, Published, Write, publish
+from backfill_assets_tests.builders import STAGING
+from backfill_assets_tests.files import bare_lake, stage_by_hand
+from backfill_assets_tests.lakes import content, data_files, version
+
+DAY = date(2024, 3, 1)
+NEXT = DAY + ONE_DAY
+
+
+def write(lake: Lake, rows: dict[date, int | None], digest: str = "d", now: str = "d", **more: Any) -> Published:
+    """One row of this value per day, none where the value is None; the inputs are now those of the digest `now`."""
+    told = [{"entity": "A", "value": v, "event_date": d} for d, v in rows.items() if v is not None]
+    staged = stage_by_hand(lake, STAGING, told) if told else None
+    found = audit(lake, staged.paths, STAGING) if staged else {}
+    entries = {
+        d: DayEntry(found[d].rows, found[d].fingerprint, digest) if d in found else DayEntry(0, "", digest)
+        for d in rows
+    }
+    wanted = Write(STAGING, staged, entries, more.pop("base", version(lake, "staging")), Provenance("test"), **more)
+    return publish(lake, wanted, lambda days: dict.fromkeys(days, now))
+
+
+def test_only_the_days_that_differ_get_other_files(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    write(lake, {DAY: 1, NEXT: 2})
+    before = data_files(lake, "staging")
+    done = write(lake, {DAY: 1, NEXT: 3})
+    after = data_files(lake, "staging")
+    assert (done.changed, done.receipted) == ({NEXT}, set())
+    assert after[DAY] == before[DAY]
+    assert not after[NEXT] & before[NEXT]
+
+
+def test_a_write_of_what_is_there_commits_nothing(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    first = write(lake, {DAY: 1})
+    again = write(lake, {DAY: 1})
+    assert first.committed
+    assert not again.committed
+    assert version(lake, "staging") == first.version
+
+
+def test_equal_rows_from_other_inputs_get_a_new_receipt_and_keep_their_files(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    write(lake, {DAY: 1})
+    before = data_files(lake, "staging")
+    done = write(lake, {DAY: 1}, "newer", "newer")
+    assert (done.changed, done.receipted) == (set(), {DAY})
+    assert data_files(lake, "staging") == before
+
+
+def test_what_is_forced_is_written_though_it_is_equal(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    write(lake, {DAY: 1})
+    before = data_files(lake, "staging")
+    assert write(lake, {DAY: 1}, force=True).changed == {DAY}
+    assert not data_files(lake, "staging")[DAY] & before[DAY]
+
+
+def test_a_day_that_has_no_rows_any_more_is_emptied_and_the_others_stay(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    write(lake, {DAY: 1, NEXT: 2})
+    write(lake, {DAY: None})
+    assert set(data_files(lake, "staging")) == {NEXT}
+
+
+def test_a_slower_run_from_older_inputs_loses_against_what_was_written_meanwhile(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    write(lake, {DAY: 1})
+    base = version(lake, "staging")
+    write(lake, {DAY: 2}, "newer", "newer")
+    before = content(lake, "staging")
+    with pytest.raises(Superseded, match="1 day"):
+        write(lake, {DAY: 1}, "d", "newer", base=base)
+    assert content(lake, "staging") == before
+
+
+def test_a_slower_run_from_the_newest_inputs_wins(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    write(lake, {DAY: 1})
+    base = version(lake, "staging")
+    write(lake, {DAY: 2})
+    assert write(lake, {DAY: 3}, "newest", "newest", base=base).changed == {DAY}
