@@ -31,9 +31,13 @@ settings.load_profile("shared machine")
 
 
 def pytest_configure() -> None:
-    """Output is drawn as for a pipe: readline, where something imports it, tells every child the width of a screen."""
+    """Output is drawn as for a pipe: readline, where something imports it, tells every child the width of a screen.
+
+    Java compiles quickly and not well, which is right for drivers and servers that live for minutes: half the CPU.
+    """
     for name in ("COLUMNS", "LINES"):
         os.environ.pop(name, None)
+    os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,7 +1,7 @@
 """Known answers: six deliveries by hand, and the shared data sets, judged by a checker that knows no line of ours.
 
-Lives here: data whose answers a person, or DuckDB and pandas, gave long before. Does not live here: data of our own making
-(`test_other_data`). The lake is described by the shared tool, the engine alone is ours.
+Lives here: data whose answers a person, or DuckDB and pandas, gave long before. Does not live here: data by chance
+(`test_other_data`). The shared lake is described by the shared tool, the engine alone is ours.
 """
 
 import subprocess
