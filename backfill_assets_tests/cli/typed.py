@@ -1,6 +1,7 @@
 """Commands as a person types them, for the tests of the command line.
 
-Lives here: running one in this process, and reading its JSON. Does not live here: any assertion about what it says.
+Lives here: running one in this process, reading its JSON, and a text that no page may obey. Does not live here: any
+assertion about what it says.
 """
 
 import json
@@ -9,6 +10,8 @@ from typing import Any
 from click.testing import CliRunner, Result
 
 from backfill_assets.cli.app import app
+
+HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>{{ 7 * 7 }}&"
 
 
 def run(*args: object) -> Result:
