@@ -56,9 +56,10 @@ class LiveFile:
 class Inspection:
     """What a look at a stored table finds, without an engine. Of a damaged log (`lacking`, `torn`) only that is told.
 
-    `torn` are commits that cannot be read: version and what it is stored as. `foreign` are versions that changed data
-    and are not ours; `absent` and `altered` data files of the newest version; `lost` and `lost_bytes` what no version
-    names. `day_rows` are rows by the log's statistics; None where it does not tell them, and then `untold` says what.
+    `torn` are commits that cannot be read: version and the command that takes it away. `foreign` are versions that
+    changed data and are not ours; `absent` and `altered` data files of the newest version; `lost` and `lost_bytes` what
+    no version names. `day_rows` are rows by the log's statistics; None where it does not tell them, and then `untold`
+    says what.
     """
 
     commits: int = 0
