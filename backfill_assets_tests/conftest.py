@@ -1,4 +1,4 @@
-"""Fixtures that several rooms share, and the police of the cost tiers.
+"""Fixtures that several rooms share, the police of the cost tiers, and how the suite is spread over two processes.
 
 Lives here: the Spark session of the test run, the folder of shared data, and the rule that the marker `spark` is what a
 test's fixtures say. Does not live here: builders and scenarios. Nothing starts unless a test asks for it.
@@ -17,12 +17,35 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BROWSER_FIXTURE = "chromium"
-SPARK_FIXTURES = frozenset({"spark", "lake_session", "spark_server"})
+SPARK_FIXTURES = frozenset({"spark", "lake_session", "spark_server", "dagster_dev"})
+LONG_ROOMS = frozenset({"end_to_end", "browser"})
 ROOMS_WITHOUT_SPARK = frozenset({"core"})  # milliseconds each, and what they test knows the standard library only
+
+# One waits for a server or a daemon while the other computes. More would not fit two cores and the memory of a laptop.
+PROCESSES = 2
 
 # How long an example takes says something about the machine, which others use too, and nothing about the code.
 settings.register_profile("shared machine", deadline=None)
 settings.load_profile("shared machine")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Folders, and so the whole suite, run in two processes, whole modules in each; named files and tests in this one.
+
+    `-n` and `--pdb` win over it.
+    """
+    option = config.option
+    named = any(".py" in arg for arg in config.args)
+    if getattr(option, "numprocesses", 0) is None and not (named or option.usepdb or hasattr(config, "workerinput")):
+        option.numprocesses, option.dist = PROCESSES, "loadscope"
+        option.loadscopereorder = False  # it would begin with the many quick tests, and wait for a long one at the end
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the rooms that take long, so that the processes end together; within them the order is random."""
+    items.sort(key=lambda item: item.path.parent.name not in LONG_ROOMS)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -8,7 +8,7 @@ import os
 import time
 import uuid
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,16 +16,26 @@ import dagster as dg
 
 from backfill_assets.cli.dagster_home import instance_of, silenced
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome, TableOutcome, Watcher
+from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.who import whoami
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration.assemble import assemble
-from backfill_assets.orchestration.dagster_private import quick_events
 from backfill_assets.orchestration.history import STEP, cause_of
 from backfill_assets.orchestration.interrupts import Interrupted, ends_when_interrupted
 from backfill_assets.orchestration.markers import markers_of
-from backfill_assets.orchestration.metadata import PREFIX
-from backfill_assets.orchestration.runs import NOTE_TAG, RANGE_END, RANGE_START, REASON_TAG, REBUILD
+from backfill_assets.orchestration.metadata import PHASES, PREFIX
+from backfill_assets.orchestration.quick_events import quick_events
+from backfill_assets.orchestration.runs import (
+    BY_TAG,
+    NOTE_TAG,
+    OWN_EVENTS,
+    RANGE_END,
+    RANGE_START,
+    REASON_TAG,
+    REBUILD,
+)
 from backfill_assets.pipeline.tables import tables
 
 # What a run needs to know of its own is in the lake; Dagster's console log would bury the progress.
@@ -36,7 +46,7 @@ def run_backfill(lake: Lake, asked: BackfillRequest, watcher: Watcher) -> RunOut
     """One run of the asked tables and days; `watcher` hears of each table as it starts and ends. Raises Interrupted."""
     _refuse_unwritable(lake)
     began, run_id = time.perf_counter(), str(uuid.uuid4())
-    listener = _Listener(watcher)
+    listener = _Listener(watcher, lake, asked.days)
     with ends_when_interrupted() as ending, silenced(), instance_of(lake) as instance, quick_events(instance):
         job = assemble(lake.root, tables, rebuilt=asked.tables).resolve_job_def(REBUILD)
         instance.add_event_listener(run_id, listener.hear)
@@ -44,7 +54,10 @@ def run_backfill(lake: Lake, asked: BackfillRequest, watcher: Watcher) -> RunOut
             result = job.execute_in_process(
                 instance=instance,
                 run_id=run_id,
-                tags={RANGE_START: str(asked.days.start), RANGE_END: str(asked.days.last)} | _said(asked),
+                tags={RANGE_START: str(asked.days.start), RANGE_END: str(asked.days.last)}
+                | OWN_EVENTS
+                | _said(asked)
+                | dict(asked.tags),
                 run_config={
                     "loggers": SILENCE,
                     "ops": {STEP + name: {"config": _config(asked)} for name in asked.tables},
@@ -84,7 +97,7 @@ def _refuse_unwritable(lake: Lake) -> None:
 
 
 def _said(asked: BackfillRequest) -> dict[str, str]:
-    return {REASON_TAG: asked.reason} | ({NOTE_TAG: asked.note} if asked.note else {})
+    return {REASON_TAG: asked.reason, BY_TAG: whoami()} | ({NOTE_TAG: asked.note} if asked.note else {})
 
 
 def _config(asked: BackfillRequest) -> dict[str, Any]:
@@ -96,11 +109,14 @@ class _Listener:
     """What the events of one run say about its tables."""
 
     watcher: Watcher
+    lake: Lake
+    asked: DayRange
     ended: list[TableOutcome] = field(default_factory=list)
     cause: str = ""
     _began: dict[str, float] = field(default_factory=dict)
     _again: Counter[str] = field(default_factory=Counter)
-    _days: dict[str, list[tuple[bool, int]]] = field(default_factory=dict)
+    _days: dict[str, list[bool]] = field(default_factory=dict)
+    _phases: dict[str, Mapping[str, float]] = field(default_factory=dict)
 
     def hear(self, entry: dg.EventLogEntry) -> None:
         """One event of the run."""
@@ -116,8 +132,9 @@ class _Listener:
             self.watcher.started(name)
         elif kind == dg.DagsterEventType.ASSET_MATERIALIZATION.value and event.asset_key is not None:
             found = event.step_materialization_data.materialization.metadata
-            self._days.setdefault(event.asset_key.path[-1], []).append(_facts(found))
+            self._days.setdefault(event.asset_key.path[-1], []).append(_has_changed(found))
             self._again[event.asset_key.path[-1]] += PREFIX + "rewritten" in found
+            self._phases[event.asset_key.path[-1]] = _phases(found)  # the last day's event has them
         elif kind == dg.DagsterEventType.STEP_SUCCESS.value:
             self._end(name, "")
         elif kind == dg.DagsterEventType.STEP_FAILURE.value:
@@ -127,25 +144,28 @@ class _Listener:
             self.cause = (event.message or "the run failed").splitlines()[0]
 
     def _end(self, name: str, cause: str) -> None:
-        days = self._days.get(name, [])
         outcome = TableOutcome(
             name,
-            days=len(days),
-            changed=sum(changed for changed, _ in days),
-            rows=sum(rows for _, rows in days),
+            days=0 if cause else len(self.asked),
+            changed=sum(self._days.get(name, [])),
+            rows=0 if cause else self._rows(name),
             seconds=time.perf_counter() - self._began.get(name, time.perf_counter()),
             cause=cause,
             rewritten=self._again[name],
+            phases=self._phases.get(name, {}),
         )
         self.ended.append(outcome)
         self.watcher.ended(outcome)
 
+    def _rows(self, name: str) -> int:
+        """The rows of the asked days, as their receipts say: of days that are no news Dagster is told nothing."""
+        stamps = self.lake.store.view(name, "").stamps
+        return sum(stamps[d].entry.rows for d in self.asked if d in stamps)
 
-def _facts(metadata: Any) -> tuple[bool, int]:
-    """Whether a day changed, and its rows."""
 
-    def value(name: str, default: Any) -> Any:
-        """The value of an entry, or what stands for its absence."""
-        return metadata[name].value if name in metadata else default
+def _phases(metadata: Any) -> Mapping[str, float]:
+    return dict(metadata[PHASES].value) if PHASES in metadata else {}
 
-    return not value(PREFIX + "unchanged", False), value("dagster/partition_row_count", 0)
+
+def _has_changed(metadata: Any) -> bool:
+    return not (PREFIX + "unchanged" in metadata and metadata[PREFIX + "unchanged"].value)

@@ -28,7 +28,13 @@ def will_change(states: States) -> dict[str, frozenset[date]]:
 
     Empty where nothing needs making. Held, pending, stale and missing days are never among them.
     """
-    needed = needed_days(states)
+    return following(states, needed_days(states))
+
+
+def following(states: States, made: Mapping[str, Set[date]]) -> dict[str, frozenset[date]]:
+    """Per table the days that will be stale once the days `made` have been, with other content; not those themselves,
+    nor days that are stale, missing, pending or held today."""
+    needed = {name: made.get(name, frozenset()) for name in states.contracts}
     then, found = states, {name: frozenset[date]() for name in states.contracts}
     if not any(needed.values()):
         return found
@@ -36,7 +42,7 @@ def will_change(states: States) -> dict[str, frozenset[date]]:
     for name, contract in states.contracts.items():
         touched = _touched(states, then, contract, changed) & set(states.view.table(name).stamps)
         found[name] = frozenset(
-            d for d in touched if states.of(name, d) in MAY_FOLLOW and then.of(name, d) is State.STALE
+            d for d in touched - needed[name] if states.of(name, d) in MAY_FOLLOW and then.of(name, d) is State.STALE
         )
         changed[name] = found[name] | needed[name]
         if changed[name]:

@@ -141,5 +141,5 @@ def _from_body(body: Mapping[str, Any]) -> Receipt:
         frontier=datetime.fromisoformat(body["frontier"]) if body["frontier"] else None,
         inputs=dict(body["inputs"]),
         tags=dict(body["tags"]),
-        seconds=float(seconds) if (seconds := body.get("seconds")) is not None else None,  # lakes of before have none
+        seconds=float(seconds) if (seconds := body.get("seconds")) is not None else None,  # older receipts have none
     )

@@ -47,6 +47,9 @@ class TableView:
     foreign: frozenset[date] = frozenset()
 
 
+NO_TABLE = TableView()  # one for all: it is asked for a hundred thousand times a look
+
+
 @dataclass(frozen=True)
 class LandedDay:
     """What the ledger `files` says of one arrival day: the contents that name it, and its usable rows."""
@@ -83,7 +86,7 @@ class LakeView:
 
     def table(self, name: str) -> TableView:
         """The view of a table; an empty one where it does not exist yet."""
-        return self.tables.get(name, TableView())
+        return self.tables.get(name, NO_TABLE)
 
     def is_doubted(self, arrival_day: date) -> bool:
         """Whether a ledger may say something else of that day than its load wrote: it must be loaded again."""

@@ -203,13 +203,19 @@ def _checked(path: Path, contract: Contract, file: StagedFile) -> str:
         metadata = pq.read_metadata(file.path)
     except (OSError, pa.ArrowInvalid) as error:
         raise _wrong(path, f"{file.path.name} cannot be read: {error}") from error
-    wanted = {c.name: FILE_TYPES[c.type] for c in contract.columns if c.name != contract.partition_column}
-    found = {f.name: str(f.type) for f in metadata.schema.to_arrow_schema()}
-    if found != wanted:
-        raise _wrong(path, f"the columns of {file.path.name} are {found}, not {wanted}")
+    misfit = columns_misfit(metadata, contract)
+    if misfit:
+        raise _wrong(path, f"the columns of {file.path.name} are {misfit}")
     stats = file_statistics(metadata)
     _refuse_nulls(path, contract, file, stats)
     return stats
+
+
+def columns_misfit(metadata: Any, contract: Contract) -> str:
+    """In words what a file's columns (its Parquet metadata) are and should be; empty where they are the contract's."""
+    wanted = {c.name: FILE_TYPES[c.type] for c in contract.columns if c.name != contract.partition_column}
+    found = {f.name: str(f.type) for f in metadata.schema.to_arrow_schema()}
+    return "" if found == wanted else f"{found}, not {wanted}"
 
 
 def _refuse_nulls(path: Path, contract: Contract, file: StagedFile, stats: str) -> None:

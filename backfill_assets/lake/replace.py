@@ -3,26 +3,29 @@
 Lives here: the comparison, the fence against newer inputs, which days' rows move, and the receipt. Does not live here:
 computing a candidate (`load.derived`), judging it (`core.gates`), and how a commit is made (`lake.store`).
 
-Everything that changes rows goes through `publish`: the daily run, a range backfill, late data, a plan, a rollback.
+Whatever computes rows goes through `publish`: the daily run, a range backfill, late data, a plan. A rollback computes
+none (`putback`); the days it holds are refused here, too, because it may come while they are computed.
 """
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 
 import stamina
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.errors import Superseded
-from backfill_assets.core.receipts import DayEntry, Receipt
+from backfill_assets.core.days import contiguous
+from backfill_assets.core.errors import DaysHeld, Superseded
+from backfill_assets.core.receipts import Built, DayEntry, Receipt
 from backfill_assets.core.view import TableView
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.store import Conflict, TableStore
 
 CONFLICT_ATTEMPTS = 5  # each one re-reads the log; a day is fought over by two or three writers at most
+SHOWN_RANGES = 5
 DigestsNow = Callable[[Iterable[date]], Mapping[date, str]]
 
 
@@ -78,7 +81,8 @@ def publish(lake: Lake, write: Write, digests_now: DigestsNow) -> Published:
     """Make the table hold `write` for its days, in at most one commit; what was staged and not published is deleted.
 
     `digests_now` gives the input digests from the current heads, for the fence. Raises Superseded when a newer receipt
-    touched one of the days and our inputs are not the newest; Conflict when conflicts do not end.
+    touched one of the days and our inputs are not the newest; DaysHeld when a rollback put one of them back; Conflict
+    when conflicts do not end.
     """
     store, table = lake.store, write.contract.name
     with store.lock(table):
@@ -92,6 +96,9 @@ def publish(lake: Lake, write: Write, digests_now: DigestsNow) -> Published:
 
 
 def _fence(write: Write, view: TableView, digests_now: DigestsNow) -> None:
+    held = sorted(d for d in write.entries if (s := view.stamps.get(d)) is not None and s.entry.built is Built.HELD)
+    if held:
+        raise days_held(write.contract, held)
     touched = [d for d in write.entries if (s := view.stamps.get(d)) is not None and s.version > write.base_version]
     if not touched:
         return
@@ -104,6 +111,19 @@ def _fence(write: Write, view: TableView, digests_now: DigestsNow) -> None:
             "Nothing was written",
             "Run again: it reads the newest inputs",
         )
+
+
+def days_held(contract: Contract, days: Sequence[date]) -> DaysHeld:
+    """The refusal to write days (ascending) that a rollback put back, with the command that lets them go."""
+    spans = contiguous(days)
+    shown = ", ".join(map(str, spans[:SHOWN_RANGES])) + (", ..." if len(spans) > SHOWN_RANGES else "")
+    return DaysHeld(
+        f"the table {contract.name}",
+        f"{shown} put back by a rollback and held",
+        "Nothing was written",
+        f"Name days without them, or let them go first: `backfill-assets release {contract.name} --days "
+        f"{days[0]}..{days[-1]}`",
+    )
 
 
 def _differences(write: Write, view: TableView) -> tuple[frozenset[date], frozenset[date]]:

@@ -20,6 +20,7 @@ from backfill_assets.lake.replace import Provenance, Published
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.view import read_view
+from backfill_assets.load.phases import Phases
 
 
 @dataclass(frozen=True)
@@ -32,9 +33,13 @@ class RebuildRequest:
     days: DayRange
     provenance: Provenance
     force: bool = False
+    look: Callable[[], States] | None = None  # instead of looking alone: for steps of a run, which look again and again
+    phases: Phases = field(default_factory=Phases, compare=False)
 
     def states(self) -> States:
         """The states of the lake now, without a JVM."""
+        if self.look is not None:
+            return self.look()
         return self.pipeline.states(read_view(self.lake_session.lake, self.pipeline.contracts))
 
     def signed(self, states: States, inputs: Mapping[str, int]) -> Provenance:

@@ -14,8 +14,10 @@ from backfill_assets.core.days import contiguous, midnight
 from backfill_assets.core.digests import days_of, raw_digest
 from backfill_assets.core.frontier import cut_has_passed, cut_of, is_mature
 from backfill_assets.core.receipts import Built, Receipt
+from backfill_assets.core.rollbacks import CHUNK, PLAN, target_of
 from backfill_assets.core.states import State, States
 from backfill_assets.core.view import LakeView
+from backfill_assets.core.who import BY
 
 SHOWN_RANGES = 5
 
@@ -38,9 +40,11 @@ def brief(states: States, table: str, day: date, state: State) -> str:
 
 
 def in_full(states: States, table: str, day: date, receipt: Receipt | None) -> tuple[str, ...]:
-    """Every reason that can be told of the day's state; `receipt` is the newest that names the day."""
+    """Every known reason for the day's state; `receipt` is the newest that names the day."""
     state = states.of(table, day)
     reasons = [r for r in (brief(states, table, day, state),) if r]
+    if state is State.HELD and receipt is not None:
+        return (*reasons, *_of_rollback(table, day, receipt))
     if state is not State.STALE or receipt is None:
         return tuple(reasons)
     contract = states.contracts[table]
@@ -52,6 +56,16 @@ def in_full(states: States, table: str, day: date, receipt: Receipt | None) -> t
     if ripe is not None and is_mature(day, ripe, states.frontier) and not is_mature(day, ripe, receipt.frontier):
         reasons.append("its label has become mature since")
     return tuple(reasons)
+
+
+def _of_rollback(table: str, day: date, receipt: Receipt) -> Iterator[str]:
+    """To which version, by whom, for which plan; and what ends the hold."""
+    said = receipt.tags
+    plan = f" of plan {said[PLAN]}" if PLAN in said else ""
+    what = f"the rollback{plan}{f', chunk {said[CHUNK]}' if CHUNK in said else ''}"
+    by = f" by {said[BY]}" if BY in said else ""
+    yield f"{what}{by} gave it what it held at version {target_of(receipt, day)}"
+    yield f"nothing makes it again until `backfill-assets release {table} --days {day}..{day} --yes`"
 
 
 def _newer(states: States, wanted: Input, day: date, receipt: Receipt) -> Iterator[str]:

@@ -17,6 +17,7 @@ from backfill_assets.orchestration.beginning import is_there, sample_job, stand_
 from backfill_assets.orchestration.context import LakeContext, Opened, TablesOf
 from backfill_assets.orchestration.io_manager import LakeIOManager
 from backfill_assets.orchestration.ledgers import ledger_specs
+from backfill_assets.orchestration.rollbacks import rollback_jobs
 from backfill_assets.orchestration.runs import LAKE_TAG, REBUILD
 from backfill_assets.orchestration.schedules import lake_schedules
 from backfill_assets.orchestration.sensors import lake_sensors, scan_job
@@ -74,7 +75,7 @@ def _made(lake_context: LakeContext, opened: Opened, rebuilt: Collection[str] | 
     return dg.Definitions(
         assets=[*assets, *ledger_specs(opened, GROUP)],
         asset_checks=checks,
-        jobs=[rebuild, scanning],
+        jobs=[rebuild, scanning, *rollback_jobs(lake_context)],
         sensors=[*lake_sensors(lake_context, [rebuild, scanning]), *alert_sensors(lake.root)],
         schedules=lake_schedules(lake_context, rebuild),
         resources={IO_MANAGER: LakeIOManager(), "io_manager": LakeIOManager()},

@@ -18,13 +18,17 @@ from backfill_assets.core.requests import RunRequest
 from backfill_assets.orchestration.dagster_private import tag_values
 
 REBUILD = "rebuild"
-REASON_TAG, NOTE_TAG = "backfill_assets/reason", "backfill_assets/note"
+REASON_TAG, NOTE_TAG, BY_TAG = "backfill_assets/reason", "backfill_assets/note", "backfill_assets/by"
 DAYS_TAG, TABLES_TAG = "days", "tables"  # shown in every row of the runs list, so that names are short
 # Tags of the prefix `.dagster/` stay out of the UI: these are for looking runs up.
 LAKE_TAG = ".dagster/backfill_assets_lake"  # one instance may serve several lakes
 REQUEST_TAG = ".dagster/backfill_assets_request"
 SENSOR_TAG = ".dagster/backfill_assets_sensor"  # our own: Dagster sets its tag only where its daemon launches
 ATTEMPT_TAG = "backfill_assets/attempt"  # from 1 on: the same was tried before
+# Dagster plans and tells no asset events of a run with this tag by itself: we tell those that are news (`telling`). It
+# costs nothing per settled day so; a run that a person launches in the UI has no such tag, and tells every day.
+OWN_EVENTS_TAG = "dagster/defer_asset_events"
+OWN_EVENTS = {OWN_EVENTS_TAG: "true"}
 ASKED_TAG = ".dagster/asked."  # then TABLE.DAY; only tags of this prefix stay out of the UI, and a long range has many
 TAG_CHARS = 57  # 63 with `asked.`; Dagster warns of longer ones
 RUN_KEY, SENSOR_NAME = "dagster/run_key", "dagster/sensor_name"

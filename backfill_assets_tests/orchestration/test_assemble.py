@@ -162,28 +162,6 @@ def test_the_newest_materializations_are_those_of_the_partitions_asked_for() -> 
         assert dagster_private.newest_materializations(instance, "t", []) == {}
 
 
-def test_dagsters_sqlite_event_storage_is_quick_for_a_block_and_then_as_before(tmp_path: Path) -> None:
-    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
-        storage: Any = instance.event_log_storage
-        slow = storage._connect
-        assert storage.conn_string_for_shard("some_run").startswith("sqlite")
-        with dagster_private.quick_events(instance):
-            assert storage._connect is not slow
-            instance.report_runless_asset_event(dg.AssetMaterialization("a", partition="2024-03-01"))
-            with storage._connect("index") as one:
-                first = one.engine
-            with storage._connect("index") as other:
-                assert other.engine is first
-        assert storage._connect == slow
-        assert len(instance.fetch_materializations(dg.AssetKey("a"), limit=5).records) == 1
-
-
-def test_quick_events_leave_other_storages_alone() -> None:
-    with dg.DagsterInstance.ephemeral() as instance, dagster_private.quick_events(instance):
-        instance.report_runless_asset_event(dg.AssetMaterialization("a"))
-        assert len(instance.fetch_materializations(dg.AssetKey("a"), limit=5).records) == 1
-
-
 def test_a_gate_for_a_table_that_is_not_there_is_refused_by_its_name(tmp_path: Path) -> None:
     lake, _ = synthetic_lake(tmp_path / "lake", 1)
     toml = lake.root / "lake.toml"
