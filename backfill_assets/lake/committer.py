@@ -21,6 +21,7 @@ from backfill_assets.core.disk import sync
 from backfill_assets.core.errors import BackfillError, TransientError
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake.log import ACTIONS, commit_file, find_write, refuse_torn, versions
+from backfill_assets.lake.opening import checkpoint_files, open_delta
 from backfill_assets.lake.staging import StagedFile
 from backfill_assets.lake.statistics import file_statistics
 from backfill_assets.lake.store import Conflict, LiveFile
@@ -72,10 +73,8 @@ def ensure_table(path: Path, contract: Contract, rollback_days: int) -> None:
 
 def open_table(path: Path) -> "DeltaTable":
     """The table at its newest version; raises BackfillError where that is torn, or version 0.1 made the table."""
-    from deltalake import DeltaTable
-
     refuse_torn(path, *versions(path)[-1:])  # delta-rs takes an empty file for a commit of nothing
-    opened = DeltaTable(str(path))
+    opened = open_delta(path)
     if FEATURE_OF_BEFORE in (opened.protocol().writer_features or ()):
         raise BackfillError(
             f"the table {path.name}",
@@ -242,5 +241,5 @@ def _sync_files(table: Path, files: Collection[Path]) -> None:
 
 
 def _sync_log(table: Path, version: int) -> None:
-    for path in (commit_file(table, version), table / "_delta_log"):
+    for path in (commit_file(table, version), *checkpoint_files(table, version), table / "_delta_log"):
         sync(path)

@@ -20,6 +20,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import inspect
 from backfill_assets.lake.lock import table_lock
 from backfill_assets.lake.merge import merge_days
+from backfill_assets.lake.opening import open_delta
 from backfill_assets.lake.plain import plain_files, read_plain
 from backfill_assets.lake.sizes import day_bytes
 from backfill_assets.lake.staging import Staged, StagedFile
@@ -62,9 +63,7 @@ class DeltaStore:
 
     def live_files(self, contract: Contract, version: int | None = None) -> list[LiveFile]:
         """By delta-rs."""
-        from deltalake import DeltaTable
-
-        opened = DeltaTable(str(self.lake.table_path(contract.name)), version=version)
+        opened = open_delta(self.lake.table_path(contract.name), version)
         return live_files(opened, contract.partition_column)
 
     def data_files(

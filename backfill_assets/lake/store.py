@@ -59,7 +59,7 @@ class Inspection:
     `torn` are commits that cannot be read: version and the command that takes it away. `foreign` are versions that
     changed data and are not ours; `absent` and `altered` data files of the newest version; `lost` and `lost_bytes` what
     no version names. `day_rows` are rows by the log's statistics; None where it does not tell them, and then `untold`
-    says what.
+    says what. `mend` is the command that takes away a torn checkpoint.
     """
 
     commits: int = 0
@@ -74,6 +74,7 @@ class Inspection:
     lost_bytes: int = 0
     day_rows: Mapping[date, int] | None = field(default_factory=dict)
     untold: str = ""
+    mend: str = ""
 
 
 class TableStore(Protocol):

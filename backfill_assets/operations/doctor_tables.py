@@ -72,6 +72,9 @@ def _foreign(name: str, contract: Contract, found: Inspection, view: TableView) 
 
 
 def _files(name: str, found: Inspection) -> Iterator[Diagnosis]:
+    if found.mend:
+        told = "a checkpoint of its log is torn (a power cut does that), and no engine opens it"
+        yield broken(name, told, f"Take it away with {found.mend}: every commit is kept, and nothing is lost")
     advice = "Rebuild the days with `backfill-assets backfill --force`, or restore the files from a backup"
     if found.absent:
         told = f"{len(found.absent)} data file(s) of its newest version are gone: {some(found.absent)}"

@@ -60,7 +60,7 @@ def dies(*_: Any, **__: Any) -> None:
 
 
 def dies_before_the_commit() -> None:
-    delta_store.commit_files = dies  # type: ignore[attr-defined]
+    delta_store.commit_files = dies  # type: ignore[attr-defined, assignment]
 
 
 def dies_with_its_data_synced() -> None:
@@ -247,6 +247,25 @@ def test_a_power_cut_at_a_checkpoint_leaves_a_table_that_can_be_read(
     left = cuts(lake, lambda: written(lake, 2, 0, 1))
     assert list(log_of(lake).glob("*.checkpoint.parquet"))
     assert [outcome(each) for each in left[-2:]] == [AFTER, AFTER]
+
+
+@pytest.mark.parametrize("tear", [nothing, zeros, half_a_line])
+def test_a_torn_checkpoint_is_told_with_the_command_that_mends_it_and_loses_nothing(
+    tmp_path: Path, tear: Callable[[bytes], bytes]
+) -> None:
+    lake = bare_lake(tmp_path)
+    for n in range(committer.CHECKPOINT_EVERY):
+        written(lake, n, 0)
+    (checkpoint,) = log_of(lake).glob("*.checkpoint.parquet")
+    checkpoint.write_bytes(tear(checkpoint.read_bytes()))
+    with pytest.raises(BackfillError, match="a checkpoint of its log is torn") as refused:
+        written(lake, 2, 0, 1)
+    told = examine_table(lake, STAGING)[0]
+    assert told.level is Level.ERROR
+    assert told.advice == refused.value.fix
+    subprocess.run(shlex.split(told.advice.split("`")[1]), check=True)
+    written(lake, 2, 0, 1)
+    assert content(lake) == AFTER
 
 
 def test_a_sweep_leaves_alone_what_a_write_of_this_process_has_not_published_yet(tmp_path: Path) -> None:
