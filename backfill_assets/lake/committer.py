@@ -20,7 +20,7 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.disk import sync
 from backfill_assets.core.errors import BackfillError, TransientError
 from backfill_assets.core.receipts import Receipt
-from backfill_assets.lake.log import ACTIONS, commit_file, find_write, refuse_torn, versions
+from backfill_assets.lake.log import ACTIONS, commit_file, find_write, refuse_torn
 from backfill_assets.lake.opening import checkpoint_files, open_delta
 from backfill_assets.lake.staging import StagedFile
 from backfill_assets.lake.statistics import file_statistics
@@ -73,8 +73,8 @@ def ensure_table(path: Path, contract: Contract, rollback_days: int) -> None:
 
 def open_table(path: Path) -> "DeltaTable":
     """The table at its newest version; raises BackfillError where that is torn, or version 0.1 made the table."""
-    refuse_torn(path, *versions(path)[-1:])  # delta-rs takes an empty file for a commit of nothing
     opened = open_delta(path)
+    refuse_torn(path, opened.version())  # delta-rs takes an empty file for a commit of nothing
     if FEATURE_OF_BEFORE in (opened.protocol().writer_features or ()):
         raise BackfillError(
             f"the table {path.name}",

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.lake.log import refuse_torn, versions
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -19,13 +20,14 @@ HINT = "_last_checkpoint"
 
 
 def open_delta(path: Path, version: int | None = None) -> "DeltaTable":
-    """The table at a version (None: the newest). Raises BackfillError where a checkpoint is torn, with the command that
-    mends it; else what delta-rs raises."""
+    """The table at a version (None: the newest). Raises BackfillError where the newest commit or a checkpoint is
+    torn, with the command that mends it; else what delta-rs raises."""
     from deltalake import DeltaTable
 
     try:
         return DeltaTable(str(path), version=version)
     except Exception as error:
+        refuse_torn(path, *versions(path)[-1:])
         torn = torn_checkpoints(path)
         if not torn:
             raise
