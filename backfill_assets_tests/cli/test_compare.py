@@ -1,4 +1,7 @@
-"""`compare` as a person meets it: lines, JSON, a page, and an exit code for columns that were to be left alone."""
+"""`compare` as a person meets it: lines, JSON, a page, and an exit code for columns that were to be left alone.
+
+Not tested here: what is compared (`operations.test_compare`).
+"""
 
 import json
 from pathlib import Path
