@@ -93,7 +93,7 @@ def test_whatever_step_a_process_is_killed_at_the_next_writer_finds_a_whole_tabl
     for _ in range(2):
         written(lake, 2, 0, 1)
         assert content(lake) == AFTER
-        (told,) = examine_table(lake, STAGING)
+        (told,) = examine_table(lake, STAGING, landed="raw")
         assert (told.level, "log whole" in told.what) == (Level.OK, True), "nothing of the killed write is left"
 
 
@@ -105,7 +105,7 @@ def test_what_a_commit_left_half_way_to_its_name_is_no_commit(tmp_path: Path) ->
     assert content(lake) == BEFORE
     written(lake, 2, 0, 1)
     assert content(lake) == AFTER
-    assert examine_table(lake, STAGING)[0].level is Level.OK
+    assert examine_table(lake, STAGING, landed="raw")[0].level is Level.OK
 
 
 def nothing(_: bytes) -> bytes:
@@ -137,7 +137,7 @@ def test_a_torn_last_commit_is_never_read_nor_written_over_and_the_command_that_
         content(lake)
     with pytest.raises(BackfillError, match="version 2 of its log is torn"):
         committer.commit_receipt(lake.table_path("staging"), receipt(write_id="on top"))
-    (told,) = examine_table(lake, STAGING)
+    (told,) = examine_table(lake, STAGING, landed="raw")
     assert told.level is Level.ERROR
     subprocess.run(shlex.split(told.advice.split("`")[1]), check=True)
     assert content(lake) == BEFORE
@@ -260,7 +260,7 @@ def test_a_torn_checkpoint_is_told_with_the_command_that_mends_it_and_loses_noth
     checkpoint.write_bytes(tear(checkpoint.read_bytes()))
     with pytest.raises(BackfillError, match="a checkpoint of its log is torn") as refused:
         written(lake, 2, 0, 1)
-    told = examine_table(lake, STAGING)[0]
+    told = examine_table(lake, STAGING, landed="raw")[0]
     assert told.level is Level.ERROR
     assert told.advice == refused.value.fix
     subprocess.run(shlex.split(told.advice.split("`")[1]), check=True)
