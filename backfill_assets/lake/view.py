@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.view import LakeView
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.ledger import ARRIVALS, QUARANTINE, landed_days, read_arrivals, read_files
+from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, landed_days, read_arrivals, read_files
 from backfill_assets.lake.log import Logs
 from backfill_assets.lake.too_late import TOO_LATE, releases
 
