@@ -3,6 +3,9 @@
 Tested here: `core.cascade` on lakes told as stories. Not tested here: ticks and catch-ups that ask for such runs.
 """
 
+from collections.abc import Mapping, Set
+from datetime import date
+
 from backfill_assets.core.cascade import with_riders
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.needs import needs
@@ -20,7 +23,7 @@ def late(*events: int) -> Story:
     return story.load(day(DAYS - 1), touching=[day(DAYS - 1), *map(day, events)])
 
 
-def asked(story: Story, busy: dict[str, set[object]] | None = None, tried: int = 0) -> list[RunRequest]:
+def asked(story: Story, busy: Mapping[str, Set[date]] | None = None, tried: int = 0) -> list[RunRequest]:
     """What a look at the lake asks for."""
     taken, states = busy or {}, story.states()
     found = needs(states, taken)
