@@ -3,7 +3,6 @@
 Tested here: `core.cascade` on lakes told as stories. Not tested here: ticks and catch-ups that ask for such runs.
 """
 
-from collections.abc import Mapping, Set
 from datetime import date
 
 from backfill_assets.core.cascade import with_riders
@@ -23,7 +22,7 @@ def late(*events: int) -> Story:
     return story.load(day(DAYS - 1), touching=[day(DAYS - 1), *map(day, events)])
 
 
-def asked(story: Story, busy: Mapping[str, Set[date]] | None = None, tried: int = 0) -> list[RunRequest]:
+def asked(story: Story, busy: dict[str, set[date]] | None = None, tried: int = 0) -> list[RunRequest]:
     """What a look at the lake asks for."""
     taken, states = busy or {}, story.states()
     found = needs(states, taken)
