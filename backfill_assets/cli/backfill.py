@@ -80,7 +80,7 @@ def chosen(named: str | None, known: Sequence[str]) -> tuple[str, ...]:
 
 
 def work(lake: "Lake", asked: BackfillRequest) -> RunOutcome:
-    """The run, telling about it on stderr."""
+    """The run, with its progress on stderr."""
     with Lines(asked.days) as lines:
         from backfill_assets.cli.runner import run_backfill
 

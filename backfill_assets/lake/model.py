@@ -131,6 +131,16 @@ def pipeline_of(lake: Lake, tables: Iterable[Table]) -> Pipeline:
             "Nothing was done",
             f"Name one of {', '.join(known)}",
         )
+    for name, bounds in lake.settings.gates.tables.items():
+        columns = made.table(name).contract.column_names
+        strangers = sorted(set(bounds.columns) - set(columns))
+        if strangers:
+            raise SettingsError(
+                str(lake.root / FILE_NAME),
+                f"[gates.tables.{name}.columns] names {', '.join(strangers)}, and the table has no such column",
+                "Nothing was done",
+                f"Name one of {', '.join(columns)}",
+            )
     return made
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.core.profiles import DayProfile
-from backfill_assets.lake.audit import NUMBERS, audit
+from backfill_assets.lake.audit import NUMBERS, audit, bucket
 from backfill_assets.lake.fingerprints import PIECES, Dialect, fingerprint_text, pieces, row_hash
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged, read_staged
@@ -76,6 +76,7 @@ def profile(frame: "DataFrame", contract: Contract) -> Mapping[date | None, DayP
     keys = [F.col(c) for c in dict.fromkeys((contract.day_column, *contract.key))]
     per_key = frame.groupBy(*keys).agg((F.count(F.lit(1)) - 1).alias("__more")).where("__more > 0")
     repeated = {r["day"]: r["n"] for r in per_key.groupBy(day.alias("day")).agg(F.sum("__more").alias("n")).collect()}
+    histograms = _histograms(frame, contract)
     return {
         row["day"]: DayProfile(
             rows=row["rows"],
@@ -83,6 +84,25 @@ def profile(frame: "DataFrame", contract: Contract) -> Mapping[date | None, DayP
             nulls={c: row[f"null_{c}"] for c in columns if row[f"null_{c}"]},
             duplicates=repeated.get(row["day"], 0),
             sums={c: int(row[f"sum_{c}"] or 0) for c in numbers},
+            histograms=histograms.get(row["day"], {}),
         )
         for row in found
     }
+
+
+def _histograms(frame: "DataFrame", contract: Contract) -> dict[date | None, dict[str, dict[int, int]]]:
+    """Per day and measured column the rows by bucket: a grouping of its own, as wide as the days have buckets."""
+    from pyspark.sql import functions as F
+
+    measured = contract.measured_columns
+    if not measured:
+        return {}
+    pairs = ", ".join(f"'{c}', {bucket(c, Dialect.SPARK)}" for c in measured)
+    stacked = frame.select(
+        F.col(contract.day_column).alias("__day"), F.expr(f"stack({len(measured)}, {pairs}) AS (__column, __bucket)")
+    )
+    counted = stacked.where("__bucket IS NOT NULL").groupBy("__day", "__column", "__bucket").count().collect()
+    found: dict[date | None, dict[str, dict[int, int]]] = {}
+    for row in counted:
+        found.setdefault(row["__day"], {}).setdefault(row["__column"], {})[row["__bucket"]] = row["count"]
+    return found

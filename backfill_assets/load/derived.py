@@ -14,7 +14,7 @@ from backfill_assets.core.contracts import Basis, Contract, Input
 from backfill_assets.core.days import DayRange, contiguous, covering
 from backfill_assets.core.digests import days_of
 from backfill_assets.core.errors import InputMissing
-from backfill_assets.core.profiles import DayProfile, counted_nulls, null_counts
+from backfill_assets.core.profiles import DayProfile, counted_histograms, counted_nulls, kept_counts
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.states import States
 from backfill_assets.core.view import LakeView
@@ -162,7 +162,8 @@ def nothing_to_do(states: States, contract: Contract, days: DayRange) -> Candida
 
 def as_profile(entry: DayEntry) -> DayProfile:
     """What a receipt still knows of a day's profile."""
-    return DayProfile(entry.rows, entry.fingerprint, {c: n for c, n in counted_nulls(entry.counts).items() if n})
+    nulls = {c: n for c, n in counted_nulls(entry.counts).items() if n}
+    return DayProfile(entry.rows, entry.fingerprint, nulls, histograms=counted_histograms(entry.counts))
 
 
 def _of_its_span(frame: "DataFrame", contract: Contract, span: DayRange, spans: Sequence[DayRange]) -> "DataFrame":
@@ -234,7 +235,7 @@ def _candidate(
     made = {
         d: DayEntry(
             profiles[d].rows, profiles[d].fingerprint, states.digests.of(name, d), states.built_as(name, d),
-            null_counts(profiles[d], contract.nullable_columns),
+            kept_counts(profiles[d], contract.nullable_columns),
         )
         for d in days
         if d not in settled

@@ -60,7 +60,7 @@ def revisions(
         if d is not None
         and d in view.stamps
         and view.stamps[d].entry.rows
-        and (view.stamps[d].entry.rows, view.stamps[d].entry.fingerprint) != (p.rows, p.fingerprint)
+        and view.stamps[d].entry.content != p.content
     ]
     if table.revisions is None or not changed:
         return {}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.core.days import DayRange, midnight
 from backfill_assets.core.errors import LandingError, SettingsError
-from backfill_assets.core.profiles import DayProfile, null_counts
+from backfill_assets.core.profiles import DayProfile, kept_counts
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.scans import ScanReport
 from backfill_assets.core.states import States
@@ -189,7 +189,7 @@ class _Loading:
         found = {d: part.profiles.get(d, none) for d in self.todo}
         nullable = part.contract.nullable_columns
         return {
-            d: DayEntry(p.rows, p.fingerprint, digest(name, d), counts=null_counts(p, nullable))
+            d: DayEntry(p.rows, p.fingerprint, digest(name, d), counts=kept_counts(p, nullable))
             for d, p in found.items()
         }
 

@@ -9,6 +9,7 @@ from backfill_assets.core.contracts import Basis, Column, Contract, Input
 KEY = {"role": "key"}
 DAYS = {"unit": "days"}
 MEASURE = {"role": "measure"}
+SEQUENCE = {"role": "sequence"}  # it grows by itself: no drift
 WIDE = "; NULL: the sum does not fit 64 bits"
 
 
@@ -48,7 +49,7 @@ def staging() -> Contract:
             Column("value", "BIGINT", "its amount, -2^53 through 2^53", tags=MEASURE),
             Column("flag", "INT", "0 or 1", tags=MEASURE),
             Column("version_ts", "TIMESTAMP", "which version this is"),
-            Column("seq", "BIGINT", "the delivery that brought it"),
+            Column("seq", "BIGINT", "the delivery that brought it", tags=SEQUENCE),
             Column("known_from", "TIMESTAMP", "its arrival: from then on it was the current version", tags=KEY),
             Column("known_until", "TIMESTAMP", "arrival of what replaced it; NULL: still current", nullable=True),
             Column("event_date", "DATE", "the day of the event (UTC)"),

@@ -25,7 +25,8 @@ def test_the_files_of_the_wanted_days_are_chosen_at_the_version_asked_for(tmp_pa
     assert [len(before.paths), len(after.paths)] == [1, 1]
     assert before.paths != after.paths
     assert dict(after.columns) == {"entity": "string", "value": "bigint", "event_date": "date"}
-    every, none = (plain_files(path, second, "event_date", days) for days in (None, []))
+    every = plain_files(path, second, "event_date", None)
+    none = plain_files(path, second, "event_date", [])
     assert every is not None
     assert none is not None
     assert [len(every.paths), len(none.paths)] == [3, 0]

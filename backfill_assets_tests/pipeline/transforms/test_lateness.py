@@ -16,7 +16,7 @@ SELECT DATE '2024-03-02' AS arrival_date, op, a::TIMESTAMPTZ AS arrival_ts, e::T
 
 
 def test_late_is_what_arrived_after_its_event_day_and_deletes_do_not_count() -> None:
-    ((day, share, middle, most, greatest),) = duckdb.sql(of_deliveries(RAW)).fetchall()
+    ((day, share, middle, most, greatest),) = duckdb.execute(of_deliveries(RAW)).fetchall()
     assert (str(day), share, greatest) == ("2024-03-02", 0.75, 3.0)
     assert middle == pytest.approx((1 + 2 / 86_400) / 2)
     assert most == pytest.approx(1 + 0.7 * 2)
@@ -25,5 +25,5 @@ def test_late_is_what_arrived_after_its_event_day_and_deletes_do_not_count() -> 
 def test_versions_are_measured_by_when_they_were_known() -> None:
     rows = "SELECT DATE '2024-03-01' event_date, arrival_ts known_from, event_ts " + RAW[RAW.index("FROM (VALUES") :]
     rows = rows.replace("arrival_ts", "a::TIMESTAMPTZ").replace("event_ts ", "e::TIMESTAMPTZ AS event_ts ")
-    ((_, share, *_),) = duckdb.sql(of_versions(rows)).fetchall()
+    ((_, share, *_),) = duckdb.execute(of_versions(rows)).fetchall()
     assert share == 0.8
