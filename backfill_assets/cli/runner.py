@@ -8,7 +8,7 @@ import os
 import time
 import uuid
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +25,7 @@ from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.history import STEP, cause_of
 from backfill_assets.orchestration.interrupts import Interrupted, ends_when_interrupted
 from backfill_assets.orchestration.markers import markers_of
-from backfill_assets.orchestration.metadata import PREFIX
+from backfill_assets.orchestration.metadata import PHASES, PREFIX
 from backfill_assets.orchestration.quick_events import quick_events
 from backfill_assets.orchestration.runs import (
     BY_TAG,
@@ -116,6 +116,7 @@ class _Listener:
     _began: dict[str, float] = field(default_factory=dict)
     _again: Counter[str] = field(default_factory=Counter)
     _days: dict[str, list[bool]] = field(default_factory=dict)
+    _phases: dict[str, Mapping[str, float]] = field(default_factory=dict)
 
     def hear(self, entry: dg.EventLogEntry) -> None:
         """One event of the run."""
@@ -133,6 +134,7 @@ class _Listener:
             found = event.step_materialization_data.materialization.metadata
             self._days.setdefault(event.asset_key.path[-1], []).append(_has_changed(found))
             self._again[event.asset_key.path[-1]] += PREFIX + "rewritten" in found
+            self._phases[event.asset_key.path[-1]] = _phases(found)  # the last day's event has them
         elif kind == dg.DagsterEventType.STEP_SUCCESS.value:
             self._end(name, "")
         elif kind == dg.DagsterEventType.STEP_FAILURE.value:
@@ -150,6 +152,7 @@ class _Listener:
             seconds=time.perf_counter() - self._began.get(name, time.perf_counter()),
             cause=cause,
             rewritten=self._again[name],
+            phases=self._phases.get(name, {}),
         )
         self.ended.append(outcome)
         self.watcher.ended(outcome)
@@ -158,6 +161,10 @@ class _Listener:
         """The rows of the asked days, as their receipts say: of days that are no news Dagster is told nothing."""
         stamps = self.lake.store.view(name, "").stamps
         return sum(stamps[d].entry.rows for d in self.asked if d in stamps)
+
+
+def _phases(metadata: Any) -> Mapping[str, float]:
+    return dict(metadata[PHASES].value) if PHASES in metadata else {}
 
 
 def _has_changed(metadata: Any) -> bool:

@@ -51,7 +51,7 @@ class Contract:
     """A daily table: each row's `day_column` names its day, and `key` is unique within a day.
 
     `waits_for_cut`: a day stays pending (and empty) until the frontier has passed midnight after it plus the grace.
-    `matures_after_days`: None, or the days after `d + 1` from which on day `d` counts as mature (S0-02).
+    `matures_after_days`: None, or the days after `d + 1` from which on day `d` counts as mature.
     """
 
     name: str

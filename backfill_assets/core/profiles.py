@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 EMPTY_FINGERPRINT = "0"
+# The number of the way fingerprints are made (`lake.fingerprints`): who changes it raises it, and receipts carry it.
+SCHEME = 2  # 1: sums of salted xxhash64, computed by Spark before the write
 NULL_COUNT = "null "  # + column: the names of NULL counts in a receipt
 BITS = "bits "  # + bucket + column: rows whose number has so many bits (`core.drift`)
 
@@ -24,6 +26,11 @@ class DayProfile:
     sums: Mapping[str, int] = field(default_factory=dict)
     histograms: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
+    @property
+    def content(self) -> tuple[int, str, int]:
+        """What a receipt's `DayEntry.content` is compared with."""
+        return (self.rows, self.fingerprint, SCHEME) if self.rows else (0, EMPTY_FINGERPRINT, SCHEME)
+
 
 def null_counts(profile: DayProfile, columns: Iterable[str]) -> dict[str, int]:
     """The NULLs of these columns as counts of a receipt, zeros too: a column without a count was never counted."""
@@ -31,7 +38,7 @@ def null_counts(profile: DayProfile, columns: Iterable[str]) -> dict[str, int]:
 
 
 def counted_nulls(counts: Mapping[str, int]) -> dict[str, int]:
-    """NULLs per column as a receipt counted them; empty for receipts of before there were counts."""
+    """NULLs per column as a receipt counted them; empty for receipts that are older than these counts."""
     return {name.removeprefix(NULL_COUNT): n for name, n in counts.items() if name.startswith(NULL_COUNT)}
 
 

@@ -10,7 +10,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import ContractBroken
@@ -125,6 +125,15 @@ def audit_table(
     """The profile of what stands in a table at a version (None: the newest), of all days or of these."""
     found = audit(lake, lake.store.data_files(contract, version, days), contract)
     return found if days is None else {d: p for d, p in found.items() if d in set(days)}
+
+
+def count_rows(lake: Lake, files: Sequence[str], contract: Contract, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+    """The rows of these files per value of the columns: the values, then how many."""
+    if not files:
+        return []
+    by = ", ".join(map(_name, columns))
+    with connection(lake) as engine:
+        return engine.execute(f"SELECT {by}, count(*) FROM ({selection(files, contract)}) GROUP BY ALL").fetchall()
 
 
 def _profile(

@@ -1,10 +1,10 @@
 """Conforming a frame to its contract, and choosing who audits what was staged.
 
-Lives here: schema comparison, hashes of rows, the same figures as `audit` by Spark. Does not live here: judging them
+Lives here: schema comparison, the same figures as `audit` by Spark. Does not live here: judging them
 (`core.gates`). A missing column would be written as NULL without a word by Delta, hence the comparison.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -17,12 +17,10 @@ from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged, read_staged
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 SPARK_NAMES = {"BIGINT": "bigint", "INT": "int", "STRING": "string", "TIMESTAMP": "timestamp", "DATE": "date"}
 WIDENING = {("int", "bigint"), ("smallint", "bigint"), ("tinyint", "bigint"), ("smallint", "int"), ("tinyint", "int")}
-SALTS = (1, 2)
-LOW_HALF = 0xFFFFFFFF
 AUDIT_BYTES = 8 * 2**30  # of compressed Parquet; the embedded engine reads some hundred MB a second
 
 
@@ -50,21 +48,6 @@ def conform(frame: "DataFrame", contract: Contract) -> "DataFrame":
             "Correct the transform or its contract, then run again",
         )
     return frame.select(*(F.col(n).cast(t).alias(n) for n, t in wanted.items()))
-
-
-def hash_halves(columns: Sequence[str]) -> "list[Column]":
-    """Per row, low and high halves of two salted 64-bit hashes over `columns` and their NULL mask (4 columns)."""
-    from pyspark.sql import functions as F
-
-    bits = [F.when(F.col(c).isNull(), F.lit(1 << i)).otherwise(F.lit(0)) for i, c in enumerate(columns)]
-    mask = bits[0]
-    for bit in bits[1:]:
-        mask = mask + bit
-    halves = []
-    for salt in SALTS:
-        hashed = F.xxhash64(F.lit(salt), mask.cast("bigint"), *(F.col(c) for c in columns))
-        halves += [hashed.bitwiseAND(F.lit(LOW_HALF)), F.shiftrightunsigned(hashed, 32)]
-    return halves
 
 
 def audited(lake_session: LakeSession, contract: Contract, staged: Staged) -> Mapping[date | None, DayProfile]:

@@ -38,28 +38,39 @@ def build(request: RebuildRequest) -> Candidate:
 
     Raises InputMissing, DaysHeld, ContractBroken, EngineLost.
     """
-    states, table, days = request.states(), request.table, request.days
+    phase, table, days = request.phases.phase, request.table, request.days
+    with phase("states"):
+        states = request.states()
     refuse_unbuildable(states, table.contract, days)
     settled = settled_days(request, states)
     todo = [d for d in days if d not in settled]
     if not todo:
         return nothing_to_do(states, table.contract, days)
-    spans = covering(todo, MOST_SPANS)
-    request.lake_session.expect(_input_rows(states, table.contract, todo))
-    made = [_of_its_span(_transformed(request.lake_session, states, table, s), table.contract, s, spans) for s in spans]
-    frame = made[0]
-    for other in made[1:]:
-        frame = frame.unionByName(other)
-    frame = _without_days(frame, table.contract, [d for span in spans for d in span if d in settled])
-    staged = request.lake_session.lake.store.stage(table.contract, conform(frame, table.contract))
+    with phase("transform"):
+        frame = _made(request, states, todo, settled)
+    with phase("write"):
+        staged = request.lake_session.lake.store.stage(table.contract, conform(frame, table.contract))
     try:
-        profiles = dict(audited(request.lake_session, table.contract, staged))
-        facts = staged_facts(request.lake_session, states, table, staged, profiles)
+        with phase("audit"):
+            profiles = dict(audited(request.lake_session, table.contract, staged))
+        with phase("facts"):
+            facts = staged_facts(request.lake_session, states, table, staged, profiles)
     except BaseException:
         staged.drop()
         raise
     candidate = _candidate(request, states, settled, staged, profiles)
     return replace(candidate, accounts={d: {"facts": f} for d, f in facts.items()})
+
+
+def _made(request: RebuildRequest, states: States, todo: Sequence[date], settled: Collection[date]) -> "DataFrame":
+    """The rows of the days to do, as a plan that Spark has not run."""
+    table, spans = request.table, covering(todo, MOST_SPANS)
+    request.lake_session.expect(_input_rows(states, table.contract, todo))
+    made = [_of_its_span(_transformed(request.lake_session, states, table, s), table.contract, s, spans) for s in spans]
+    frame = made[0]
+    for other in made[1:]:
+        frame = frame.unionByName(other)
+    return _without_days(frame, table.contract, [d for span in spans for d in span if d in settled])
 
 
 def _input_rows(states: States, contract: Contract, todo: Iterable[date]) -> int:

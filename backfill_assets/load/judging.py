@@ -70,14 +70,12 @@ def bench(
     nullable = contract.nullable_columns
     rows = {d: p.rows for d, p in fresh.items()} | {d: e.rows for d, e in known.items() if e.rows or d not in fresh}
     shares = {d: {c: n / e.rows for c, n in counted_nulls(e.counts).items()} for d, e in known.items() if e.rows}
-    histograms: dict[date, Mapping[str, Histogram]] = {
-        d: counted_histograms(e.counts) for d, e in known.items() if e.rows
-    }
+    histograms = {d: counted_histograms(e.counts) for d, e in known.items() if e.rows}
     new = {d: p for d, p in fresh.items() if p.rows and d not in known}
     first = min(new, default=date.max)
     if sum(1 for d in shares if d < first) < MEDIAN_NEEDS_DAYS:
         shares |= {d: {c: p.nulls.get(c, 0) / p.rows for c in nullable} for d, p in new.items()}
-        histograms |= {d: p.histograms for d, p in new.items()}
+        histograms |= {d: {c: dict(h) for c, h in p.histograms.items()} for d, p in new.items()}
     return Bench(
         contract,
         gate_of(settings, contract.name),

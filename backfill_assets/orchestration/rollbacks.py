@@ -34,7 +34,7 @@ class WhichDays(dg.Config):
     table: str = Field(default="", description="One table, where no plan is named.")
     days: str = Field(default="", description="Days of that table: YYYY-MM-DD..YYYY-MM-DD, both included.")
     note: str = Field(default="", description="Why, in your words: it goes into the receipts.")
-    act: bool = Field(default=False, description="false: only tell what would be done. true: do it.")
+    act: bool = Field(default=False, description="false: only say what would be done. true: do it.")
 
     def request(self, to_version: int = -1, over_newer: bool = False) -> RollbackRequest:
         """What is asked for; raises BackfillError where that is neither a plan nor days of a table."""

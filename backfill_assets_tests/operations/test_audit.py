@@ -60,5 +60,4 @@ def test_the_table_of_the_audit_can_be_read_by_any_engine(made: Planned, tmp_pat
     file = tmp_path / "audit.parquet"
     assert write_table(found, file) == len(found) == pq.read_metadata(file).num_rows
     query = f"SELECT \"table\", count(*) FROM '{file}' WHERE plan = 'p1' AND changed GROUP BY 1 ORDER BY 1"
-    with duckdb.connect() as engine:
-        assert engine.execute(query).fetchall() == [("features", 4), ("staging", 4)]
+    assert duckdb.execute(query).fetchall() == [("features", 4), ("staging", 4)]
