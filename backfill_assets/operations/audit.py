@@ -122,7 +122,7 @@ def _of_receipt(table: str, commit: Commit, said: Receipt, last: dict[date, DayE
 
 
 def _who(said: Receipt) -> str:
-    """The person, or the sensor or schedule with the user of its process; "" in receipts of before."""
+    """The person, or the sensor or schedule with the user of its process; "" in older receipts."""
     asked = next((said.tags[k] for k in ASKED_BY if k in said.tags), "")
     person = said.tags.get(BY, "")
     return f"{asked} ({person})" if asked and person else asked or person
