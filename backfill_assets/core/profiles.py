@@ -49,7 +49,7 @@ def kept_counts(profile: DayProfile, columns: Iterable[str]) -> dict[str, int]:
 
 
 def counted_histograms(counts: Mapping[str, int]) -> dict[str, dict[int, int]]:
-    """Histograms per column as a receipt kept them; empty for older receipts."""
+    """Histograms per column as a receipt kept them; empty for receipts that were written earlier."""
     found: dict[str, dict[int, int]] = {}
     for name, rows in counts.items():
         if name.startswith(BITS):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
+from backfill_assets.core import ledgers
 from backfill_assets.core.contracts import Basis, Column, Contract, Input
 from backfill_assets.core.view import LandedDay
 from backfill_assets.lake.store import TableStore
@@ -18,7 +19,7 @@ WITHDRAWN = "withdrawn"
 LANDED = "landed"
 
 FILES = Contract(
-    "files",
+    ledgers.FILES,
     "What has landed: one row per file and arrival day; of a path and content the newest event wins.",
     (
         Column("event", "STRING", "landed, or withdrawn by `landing accept`"),
@@ -43,7 +44,7 @@ FILES = Contract(
 )
 
 QUARANTINE = Contract(
-    "quarantine",
+    ledgers.QUARANTINE,
     "Landed rows that could not become deliveries, with the reason. Nothing that lands is lost.",
     (
         Column("arrival_date", "DATE", "the day the row arrived, else the home day of its file"),
@@ -58,7 +59,7 @@ QUARANTINE = Contract(
 )
 
 ARRIVALS = Contract(
-    "arrivals",
+    ledgers.ARRIVALS,
     "Which arrival day touches which event day: a row iff a key of the one has a delivery for the other.",
     (
         Column("arrival_date", "DATE", "the day of arrival"),
@@ -72,7 +73,7 @@ ARRIVALS = Contract(
     ),
     "arrival_date",
     ("event_date",),
-    (Input("raw"),),
+    (),
     partition_by="arrival_month",
 )
 

@@ -80,7 +80,7 @@ class LatenessSettings(_Section):
 
     @model_validator(mode="after")
     def _window_where_needed(self) -> "LatenessSettings":
-        if self.beyond == "quarantine" and self.window_days is None:
+        if self.beyond != "apply" and self.window_days is None:
             raise ValueError('beyond = "quarantine" needs window_days: how late is too late')
         if self.beyond == "apply" and self.window_days is not None:
             raise ValueError('window_days has no effect unless beyond = "quarantine"')

@@ -12,8 +12,8 @@ from datetime import date, datetime
 from typing import TypeVar
 
 from backfill_assets.core.contracts import Contract
+from backfill_assets.core.cuts import is_mature
 from backfill_assets.core.drift import Histogram
-from backfill_assets.core.frontier import is_mature
 from backfill_assets.core.gates import (
     MEDIAN_NEEDS_DAYS,
     TRAILING_DAYS,

@@ -104,7 +104,7 @@ def _short_way(landed: Landed) -> Placed | None:
             kept.drop()
             return None
         counts: dict[tuple[date, str], dict[str, int]] = defaultdict(dict)
-        for outcome, part in (("raw", raw), ("quarantine", kept)):
+        for outcome, part in ((landed.contract.name, raw), (QUARANTINE.name, kept)):
             files = part.staged.paths if part.staged else []
             for day, sha256, rows in count_rows(landed.lake_session.lake, files, part.contract, _OF):
                 counts[day, sha256][outcome] = rows
@@ -119,7 +119,7 @@ _OF = ("arrival_date", "source_file")
 
 
 def _careful_way(landed: Landed, late: "Column") -> Placed:
-    rows = split_day_rows(landed.judged(list(landed.records.values())), late).persist()
+    rows = split_day_rows(landed.judged(list(landed.records.values())), late, landed.contract.name).persist()
     try:
         counts: dict[tuple[date, str], dict[str, int]] = defaultdict(dict)
         with landed.phases.phase("read"):
@@ -128,12 +128,12 @@ def _careful_way(landed: Landed, late: "Column") -> Placed:
             counts[row["arrival_date"], row["sha256"]][row["outcome"]] = row["count"]
         accounts = _accounts(landed, counts)
         columns, contract = (*DELIVERY_TYPES, "source_file", "arrival_date"), landed.contract
-        good, late_rows = (rows.where(f"outcome = '{o}'").select(*columns) for o in ("raw", "too late"))
-        bad = rows.where("outcome = 'quarantine'").select(*QUARANTINE.column_names)
+        good, late_rows = (rows.where(f"outcome = '{o}'").select(*columns) for o in (contract.name, "too late"))
+        bad = rows.where(f"outcome = '{QUARANTINE.name}'").select(*QUARANTINE.column_names)
         parts = (
-            (contract, good, "raw"),
+            (contract, good, contract.name),
             (contract_of(contract), late_rows, "too late"),
-            (QUARANTINE, bad, "quarantine"),
+            (QUARANTINE, bad, QUARANTINE.name),
         )
         outcomes = {o for by_outcome in counts.values() for o in by_outcome}
         wanted = [(c, f) if o in outcomes else (c, None) for c, f, o in parts]

@@ -17,8 +17,8 @@ from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.scans import ScanReport
 from backfill_assets.core.states import States
 from backfill_assets.core.texts import plain
-from backfill_assets.lake.ledger import FileRecord, read_files
-from backfill_assets.lake.replace import Published, Write, publish
+from backfill_assets.lake.ledger import QUARANTINE, FileRecord, read_files
+from backfill_assets.lake.replace import Published, Write, replace_days
 from backfill_assets.lake.session import LakeSession, small_frame
 from backfill_assets.lake.too_late import is_too_late
 from backfill_assets.lake.view import read_view
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 # Outcomes of landed rows besides raw itself, as raw's receipt counts them per arrival day
-SET_ASIDE = {"duplicates": "duplicate", "quarantine": "quarantine", "too late": "too late", "not due": "not due"}
+SET_ASIDE = {"duplicates": "duplicate", QUARANTINE.name: QUARANTINE.name, "too late": "too late", "not due": "not due"}
 
 
 def load(request: RebuildRequest) -> Candidate:
@@ -74,7 +74,7 @@ def load(request: RebuildRequest) -> Candidate:
         raise
     loading = _Loading(request, states, todo, raw, (placed.kept, placed.beyond), _counts(accounts))
     candidate = loading.candidate(settled)
-    return replace(candidate, accounts={d: {"files": f, "facts": facts.get(d, {})} for d, f in accounts.items()})
+    return replace(candidate, accounts={d: {"by_file": f, "facts": facts.get(d, {})} for d, f in accounts.items()})
 
 
 def _refuse(report: ScanReport, states: States, days: DayRange) -> None:
@@ -83,14 +83,14 @@ def _refuse(report: ScanReport, states: States, days: DayRange) -> None:
         told = {"altered": report.altered, "missing": report.missing}
         files = [f"{plain(p)} ({word})" for word, paths in told.items() for p in paths]
         raise LandingError(
-            "the table raw",
+            f"the table {states.view.landed_table}",
             f"{', '.join(files[:10])}: {len(blocked)} day(s) from {blocked[0]} were made from it",
             "Nothing was written",
             'Put the file back, or say `backfill-assets landing accept --note "why"` to follow what lies there now',
         )
     as_of = states.view.as_of
-    recorded = states.view.table("arrivals").frontier
-    last = max((d for d, s in states.view.table("raw").stamps.items() if s.entry.rows), default=None)
+    recorded = states.view.ledger.frontier
+    last = max((d for d, s in states.view.loaded.stamps.items() if s.entry.rows), default=None)
     if as_of and ((recorded and recorded > as_of) or (last and midnight(last) >= as_of)):
         raise SettingsError(
             "as_of in lake.toml",
@@ -162,7 +162,7 @@ class _Loading:
     counts: Mapping[date, Mapping[str, int]]
 
     def candidate(self, settled: frozenset[date]) -> Candidate:
-        """The candidate of raw; its publish makes all three commits."""
+        """The candidate of raw; its `commit` makes all three commits."""
         contract, days = self.request.table.contract, self.request.days
         before, profiles = self.states.view.table(contract.name), dict(self.raw.profiles)
         for day in days:
@@ -176,7 +176,7 @@ class _Loading:
             before=before,
             frontier=self.states.frontier,
             staged=self.raw.staged,
-            publish=self._publish,
+            commit=self._commit,
             release=self._release,
         )
 
@@ -198,7 +198,7 @@ class _Loading:
         entries = self._entries(self.raw)
         return {d: replace(e, counts={**e.counts, **self.counts.get(d, {})}) for d, e in entries.items()}
 
-    def _publish(self) -> Published:
+    def _commit(self) -> Published:
         named = {part.contract.name: self._write_aside(part) for part in self.aside}
         published = self._write(self.raw, self._raw_entries(), named)
         with self.request.phases.phase("ledger"):
@@ -221,4 +221,6 @@ class _Loading:
             contract, part.staged, entries, base, self.request.signed(self.states, inputs), force=self.request.force
         )
         # The load lock keeps every other load out, so that nothing can have overtaken this one.
-        return publish(self.request.lake_session.lake, write, lambda days: {d: entries[d].input_digest for d in days})
+        return replace_days(
+            self.request.lake_session.lake, write, lambda days: {d: entries[d].input_digest for d in days}
+        )

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from backfill_assets.core.contracts import Contract
+from backfill_assets.core.ledgers import TOO_LATE
 from backfill_assets.core.view import TableView
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS, QUARANTINE, read_arrivals
-from backfill_assets.lake.too_late import TOO_LATE, contract_of, waiting
+from backfill_assets.lake.too_late import contract_of, waiting
 
 NEWEST_DAYS = 7  # a week of arrivals tells what is wrong now
 MOST_REASONS = 10

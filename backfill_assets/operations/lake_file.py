@@ -32,7 +32,7 @@ format = {format}                 # parquet | csv | jsonl; the latter two also .
 # Spark SQL over a file's columns that gives exactly these nine:
 #   seq (bigint, unique within its arrival day), arrival_ts, version_ts, event_ts (timestamps), event_key,
 #   op ('upsert' or 'delete'), entity (may be NULL), value (bigint), flag (0 or 1)
-# A cast that fails sends the row to the table quarantine, with the reason.
+# A cast that fails sends the row to quarantine, with the reason.
 select = {select}
 
 [features]

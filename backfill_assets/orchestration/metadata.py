@@ -13,6 +13,7 @@ import dagster as dg
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import parse_day
+from backfill_assets.core.ledgers import QUARANTINE
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.states import State
 from backfill_assets.lake.home import Lake
@@ -27,6 +28,7 @@ FINGERPRINT, INPUT_DIGEST = PREFIX + "fingerprint", PREFIX + "input_digest"
 ROWS, WRITE_ID = "dagster/partition_row_count", PREFIX + "write_id"
 PHASES = PREFIX + "phases"
 ONCE = (PREFIX + "summary", PREFIX + "recorded_from", PREFIX + "rewritten", PHASES)  # of one run, not of the day
+FILES_TOLD = "backfill_assets/files"  # rows per landed file and outcome
 NEWS = (ROWS, *(PREFIX + name for name in (
     "state", "summary", "unchanged", "rewritten", "recorded_from", "quarantine_rows", "duplicate_rows",
     "too_late_rows", "label_flips",
@@ -123,9 +125,9 @@ def _one_day(rebuild: Rebuild, published: Published, day: date, size: int, secon
     nulls = {c: n for c, n in found.nulls.items() if found.rows}
     for column, count in nulls.items():
         said[f"{PREFIX}null_share_{column}"] = round(count / found.rows, 6)
-    if files := candidate.accounts.get(day, {}).get("files"):
-        said[PREFIX + "files"] = dg.MetadataValue.json(dict(files))
-        for outcome in ("quarantine", "duplicate", "too late"):
+    if files := candidate.accounts.get(day, {}).get("by_file"):
+        said[FILES_TOLD] = dg.MetadataValue.json(dict(files))
+        for outcome in (QUARANTINE, "duplicate", "too late"):
             said[f"{PREFIX}{outcome.replace(' ', '_')}_rows"] = sum(f.get(outcome, 0) for f in files.values())
     for name, number in candidate.accounts.get(day, {}).get("facts", {}).items():
         said[PREFIX + name] = round(number, 6)

@@ -166,7 +166,7 @@ def _request(tick: Tick, seen: LakeSnapshot, sensor: str, wanted: Sequence[dg.Ru
 def _rolling_tick(seen: LakeSnapshot) -> Tick:
     """The last N days before the frontier again, whatever happened, whenever the ledger or a rule has moved."""
     tick, settings, frontier = Tick(), seen.lake.settings, seen.states.frontier
-    ledger = seen.states.view.table("arrivals").version
+    ledger = seen.states.view.ledger.version
     if frontier is None or ledger < 0:
         tick.notes.append("nothing is loaded yet")
         return tick
@@ -193,8 +193,7 @@ def _roll(tick: Tick, seen: LakeSnapshot, days: DayRange, built: Sequence[str]) 
     elif tried >= settings.lateness.attempts:
         tick.alarm("given up rolling", f"{days} {_in_vain(tried)}")
     else:
-        span = {runs.RANGE_START: str(days.start), runs.RANGE_END: str(days.last)}
-        _request(tick, seen, LATE_DATA, [_whole(seen, base, tried, LATE_DATA, span, built)])
+        _request(tick, seen, LATE_DATA, [_whole(seen, base, tried, LATE_DATA, runs.range_tags(days), built)])
 
 
 def _has_succeeded(instance: dg.DagsterInstance, base: str) -> bool:

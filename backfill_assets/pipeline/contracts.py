@@ -5,6 +5,7 @@ Lives here: what each table promises. Does not live here: how it is computed (`t
 """
 
 from backfill_assets.core.contracts import Basis, Column, Contract, Input
+from backfill_assets.core.cuts import matures_after
 
 KEY = {"role": "key"}
 DAYS = {"unit": "days"}
@@ -130,7 +131,7 @@ def labels(horizon_days: int, maturity_days: int) -> Contract:
         ("entity",),
         (Input("staging", before=horizon_days - 1, after=horizon_days), Input("features_as_known")),
         waits_for_cut=True,
-        matures_after_days=horizon_days + maturity_days,
+        matures_after_days=matures_after(horizon_days, maturity_days),
     )
 
 
@@ -144,5 +145,5 @@ def training(windows_days: tuple[int, int], horizon_days: int, maturity_days: in
         ("entity",),
         (Input("features_as_known"), Input("labels")),
         waits_for_cut=True,
-        matures_after_days=horizon_days + maturity_days,
+        matures_after_days=matures_after(horizon_days, maturity_days),
     )

@@ -7,6 +7,7 @@ texts (`contracts`), the transforms (`transforms`), and Dagster. Replace this fi
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from backfill_assets.core.cuts import matures_after
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.pipeline import contracts
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 Frames = Mapping[str, "DataFrame"]
 # The transforms are imported when they run: they import Spark, which `status` and its kin do without.
 TRANSFORMS = "backfill_assets.pipeline.transforms."
+CUTS = "backfill_assets.core.cuts"
 
 
 def tables(settings: LakeSettings) -> tuple[Table, ...]:
@@ -102,7 +104,7 @@ def _features_as_known(settings: LakeSettings) -> Table:
 
 def _labels(settings: LakeSettings) -> Table:
     chosen = settings.labels
-    matures = chosen.horizon_days + chosen.maturity_days
+    matures = matures_after(chosen.horizon_days, chosen.maturity_days)
 
     def _build(frames: Frames, chunk: Chunk) -> "DataFrame":
         from backfill_assets.pipeline.transforms.labels import LabelOutcome, labels
@@ -111,4 +113,5 @@ def _labels(settings: LakeSettings) -> Table:
         return labels(frames["staging"], frames["features_as_known"], chunk.days, outcome, chunk.frontier)
 
     contract = contracts.labels(chosen.horizon_days, chosen.maturity_days)
-    return Table(contract, _build, chosen.model_dump(), (TRANSFORMS + "labels", TRANSFORMS + "sums"), revisions=_flips)
+    sources = (TRANSFORMS + "labels", TRANSFORMS + "sums", CUTS)
+    return Table(contract, _build, chosen.model_dump(), sources, revisions=_flips)

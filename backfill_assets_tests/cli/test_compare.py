@@ -1,6 +1,6 @@
 """`compare` as a person meets it: lines, JSON, a page, and an exit code for columns that were to be left alone.
 
-Tested here: the command, without a JVM. Not tested here: what differs (`operations.test_compare`).
+Not tested here: what is compared (`operations.test_compare`).
 """
 
 import json

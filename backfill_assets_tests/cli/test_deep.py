@@ -10,7 +10,7 @@ from pathlib import Path
 from backfill_assets.cli.deep import examine
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.replace import Provenance, Write, publish
+from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.operations.diagnosis import Diagnosis, Level
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
@@ -25,7 +25,7 @@ def looked_at(lake: Lake) -> Diagnosis:
 def told(lake: Lake, entries: Mapping[date, DayEntry]) -> None:
     """Publish the rows with whatever entries their receipt shall hold."""
     write = Write(STAGING, stage_by_hand(lake, STAGING, ROWS), entries, -1, Provenance("test"))
-    publish(lake, write, lambda days: dict.fromkeys(days, "digest"))
+    replace_days(lake, write, lambda days: dict.fromkeys(days, "digest"))
 
 
 def test_contents_that_equal_their_receipts_are_fine(tmp_path: Path) -> None:

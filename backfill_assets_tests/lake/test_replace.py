@@ -11,7 +11,7 @@ from backfill_assets.core.profiles import SCHEME
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.replace import Provenance, Published, Write, publish
+from backfill_assets.lake.replace import Provenance, Published, Write, replace_days
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 
@@ -25,7 +25,7 @@ def published(lake: Lake, *numbers: int, scheme: int = SCHEME) -> Published:
     staged = stage_by_hand(lake, STAGING, rows(*numbers))
     found = audit(lake, staged.paths, STAGING)
     entries = {d: DayEntry(p.rows, p.fingerprint, "digest", scheme=scheme) for d, p in found.items() if d is not None}
-    return publish(
+    return replace_days(
         lake, Write(STAGING, staged, entries, -1, Provenance("test")), lambda days: dict.fromkeys(days, "digest")
     )
 
