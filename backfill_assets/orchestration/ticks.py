@@ -184,7 +184,7 @@ def _rolling_tick(seen: LakeSnapshot) -> Tick:
 
 def _roll(tick: Tick, seen: LakeSnapshot, days: DayRange, built: Sequence[str]) -> None:
     """Ask for a range once per version of the ledger and per rule, as often as may be tried."""
-    settings, ledger = seen.lake.settings, seen.states.view.table("arrivals").version
+    settings, ledger = seen.lake.settings, seen.states.view.ledger.version
     rules = digest_of([seen.asker.rules(), *(str(seen.states.codes.get(name)) for name in built)])
     base = f"rolling {days} ledger {ledger} rules {rules}"
     tried = next_attempt(seen.instance, LATE_DATA, base, settings.lateness.attempts)
