@@ -173,6 +173,7 @@ def until_settled(lake: "Lake", note: str, reason: str, left_alone: Settled = ()
     from backfill_assets.cli.backfill import work
 
     done, tried = CaughtUp(), Tried(lake.settings.lateness.attempts)
+    left_alone = {*left_alone, *_planned(lake)}
     while (found := next(_asks(lake, left_alone, tried), None)) is not None:
         asked = BackfillRequest(found.days, (found.table,), note=note, reason=reason)
         outcome = work(lake, asked)
@@ -196,6 +197,16 @@ def _why(left: "Needs", name: str, tried: Collection[date]) -> str:
     return "; ".join(told)
 
 
+def _planned(lake: "Lake") -> set[Day]:
+    """The days of active plans, which are left to those."""
+    from backfill_assets.operations.plan_files import days_of_active_plans
+
+    planned = days_of_active_plans(lake)
+    for name, days in planned.items():
+        aside(f"{name}: {len(days)} day(s) from {min(days)} are left alone: of an active plan (see `plan list`)")
+    return {(name, day) for name, days in planned.items() for day in days}
+
+
 def _asks(lake: "Lake", left_alone: Settled, tried: Tried) -> "Iterator[RunRequest]":
     """Today's requests, upstream first."""
     from backfill_assets.core.requests import identities, run_requests
@@ -208,7 +219,7 @@ def _asks(lake: "Lake", left_alone: Settled, tried: Tried) -> "Iterator[RunReque
 
 
 def _tell_first(lake: "Lake", as_json: bool) -> None:
-    wanted = [f"{request.table} {request.days}" for request in _asks(lake, (), Tried(1))]
+    wanted = [f"{request.table} {request.days}" for request in _asks(lake, _planned(lake), Tried(1))]
     if as_json:
         print_json({"would_run_first": wanted})
         return
