@@ -1,4 +1,4 @@
-"""A plan run by the command line, with Spark behind it, killed in the middle; and by the job in the browser's launchpad.
+"""A plan run by the command line, with Spark behind it, killed in the middle; and by the job with a launchpad.
 
 Tested here: SIGKILL of `run` after its second chunk wrote, then the same command again; the job `backfill_range` on the
 same lake. Not tested here: kills at every chunk and what gates refuse (`operations/test_plan_run.py`).
