@@ -5,7 +5,7 @@ Lives here: its settings, the runs of its chunks and what it tells. Does not liv
 """
 
 import uuid
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Literal
 
@@ -143,8 +143,11 @@ class _RunWorker:
     def __init__(self, context: dg.OpExecutionContext, lake: Lake, rebuild_of: JobOf) -> None:
         self.context, self.lake, self.rebuild_of = context, lake, rebuild_of
 
-    def make(self, work: ChunkWork) -> str:
-        """One run; the cause where it failed."""
+    def make(self, works: Sequence[ChunkWork]) -> list[str]:
+        """One run after another; the causes where they failed."""
+        return [self._make(work) for work in works]
+
+    def _make(self, work: ChunkWork) -> str:
         plan = work.plan
         config = {STEP + name: {"config": {"force": plan.policy.force, "note": plan.note}} for name in work.tables}
         result = self.rebuild_of(work.tables).execute_in_process(
