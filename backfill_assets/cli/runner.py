@@ -7,35 +7,36 @@ Lives here: the one run of the job `rebuild`, and what its events say per table.
 import os
 import time
 import uuid
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import dagster as dg
 
 from backfill_assets.cli.dagster_home import instance_of, silenced
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome, TableOutcome, Watcher
-from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.who import whoami
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.replace import Published
+from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration.assemble import assemble
-from backfill_assets.orchestration.history import STEP, cause_of
+from backfill_assets.orchestration.history import cause_of
 from backfill_assets.orchestration.interrupts import Interrupted, ends_when_interrupted
 from backfill_assets.orchestration.markers import markers_of
-from backfill_assets.orchestration.metadata import PREFIX
 from backfill_assets.orchestration.quick_events import quick_events
 from backfill_assets.orchestration.runs import (
     BY_TAG,
     NOTE_TAG,
     OWN_EVENTS,
-    RANGE_END,
-    RANGE_START,
     REASON_TAG,
     REBUILD,
+    op_name,
+    range_tags,
+    table_made_by,
 )
+from backfill_assets.orchestration.summary import rewritten
 from backfill_assets.pipeline.tables import tables
 
 # What a run needs to know of its own is in the lake; Dagster's console log would bury the progress.
@@ -46,21 +47,18 @@ def run_backfill(lake: Lake, asked: BackfillRequest, watcher: Watcher) -> RunOut
     """One run of the asked tables and days; `watcher` hears of each table as it starts and ends. Raises Interrupted."""
     _refuse_unwritable(lake)
     began, run_id = time.perf_counter(), str(uuid.uuid4())
-    listener = _Listener(watcher, lake, asked.days)
+    listener = _Listener(watcher)
     with ends_when_interrupted() as ending, silenced(), instance_of(lake) as instance, quick_events(instance):
-        job = assemble(lake.root, tables, rebuilt=asked.tables).resolve_job_def(REBUILD)
+        job = assemble(lake.root, tables, rebuilt=asked.tables, hears=listener.published).resolve_job_def(REBUILD)
         instance.add_event_listener(run_id, listener.hear)
         try:
             result = job.execute_in_process(
                 instance=instance,
                 run_id=run_id,
-                tags={RANGE_START: str(asked.days.start), RANGE_END: str(asked.days.last)}
-                | OWN_EVENTS
-                | _said(asked)
-                | dict(asked.tags),
+                tags=range_tags(asked.days) | OWN_EVENTS | _said(asked) | dict(asked.tags),
                 run_config={
                     "loggers": SILENCE,
-                    "ops": {STEP + name: {"config": _config(asked)} for name in asked.tables},
+                    "ops": {op_name(name): {"config": _config(asked)} for name in asked.tables},
                 },
                 raise_on_error=False,
             )
@@ -106,59 +104,50 @@ def _config(asked: BackfillRequest) -> dict[str, Any]:
 
 @dataclass
 class _Listener:
-    """What the events of one run say about its tables."""
+    """What one run tells of its tables: steps by its events, days and rows by what was published."""
 
     watcher: Watcher
-    lake: Lake
-    asked: DayRange
     ended: list[TableOutcome] = field(default_factory=list)
     cause: str = ""
     _began: dict[str, float] = field(default_factory=dict)
-    _again: Counter[str] = field(default_factory=Counter)
-    _days: dict[str, list[bool]] = field(default_factory=dict)
+    _published: dict[str, TableOutcome] = field(default_factory=dict)
+
+    def published(self, rebuild: Rebuild, published: Published) -> None:
+        """A table was published: its days, those with other content now, its rows."""
+        entries = {day: rebuild.ready.entries[day] for day in rebuild.days}
+        again = rewritten(rebuild.ready.before, entries, published)
+        self._published[rebuild.table.name] = TableOutcome(
+            rebuild.table.name,
+            days=len(entries),
+            changed=len(published.changed - again),
+            rows=sum(entry.rows for entry in entries.values()),
+            seconds=0.0,
+            rewritten=len(again),
+            phases=rebuild.request.phases.seconds(),
+        )
 
     def hear(self, entry: dg.EventLogEntry) -> None:
         """One event of the run."""
         event = entry.dagster_event
         if event is None:
             return
-        kind, step = event.event_type_value, event.step_key or ""
-        if step and not step.startswith(STEP):
-            return  # a standing check of a table, which Dagster shows; it makes nothing
-        name = step.removeprefix(STEP)
+        kind, name = event.event_type_value, table_made_by(event.step_key or "")
+        if kind == dg.DagsterEventType.RUN_FAILURE.value and not self.cause:
+            self.cause = (event.message or "the run failed").splitlines()[0]
+        if name is None:
+            return  # of the run itself, or of a standing check of a table, which Dagster shows: it makes nothing
         if kind == dg.DagsterEventType.STEP_START.value:
             self._began[name] = time.perf_counter()
             self.watcher.started(name)
-        elif kind == dg.DagsterEventType.ASSET_MATERIALIZATION.value and event.asset_key is not None:
-            found = event.step_materialization_data.materialization.metadata
-            self._days.setdefault(event.asset_key.path[-1], []).append(_has_changed(found))
-            self._again[event.asset_key.path[-1]] += PREFIX + "rewritten" in found
         elif kind == dg.DagsterEventType.STEP_SUCCESS.value:
             self._end(name, "")
         elif kind == dg.DagsterEventType.STEP_FAILURE.value:
             self.cause = self.cause or cause_of(event)
             self._end(name, self.cause)
-        elif kind == dg.DagsterEventType.RUN_FAILURE.value and not self.cause:
-            self.cause = (event.message or "the run failed").splitlines()[0]
 
     def _end(self, name: str, cause: str) -> None:
-        outcome = TableOutcome(
-            name,
-            days=0 if cause else len(self.asked),
-            changed=sum(self._days.get(name, [])),
-            rows=0 if cause else self._rows(name),
-            seconds=time.perf_counter() - self._began.get(name, time.perf_counter()),
-            cause=cause,
-            rewritten=self._again[name],
-        )
+        seconds = time.perf_counter() - self._began.get(name, time.perf_counter())
+        made = self._published.get(name, TableOutcome(name, 0, 0, 0, 0.0))
+        outcome = replace(made, seconds=seconds, cause=cause)
         self.ended.append(outcome)
         self.watcher.ended(outcome)
-
-    def _rows(self, name: str) -> int:
-        """The rows of the asked days, as their receipts say: of days that are no news Dagster is told nothing."""
-        stamps = self.lake.store.view(name, "").stamps
-        return sum(stamps[d].entry.rows for d in self.asked if d in stamps)
-
-
-def _has_changed(metadata: Any) -> bool:
-    return not (PREFIX + "unchanged" in metadata and metadata[PREFIX + "unchanged"].value)

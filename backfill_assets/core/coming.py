@@ -14,6 +14,7 @@ from datetime import date
 
 from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.days import ONE_DAY
+from backfill_assets.core.ledgers import ARRIVALS
 from backfill_assets.core.needs import needed_days
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import State, States
@@ -73,9 +74,9 @@ def _made(states: States, contract: Contract, days: Set[date]) -> LakeView:
     tables = {**view.tables, name: replace(before, stamps=stamps, foreign=before.foreign - days)}
     if not contract.is_landed:
         return replace(view, tables=tables)
-    ledger = view.table("arrivals")
-    named = {**ledger.inputs, name: max(before.version, ledger.inputs.get(name, -1))}
-    tables["arrivals"] = replace(ledger, version=max(ledger.version, 0), inputs=named)
+    ledger = view.ledger
+    named = {**ledger.inputs, name: max(before.version, view.loaded_version)}
+    tables[ARRIVALS] = replace(ledger, version=max(ledger.version, 0), inputs=named)
     return replace(view, tables=tables, arrivals=_arrivals(view, days))
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from backfill_assets.core.cuts import horizon_steps, matures_after, newest_mature
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.lateness import Cell
 from backfill_assets.lake.settings import LabelSettings
@@ -69,11 +70,11 @@ def read_lateness(store: TableStore, raw: str, version: int, days: DayRange | No
     """Lateness of the deliveries in `version` of the table `raw` that arrived on `days` (half-open; None: all)."""
     asked = f"arrival_date BETWEEN DATE '{days.start}' AND DATE '{days.last}'" if days else "TRUE"
     times = "CAST(arrival_ts AS BIGINT) AS arrival_us, CAST(event_ts AS BIGINT) AS event_us"
-    tables: PinnedTables = {"raw": (raw, version)}
-    deletes = next(_rows(store, tables, f"SELECT count(*) AS deletes FROM raw WHERE op = 'delete' AND {asked}"))[
+    tables: PinnedTables = {"deliveries": (raw, version)}
+    deletes = next(_rows(store, tables, f"SELECT count(*) AS deletes FROM deliveries WHERE op = 'delete' AND {asked}"))[
         "deletes"
     ]
-    arrival, event = _columns(store, tables, f"SELECT {times} FROM raw WHERE op = 'upsert' AND {asked}")
+    arrival, event = _columns(store, tables, f"SELECT {times} FROM deliveries WHERE op = 'upsert' AND {asked}")
     if not len(arrival):
         return Lateness(deletes=deletes)
     late = arrival - event
@@ -93,31 +94,30 @@ def flips(
     since: datetime,
     days: DayRange | None = None,
 ) -> tuple[Flip, ...]:
-    """Of the labels that were mature at `since` (aware), how many staging now answers otherwise; per MATURITIES_DAYS.
+    """Of the labels that were mature at `since` (aware), how many the versions answer otherwise now.
 
-    `tables` are staging and `features_as_known`, each as (name, version). Counted are entities and days of
-    `features_as_known` (of `days`, if given) with day + 1 + horizon + maturity days <= since. Known at an instant are
-    the versions with known_from < instant <= known_until (NULL: no end): what arrives at it is not yet known.
+    One answer per MATURITIES_DAYS. `tables` are one of known intervals of events and one of entities per day that are
+    asked for, each as (name, version). Counted are entities and days asked for (of `days`, if given) with
+    day + 1 + horizon + maturity days <= since. Known at an instant are the versions with known_from < instant <=
+    known_until (NULL: no end): what arrives at the instant itself is not yet known.
     """
-    asked: PinnedTables = dict(zip(("staging", "asked"), tables, strict=True))
-    last = [since.astimezone(UTC).date() - ONE_DAY * (1 + labels.horizon_days + m) for m in MATURITIES_DAYS]
+    asked: PinnedTables = dict(zip(("versions", "asked"), tables, strict=True))
+    last = [newest_mature(since, matures_after(labels.horizon_days, m)) for m in MATURITIES_DAYS]
     found = next(_rows(store, asked, _flips_sql(labels, since.astimezone(UTC), days, last)))
     return tuple(Flip(m, found[f"labels_{i}"], found[f"flipped_{i}"]) for i, m in enumerate(MATURITIES_DAYS))
 
 
 def _flips_sql(labels: LabelSettings, since: datetime, days: DayRange | None, last: Sequence[date]) -> str:
-    """An event of day E is ahead of the days [E - H, E - 1] and behind [E, E + H - 1]: sums of differences give both.
+    """What is ahead and behind comes by sums of differences (`horizon_steps`).
 
     So each event costs three rows whatever the horizon. Of the two answers, `_then` is as known at `since`.
     """
     amount = "1" if labels.measure == "events" else f"CAST({labels.measure} AS BIGINT)"
     instant = f"TIMESTAMP '{since:%Y-%m-%dT%H:%M:%S.%fZ}'"
-    horizon = labels.horizon_days
-    shifts = [(-horizon, 1, 0), (0, -1, 1), (horizon, 0, -1)]
     changes = " UNION ALL ".join(
         f"SELECT entity, event_day + {shift} AS day, {a} * now AS ahead_now, {b} * now AS behind_now, "
         f"{a} * back_then AS ahead_then, {b} * back_then AS behind_then, 0 AS asked FROM daily"
-        for shift, a, b in shifts
+        for shift, a, b in horizon_steps(labels.horizon_days)
     )
     parts = ("ahead_now", "behind_now", "ahead_then", "behind_then")
     summed = ", ".join(f"sum({p}) AS {p}" for p in parts)
@@ -134,7 +134,7 @@ def _flips_sql(labels: LabelSettings, since: datetime, days: DayRange | None, la
         coalesce(sum({amount}) FILTER (WHERE known_until IS NULL), 0) AS now,
         coalesce(sum({amount}) FILTER (
           WHERE known_from < {instant} AND (known_until IS NULL OR known_until >= {instant})), 0) AS back_then
-      FROM staging WHERE entity IS NOT NULL GROUP BY 1, 2),
+      FROM versions WHERE entity IS NOT NULL GROUP BY 1, 2),
     points AS ({changes} UNION ALL
       SELECT entity || '' AS entity, CAST(feature_date AS INT), 0, 0, 0, 0, 1 FROM asked
       WHERE feature_date <= DATE '{max(last)}' {within}),

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
+from backfill_assets.core import ledgers
 from backfill_assets.core.contracts import Basis, Column, Contract, Input
 from backfill_assets.core.view import LandedDay
 from backfill_assets.lake.store import TableStore
@@ -18,7 +19,7 @@ WITHDRAWN = "withdrawn"
 LANDED = "landed"
 
 FILES = Contract(
-    "files",
+    ledgers.FILES,
     "What has landed: one row per file and arrival day; of a path and content the newest event wins.",
     (
         Column("event", "STRING", "landed, or withdrawn by `landing accept`"),
@@ -34,7 +35,7 @@ FILES = Contract(
         Column("home_day", "DATE", "the day of rows without a usable arrival time, fixed at the first scan"),
         Column("recorded_at", "TIMESTAMP", "when this event was appended; the newest wins"),
         Column("counted_by", "STRING", "digest of the settings under which days and rows were counted"),
-        Column("note", "STRING", "what `landing accept` was told; why a file is refused as a whole", nullable=True),
+        Column("note", "STRING", "the note given to `landing accept`; why a file is refused as a whole", nullable=True),
     ),
     "arrival_date",
     ("path", "sha256", "arrival_date"),
@@ -43,7 +44,7 @@ FILES = Contract(
 )
 
 QUARANTINE = Contract(
-    "quarantine",
+    ledgers.QUARANTINE,
     "Landed rows that could not become deliveries, with the reason. Nothing that lands is lost.",
     (
         Column("arrival_date", "DATE", "the day the row arrived, else the home day of its file"),
@@ -58,7 +59,7 @@ QUARANTINE = Contract(
 )
 
 ARRIVALS = Contract(
-    "arrivals",
+    ledgers.ARRIVALS,
     "Which arrival day touches which event day: a row iff a key of the one has a delivery for the other.",
     (
         Column("arrival_date", "DATE", "the day of arrival"),
@@ -72,7 +73,7 @@ ARRIVALS = Contract(
     ),
     "arrival_date",
     ("event_date",),
-    (Input("raw"),),
+    (),
     partition_by="arrival_month",
 )
 
@@ -134,7 +135,7 @@ def _newest(rows: list[dict[str, Any]]) -> FileRecord:
         last["home_day"],
         days,
         withdrawn,
-        last.get("counted_by") or "",  # lakes of before this column count their files anew
+        last.get("counted_by") or "",  # older lakes lack this column and count their files anew
         last["note"],
     )
 

@@ -3,8 +3,8 @@
 Lives here: the comparison, the fence against newer inputs, which days' rows move, and the receipt. Does not live here:
 computing a candidate (`load.derived`), judging it (`core.gates`), and how a commit is made (`lake.store`).
 
-Whatever computes rows goes through `publish`: the daily run, a range backfill, late data, a plan. A rollback computes
-none (`putback`); the days it holds are refused here, too, because it may come while they are computed.
+Whatever computes rows goes through `replace_days`: the daily run, a range backfill, late data, a plan. A rollback
+computes none (`putback`); the days it holds are refused here, too, because it may come while they are computed.
 """
 
 import time
@@ -77,7 +77,7 @@ class Published:
         return bool(self.write_id)
 
 
-def publish(lake: Lake, write: Write, digests_now: DigestsNow) -> Published:
+def replace_days(lake: Lake, write: Write, digests_now: DigestsNow) -> Published:
     """Make the table hold `write` for its days, in at most one commit; what was staged and not published is deleted.
 
     `digests_now` gives the input digests from the current heads, for the fence. Raises Superseded when a newer receipt
@@ -132,12 +132,7 @@ def _differences(write: Write, view: TableView) -> tuple[frozenset[date], frozen
     code = (write.provenance.code_digest, write.provenance.settings_digest)
     for day, entry in write.entries.items():
         stamp = view.stamps.get(day)
-        if (
-            stamp is None
-            or day in view.foreign
-            or write.force
-            or (stamp.entry.rows, stamp.entry.fingerprint) != (entry.rows, entry.fingerprint)
-        ):
+        if stamp is None or day in view.foreign or write.force or stamp.entry.content != entry.content:
             changed.add(day)
         elif stamp.entry != entry or (stamp.code_digest, stamp.settings_digest) != code:
             moved.add(day)

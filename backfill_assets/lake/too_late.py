@@ -12,6 +12,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.contracts import Contract
+from backfill_assets.core.ledgers import TOO_LATE
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.view import Release
 from backfill_assets.lake.home import Lake
@@ -21,7 +22,6 @@ from backfill_assets.lake.settings import LatenessSettings
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-TOO_LATE = "too_late"
 REASON = "replay-late"
 FIRST, LAST, ARRIVALS = "event_days_from", "event_days_to", "arrival_days"
 

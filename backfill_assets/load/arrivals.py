@@ -20,7 +20,7 @@ from backfill_assets.lake.audit import connection, selection
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS
 from backfill_assets.lake.profile import audited
-from backfill_assets.lake.replace import Provenance, Published, Write, publish
+from backfill_assets.lake.replace import Provenance, Published, Write, replace_days
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.stage_query import stage_query
 from backfill_assets.lake.staging import Staged
@@ -38,7 +38,7 @@ def commit_arrivals(
     cut off is completed by the next one. A ledger that another program changed is written anew as a whole: it cannot
     say what it held.
     """
-    raw, named = view.table("raw"), view.table(ARRIVALS.name).inputs.get("raw", -1)
+    raw, named = view.loaded, view.loaded_version
     loaded = {d for d, s in raw.stamps.items() if s.entry.rows}
     moved = {d for d, s in raw.stamps.items() if s.version > named}
     deliveries = _Deliveries(lake_session.lake, raw_contract, named, raw.version)
@@ -54,11 +54,11 @@ def commit_arrivals(
             staged,
             entries,
             view.table(ARRIVALS.name).version,
-            replace(provenance, inputs={"raw": raw.version}, frontier=frontier_of(after)),
+            replace(provenance, inputs={view.landed_table: raw.version}, frontier=frontier_of(after)),
             always=named != raw.version,
             force=bool(doubted),
         )
-        return publish(lake_session.lake, write, lambda days: {d: entries[d].input_digest for d in days})
+        return replace_days(lake_session.lake, write, lambda days: {d: entries[d].input_digest for d in days})
     finally:
         staged.drop()
 
@@ -66,7 +66,7 @@ def commit_arrivals(
 def _naming(view: LakeView, version: int) -> TableView:
     """The ledger as it will be after this commit: naming raw's head."""
     arrivals = view.table(ARRIVALS.name)
-    return replace(arrivals, version=max(arrivals.version, 0), inputs={**arrivals.inputs, "raw": version})
+    return replace(arrivals, version=max(arrivals.version, 0), inputs={**arrivals.inputs, view.landed_table: version})
 
 
 def _entry(found: DayProfile, raw: TableView, day: date) -> DayEntry:
@@ -100,7 +100,9 @@ def _affected(deliveries: _Deliveries, moved: set[date], loaded: set[date], view
 
     Rows of days that were not loaded are the same before and after, so they are read once.
     """
-    if not moved or deliveries.named < 0 or len(moved & loaded) > WHOLE_SHARE * len(loaded):
+    if not moved:
+        return set()
+    if deliveries.named < 0 or len(moved & loaded) > WHOLE_SHARE * len(loaded):
         return moved | loaded
     # Nothing of these days in the ledger: what they held before, if anything, gave no key an event day.
     known = any(a in moved for rows in view.arrivals.values() for a, _ in rows)

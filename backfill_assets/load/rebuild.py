@@ -9,7 +9,7 @@
      7  stage      `lake.staging.stage`: Parquet files that no log names, so that nobody can read them
      8  audit      `lake.profile.audited`: rows, NULLs, repeated keys and fingerprint per day, of exactly these files
      9  judge      `load.judging.Bench.judge`: each day by each check; a refusal ends here, without a commit
-    10  compare    `lake.replace.publish`: under the table's lock, the days that differ from their receipts
+    10  compare    `lake.replace.replace_days`: under the table's lock, the days that differ from their receipts
     11  fence      `core.errors.Superseded`: newer inputs were published meanwhile, so 2 to 9 are done again
     12  commit     `lake.committer.commit_files`: one commit removes the old files and adds the new, with the receipt
     13  show       `orchestration.metadata.day_metadata`: what Dagster shows of each day follows the receipt
@@ -60,7 +60,8 @@ class Rebuild:
         """Phases 2 to 9. Raises BackfillError kinds; a refusing finding is returned, not raised."""
         self.candidate = load(self.request) if self.table.is_landed else build(self.request)
         self._refuse_strays()
-        self.findings = self._judge()
+        with self.request.phases.phase("gate"):
+            self.findings = self._judge()
         return self.findings
 
     @telling_losses()
@@ -72,7 +73,8 @@ class Rebuild:
                     self.release()
                     if any(f.refuses for f in self.prepare()):
                         raise self.refusal()
-                return self.ready.publish()
+                with self.request.phases.phase("publish"):
+                    return self.ready.commit()
         raise AssertionError("unreachable: the retry context returns or raises")
 
     def release(self) -> None:

@@ -18,8 +18,11 @@ from backfill_assets.operations.diagnosis import Diagnosis, broken, fine, odd, s
 RESTORE = "Restore it from a backup, or move the table's folder away and rebuild the table"
 
 
-def examine_table(lake: Lake, contract: Contract) -> list[Diagnosis]:
-    """All findings about a table; a torn or gapped log ends it, as nothing else can be told."""
+def examine_table(lake: Lake, contract: Contract, landed: str) -> list[Diagnosis]:
+    """All findings about a table; `landed` is the one whose loads write the ledgers anew.
+
+    A torn or gapped log ends it, as nothing else can be told.
+    """
     name, found = f"the table {contract.name}", lake.store.inspect(contract)
     lost = _lost(name, found)
     if not found.commits:
@@ -27,7 +30,11 @@ def examine_table(lake: Lake, contract: Contract) -> list[Diagnosis]:
     if torn := list(_log_damage(name, found)):
         return torn
     view = lake.store.view(contract.name, contract.day_column)
-    wrong = [*_foreign(name, contract, found, view), *_files(name, found), *_receipts(name, contract, found, view)]
+    wrong = [
+        *_foreign(name, contract, found, view, landed),
+        *_files(name, found),
+        *_receipts(name, contract, found, view),
+    ]
     told = f"{found.commits} commits, {found.files} files, {found.rows} rows"
     return [*(wrong or [fine(name, f"{told}: log whole, files there, receipts equal contents")]), *lost]
 
@@ -50,7 +57,7 @@ def _log_damage(name: str, found: Inspection) -> Iterator[Diagnosis]:
         yield broken(name, f"version {version} of its log is torn{told}: {file}", advice)
 
 
-def _foreign(name: str, contract: Contract, found: Inspection, view: TableView) -> Iterator[Diagnosis]:
+def _foreign(name: str, contract: Contract, found: Inspection, view: TableView, landed: str) -> Iterator[Diagnosis]:
     """Commits of others whose traces are still there; what was written again since is as we wrote it."""
     if not found.foreign:
         return
@@ -62,7 +69,7 @@ def _foreign(name: str, contract: Contract, found: Inspection, view: TableView) 
     if not days:
         return
     again = (
-        f"Load its arrival days again: `{reload_command(days)}`"
+        f"Load its arrival days again: `{reload_command(landed, days)}`"
         if contract.name in (ARRIVALS.name, QUARANTINE.name)
         else f"These days show as stale: `backfill-assets backfill --from {min(days)} --to {max(days)} --tables "
         f"{contract.name}`"

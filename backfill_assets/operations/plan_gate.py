@@ -55,9 +55,10 @@ def _evidence(
 
 def _layers(lake: Lake, pipeline: Pipeline, days: DayRange) -> list[GateFinding]:
     """Days on which the landed rows are not raw, quarantine, too late and duplicates together."""
-    told = account(lake, read_view(lake, pipeline.contracts), read_files(lake.store))
+    view = read_view(lake, pipeline.contracts)
+    told = account(lake, view, read_files(lake.store))
     return [
-        GateFinding("raw", day, "account", f"{rows} landed row(s) more than are accounted for")
+        GateFinding(view.landed_table, day, "account", f"{rows} landed row(s) more than are accounted for")
         for day, rows in told.wrong.items()
         if day in days
     ]

@@ -10,9 +10,9 @@ from datetime import date, datetime
 
 from backfill_assets.core.coming import following, touched
 from backfill_assets.core.contracts import Basis, Contract
+from backfill_assets.core.cuts import is_mature
 from backfill_assets.core.days import DayRange, contiguous
 from backfill_assets.core.digests import days_of
-from backfill_assets.core.frontier import is_mature
 from backfill_assets.core.plans import TableImpact
 from backfill_assets.core.states import State, States
 

@@ -5,6 +5,7 @@ load path pins and reads them itself, windows included) and any other way of sto
 value is refused, never pickled).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,8 @@ from backfill_assets.lake.replace import Published
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.dagster_private import set_partition_metadata
 from backfill_assets.orchestration.metadata import day_metadata
+
+Hears = Callable[[Rebuild, Published], None]
 
 
 @dataclass
@@ -28,7 +31,10 @@ class Handover:
 
 
 class LakeIOManager(dg.IOManager):
-    """Publishes jobs; stateless."""
+    """Publishes rebuilds; `hears` is told of each, in this process."""
+
+    def __init__(self, hears: Hears | None = None) -> None:
+        self.hears = hears
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
         """Publish the job's candidate in at most one commit; raises dg.Failure telling what stayed as it was."""
@@ -42,6 +48,8 @@ class LakeIOManager(dg.IOManager):
             obj.published = obj.rebuild.publish()
         except BackfillError as error:
             raise as_failure(error) from None  # one line of cause; Dagster would add the stack of what led to it
+        if self.hears is not None:
+            self.hears(obj.rebuild, obj.published)
         if obj.told_by_dagster:
             set_partition_metadata(context, context.asset_key, day_metadata(obj.rebuild, obj.published))
 

@@ -13,6 +13,7 @@ import dagster as dg
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import parse_day
+from backfill_assets.core.ledgers import QUARANTINE
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.states import State
 from backfill_assets.lake.home import Lake
@@ -25,7 +26,9 @@ from backfill_assets.orchestration.summary import rewritten, summary
 PREFIX = "backfill_assets/"
 FINGERPRINT, INPUT_DIGEST = PREFIX + "fingerprint", PREFIX + "input_digest"
 ROWS, WRITE_ID = "dagster/partition_row_count", PREFIX + "write_id"
-ONCE = (PREFIX + "summary", PREFIX + "recorded_from", PREFIX + "rewritten")  # of one run, not of the day
+PHASES = PREFIX + "phases"
+ONCE = (PREFIX + "summary", PREFIX + "recorded_from", PREFIX + "rewritten", PHASES)  # of one run, not of the day
+FILES_TOLD = "backfill_assets/files"  # rows per landed file and outcome
 NEWS = (ROWS, *(PREFIX + name for name in (
     "state", "summary", "unchanged", "rewritten", "recorded_from", "quarantine_rows", "duplicate_rows",
     "too_late_rows", "label_flips",
@@ -86,7 +89,8 @@ def day_metadata(
     rebuild: Rebuild, published: Published, told: Sequence[date] | None = None
 ) -> dict[str, dict[str, Any]]:
     """Per partition key: rows, bytes, fingerprint, what the write did, for raw the account of every file; and on the
-    last day, what the run did to the table. `told` are the days that are told of, ascending (default: all).
+    last day, what the run did to the table and the seconds of each phase. `told` are the days that are told of,
+    ascending (default: all).
 
     `seconds_per_day` is the run's time for this table, shared out evenly over these days.
     """
@@ -103,6 +107,7 @@ def day_metadata(
     for day in again & set(days):
         said[str(day)] |= {PREFIX + "unchanged": True, PREFIX + "rewritten": True}
     said[str(days[-1])][PREFIX + "summary"] = dg.MetadataValue.md(summary(before, after, published, again))
+    said[str(days[-1])][PHASES] = dg.MetadataValue.json(dict(rebuild.request.phases.seconds()))
     return {key: news_first(told) for key, told in said.items()}
 
 
@@ -120,9 +125,9 @@ def _one_day(rebuild: Rebuild, published: Published, day: date, size: int, secon
     nulls = {c: n for c, n in found.nulls.items() if found.rows}
     for column, count in nulls.items():
         said[f"{PREFIX}null_share_{column}"] = round(count / found.rows, 6)
-    if files := candidate.accounts.get(day, {}).get("files"):
-        said[PREFIX + "files"] = dg.MetadataValue.json(dict(files))
-        for outcome in ("quarantine", "duplicate", "too late"):
+    if files := candidate.accounts.get(day, {}).get("by_file"):
+        said[FILES_TOLD] = dg.MetadataValue.json(dict(files))
+        for outcome in (QUARANTINE, "duplicate", "too late"):
             said[f"{PREFIX}{outcome.replace(' ', '_')}_rows"] = sum(f.get(outcome, 0) for f in files.values())
     for name, number in candidate.accounts.get(day, {}).get("facts", {}).items():
         said[PREFIX + name] = round(number, 6)

@@ -78,7 +78,7 @@ def test_a_candidate_of_older_inputs_never_overwrites_newer_content_and_is_built
         backfill(lake, FIRST, LAST, ["echo"], toy())
         newest = snapshot(lake, toy()), version(lake, "echo"), data_files(lake, "echo")
         with pytest.raises(Superseded, match=rf"1 day\(s\) from {DAY} were written by another run from newer inputs"):
-            stale.ready.publish()
+            stale.ready.commit()
         assert (snapshot(lake, toy()), version(lake, "echo"), data_files(lake, "echo")) == newest
         done = stale.publish()
     assert not done.committed

@@ -65,7 +65,7 @@ slow = conform(rows.where(f"{sign} and {wait} and {done}"), ECHO)
 write = replace_module.Write(
     ECHO, stage(lake, ECHO, slow), {day: DayEntry(1, "orphan", "older")}, table_view(path, "event_date").version,
     replace_module.Provenance("test"))
-print(replace_module.publish(lake, write, lambda days: {}).write_id, flush=True)
+print(replace_module.replace_days(lake, write, lambda days: {}).write_id, flush=True)
 """
 # Runs whose server is killed while it computes and while it writes, then the same run again, in one process.
 SERVER_KILLED = """

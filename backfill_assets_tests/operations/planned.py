@@ -22,7 +22,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS
 from backfill_assets.lake.log import table_view
 from backfill_assets.lake.model import Pipeline, Table
-from backfill_assets.lake.replace import Provenance, Write, publish
+from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.lake.view import read_view
 from backfill_assets_tests.builders import CODE, CONTRACTS, WINDOW, day, receipt, write_rows
 from backfill_assets_tests.files import bare_lake, stage_by_hand
@@ -74,7 +74,7 @@ class Planned:
             "plan" if tags else "test", run_id, "", CODE.code_digest, CODE.settings_digest, tags={**made_with, **tags}
         )
         version = states.view.table(table).version
-        return publish(self.lake, Write(contract, staged, entries, version, said), lambda _: digests).version
+        return replace_days(self.lake, Write(contract, staged, entries, version, said), lambda _: digests).version
 
     def chunk(self, number: int, days: Iterable[int], value: int, plan: str = "p1") -> None:
         """What a plan's chunk writes: staging, then features."""

@@ -18,7 +18,7 @@ from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.replace import Provenance, Write, publish
+from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.plan import PlanRequest, make_plan
 from backfill_assets.operations.plan_files import keep_plan
@@ -114,7 +114,7 @@ def write_by_hand(
     said = Provenance(
         reason, "run-1", "", codes.code_digest, codes.settings_digest, states.frontier, {"raw": 1}, dict(tags)
     )
-    publish(
+    replace_days(
         lake,
         Write(contract, staged, entries, -1, said, force=reason == PLAN_REASON),
         lambda asked: {d: entries[d].input_digest for d in asked},
