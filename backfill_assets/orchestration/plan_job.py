@@ -23,7 +23,7 @@ from backfill_assets.operations.plan_files import find_plan, keep_plan, plans, r
 from backfill_assets.operations.plan_progress import Progress, state_of
 from backfill_assets.operations.plan_run import ChunkWork, run_plan
 from backfill_assets.orchestration.context import LakeContext
-from backfill_assets.orchestration.history import STEP, cause_of
+from backfill_assets.orchestration.history import cause_of
 from backfill_assets.orchestration.interrupts import ends_when_interrupted
 from backfill_assets.orchestration.io_manager import as_failure
 from backfill_assets.orchestration.runs import (
@@ -31,9 +31,9 @@ from backfill_assets.orchestration.runs import (
     LAKE_TAG,
     NOTE_TAG,
     OWN_EVENTS,
-    RANGE_END,
-    RANGE_START,
     REASON_TAG,
+    op_name,
+    range_tags,
 )
 
 BACKFILL_RANGE, RUN_CHUNKS = "backfill_range", "run_chunks"
@@ -149,7 +149,7 @@ class _RunWorker:
 
     def _make(self, work: ChunkWork) -> str:
         plan = work.plan
-        config = {STEP + name: {"config": {"force": plan.policy.force, "note": plan.note}} for name in work.tables}
+        config = {op_name(name): {"config": {"force": plan.policy.force, "note": plan.note}} for name in work.tables}
         result = self.rebuild_of(work.tables).execute_in_process(
             instance=self.context.instance,
             run_id=str(uuid.uuid4()),
@@ -164,7 +164,7 @@ class _RunWorker:
     def _tags(self, work: ChunkWork) -> Mapping[str, str]:
         run, note = self.context.run, work.plan.note
         return {
-            RANGE_START: str(work.days.start), RANGE_END: str(work.days.last), REASON_TAG: PLAN_REASON,
+            **range_tags(work.days), REASON_TAG: PLAN_REASON,
             BY_TAG: whoami(), LAKE_TAG: str(self.lake.root), PARENT: run.run_id, ROOT: run.root_run_id or run.run_id,
             **({NOTE_TAG: note} if note else {}), **OWN_EVENTS, **work.tags,
         }  # fmt: skip
