@@ -23,7 +23,7 @@ from backfill_assets.lake.merge import merge_days
 from backfill_assets.lake.opening import open_delta
 from backfill_assets.lake.plain import plain_files, read_plain
 from backfill_assets.lake.replace import Provenance
-from backfill_assets.lake.sizes import day_bytes
+from backfill_assets.lake.sizes import day_bytes, row_bytes
 from backfill_assets.lake.staging import Staged, StagedFile
 from backfill_assets.lake.store import Commit, Inspection, LiveFile
 from backfill_assets.lake.table import days_predicate
@@ -80,6 +80,10 @@ class DeltaStore:
     def day_bytes(self, table: str, day_column: str) -> dict[date, int]:
         """By delta-rs."""
         return day_bytes(self.lake.table_path(table), day_column)
+
+    def row_bytes(self, table: str) -> float:
+        """By its log."""
+        return row_bytes(self.lake.table_path(table))
 
     def inspect(self, contract: Contract) -> Inspection:
         """By reading log and folder directly."""

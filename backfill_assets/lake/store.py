@@ -116,6 +116,9 @@ class TableStore(Protocol):
     def day_bytes(self, table: str, day_column: str) -> dict[date, int]:
         """Bytes of data files per day; days without a file are not in it."""
 
+    def row_bytes(self, table: str) -> float:
+        """About what a row takes on disk, in bytes, by what was written last; 0.0 where nothing was. Milliseconds."""
+
     def inspect(self, contract: Contract) -> Inspection:
         """Whether the log is whole and its files are there, told of a table that no engine opens any more, too."""
 
