@@ -1,19 +1,74 @@
-"""The gate after a chunk: drift that leaves rows, sums and means alone is found, and what is chance is not.
+"""The gate after a chunk: what it lets through, and what it names where it does not.
 
-Tested here: `core.plan_gates`, the drift of columns. Not tested here: its other rules, which plans meet
-(`operations.test_plan_run`).
+Tested here: `core.plan_gates`. Not tested here: gathering the figures (`operations/test_plan_run.py` does it).
 """
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from backfill_assets.core.gates import MEDIAN_NEEDS_DAYS
 from backfill_assets.core.plan_gates import TableEvidence, judge_chunk
 from backfill_assets.core.plans import Tolerances
-from backfill_assets.core.profiles import DayProfile, kept_counts
+from backfill_assets.core.profiles import NULL_COUNT, DayProfile, kept_counts
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets_tests.builders import STAGING, day
 
+STRICT = Tolerances(rows=0.0, nulls=0.0, means=0.0)
 USUAL = DayProfile(1000, "F", sums={"value": 5000}, histograms={"value": {3: 1000}})
+
+
+def entry(rows: int, nulls: int = 0, fingerprint: str = "F") -> DayEntry:
+    """A day of a receipt."""
+    return DayEntry(rows, fingerprint, "digest", counts={NULL_COUNT + "value": nulls})
+
+
+def evidence(
+    before: DayEntry | None, after: DayEntry, read: DayProfile, was: DayProfile | None = None
+) -> TableEvidence:
+    """One day, with ten earlier ones of 100 rows, of which 5 have no value."""
+    earlier = {day(n): entry(100, 5) for n in range(10)}
+    there = {day(20): before} if before else {}
+    return TableEvidence(STAGING, there, {day(20): after}, earlier, {day(20): read}, {day(20): was} if was else {})
+
+
+@given(st.integers(0, 1000), st.integers(0, 5), st.integers(-(10**9), 10**9))
+def test_a_day_that_is_as_it_was_passes_the_strictest_gate(rows: int, nulls: int, total: int) -> None:
+    read = DayProfile(rows, "F", {"value": min(nulls, rows)}, 0, {"value": total})
+    same = entry(rows, min(nulls, rows))
+    assert judge_chunk(evidence(same, same, read, read), STRICT) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "read", "rule", "told"),
+    [
+        (entry(100), entry(100), DayProfile(99, "F"), "read-back", "the files 99"),
+        (entry(100), entry(100), DayProfile(100, "F", {}, 7), "keys", "7 row(s) repeat a key"),
+        (entry(100), entry(100), DayProfile(100, "F", {"entity": 2}), "NULLs", "2 NULL(s) in entity"),
+        (entry(100), entry(40), DayProfile(40, "F"), "rows", "100 rows before, 40 now (60%, allowed 50%)"),
+        (None, entry(100), DayProfile(100, "F", {"value": 60}), "NULL share", "60% of value is NULL, usually 5%"),
+    ],
+)
+def test_a_gate_names_rule_and_figures(
+    before: DayEntry | None, after: DayEntry, read: DayProfile, rule: str, told: str
+) -> None:
+    (found,) = judge_chunk(evidence(before, after, read), Tolerances())
+    assert (found.day, found.rule) == (day(20), rule)
+    assert told in found.told
+
+
+def test_a_mean_that_moved_is_found_where_rows_and_nulls_stayed() -> None:
+    was, now = DayProfile(100, "A", {}, 0, {"value": 1000}), DayProfile(100, "B", {}, 0, {"value": 1500})
+    judged = judge_chunk(
+        evidence(entry(100, fingerprint="A"), entry(100, fingerprint="B"), now, was), Tolerances(means=0.4)
+    )
+    assert [(f.rule, f.column, f.told) for f in judged] == [
+        ("distribution", "value", "the mean of value was 10, is 15 (50%, allowed 40%)")
+    ]
+
+
+def test_few_rows_are_no_reason_to_stop() -> None:
+    assert judge_chunk(evidence(entry(4), entry(19), DayProfile(19, "F")), Tolerances()) == []
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,71 @@
+"""How far a plan is by its receipts: what a chunk wrote, what was there before, which gates are proven.
+
+Tested here: `core.plan_states` on hand-made receipts. Not tested here: whole runs (`operations/test_plan_run.py`).
+"""
+
+from datetime import UTC, date, datetime
+
+import pytest
+
+from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.core.plan_states import gate_is_passed, plan_writes
+from backfill_assets.core.plans import CHUNK_TAG, PLAN_REASON, PLAN_TAG, Pins, Plan, Policy, cut
+from backfill_assets.core.receipts import DayEntry, Receipt
+
+START = date(2024, 3, 1)
+DAYS = DayRange(START, START + ONE_DAY * 6)
+
+
+def plan(most: int = 1) -> Plan:
+    """Six days, one by one."""
+    policy = Policy("1d", 1, max_parallel=most)
+    return Plan("P", datetime(2024, 4, 1, tzinfo=UTC), "me@here", DAYS, ("staging",), cut(DAYS, "1d", 1), policy,
+                Pins({}, {}, {}, {}))  # fmt: skip
+
+
+def wrote(
+    version: int, number: int, fingerprint: str, chunk: int = 0, reason: str = PLAN_REASON
+) -> tuple[int, Receipt]:
+    """A receipt of the day of that number, of a chunk of the plan (0: somebody else's)."""
+    tags = {PLAN_TAG: "P", CHUNK_TAG: str(chunk)} if chunk else {}
+    entry = DayEntry(1, fingerprint, "digest")
+    day = START + ONE_DAY * number
+    return version, Receipt(
+        f"w{version}", "staging", reason if chunk else "manual", {day: entry}, tags=tags, seconds=2.0
+    )
+
+
+def test_what_a_day_held_before_a_chunk_is_what_its_first_write_found() -> None:
+    log = [wrote(1, 0, "old"), wrote(2, 0, "new", chunk=1), wrote(3, 0, "again", chunk=1), wrote(4, 1, "other")]
+    found = plan_writes("P", log)
+    assert found.ids == {1: {"w2", "w3"}}
+    assert found.before[1][START].fingerprint == "old"
+    assert found.after[1][START].fingerprint == "again"
+    assert (found.base, found.last, found.seconds) == ({1: 1}, {1: 3}, {1: 4.0})
+    assert found.earlier[START].fingerprint == "old"
+    assert plan_writes("another", log).ids == {}
+
+
+def test_a_rollback_is_no_write_of_the_plan_and_reopens_its_chunk_until_it_is_made_again() -> None:
+    log = [wrote(1, 0, "new", chunk=1), wrote(2, 0, "old", chunk=1, reason="rollback")]
+    assert plan_writes("P", log).is_put_back(1)
+    again = plan_writes("P", [*log, wrote(3, 0, "new", chunk=1)])
+    assert not again.is_put_back(1)
+    assert again.ids == {1: {"w1", "w3"}}
+
+
+@pytest.mark.parametrize(
+    ("log", "most", "passed"),
+    [
+        ([wrote(1, 1, "a", chunk=2)], 1, False),
+        ([wrote(1, 1, "a", chunk=2), wrote(2, 2, "a", chunk=3)], 1, True),
+        ([wrote(1, 1, "a", chunk=2), wrote(2, 2, "a", chunk=3)], 3, False),  # of one wave: it ran beside it
+        ([wrote(1, 1, "a", chunk=2), wrote(2, 4, "a", chunk=5)], 3, True),
+        ([wrote(1, 1, "a", chunk=2), wrote(2, 2, "a", chunk=3), wrote(3, 1, "b", chunk=2)], 1, False),
+    ],
+)
+def test_a_gate_is_proven_by_a_later_wave_that_wrote_after_its_chunk(
+    log: list[tuple[int, Receipt]], most: int, passed: bool
+) -> None:
+    made = plan(most)
+    assert gate_is_passed(made, made.chunk(2), {"staging": plan_writes("P", log)}) is passed
