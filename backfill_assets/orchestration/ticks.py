@@ -1,13 +1,13 @@
 """What the sensors decide at a tick: which runs to ask for, and in plain words what was found and held back.
 
 Lives here: one function per sensor, from the lake and Dagster's runs as they are now. Does not live here: the sensors
-as Dagster sees them (`sensors`), what a day needs (`core.needs`), and making days (`work`).
+as Dagster sees them (`sensors`), what a day needs (`core.needs`), and making days (`load`).
 No Spark, and no cursor: a tick that was killed, repeated or forgotten changes nothing about the next one.
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 
 import dagster as dg
 
@@ -18,22 +18,18 @@ from backfill_assets.core.needs import Needs, needs
 from backfill_assets.core.rollbacks import unheld
 from backfill_assets.core.states import State, States
 from backfill_assets.core.texts import plain
-from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import FileRecord
-from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.view import read_view
 from backfill_assets.landing.files import is_complete
 from backfill_assets.landing.hashes import Hashes
 from backfill_assets.load.compare import Comparison, compare, look
 from backfill_assets.load.counting import is_counted
-from backfill_assets.operations.plan_files import days_of_active_plans
 from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.context import LakeContext
-from backfill_assets.orchestration.markers import end_dead_runs
 from backfill_assets.orchestration.reconcile import follow_receipts
-from backfill_assets.orchestration.requesting import RequestPlanner, RunRequests, as_request, next_attempt, said
+from backfill_assets.orchestration.requesting import RunRequests, as_request, next_attempt, said
+from backfill_assets.orchestration.snapshot import LakeSnapshot, look_around
 from backfill_assets.orchestration.standing import changed_verdicts
 
 SCAN = "scan_landing"
@@ -55,45 +51,6 @@ class Tick:
         """Something that no tick will mend."""
         self.notes.append(text)
         self.alarms[name] = text
-
-
-@dataclass(frozen=True)
-class LakeSnapshot:
-    """The lake and Dagster's runs at one moment. `until` is the first day (exclusive end) that is no partition yet;
-    `planned` are the days of active plans, which nothing here is asked for."""
-
-    instance: dg.DagsterInstance
-    lake: Lake
-    pipeline: Pipeline
-    states: States
-    busy: Mapping[str, Set[date]]
-    now: datetime
-    planned: Mapping[str, Set[date]] = field(default_factory=dict)
-
-    @property
-    def until(self) -> date:
-        """Today by the clock: its partition begins to exist when it is over."""
-        return self.now.astimezone(UTC).date()
-
-    @property
-    def asker(self) -> RequestPlanner:
-        """Who knows what was tried."""
-        taken = {n: {*self.busy.get(n, ()), *self.planned.get(n, ())} for n in {*self.busy, *self.planned}}
-        return RequestPlanner(self.instance, self.lake, self.states, taken)
-
-    def free(self, name: str, days: Set[date]) -> Set[date]:
-        """The days of a table that are no active plan's."""
-        return days - self.planned.get(name, frozenset())
-
-
-def look_around(instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime) -> LakeSnapshot:
-    """Everything a tick decides by. Ends runs whose process is gone, so that their days do not look busy for ever."""
-    lake, pipeline = lake_context.open()
-    end_dead_runs(instance, lake)
-    names = [t.name for t in pipeline.tables]
-    busy = runs.busy_days(instance, str(lake.root), names)
-    states = pipeline.states(read_view(lake, pipeline.contracts))
-    return LakeSnapshot(instance, lake, pipeline, states, busy, now, days_of_active_plans(lake))
 
 
 def late_data_tick(instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime) -> Tick:

@@ -24,7 +24,8 @@ from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.files import LandedFile
 from backfill_assets.load.compare import Comparison
 from backfill_assets.orchestration import runs
-from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN, LakeSnapshot, Tick, landing, late_data
+from backfill_assets.orchestration.snapshot import LakeSnapshot
+from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN, Tick, landing, late_data
 from backfill_assets_tests.builders import CONTRACTS, START, day, loaded
 from backfill_assets_tests.orchestration.fake_dagster import FakeDagster
 
