@@ -13,13 +13,15 @@ NULL_COUNT = "null "  # + column: the names of NULL counts in a receipt
 
 @dataclass(frozen=True)
 class DayProfile:
-    """One day of one candidate: rows, fingerprint, NULLs per column, rows that repeat a key, sums per number column."""
+    """One day of one candidate: rows, fingerprint, NULLs per column, rows that repeat a key, sums per number column,
+    rows that break a rule of the contract by its name."""
 
     rows: int = 0
     fingerprint: str = EMPTY_FINGERPRINT
     nulls: Mapping[str, int] = field(default_factory=dict)
     duplicates: int = 0
     sums: Mapping[str, int] = field(default_factory=dict)
+    broken: Mapping[str, int] = field(default_factory=dict)
 
 
 def null_counts(profile: DayProfile, columns: Iterable[str]) -> dict[str, int]:
