@@ -24,7 +24,7 @@ def _name(dialect: Dialect) -> str:
     return "duckdb" if dialect is Dialect.DUCKDB else "spark"
 
 
-def _parsed(contract: Contract, rule: Rule) -> exp.Expression:
+def _parsed(contract: Contract, rule: Rule) -> exp.Expr:
     try:
         parsed = sqlglot.parse_one(rule.expression, read="spark")
     except SqlglotError as error:
