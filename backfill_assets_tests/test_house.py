@@ -41,6 +41,9 @@ CALLED_BY_PYTHON = {"__dir__"}
 KEPT_FOR_TESTS = {"drop_session"}  # a test must be able to end what a process would keep for its life
 EVERYWHERE = (PACKAGE, TESTS, ".ci")
 
+# What a stranger stumbles over: times without a noun, a licence that is none, numbers of a tracker nobody else has.
+STUMBLING_BLOCKS = re.compile(r"\bof before\b|\'s licence\b|\bS\d-\d\d\b")
+
 
 def _is_empty_door(source: Source) -> bool:
     """A test room's `__init__.py` without a word in it."""
@@ -80,6 +83,12 @@ def test_every_public_name_says_what_it_is() -> None:
         if not ast.get_docstring(node) and not _is_overload(node)
     ]
     assert not offences
+
+
+def test_texts_hold_no_phrase_that_only_their_author_understands() -> None:
+    texts = {f.place: f.text for f in sources(PACKAGE)} | {"README.md": (CHECKOUT / "README.md").read_text("utf-8")}
+    lines = [(place, n, line) for place, text in texts.items() for n, line in enumerate(text.splitlines(), 1)]
+    assert not [f"{place}:{n} {line.strip()}" for place, n, line in lines if STUMBLING_BLOCKS.search(line)]
 
 
 def test_what_the_package_defines_it_also_uses() -> None:

@@ -12,8 +12,10 @@ import sys
 import click
 
 from backfill_assets.cli import (
+    audit,
     backfill,
     catch_up,
+    compare,
     demo,
     doctor,
     landing,
@@ -80,6 +82,8 @@ for _command, _told in (
     (catch_up.replay_late, "Let rows that came too late count."),
     (rollback.rollback, "Put days back to what they held."),
     (rollback.release, "Let days go that were put back."),
+    (compare.compare, "What differs between two versions."),
+    (audit.audit, "Every write: who, when, why."),
     (status.status, "States of all days and tables."),
     (show.show, "All that is known of one day."),
     (lateness.lateness, "How late rows come."),

@@ -1,7 +1,7 @@
 """`backfill-assets demo`: a sample lake, backfilled twice through Dagster, with what one should look at.
 
-Lives here: replacing the lake and telling about it. Does not live here: making it (`operations.sample_lake`), and the
-run (`runner`).
+Lives here: replacing the lake and printing what came of it. Does not live here: making it (`operations.sample_lake`),
+and the run (`runner`).
 Only a lake that carries the marker of this command is ever loaded or replaced by it.
 """
 

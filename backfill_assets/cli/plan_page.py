@@ -133,7 +133,7 @@ def _runbook(now: "Progress") -> Iterator[str]:
         yield from _rows(_chunk_row(chunk), head=False)
     yield f"\nAfter each chunk: {_gates(plan)}.\n"
     yield "## Putting a chunk back\n"
-    yield f"`backfill-assets rollback --plan {plan.id} --chunk N` (dry; `--yes` acts). Files of before are kept "
+    yield f"`backfill-assets rollback --plan {plan.id} --chunk N` (dry; `--yes` acts). Replaced files are kept "
     yield f"{plan.retention_days} days after they were replaced. Never of raw and its ledger.\n"
     yield "## Pins\n"
     yield from _pins("package", plan.pins.packages)

@@ -30,7 +30,7 @@ class BackfillRequest:
 @dataclass(frozen=True)
 class TableOutcome:
     """One table of a run: days made, of these with other content now, rows, seconds, the cause where it failed, and the
-    days that were written again as they were (`force`)."""
+    days that were written again as they were (`force`). `phases`: seconds of each phase, where it got that far."""
 
     table: str
     days: int
@@ -39,13 +39,14 @@ class TableOutcome:
     seconds: float
     cause: str = ""
     rewritten: int = 0
+    phases: Mapping[str, float] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """The outcome as JSON values."""
         return {
             "table": self.table, "days": self.days, "changed": self.changed, "unchanged": self.days - self.changed,
             "rewritten": self.rewritten, "rows": self.rows, "seconds": round(self.seconds, 3),
-            "failed": bool(self.cause),
+            "failed": bool(self.cause), "phases": dict(self.phases),
         }  # fmt: skip
 
 

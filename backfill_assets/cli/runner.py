@@ -123,6 +123,7 @@ class _Listener:
             rows=sum(entry.rows for entry in entries.values()),
             seconds=0.0,
             rewritten=len(again),
+            phases=rebuild.request.phases.seconds(),
         )
 
     def hear(self, entry: dg.EventLogEntry) -> None:

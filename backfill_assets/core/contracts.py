@@ -63,7 +63,7 @@ class Contract:
     """A daily table: each row's `day_column` names its day, and `key` is unique within a day. `rules` hold of its rows.
 
     `waits_for_cut`: a day stays pending (and empty) until the frontier has passed midnight after it plus the grace.
-    `matures_after_days`: None, or the days after `d + 1` from which on day `d` counts as mature (S0-02).
+    `matures_after_days`: None, or the days after `d + 1` from which on day `d` counts as mature.
     """
 
     name: str
@@ -103,6 +103,12 @@ class Contract:
     def required_columns(self) -> tuple[str, ...]:
         """The columns that may not be NULL."""
         return tuple(c.name for c in self.columns if not c.nullable)
+
+    @property
+    def measured_columns(self) -> tuple[str, ...]:
+        """The numbers whose distribution says something: no key, nothing tagged as one or as a sequence."""
+        numbers = (c for c in self.columns if c.type in ("BIGINT", "INT") and c.name not in self.key)
+        return tuple(c.name for c in numbers if c.tags.get("role") not in ("key", "sequence"))
 
     @property
     def nullable_columns(self) -> tuple[str, ...]:

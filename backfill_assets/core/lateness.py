@@ -151,7 +151,7 @@ def completeness(cells: Iterable[Cell], watched: DayRange) -> tuple[Aged, ...]:
 
 
 def told(shares: Iterable[Aged]) -> tuple[Aged, ...]:
-    """The ages that people are told; those that could not be watched are left out."""
+    """The ages that people are shown; those that could not be watched are left out."""
     return tuple(a for a in shares if a.age_days in AGES_DAYS)
 
 

@@ -51,7 +51,7 @@ def parameters_of(contract: Contract, view: LakeView) -> Parameters:
 
 
 def parse_parameters(text: str) -> Parameters | None:
-    """The parameters of a receipt's tag; None where it has none (receipts of before) or they are not understood."""
+    """The parameters of a receipt's tag; None where it has none (an older receipt) or they are not understood."""
     try:
         said = json.loads(text)
         return Parameters(

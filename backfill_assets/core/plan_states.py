@@ -27,7 +27,9 @@ class ChunkState(StrEnum):
 @dataclass(frozen=True)
 class PlanWrites:
     """What one table's receipts say of a plan: its write ids per chunk, and per chunk what its days held before and
-    hold since. `base` is the table's version before the chunk's first write (-1: there was no table)."""
+    hold since. `base` is the table's version before the chunk's first write (-1: there was no table), `last` that of
+    its newest. `earlier` is as all days were before the plan began. `put_back` is the version of the newest rollback or
+    release of the chunk."""
 
     ids: Mapping[int, frozenset[str]] = field(default_factory=dict)
     before: Mapping[int, Mapping[date, DayEntry]] = field(default_factory=dict)
@@ -35,6 +37,12 @@ class PlanWrites:
     base: Mapping[int, int] = field(default_factory=dict)
     earlier: Mapping[date, DayEntry] = field(default_factory=dict)
     seconds: Mapping[int, float] = field(default_factory=dict)
+    last: Mapping[int, int] = field(default_factory=dict)
+    put_back: Mapping[int, int] = field(default_factory=dict)
+
+    def is_put_back(self, chunk: int) -> bool:
+        """Whether a rollback undid the chunk here, and it was not made again since."""
+        return self.put_back.get(chunk, -1) > self.last.get(chunk, -1)
 
     def all_ids(self) -> frozenset[str]:
         """The write ids of all chunks."""
@@ -42,12 +50,14 @@ class PlanWrites:
 
 
 def plan_writes(plan_id: str, log: Iterable[tuple[int, Receipt]]) -> PlanWrites:
-    """What a table's receipts (ascending, each with its version) say of the plan. `earlier` is as before its start."""
+    """What a table's receipts (ascending, each with its version) say of the plan."""
     ids: dict[int, set[str]] = {}
     before: dict[int, dict[date, DayEntry]] = {}
     after: dict[int, dict[date, DayEntry]] = {}
     base: dict[int, int] = {}
     seconds: dict[int, float] = {}
+    last: dict[int, int] = {}
+    put_back: dict[int, int] = {}
     now: dict[date, DayEntry] = {}
     earlier: Mapping[date, DayEntry] | None = None
     for version, receipt in log:
@@ -55,6 +65,7 @@ def plan_writes(plan_id: str, log: Iterable[tuple[int, Receipt]]) -> PlanWrites:
         if chunk is not None:
             earlier = dict(now) if earlier is None else earlier
             base.setdefault(chunk, version - 1)
+            last[chunk] = version
             ids.setdefault(chunk, set()).add(receipt.write_id)
             seconds[chunk] = seconds.get(chunk, 0.0) + (receipt.seconds or 0.0)
             kept = before.setdefault(chunk, {})
@@ -63,10 +74,13 @@ def plan_writes(plan_id: str, log: Iterable[tuple[int, Receipt]]) -> PlanWrites:
                 if day in now and day not in written:
                     kept[day] = now[day]
                 written[day] = entry
+        elif receipt.tags.get(PLAN_TAG) == plan_id:  # a rollback or release, of one chunk or of all
+            named = receipt.tags.get(CHUNK_TAG, "")
+            put_back |= dict.fromkeys([int(named)] if named.isdigit() else ids, version)
         now.update(receipt.days)
     return PlanWrites(
         {c: frozenset(found) for c, found in ids.items()}, before, after, base,
-        now if earlier is None else earlier, seconds,
+        now if earlier is None else earlier, seconds, last, put_back,
     )  # fmt: skip
 
 
@@ -123,4 +137,8 @@ def held_days(tables: Sequence[str], chunk: PlanChunk, states: States) -> dict[s
 def gate_is_passed(plan: Plan, chunk: PlanChunk, writes: Mapping[str, PlanWrites]) -> bool:
     """Whether receipts prove it: a later chunk wrote something, and it may only after this one's gate."""
     later = {c.number for c in plan.chunks if c.number > chunk.number}
-    return any(later & set(w.ids) for w in writes.values())
+    newest = {name: max((w.last[c] for c in later & set(w.last)), default=None) for name, w in writes.items()}
+    own = {name: w.last.get(chunk.number, -1) for name, w in writes.items()}
+    # Where it was made again after a rollback, its newest write is newer than theirs: that one was not judged yet.
+    told = [last > own[name] for name, last in newest.items() if last is not None]
+    return bool(told) and all(told)

@@ -4,7 +4,7 @@ Lives here: the paths below `LAKE/.server`, the record of the running server, an
 starting or stopping a server (`server`, `supervisor`), the identity of processes (`processes`). Imports neither pyspark
 nor Dagster.
 
-The record is the JVM's licence: a JVM that is not named in it is stopped by its supervisor. The locks are the
+A JVM may run as long as the record names it: one that it does not name is stopped by its supervisor. The locks are the
 kernel's, so none can be forgotten by a process that died: `start.lock` (who may start or stop a server),
 `supervisor.lock` (one supervisor per lake), `jvm.lock` (inherited by the JVM: one JVM per lake, whatever happened to
 its record), `in_use` (shared by the clients; free means idle).
@@ -51,7 +51,7 @@ def _accepts(port: int) -> bool:
 
 @dataclass(frozen=True)
 class ServerRequest:
-    """What a supervisor is told to start: the command, the file with the token that it reads (mode 0600, of this
+    """What a supervisor is to start: the command, the file with the token that it reads (mode 0600, of this
     request alone), and when to stop (seconds idle)."""
 
     command: list[str] = field(repr=False)
@@ -117,7 +117,7 @@ class ServerFolder:
         (self.folder / "endpoint.json").unlink(missing_ok=True)
 
     def request(self) -> ServerRequest:
-        """What the supervisor was told; raises OSError or ValueError where it was told nothing readable."""
+        """What the supervisor is to start; raises OSError or ValueError where that cannot be read."""
         return ServerRequest(**json.loads((self.folder / "request.json").read_text(encoding="utf-8")))
 
     def write_request(self, request: ServerRequest) -> None:

@@ -1,7 +1,7 @@
 """The front of the Spark engine: one call gives a live session, whatever the setting.
 
 Lives here: opening, checking and dropping sessions, and the names other rooms use. Does not live here: the embedded
-server (`server`), a driver of our own (`engine_classic`), configuration (`engine_confs`), telling losses from failures
+server (`server`), a driver of our own (`classic`), configuration (`confs`), telling losses from failures
 (`engine_loss`). Nothing here imports pyspark before a session is asked for.
 """
 

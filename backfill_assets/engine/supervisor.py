@@ -104,7 +104,7 @@ class Supervisor:
         return None
 
     def _watch(self, record: Record) -> None:
-        """Return when the JVM is gone, lost its licence, or was idle for long enough.
+        """Return when the JVM is gone, is no longer named by the record, or was idle for long enough.
 
         In the last case the clients' lock is kept until this process ends, so that newcomers wait for the stop.
         """

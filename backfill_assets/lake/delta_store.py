@@ -20,9 +20,11 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import inspect
 from backfill_assets.lake.lock import table_lock
 from backfill_assets.lake.merge import merge_days
+from backfill_assets.lake.plain import plain_files, read_plain
 from backfill_assets.lake.sizes import day_bytes
 from backfill_assets.lake.staging import Staged, StagedFile
 from backfill_assets.lake.store import Commit, Inspection, LiveFile
+from backfill_assets.lake.table import days_predicate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -83,10 +85,18 @@ class DeltaStore:
         """By reading log and folder directly."""
         return inspect(self.lake.table_path(contract.name), contract)
 
-    def frame(self, session: "SparkSession", table: str, version: int) -> "DataFrame":
-        """By Spark's own reader."""
-        path = str(self.lake.table_path(table))
-        return session.read.format("delta").option("versionAsOf", version).load(path)
+    def frame(
+        self, session: "SparkSession", table: str, version: int, day_column: str, days: Sequence[date] | None = None
+    ) -> "DataFrame":
+        """From the plain files of the days; by Delta's reader in Spark where these do not tell the rows."""
+        path = self.lake.table_path(table)
+        files = plain_files(path, version, day_column, days)
+        if files is not None:
+            return read_plain(session, files)
+        frame = session.read.format("delta").option("versionAsOf", version).load(str(path))
+        if days is None:
+            return frame
+        return frame.where(days_predicate(day_column, days)) if days else frame.limit(0)
 
     def rows(
         self, table: str, version: int | None = None, columns: Sequence[str] | None = None

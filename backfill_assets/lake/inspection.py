@@ -1,6 +1,6 @@
 """A look at a Delta table itself: is its log whole, do its files exist, what of its folder does no version name.
 
-Lives here: reading log and folder directly, so that a table which no engine opens any more can still be told about.
+Lives here: reading log and folder directly, so that a table which no engine opens any more can still be described.
 Does not live here: what to say of it (`operations.doctor_tables`) and fingerprints (`cli.deep`). Nothing is changed.
 """
 
@@ -27,7 +27,7 @@ class _Contents:
 
 
 def inspect(path: Path, contract: Contract) -> Inspection:
-    """All that can be told of the table in the folder `path`."""
+    """All that can be found out about the table in the folder `path`."""
     present = versions(path)
     if not present:
         lost, size = _lost(path, set())

@@ -35,7 +35,7 @@ FILES = Contract(
         Column("home_day", "DATE", "the day of rows without a usable arrival time, fixed at the first scan"),
         Column("recorded_at", "TIMESTAMP", "when this event was appended; the newest wins"),
         Column("counted_by", "STRING", "digest of the settings under which days and rows were counted"),
-        Column("note", "STRING", "what `landing accept` was told; why a file is refused as a whole", nullable=True),
+        Column("note", "STRING", "the note given to `landing accept`; why a file is refused as a whole", nullable=True),
     ),
     "arrival_date",
     ("path", "sha256", "arrival_date"),
@@ -135,7 +135,7 @@ def _newest(rows: list[dict[str, Any]]) -> FileRecord:
         last["home_day"],
         days,
         withdrawn,
-        last.get("counted_by") or "",  # lakes of before this column count their files anew
+        last.get("counted_by") or "",  # older lakes lack this column and count their files anew
         last["note"],
     )
 

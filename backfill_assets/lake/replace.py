@@ -132,12 +132,7 @@ def _differences(write: Write, view: TableView) -> tuple[frozenset[date], frozen
     code = (write.provenance.code_digest, write.provenance.settings_digest)
     for day, entry in write.entries.items():
         stamp = view.stamps.get(day)
-        if (
-            stamp is None
-            or day in view.foreign
-            or write.force
-            or (stamp.entry.rows, stamp.entry.fingerprint) != (entry.rows, entry.fingerprint)
-        ):
+        if stamp is None or day in view.foreign or write.force or stamp.entry.content != entry.content:
             changed.add(day)
         elif stamp.entry != entry or (stamp.code_digest, stamp.settings_digest) != code:
             moved.add(day)

@@ -117,8 +117,10 @@ class TableStore(Protocol):
 
     # Rows.
 
-    def frame(self, session: "SparkSession", table: str, version: int) -> "DataFrame":
-        """All rows of a table, pinned at a version."""
+    def frame(
+        self, session: "SparkSession", table: str, version: int, day_column: str, days: Sequence[date] | None = None
+    ) -> "DataFrame":
+        """The rows of some days (None: all) of a table, pinned at a version."""
 
     def rows(
         self, table: str, version: int | None = None, columns: Sequence[str] | None = None

@@ -100,7 +100,9 @@ def _affected(deliveries: _Deliveries, moved: set[date], loaded: set[date], view
 
     Rows of days that were not loaded are the same before and after, so they are read once.
     """
-    if not moved or deliveries.named < 0 or len(moved & loaded) > WHOLE_SHARE * len(loaded):
+    if not moved:
+        return set()
+    if deliveries.named < 0 or len(moved & loaded) > WHOLE_SHARE * len(loaded):
         return moved | loaded
     # Nothing of these days in the ledger: what they held before, if anything, gave no key an event day.
     known = any(a in moved for rows in view.arrivals.values() for a, _ in rows)

@@ -20,6 +20,7 @@ from backfill_assets.lake.replace import Provenance, Published
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.view import read_view
+from backfill_assets.load.phases import Phases
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class RebuildRequest:
     provenance: Provenance
     force: bool = False
     look: Callable[[], States] | None = None  # instead of looking alone: for steps of a run, which look again and again
+    phases: Phases = field(default_factory=Phases, compare=False)
 
     def states(self) -> States:
         """The states of the lake now, without a JVM."""

@@ -14,7 +14,7 @@ from backfill_assets.core.contracts import Basis, Contract, Input, reads
 from backfill_assets.core.days import DayRange, contiguous, covering
 from backfill_assets.core.digests import days_of
 from backfill_assets.core.errors import InputMissing
-from backfill_assets.core.profiles import DayProfile, counted_nulls, null_counts
+from backfill_assets.core.profiles import DayProfile, counted_histograms, counted_nulls, kept_counts
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.states import States
 from backfill_assets.core.view import LakeView
@@ -37,28 +37,39 @@ def build(request: RebuildRequest) -> Candidate:
 
     Raises InputMissing, DaysHeld, ContractBroken, EngineLost.
     """
-    states, table, days = request.states(), request.table, request.days
+    phase, table, days = request.phases.phase, request.table, request.days
+    with phase("states"):
+        states = request.states()
     refuse_unbuildable(states, table.contract, days)
     settled = settled_days(request, states)
     todo = [d for d in days if d not in settled]
     if not todo:
         return nothing_to_do(states, table.contract, days)
-    spans = covering(todo, MOST_SPANS)
-    request.lake_session.expect(_input_rows(states, table.contract, todo))
-    made = [_of_its_span(_transformed(request.lake_session, states, table, s), table.contract, s, spans) for s in spans]
-    frame = made[0]
-    for other in made[1:]:
-        frame = frame.unionByName(other)
-    frame = _without_days(frame, table.contract, [d for span in spans for d in span if d in settled])
-    staged = request.lake_session.lake.store.stage(table.contract, conform(frame, table.contract))
+    with phase("transform"):
+        frame = _made(request, states, todo, settled)
+    with phase("write"):
+        staged = request.lake_session.lake.store.stage(table.contract, conform(frame, table.contract))
     try:
-        profiles = dict(audited(request.lake_session, table.contract, staged))
-        facts = staged_facts(request.lake_session, states, table, staged, profiles)
+        with phase("audit"):
+            profiles = dict(audited(request.lake_session, table.contract, staged))
+        with phase("facts"):
+            facts = staged_facts(request.lake_session, states, table, staged, profiles)
     except BaseException:
         staged.drop()
         raise
     candidate = _candidate(request, states, settled, staged, profiles)
     return replace(candidate, accounts={d: {"facts": f} for d, f in facts.items()})
+
+
+def _made(request: RebuildRequest, states: States, todo: Sequence[date], settled: Collection[date]) -> "DataFrame":
+    """The rows of the days to do, as a plan that Spark has not run."""
+    table, spans = request.table, covering(todo, MOST_SPANS)
+    request.lake_session.expect(_input_rows(states, table.contract, todo))
+    made = [_of_its_span(_transformed(request.lake_session, states, table, s), table.contract, s, spans) for s in spans]
+    frame = made[0]
+    for other in made[1:]:
+        frame = frame.unionByName(other)
+    return _without_days(frame, table.contract, [d for span in spans for d in span if d in settled])
 
 
 def _input_rows(states: States, contract: Contract, todo: Iterable[date]) -> int:
@@ -151,7 +162,8 @@ def nothing_to_do(states: States, contract: Contract, days: DayRange) -> Candida
 
 def as_profile(entry: DayEntry) -> DayProfile:
     """What a receipt still knows of a day's profile."""
-    return DayProfile(entry.rows, entry.fingerprint, {c: n for c, n in counted_nulls(entry.counts).items() if n})
+    nulls = {c: n for c, n in counted_nulls(entry.counts).items() if n}
+    return DayProfile(entry.rows, entry.fingerprint, nulls, histograms=counted_histograms(entry.counts))
 
 
 def _of_its_span(frame: "DataFrame", contract: Contract, span: DayRange, spans: Sequence[DayRange]) -> "DataFrame":
@@ -223,7 +235,7 @@ def _candidate(
     made = {
         d: DayEntry(
             profiles[d].rows, profiles[d].fingerprint, states.digests.of(name, d), states.built_as(name, d),
-            null_counts(profiles[d], contract.nullable_columns),
+            kept_counts(profiles[d], contract.nullable_columns),
         )
         for d in days
         if d not in settled

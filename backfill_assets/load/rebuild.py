@@ -60,7 +60,8 @@ class Rebuild:
         """Phases 2 to 9. Raises BackfillError kinds; a refusing finding is returned, not raised."""
         self.candidate = load(self.request) if self.table.is_landed else build(self.request)
         self._refuse_strays()
-        self.findings = self._judge()
+        with self.request.phases.phase("gate"):
+            self.findings = self._judge()
         return self.findings
 
     @telling_losses()
@@ -72,7 +73,8 @@ class Rebuild:
                     self.release()
                     if any(f.refuses for f in self.prepare()):
                         raise self.refusal()
-                return self.ready.commit()
+                with self.request.phases.phase("publish"):
+                    return self.ready.commit()
         raise AssertionError("unreachable: the retry context returns or raises")
 
     def release(self) -> None:

@@ -110,6 +110,8 @@ def _record(
     for intake in (i for _, i in intakes if i.sha256 not in known):
         files[intake.sha256] = _found(lake_session, intake, seen.get(intake.sha256, moment))
     files = {sha: replace(f, first_scan=seen.get(sha, moment)) for sha, f in files.items()}
+    if files:
+        lake_session.expect(sum(f.rows for f in files.values()))
     counted = count_days(lake_session.spark(), list(files.values()), settings) if files else {}
     _refuse_a_select_that_fits_nothing(files, counted, known)
     landings = [_Landing(f.name, i.sha256, f.size, f.mtime_ns, i.rows, i.bad_rows) for f, i in intakes]

@@ -3,7 +3,7 @@
 Lives here: the account, from the ledger `files` (counted by the parser) and the receipts of raw, quarantine and
 `too_late` (counted by the load): figures of two origins, so that it can fail. Does not live here: printing it (`cli`).
 Nothing is the rest of a subtraction: duplicates are counted where they are found, and days that were loaded before that
-was done are told as not counted.
+was done are listed as not counted.
 """
 
 from collections.abc import Iterable, Mapping

@@ -4,11 +4,12 @@ Lives here: counting them by receipts, and the newest reasons. Does not live her
 tells Dagster (`orchestration.ledgers`). No JVM; of quarantined rows only the newest days are read.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
 from backfill_assets.core.contracts import Contract
+from backfill_assets.core.ledgers import TOO_LATE
 from backfill_assets.core.view import TableView
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS, QUARANTINE, read_arrivals
@@ -45,10 +46,15 @@ def contracts_beside(raw: Contract) -> tuple[Contract, ...]:
     return (QUARANTINE, contract_of(raw), ARRIVALS)
 
 
-def set_aside(lake: Lake, raw: Contract) -> list[SetAside]:
-    """All three, those that were never written left out."""
-    found = [_quarantine(lake), _too_late(lake, contract_of(raw)), _arrivals(lake)]
-    return [f for f in found if f.version >= 0]
+def set_aside(lake: Lake, raw: Contract, known: Mapping[str, int] | None = None) -> list[SetAside]:
+    """All three; left out are those that were never written, or are of the version that is `known` already."""
+    count: dict[str, Callable[[], SetAside]] = {
+        QUARANTINE.name: lambda: _quarantine(lake),
+        TOO_LATE: lambda: _too_late(lake, contract_of(raw)),
+        ARRIVALS.name: lambda: _arrivals(lake),
+    }
+    newest = {c.name: lake.store.view(c.name, c.day_column).version for c in contracts_beside(raw)}
+    return [count[name]() for name, version in newest.items() if version >= 0 and version != (known or {}).get(name)]
 
 
 def _quarantine(lake: Lake) -> SetAside:

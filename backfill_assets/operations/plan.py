@@ -5,8 +5,6 @@ here: the parts (`plan_impact`, `plan_price`, `plan_preflight`, `plan_pins`), it
 (`plan_run`).
 """
 
-import getpass
-import socket
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -14,6 +12,7 @@ from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import MOST_CHUNK_DAYS, ChunkKind, Plan, Policy, cut
 from backfill_assets.core.states import States
+from backfill_assets.core.who import whoami
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
@@ -51,7 +50,7 @@ def make_plan(lake: Lake, pipeline: Pipeline, asked: PlanRequest, now: datetime 
     plan = Plan(
         id=new_id(created),
         created=created,
-        user=asked.user or who(),
+        user=asked.user or whoami(),
         days=asked.days,
         tables=asked.tables,
         chunks=chunks,
@@ -71,14 +70,6 @@ def _row_bytes(lake: Lake, states: States, table: str) -> float:
     stamps = states.view.table(table).stamps
     rows = sum(s.entry.rows for s in stamps.values())
     return sum(lake.store.day_bytes(table, states.contracts[table].day_column).values()) / rows if rows else 0.0
-
-
-def who() -> str:
-    """Who asks: user and host."""
-    try:
-        return f"{getpass.getuser()}@{socket.gethostname()}"
-    except (KeyError, OSError):  # a user without a name, as in containers
-        return f"unknown@{socket.gethostname()}"
 
 
 def _refuse_unsafe(asked: PlanRequest) -> None:

@@ -64,15 +64,18 @@ def _layers(lake: Lake, pipeline: Pipeline, days: DayRange) -> list[GateFinding]
     ]
 
 
-def refusal(plan: Plan, chunk: PlanChunk, found: list[GateFinding]) -> BackfillError:
+def refusal(plan: Plan, chunk: PlanChunk, found: list[GateFinding], put_back: bool) -> BackfillError:
     """The error of a failed gate: days, columns, figures, what stands, and what to do next."""
     shown = "; ".join(f"{f.table} {f.day} {f.rule}: {f.told}" for f in found[:SHOWN])
     more = f"; {len(found) - SHOWN} more" if len(found) > SHOWN else ""
     tables = [f"{t} {ranges({f.day for f in found if f.table == t})}" for t in dict.fromkeys(f.table for f in found)]
+    which = f"--plan {plan.id} --chunk {chunk.number}"
     return BackfillError(
         f"the gate of chunk {chunk.number} ({chunk.days}) of the plan {plan.id}",
         f"{len(found)} finding(s) on {', '.join(tables)}: {shown}{more}",
-        "The chunk is written, no later one was run",
-        f"Look at these days; then put it back with `backfill-assets rollback --plan {plan.id} --chunk {chunk.number}`,"
-        f" or go on with `backfill-assets run {plan.id} --accept {chunk.number}` if it is as it should be",
+        f"The chunk {'was put back and is held' if put_back else 'is written'}, no later one was run",
+        f"Correct the cause; `backfill-assets release {which} --yes` lets its days go, then plan them anew"
+        if put_back
+        else f"Look at these days; put it back with `backfill-assets rollback {which} --yes`, or go on with "
+        f"`backfill-assets run {plan.id} --accept {chunk.number}` if it is as it should be",
     )

@@ -51,7 +51,7 @@ class Progress:
 
     @property
     def is_done(self) -> bool:
-        """Whether every chunk is."""
+        """Whether every chunk is; of a finished plan, a chunk that was put back since is not."""
         return all(c.state is ChunkState.DONE for c in self.chunks)
 
 
@@ -85,7 +85,11 @@ def state_of(lake: Lake, plan: Plan) -> str:
 def _chunk(plan: Plan, chunk: PlanChunk, states: States, writes: Mapping[str, PlanWrites], told: str) -> ChunkProgress:
     mine = [w for w in writes.values() if chunk.number in w.ids]
     state = chunk_state(plan, chunk, states, writes)
-    if told == FINISHED and state is not ChunkState.HELD:
+    if (
+        told == FINISHED
+        and state is not ChunkState.HELD
+        and not any(w.is_put_back(chunk.number) for w in writes.values())
+    ):
         state = ChunkState.DONE  # what came since belongs to those who look after new data
     todo = {} if state is ChunkState.DONE else undone(plan, chunk, states, writes)
     return ChunkProgress(

@@ -14,12 +14,15 @@ from backfill_assets.core.days import DayRange, contiguous
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plan_states import ChunkState, gate_is_passed, held_days, undone
 from backfill_assets.core.plans import ChunkKind, Plan, PlanChunk
+from backfill_assets.core.who import BY, whoami
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.replace import Provenance
 from backfill_assets.operations.plan_files import CANCELLED, FINISHED, mark, marked, refuse_overlap
 from backfill_assets.operations.plan_gate import judge, refusal
 from backfill_assets.operations.plan_pins import refuse_moved
 from backfill_assets.operations.plan_progress import Progress, progress, state_of
+from backfill_assets.operations.rollback import RollbackRequest, roll_back
 from backfill_assets.operations.why import ranges
 
 
@@ -68,7 +71,7 @@ def run_plan(open_lake: Opener, plan: Plan, worker: Worker, accepted: int = 0) -
             refuse(lake, pipeline, plan)
             mark(lake, plan.id, "started", plan.user)
             for chunk in plan.chunks:
-                if state_of(lake, plan) != "active":
+                if state_of(lake, plan) not in ("active", FINISHED):
                     break
                 _run_chunk(open_lake, plan, chunk, worker, accepted)
             else:
@@ -84,8 +87,9 @@ def run_plan(open_lake: Opener, plan: Plan, worker: Worker, accepted: int = 0) -
 def refuse(lake: Lake, pipeline: Pipeline, plan: Plan) -> None:
     """Raise where the plan may not run (on): ended, paused, its preflight failed, its days are another active plan's,
     or a pin holds no longer. Changes nothing."""
-    told = state_of(lake, plan)
-    if told in (FINISHED, CANCELLED):
+    now = progress(lake, pipeline, plan)
+    told = now.told
+    if told == CANCELLED or (told == FINISHED and now.is_done):
         raise BackfillError(
             f"the plan {plan.id}", f"it is {told}", "Nothing was run", "Make a new plan: `backfill-assets plan`"
         )
@@ -101,7 +105,7 @@ def refuse(lake: Lake, pipeline: Pipeline, plan: Plan) -> None:
             "Correct that and plan again",
         )  # fmt: skip
     refuse_overlap(lake, plan)
-    refuse_moved(plan, pipeline, progress(lake, pipeline, plan).states)
+    refuse_moved(plan, pipeline, now.states)
 
 
 def _run_chunk(open_lake: Opener, plan: Plan, chunk: PlanChunk, worker: Worker, accepted: int) -> None:
@@ -116,11 +120,15 @@ def _run_chunk(open_lake: Opener, plan: Plan, chunk: PlanChunk, worker: Worker, 
         worker.chunk_began(now, chunk)
         _make(open_lake, plan, chunk, worker)
         now = progress(lake, pipeline, plan)
+        _refuse_undone(plan, chunk, now)
     if chunk.number == accepted or gate_is_passed(plan, chunk, now.writes):
         return
     found = judge(lake, pipeline, plan, chunk, now.writes)
     if found:
-        raise refusal(plan, chunk, found)
+        put_back = (
+            plan.policy.on_failure == "rollback" and roll_back(lake, pipeline, _undoing(plan, chunk), _said()).is_done
+        )
+        raise refusal(plan, chunk, found, put_back)
     worker.gate_passed(chunk)
 
 
@@ -134,6 +142,26 @@ def _make(open_lake: Opener, plan: Plan, chunk: PlanChunk, worker: Worker) -> No
         left = undone(plan, chunk, now.states, now.writes).get(table, [])
         for days in contiguous(left):
             _tried(plan, ChunkWork(plan, chunk, (table,), days), worker)
+
+
+def _undoing(plan: Plan, chunk: PlanChunk) -> RollbackRequest:
+    return RollbackRequest(plan.id, str(chunk.number), note="its gate refused")
+
+
+def _said() -> Provenance:
+    return Provenance("", tags={BY: whoami()})
+
+
+def _refuse_undone(plan: Plan, chunk: PlanChunk, now: Progress) -> None:
+    left = undone(plan, chunk, now.states, now.writes)
+    if left:
+        told = ", ".join(f"{table} {ranges(days)}" for table, days in left.items())
+        raise BackfillError(
+            f"chunk {chunk.number} ({chunk.days}) of the plan {plan.id}",
+            f"its runs ended well, but {told} is still to be made",
+            "No later chunk was run",
+            f"See `backfill-assets status`; `backfill-assets run {plan.id}` goes on where it stood",
+        )
 
 
 def _tried(plan: Plan, work: ChunkWork, worker: Worker) -> None:
@@ -158,5 +186,5 @@ def _held(plan: Plan, chunk: PlanChunk, now: Progress) -> BackfillError:
         f"chunk {chunk.number} ({chunk.days}) of the plan {plan.id}",
         f"a rollback put {told} back, and holds it",
         "No later chunk was run",
-        f"`backfill-assets release --plan {plan.id} --chunk {chunk.number}`, then run the plan again",
+        f"`backfill-assets release --plan {plan.id} --chunk {chunk.number} --yes`, then run the plan again",
     )

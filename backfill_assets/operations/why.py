@@ -40,7 +40,7 @@ def brief(states: States, table: str, day: date, state: State) -> str:
 
 
 def in_full(states: States, table: str, day: date, receipt: Receipt | None) -> tuple[str, ...]:
-    """Every reason that can be told of the day's state; `receipt` is the newest that names the day."""
+    """Every known reason for the day's state; `receipt` is the newest that names the day."""
     state = states.of(table, day)
     reasons = [r for r in (brief(states, table, day, state),) if r]
     if state is State.HELD and receipt is not None:

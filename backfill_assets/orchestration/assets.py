@@ -123,8 +123,9 @@ def _steps(
     context: dg.AssetExecutionContext, config: LoadConfig, opened: Opened, name: str, days: DayRange
 ) -> Iterator[Any]:
     lake, pipeline = opened.lake, opened.pipeline
-    context.instance.add_run_tags(context.run.run_id, {LAKE_TAG: str(lake.root), **_shown(context, opened, days)})
-    reconcile(context.instance, lake, pipeline, context.run.run_id)
+    if opened.is_first_step(context.run.run_id):
+        context.instance.add_run_tags(context.run.run_id, {LAKE_TAG: str(lake.root), **_shown(context, opened, days)})
+        reconcile(context.instance, lake, pipeline, context.run.run_id)
     tags = context.run.tags
     said = Provenance(
         reason=tags.get(REASON_TAG, "manual"), run_id=context.run.run_id, note=config.note or tags.get(NOTE_TAG, ""),

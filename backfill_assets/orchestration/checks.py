@@ -88,7 +88,7 @@ def newest_day_results(opened: Opened, contract: Contract) -> Iterator[dg.AssetC
         return
     found = audit_table(lake, contract, table.version, [newest]).get(newest, DayProfile())
     for finding in judged_again(lake.settings, states, contract, newest, found):
-        yield _result(finding, contract, table.stamps[newest].entry.fingerprint == found.fingerprint)
+        yield _result(finding, contract, table.stamps[newest].entry.agrees_with(found))
 
 
 def judged_again(

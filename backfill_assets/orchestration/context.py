@@ -44,13 +44,19 @@ class Opened:
     lake: Lake
     pipeline: Pipeline
     missing: SettingsError | None = None
+    _runs: set[str] = field(default_factory=set, compare=False, repr=False)
     _last: list[States] = field(default_factory=list, compare=False, repr=False)  # as they were looked at before
-    _logs: Logs = field(default_factory=Logs, compare=False, repr=False)
+
+    def is_first_step(self, run_id: str) -> bool:
+        """Whether no step of the run was begun in this process before; asking begins one."""
+        new = run_id not in self._runs
+        self._runs.add(run_id)
+        return new
 
     def states(self) -> States:
         """The states of the lake now; the same object as long as nothing in the lake moved, so that what a step found
         out about its days is known to the next. No JVM."""
-        view = read_view(replace(self.lake, logs=self._logs), self.pipeline.contracts)
+        view = read_view(self.lake, self.pipeline.contracts)
         if not self._last or self._last[-1].view != view:
             self._last[:] = [self.pipeline.states(view)]
         return self._last[-1]

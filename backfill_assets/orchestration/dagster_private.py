@@ -223,10 +223,19 @@ def plan(context: dg.AssetExecutionContext, table: str, partitions: Iterable[str
 
 @dataclass(frozen=True)
 class Newest:
-    """The newest materialization of a partition, by which an evaluation aims at it, and its event as `text` (JSON)."""
+    """The newest materialization of a partition, and its event as `text` (JSON)."""
 
-    target: AssetCheckEvaluationTargetMaterializationData
+    storage_id: int
+    run_id: str
+    at: datetime
     text: str
+
+    @property
+    def target(self) -> AssetCheckEvaluationTargetMaterializationData:
+        """What an evaluation aims at. Storage keeps UTC without saying so."""
+        return AssetCheckEvaluationTargetMaterializationData(
+            storage_id=self.storage_id, run_id=self.run_id, timestamp=self.at.replace(tzinfo=UTC).timestamp()
+        )
 
 
 def newest_of(instance: dg.DagsterInstance, table: str, partitions: Iterable[str]) -> dict[str, Newest]:
@@ -244,17 +253,7 @@ def newest_of(instance: dg.DagsterInstance, table: str, partitions: Iterable[str
             of_ids = events.id.in_(ids[first : first + KEYS_AT_ONCE])
             asked = sa.select(events.id, events.partition, events.run_id, events.timestamp, events.event)
             rows += connection.execute(asked.where(of_ids)).fetchall()
-    return {
-        partition: Newest(
-            AssetCheckEvaluationTargetMaterializationData(storage_id=i, run_id=run_id, timestamp=_seconds(at)), text
-        )
-        for i, partition, run_id, at, text in rows
-    }
-
-
-def _seconds(at: datetime) -> float:
-    """Storage keeps UTC without saying so."""
-    return at.replace(tzinfo=UTC).timestamp()
+    return {partition: Newest(i, run_id, at, text) for i, partition, run_id, at, text in rows}
 
 
 def newest_verdicts(

@@ -1,6 +1,6 @@
 """Healing: what Dagster shows of each day follows its receipt again, after runs that planned it and never came to it.
 
-Lives here: which days are shown wrong, and telling Dagster of them from their receipts: a materialization and the four
+Lives here: which days are shown wrong, and recording them from their receipts: a materialization and the four
 checks. Does not live here: when it is looked at, and commits that Dagster never heard of (`reconcile`). Nothing is read
 but receipts, nothing is written but Dagster's events, and what was healed needs no healing.
 
@@ -71,7 +71,7 @@ def heal(instance: dg.DagsterInstance, lake: Lake, pipeline: Pipeline, seen: dic
         if now.days:
             with quick_events(instance):
                 _tell(instance, lake, states, now)
-            lines.append(f"{contract.name}: {len(now.days)} day(s) told from their receipts")
+            lines.append(f"{contract.name}: {len(now.days)} day(s) shown again from their receipts")
     if whole:
         seen[LOOKED] = newest
     return lines
@@ -114,7 +114,7 @@ def _day(partition: str) -> date | None:
     try:
         return date.fromisoformat(partition)
     except ValueError:
-        return None  # of definitions of before
+        return None  # of definitions that had other partitions
 
 
 def _alive(instance: dg.DagsterInstance, run_ids: Iterable[str]) -> set[str]:
@@ -146,7 +146,7 @@ def _tell(instance: dg.DagsterInstance, lake: Lake, states: States, sick: Sick) 
 
 
 def _evaluation(table: str, finding: Finding, target: dg.EventLogRecord) -> dg.AssetCheckEvaluation:
-    facts: dict[str, Any] = {"what": finding.message, **finding.facts, "told from": TOLD_FROM}
+    facts: dict[str, Any] = {"what": finding.message, **finding.facts, "source": TOLD_FROM}
     return dg.AssetCheckEvaluation(
         asset_key=dg.AssetKey(table), check_name=finding.check, passed=finding.passed, metadata=facts,
         severity=dg.AssetCheckSeverity.ERROR if finding.refuses else dg.AssetCheckSeverity.WARN,

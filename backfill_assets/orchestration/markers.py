@@ -1,4 +1,4 @@
-"""Markers: which process works on which run, and what an instance of Dagster has been told of a lake's commits.
+"""Markers: which process works on which run, and which of a lake's commits an instance of Dagster has recorded.
 
 Lives here: the files `LAKE/.runs/INSTANCE/RUN` and `LAKE/.reconciled/INSTANCE.json`, whether a marked process still
 lives, and ending runs whose process is gone. Does not live here: recording commits (`reconcile`). One lake may serve

@@ -26,8 +26,9 @@ from backfill_assets.orchestration.summary import rewritten, summary
 PREFIX = "backfill_assets/"
 FINGERPRINT, INPUT_DIGEST = PREFIX + "fingerprint", PREFIX + "input_digest"
 ROWS, WRITE_ID = "dagster/partition_row_count", PREFIX + "write_id"
+PHASES = PREFIX + "phases"
+ONCE = (PREFIX + "summary", PREFIX + "recorded_from", PREFIX + "rewritten", PHASES)  # of one run, not of the day
 FILES_TOLD = "backfill_assets/files"  # rows per landed file and outcome
-ONCE = (PREFIX + "summary", PREFIX + "recorded_from", PREFIX + "rewritten")  # of one run, not of the day
 NEWS = (ROWS, *(PREFIX + name for name in (
     "state", "summary", "unchanged", "rewritten", "recorded_from", "quarantine_rows", "duplicate_rows",
     "too_late_rows", "label_flips",
@@ -88,7 +89,8 @@ def day_metadata(
     rebuild: Rebuild, published: Published, told: Sequence[date] | None = None
 ) -> dict[str, dict[str, Any]]:
     """Per partition key: rows, bytes, fingerprint, what the write did, for raw the account of every file; and on the
-    last day, what the run did to the table. `told` are the days that are told of, ascending (default: all).
+    last day, what the run did to the table and the seconds of each phase. `told` are the days that are told of,
+    ascending (default: all).
 
     `seconds_per_day` is the run's time for this table, shared out evenly over these days.
     """
@@ -105,6 +107,7 @@ def day_metadata(
     for day in again & set(days):
         said[str(day)] |= {PREFIX + "unchanged": True, PREFIX + "rewritten": True}
     said[str(days[-1])][PREFIX + "summary"] = dg.MetadataValue.md(summary(before, after, published, again))
+    said[str(days[-1])][PHASES] = dg.MetadataValue.json(dict(rebuild.request.phases.seconds()))
     return {key: news_first(told) for key, told in said.items()}
 
 

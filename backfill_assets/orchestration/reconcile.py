@@ -88,7 +88,7 @@ def _record_undoing(
     for day in lost:
         told = undoing_event(contract.name, day, newest[day])
         instance.report_runless_asset_event(told)
-    done = f"{contract.name}: {len(lost)} day(s) of version {version}, put back or released, told from the receipt"
+    done = f"{contract.name}: {len(lost)} day(s) of version {version}, put back or released, recorded from the receipt"
     return True, [done] if lost else []
 
 

@@ -4,7 +4,8 @@ Lives here: their typed settings, what a run tells, and telling Dagster of the d
 (`operations.rollback`), and telling Dagster of what the command line did (`reconcile`).
 """
 
-from collections.abc import Iterable, Mapping
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 
 import dagster as dg
@@ -33,7 +34,7 @@ class WhichDays(dg.Config):
     table: str = Field(default="", description="One table, where no plan is named.")
     days: str = Field(default="", description="Days of that table: YYYY-MM-DD..YYYY-MM-DD, both included.")
     note: str = Field(default="", description="Why, in your words: it goes into the receipts.")
-    act: bool = Field(default=False, description="false: only tell what would be done. true: do it.")
+    act: bool = Field(default=False, description="false: only say what would be done. true: do it.")
 
     def request(self, to_version: int = -1, over_newer: bool = False) -> RollbackRequest:
         """What is asked for; raises BackfillError where that is neither a plan nor days of a table."""
@@ -57,37 +58,12 @@ class RollbackConfig(WhichDays):
 
 def rollback_jobs(lake_context: LakeContext) -> list[dg.JobDefinition]:
     """`rollback` and `release`, without an engine: seconds."""
+    put_days_back, let_days_go = _ops(lake_context)
     tags = {LAKE_TAG: str(lake_context.root)}
-
-    @dg.op(name=PUT_BACK, description="Put days back to what they held, and hold them. Looks only, unless `act`.")
-    def put_days_back(context: dg.OpExecutionContext, config: RollbackConfig) -> None:
-        """One rollback."""
-        try:
-            _roll_back(context, lake_context, config)
-        except BackfillError as error:
-            raise as_failure(error) from None
-        except OSError as error:
-            raise as_failure(unusable(error)) from error
-
-    @dg.op(name=LET_GO, description="Let days go that a rollback holds. Looks only, unless `act`.")
-    def let_days_go(context: dg.OpExecutionContext, config: WhichDays) -> None:
-        """One release."""
-        try:
-            lake, pipeline = lake_context.open()
-            found = release(lake, pipeline, config.request(), _said(context), act=config.act)
-            lines = [f"- {name}: {ranges(days)}" for name, days in found.items()]
-            head = "Let go" if config.act else "Would be let go (`act: true` does it)"
-            context.add_output_metadata({"what": dg.MetadataValue.md("\n".join([f"{head}:", "", *lines]))})
-            if config.act:
-                _tell(context, lake_context, found)
-        except BackfillError as error:
-            raise as_failure(error) from None
-        except OSError as error:
-            raise as_failure(unusable(error)) from error
 
     @dg.job(
         name="rollback", executor_def=dg.in_process_executor, tags=tags,
-        config=dg.RunConfig(ops={PUT_BACK: RollbackConfig()}),
+        config=dg.RunConfig(ops={PUT_BACK: RollbackConfig.model_validate({})}),
         description="Put days back to what they held before a plan, a chunk of it, or at a version of a table.",
     )  # fmt: skip
     def rollback_days() -> None:
@@ -96,7 +72,7 @@ def rollback_jobs(lake_context: LakeContext) -> list[dg.JobDefinition]:
 
     @dg.job(
         name="release", executor_def=dg.in_process_executor, tags=tags,
-        config=dg.RunConfig(ops={LET_GO: WhichDays()}),
+        config=dg.RunConfig(ops={LET_GO: WhichDays.model_validate({})}),
         description="Let days go that a rollback holds: they are made again where they are stale.",
     )  # fmt: skip
     def release_days() -> None:
@@ -104,6 +80,42 @@ def rollback_jobs(lake_context: LakeContext) -> list[dg.JobDefinition]:
         let_days_go()
 
     return [rollback_days, release_days]
+
+
+def _ops(lake_context: LakeContext) -> tuple[dg.OpDefinition, dg.OpDefinition]:
+    @dg.op(name=PUT_BACK, description="Put days back to what they held, and hold them. Looks only, unless `act`.")
+    def put_days_back(context: dg.OpExecutionContext, config: RollbackConfig) -> None:
+        """One rollback."""
+        with _as_failures():
+            _roll_back(context, lake_context, config)
+
+    @dg.op(name=LET_GO, description="Let days go that a rollback holds. Looks only, unless `act`.")
+    def let_days_go(context: dg.OpExecutionContext, config: WhichDays) -> None:
+        """One release."""
+        with _as_failures():
+            _let_go(context, lake_context, config)
+
+    return put_days_back, let_days_go
+
+
+@contextlib.contextmanager
+def _as_failures() -> Iterator[None]:
+    try:
+        yield
+    except BackfillError as error:
+        raise as_failure(error) from None
+    except OSError as error:
+        raise as_failure(unusable(error)) from error
+
+
+def _let_go(context: dg.OpExecutionContext, lake_context: LakeContext, config: WhichDays) -> None:
+    lake, pipeline = lake_context.open()
+    found = release(lake, pipeline, config.request(), _said(context), act=config.act)
+    lines = [f"- {name}: {ranges(days)}" for name, days in found.items()]
+    head = "Let go:" if config.act else "Would be let go (`act: true` does it):"
+    context.add_output_metadata({"what": dg.MetadataValue.md("\n".join([head, "", *lines]))})
+    if config.act:
+        _tell(context, lake_context, found)
 
 
 def _roll_back(context: dg.OpExecutionContext, lake_context: LakeContext, config: RollbackConfig) -> None:

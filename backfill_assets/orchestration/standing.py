@@ -1,6 +1,6 @@
 """The standing fact of every table, the check `no_stale_days`: exact count, capped sample, no JVM.
 
-Lives here: judging it, the check behind the button, and telling Dagster by itself when the verdict is another one. Does
+Lives here: judging it, the check behind the button, and recording it in Dagster when the verdict has changed. Does
 not live here: the checks per day (`checks`), and asking for what is stale (`ticks`).
 """
 
@@ -64,7 +64,7 @@ def judged(states: States, table: str, given_up: str = "") -> tuple[bool, dict[s
 def changed_verdicts(
     instance: dg.DagsterInstance, states: States, tables: list[str], given_up: Mapping[str, str]
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """The verdicts that differ from what Dagster was told last, so that pages are right without anybody's button.
+    """The verdicts that differ from what Dagster shows, so that pages are right without anybody's button.
 
     One that speaks of an older materialization differs too: Dagster counts it as not evaluated. Tables without a
     written or given up day are left out: there is nothing to judge yet.

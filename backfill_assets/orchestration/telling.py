@@ -69,7 +69,7 @@ class Telling:
                 newest is not None
                 and f'"{entry.fingerprint}"' in newest.text
                 and f'"{entry.input_digest}"' in newest.text
-                and all(given.get((c, str(day))) == (passed.get((day, c)), newest.target.storage_id) for c in checks)
+                and all(given.get((c, str(day))) == (passed.get((day, c)), newest.storage_id) for c in checks)
             )
 
         return [d for d in self._rebuild.days if not is_shown(d)]

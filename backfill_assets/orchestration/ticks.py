@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime
 
 import dagster as dg
 
+from backfill_assets.core.cascade import with_riders
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.needs import Needs, needs
@@ -115,7 +116,8 @@ def _exact_tick(seen: LakeSnapshot) -> tuple[Tick, Mapping[str, str]]:
         _tell_given_up(tick, name, asked)
         _tell_waiting(tick, name, found)
     _tell_left_alone(tick, seen.states, built)
-    _request(tick, seen, LATE_DATA, [as_request(request, LATE_DATA, seen.lake) for request in asked.requests])
+    wanted = with_riders(seen.states, asked.requests, found, seen.busy)
+    _request(tick, seen, LATE_DATA, [as_request(request, LATE_DATA, seen.lake) for request in wanted])
     landed = {name: days for name, days in found.ready.items() if name not in built}
     return tick, {**seen.asker.given_up(landed), **asked.given_up}
 

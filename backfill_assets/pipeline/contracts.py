@@ -10,6 +10,7 @@ from backfill_assets.core.cuts import matures_after
 KEY = {"role": "key"}
 DAYS = {"unit": "days"}
 MEASURE = {"role": "measure"}
+SEQUENCE = {"role": "sequence"}  # it grows by itself: no drift
 # True by how rows are made: they tell a changed transform that no longer makes them so, before anything is written.
 LABEL_RULES = (
     Rule("label_is_0_or_1", "label IN (0, 1)", "a label is the outcome of a yes-or-no question"),
@@ -54,7 +55,7 @@ def staging() -> Contract:
             Column("value", "BIGINT", "its amount, -2^53 through 2^53", tags=MEASURE),
             Column("flag", "INT", "0 or 1", tags=MEASURE),
             Column("version_ts", "TIMESTAMP", "which version this is"),
-            Column("seq", "BIGINT", "the delivery that brought it"),
+            Column("seq", "BIGINT", "the delivery that brought it", tags=SEQUENCE),
             Column("known_from", "TIMESTAMP", "its arrival: from then on it was the current version", tags=KEY),
             Column("known_until", "TIMESTAMP", "arrival of what replaced it; NULL: still current", nullable=True),
             Column("event_date", "DATE", "the day of the event (UTC)"),

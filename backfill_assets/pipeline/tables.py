@@ -11,6 +11,7 @@ from backfill_assets.core.cuts import matures_after
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.pipeline import contracts
+from backfill_assets.pipeline.transforms import lateness
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -25,8 +26,8 @@ def tables(settings: LakeSettings) -> tuple[Table, ...]:
     """raw, staging, features, features_as_known, labels, training: each made from those before it."""
     short_long = settings.features.windows_days
     return (
-        Table(contracts.raw(), settings=_landing_settings(settings), facts=_lateness_of_deliveries),
-        Table(contracts.staging(), _staging, sources=(TRANSFORMS + "staging",), facts=_lateness_of_versions),
+        Table(contracts.raw(), settings=_landing_settings(settings), facts=lateness.of_deliveries),
+        Table(contracts.staging(), _staging, sources=(TRANSFORMS + "staging",), facts=lateness.of_versions),
         _features(settings),
         _features_as_known(settings),
         _labels(settings),
@@ -54,18 +55,6 @@ def _staging(frames: Frames, chunk: Chunk) -> "DataFrame":
     from backfill_assets.pipeline.transforms.staging import staging
 
     return staging(frames["raw"], chunk.days)
-
-
-def _lateness_of_deliveries(rows: "DataFrame") -> "DataFrame":
-    from backfill_assets.pipeline.transforms.lateness import of_deliveries
-
-    return of_deliveries(rows)
-
-
-def _lateness_of_versions(rows: "DataFrame") -> "DataFrame":
-    from backfill_assets.pipeline.transforms.lateness import of_versions
-
-    return of_versions(rows)
 
 
 def _flips(before: "DataFrame", after: "DataFrame") -> "DataFrame":

@@ -1,4 +1,7 @@
-"""Rollbacks as receipts tell of them: versions of days as text and back."""
+"""Rollbacks as receipts tell of them: versions of days as text and back.
+
+Tested here: `core.rollbacks`. Not tested here: which days a rollback makes stale (`operations.test_rollback`).
+"""
 
 from datetime import date
 

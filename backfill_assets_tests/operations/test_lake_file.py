@@ -1,0 +1,55 @@
+"""The text of a new `lake.toml`: accepted as it is written, and refused before anybody writes it.
+
+Tested here: `operations.lake_file`. Not tested here: the command (`cli.test_settings`) and the keys' own rules
+(`lake.test_settings`).
+"""
+
+import re
+import tomllib
+from datetime import date
+from typing import Any
+
+import pytest
+
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.operations.lake_file import DEFAULTS, TEMPLATE, lake_toml
+
+VALUES: dict[str, Any] = {
+    "start_date": date(2024, 3, 1), "files": "landing/**", "format": "jsonl", "select": "seq, 'ä\"' AS op",
+}  # fmt: skip
+
+
+def test_it_says_what_was_given_and_the_defaults_of_the_rest() -> None:
+    settings = LakeSettings.model_validate(tomllib.loads(lake_toml(VALUES)))
+    assert (settings.start_date, settings.source.select) == (VALUES["start_date"], VALUES["select"])
+    assert list(settings.features.windows_days) == DEFAULTS["windows_days"]
+
+
+def test_what_it_spells_out_is_what_a_lake_without_these_keys_has() -> None:
+    spelled = LakeSettings.model_validate(tomllib.loads(lake_toml(VALUES)))
+    source = {k: VALUES[k] for k in ("files", "format", "select")}
+    bare = LakeSettings.model_validate({"start_date": VALUES["start_date"], "source": source})
+    assert spelled == bare
+
+
+def test_every_section_of_the_settings_is_in_it() -> None:
+    told = set(re.findall(r"^#? ?\[(\w+)", TEMPLATE, re.MULTILINE))
+    sections = {n for n, f in LakeSettings.model_fields.items() if hasattr(f.annotation, "model_fields")}
+    assert sections <= told
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"format": "xlsx"}, "source.format"),
+        ({"windows_days": [28, 7]}, "windows_days"),
+        ({"start_date": "soon"}, "the new lake.toml"),
+        ({"files": ""}, "files"),
+    ],
+)
+def test_what_would_not_be_accepted_is_refused_and_says_that_nothing_was_written(
+    change: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(BackfillError, match=told):
+        lake_toml(VALUES | change)
