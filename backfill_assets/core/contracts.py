@@ -49,8 +49,18 @@ class Input:
 
 
 @dataclass(frozen=True)
+class Rule:
+    """What must hold of every row: `expression` is SQL (Spark's) over the table's columns, for one row, with a truth
+    value. As with a CHECK constraint only FALSE breaks it; NULL does not (that is what `nullable` is for)."""
+
+    name: str
+    expression: str
+    description: str
+
+
+@dataclass(frozen=True)
 class Contract:
-    """A daily table: each row's `day_column` names its day, and `key` is unique within a day.
+    """A daily table: each row's `day_column` names its day, and `key` is unique within a day. `rules` hold of its rows.
 
     `waits_for_cut`: a day stays pending (and empty) until the frontier has passed midnight after it plus the grace.
     `matures_after_days`: None, or the days after `d + 1` from which on day `d` counts as mature.
@@ -65,11 +75,14 @@ class Contract:
     waits_for_cut: bool = False
     matures_after_days: int | None = None
     partition_by: str | None = None
+    rules: tuple[Rule, ...] = ()
 
     def __post_init__(self) -> None:
         names = [c.name for c in self.columns]
         if self.day_column not in names or len(set(names)) != len(names) or not set(self.key) <= set(names):
             raise ValueError(f"contract {self.name}: day column and key must be columns, and no name may repeat")
+        if len({r.name for r in self.rules}) != len(self.rules):
+            raise ValueError(f"contract {self.name}: no name of a rule may repeat")
 
     @property
     def partition_column(self) -> str:

@@ -16,6 +16,8 @@ from backfill_assets.core.profiles import DayProfile
 
 ROW_COUNT, NOT_NULL, UNIQUE_KEY, PROFILE = "row_count", "not_null", "unique_key", "profile"
 CHECKS: Mapping[str, bool] = {ROW_COUNT: True, NOT_NULL: True, UNIQUE_KEY: True, PROFILE: False}  # name -> blocking
+RULES = "rules"
+ALL_CHECKS: Mapping[str, bool] = {**CHECKS, RULES: True}  # rules: of tables whose contract has any
 TRAILING_DAYS = 28  # four whole weeks, so that weekends do not move the median
 MEDIAN_NEEDS_DAYS = 7  # fewer days with rows say nothing about an ordinary day
 UNUSUAL_FACTOR = 10  # warned of without any setting: ten times more or fewer rows than on an ordinary day
@@ -74,13 +76,19 @@ class Surroundings:
     usual_histograms: Mapping[str, Histogram] = field(default_factory=dict)
 
 
+def checks_of(contract: Contract) -> Mapping[str, bool]:
+    """The checks of a table's days, each with whether it blocks; `rules` where the contract has any."""
+    return ALL_CHECKS if contract.rules else CHECKS
+
+
 def judge(contract: Contract, day: date, found: DayProfile, gate: Gate, around: Surroundings) -> list[Finding]:
-    """The findings of every check for one day, in the order of `CHECKS`."""
+    """The findings of every check for one day, in the order of `checks_of`."""
     return [
         _row_count(day, found, gate, around),
         _not_null(contract, day, found),
         _unique_key(contract, day, found),
         _profile(day, found, gate, around),
+        *([_rules(contract, day, found)] if contract.rules else []),
     ]
 
 
@@ -194,3 +202,11 @@ def _drift_broken(
     if index <= bound + chance(now, usual):
         return []
     return [f"the values of {column} drifted: population stability index {index:.2f}, more than {bound:g}"]
+
+
+def _rules(contract: Contract, day: date, found: DayProfile) -> Finding:
+    """One finding for all rules, the rows that break each among its facts, so that a table shows one check more."""
+    broken = [(r, found.broken[r.name]) for r in contract.rules if found.broken.get(r.name)]
+    message = "; ".join(f"{n} row(s) break {r.name} ({r.expression})" for r, n in broken)
+    facts = {f"breaks {r.name}": found.broken.get(r.name, 0) for r in contract.rules}
+    return Finding(RULES, day, not broken, bool(broken), message or f"{len(contract.rules)} rule(s) hold", facts)

@@ -17,13 +17,15 @@ BITS = "bits "  # + bucket + column: rows whose number has so many bits (`core.d
 @dataclass(frozen=True)
 class DayProfile:
     """One day of one candidate: rows, fingerprint, NULLs per column, rows that repeat a key, sums per number column,
-    and histograms of the columns that measure something (`core.drift`)."""
+    rows that break a rule of the contract by its name, and histograms of the columns that measure something
+    (`core.drift`)."""
 
     rows: int = 0
     fingerprint: str = EMPTY_FINGERPRINT
     nulls: Mapping[str, int] = field(default_factory=dict)
     duplicates: int = 0
     sums: Mapping[str, int] = field(default_factory=dict)
+    broken: Mapping[str, int] = field(default_factory=dict)
     histograms: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
     @property

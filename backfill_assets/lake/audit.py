@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import ContractBroken
+from backfill_assets.core.gates import RULES
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.texts import shortened
 from backfill_assets.lake.fingerprints import PIECES, Dialect, fingerprint_text, pieces, quoted, row_hash
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.rules import breaking
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -90,6 +92,8 @@ def audit(lake: Lake, files: Sequence[str], contract: Contract) -> Mapping[date 
     figures = ["count(*)", *(f"sum({p})" for p in pieces("hashed", Dialect.DUCKDB))]
     figures += [f"count(*) - count({_name(c)})" for c in contract.column_names]
     figures += [f"sum(CAST({_name(n)} AS HUGEINT))" for n in numbers]
+    broken = breaking(contract, Dialect.DUCKDB)
+    figures += [f"count(*) FILTER (WHERE {b})" for b in broken.values()]
     figures += [f"histogram({bucket(c, Dialect.DUCKDB)})" for c in contract.measured_columns]
     rows = selection(files, contract)
     query = (
@@ -112,7 +116,7 @@ def audit(lake: Lake, files: Sequence[str], contract: Contract) -> Mapping[date 
     measured = contract.measured_columns
     return {
         row[0]: replace(
-            _profile(row[1 : len(row) - len(measured)], contract.column_names, numbers, repeated.get(row[0], 0)),
+            _profile(row[1 : len(row) - len(measured)], contract, numbers, repeated.get(row[0], 0)),
             histograms={c: h for c, h in zip(measured, row[len(row) - len(measured) :], strict=True) if h},
         )
         for row in found
@@ -136,17 +140,18 @@ def count_rows(lake: Lake, files: Sequence[str], contract: Contract, columns: Se
         return engine.execute(f"SELECT {by}, count(*) FROM ({selection(files, contract)}) GROUP BY ALL").fetchall()
 
 
-def _profile(
-    figures: Sequence[int | None], columns: Sequence[str], numbers: Sequence[str], repeated: int
-) -> DayProfile:
-    whole = [int(f or 0) for f in figures]
+def _profile(figures: Sequence[int | None], contract: Contract, numbers: Sequence[str], repeated: int) -> DayProfile:
+    whole, columns = [int(f or 0) for f in figures], contract.column_names
+    after = 1 + PIECES + len(columns)
+    broken = zip((r.name for r in contract.rules), whole[after + len(numbers) :], strict=True)
     nulls = dict(zip(columns, whole[1 + PIECES :], strict=False))
     return DayProfile(
         rows=whole[0],
         fingerprint=fingerprint_text(whole[1 : 1 + PIECES]),
         nulls={c: n for c, n in nulls.items() if n},
         duplicates=repeated,
-        sums=dict(zip(numbers, whole[1 + PIECES + len(columns) :], strict=True)),
+        sums=dict(zip(numbers, whole[after : after + len(numbers)], strict=True)),
+        broken={rule: n for rule, n in broken if n},
     )
 
 
@@ -161,12 +166,15 @@ def _repeated(contract: Contract, rows: str) -> str:
 def sample_keys(lake: Lake, files: Sequence[str], contract: Contract, day: date | None, rule: str) -> list[str]:
     """Up to ten keys (as JSON, cut to 200 characters) of the rows of `day` that break `rule`.
 
-    A rule is `unique_key`, `not_null`, else any rows. Keys go into events and alerts: a key of a megabyte must not.
+    A rule is `unique_key`, `not_null`, `rules` (any of the contract's), else any rows.
+    Keys go into events and alerts: a key of a megabyte must not.
     """
     names = [_name(c) for c in dict.fromkeys(contract.key or (contract.day_column,))]
     where = f"{_name(contract.day_column)} IS NOT DISTINCT FROM " + (f"DATE '{day.isoformat()}'" if day else "NULL")
     if rule == "not_null":
         where += f" AND ({' OR '.join(f'{_name(c)} IS NULL' for c in contract.required_columns)})"
+    if rule == RULES:
+        where += f" AND ({' OR '.join(breaking(contract, Dialect.DUCKDB).values())})"
     keys, having = ", ".join(names), "HAVING count(*) > 1" if rule == "unique_key" else ""
     packed = ", ".join(f"{n} := {n}" for n in names)
     query = (

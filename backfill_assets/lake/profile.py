@@ -13,6 +13,7 @@ from backfill_assets.core.errors import ContractBroken
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.lake.audit import NUMBERS, audit, bucket
 from backfill_assets.lake.fingerprints import PIECES, Dialect, fingerprint_text, pieces, row_hash
+from backfill_assets.lake.rules import breaking
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged, read_staged
 
@@ -72,6 +73,8 @@ def profile(frame: "DataFrame", contract: Contract) -> Mapping[date | None, DayP
     figures += [F.sum(F.expr(p).cast(wide)).alias(f"piece_{i}") for i, p in enumerate(pieces("__md5", Dialect.SPARK))]
     figures += [F.count_if(F.col(c).isNull()).alias(f"null_{c}") for c in columns]
     figures += [F.sum(F.col(c).cast(wide)).alias(f"sum_{c}") for c in numbers]
+    broken = breaking(contract, Dialect.SPARK)
+    figures += [F.count_if(F.expr(b)).alias(f"breaks_{name}") for name, b in broken.items()]
     found = hashed.groupBy(day.alias("day")).agg(*figures).collect()
     keys = [F.col(c) for c in dict.fromkeys((contract.day_column, *contract.key))]
     per_key = frame.groupBy(*keys).agg((F.count(F.lit(1)) - 1).alias("__more")).where("__more > 0")
@@ -84,6 +87,7 @@ def profile(frame: "DataFrame", contract: Contract) -> Mapping[date | None, DayP
             nulls={c: row[f"null_{c}"] for c in columns if row[f"null_{c}"]},
             duplicates=repeated.get(row["day"], 0),
             sums={c: int(row[f"sum_{c}"] or 0) for c in numbers},
+            broken={name: row[f"breaks_{name}"] for name in broken if row[f"breaks_{name}"]},
             histograms=histograms.get(row["day"], {}),
         )
         for row in found

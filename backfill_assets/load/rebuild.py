@@ -30,7 +30,7 @@ import stamina
 
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import ContractBroken, Superseded
-from backfill_assets.core.gates import Finding
+from backfill_assets.core.gates import NOT_NULL, RULES, UNIQUE_KEY, Finding
 from backfill_assets.lake.audit import sample_keys
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.replace import Published
@@ -117,7 +117,7 @@ class Rebuild:
     def samples(self, finding: Finding) -> list[str]:
         """Up to ten keys of the rows that a finding speaks of."""
         staged = self.ready.staged
-        if staged is None or finding.check not in ("unique_key", "not_null"):
+        if staged is None or finding.check not in (UNIQUE_KEY, NOT_NULL, RULES):
             return []
         lake = self.request.lake_session.lake
         return sample_keys(lake, staged.paths, self.table.contract, finding.day, finding.check)

@@ -1,4 +1,4 @@
-"""Asset checks: four per day from the contract.
+"""Asset checks per day, from the contract: four, and `rules` where it has any.
 
 Lives here: their specs, their evaluations per partition, and what a button without a partition does (it judges the
 newest written day again). Does not live here: the rules (`core.gates`), and the standing fact of a table (`standing`).
@@ -11,7 +11,7 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.gates import CHECKS, Finding
+from backfill_assets.core.gates import ALL_CHECKS, RULES, Finding, checks_of
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.states import States
 from backfill_assets.lake.audit import audit_table
@@ -31,12 +31,14 @@ DESCRIPTIONS = {
 
 
 def check_specs(contract: Contract, partitions: dg.DailyPartitionsDefinition) -> list[dg.AssetCheckSpec]:
-    """The four checks per day of a table."""
+    """The checks per day of a table; `rules` lists the contract's."""
+    rules = "; ".join(f"{r.name}: {r.description} (`{r.expression}`)" for r in contract.rules)
+    described = {**DESCRIPTIONS, RULES: f"Every row keeps the rules of the contract: {rules}. Blocks the write."}
     return [
         dg.AssetCheckSpec(
-            name, asset=contract.name, blocking=blocking, description=DESCRIPTIONS[name], partitions_def=partitions
+            name, asset=contract.name, blocking=blocking, description=described[name], partitions_def=partitions
         )
-        for name, blocking in CHECKS.items()
+        for name, blocking in checks_of(contract).items()
     ]
 
 
@@ -66,7 +68,7 @@ def evaluations(
         yield dg.AssetCheckEvaluation(
             asset_key=key, check_name=finding.check, passed=finding.passed, metadata=facts,
             severity=dg.AssetCheckSeverity.ERROR if finding.refuses else dg.AssetCheckSeverity.WARN,
-            blocking=CHECKS[finding.check], partition=str(finding.day),
+            blocking=ALL_CHECKS[finding.check], partition=str(finding.day),
             target_materialization_data=target.target if target else None,
         )  # fmt: skip
 
@@ -79,7 +81,7 @@ def newest_day_results(opened: Opened, contract: Contract) -> Iterator[dg.AssetC
     table = states.view.table(contract.name)
     newest = max((d for d, s in table.stamps.items() if s.entry.rows), default=None)
     if newest is None:
-        for name in CHECKS:
+        for name in checks_of(contract):
             yield dg.AssetCheckResult(
                 passed=True, check_name=name, asset_key=contract.name, metadata={"what": "no day has rows yet"}
             )

@@ -16,7 +16,7 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.gates import CHECKS, Finding
+from backfill_assets.core.gates import ALL_CHECKS, Finding, checks_of
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
@@ -88,11 +88,12 @@ def _newest_unhappy(instance: dg.DagsterInstance, since: int) -> int | None:
 
 def sick_days(instance: dg.DagsterInstance, states: States, contract: Contract, busy: Set[date]) -> Sick:
     """The written days of a table of which Dagster shows a plan that came to nothing, or checks of something older."""
-    rows = [(day, r) for r in check_rows(instance, contract.name, CHECKS) if (day := _day(r.partition)) is not None]
+    blocks = checks_of(contract)
+    rows = [(day, r) for r in check_rows(instance, contract.name, blocks) if (day := _day(r.partition)) is not None]
     plans = {d: run_id for p, run_id in unmade_partitions(instance, contract.name).items() if (d := _day(p))}
     alive = _alive(instance, {*plans.values(), *(r.run_id for _, r in rows if not r.evaluated)})
     stamps = states.view.table(contract.name).stamps
-    refused = {d for d, r in rows if r.evaluated and not r.passed and CHECKS[r.check] and plans.get(d) == r.run_id}
+    refused = {d for d, r in rows if r.evaluated and not r.passed and blocks[r.check] and plans.get(d) == r.run_id}
     unmade = {
         d
         for d, run_id in plans.items()
@@ -149,5 +150,6 @@ def _evaluation(table: str, finding: Finding, target: dg.EventLogRecord) -> dg.A
     return dg.AssetCheckEvaluation(
         asset_key=dg.AssetKey(table), check_name=finding.check, passed=finding.passed, metadata=facts,
         severity=dg.AssetCheckSeverity.ERROR if finding.refuses else dg.AssetCheckSeverity.WARN,
-        blocking=CHECKS[finding.check], partition=str(finding.day), target_materialization_data=check_target(target),
+        blocking=ALL_CHECKS[finding.check], partition=str(finding.day),
+        target_materialization_data=check_target(target),
     )  # fmt: skip

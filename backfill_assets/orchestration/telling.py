@@ -14,7 +14,7 @@ from datetime import date
 
 import dagster as dg
 
-from backfill_assets.core.gates import CHECKS, Finding
+from backfill_assets.core.gates import Finding, checks_of
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.context import Opened
 from backfill_assets.orchestration.dagster_private import (
@@ -59,7 +59,8 @@ class Telling:
         candidate, name, instance = self._rebuild.ready, self._rebuild.table.name, self._context.instance
         settled = [str(d) for d in candidate.settled] if self.news_only else []
         shown = newest_of(instance, name, settled)
-        given = newest_verdicts(instance, name, CHECKS) if shown else {}
+        checks = checks_of(self._rebuild.table.contract)
+        given = newest_verdicts(instance, name, checks) if shown else {}
         passed = {(f.day, f.check): f.passed for f in findings}
 
         def is_shown(day: date) -> bool:
@@ -69,7 +70,7 @@ class Telling:
                 newest is not None
                 and f'"{entry.fingerprint}"' in newest.text
                 and f'"{entry.input_digest}"' in newest.text
-                and all(given.get((c, str(day))) == (passed.get((day, c)), newest.storage_id) for c in CHECKS)
+                and all(given.get((c, str(day))) == (passed.get((day, c)), newest.storage_id) for c in checks)
             )
 
         return [d for d in self._rebuild.days if not is_shown(d)]

@@ -4,13 +4,18 @@ Lives here: what each table promises. Does not live here: how it is computed (`t
 (`tables`).
 """
 
-from backfill_assets.core.contracts import Basis, Column, Contract, Input
+from backfill_assets.core.contracts import Basis, Column, Contract, Input, Rule
 from backfill_assets.core.cuts import matures_after
 
 KEY = {"role": "key"}
 DAYS = {"unit": "days"}
 MEASURE = {"role": "measure"}
 SEQUENCE = {"role": "sequence"}  # it grows by itself: no drift
+# True by how rows are made: they tell a changed transform that no longer makes them so, before anything is written.
+LABEL_RULES = (
+    Rule("label_is_0_or_1", "label IN (0, 1)", "a label is the outcome of a yes-or-no question"),
+    Rule("state_is_known", "label_state IN ('mature', 'provisional')", "a label is mature or provisional"),
+)
 WIDE = "; NULL: the sum does not fit 64 bits"
 
 
@@ -75,6 +80,13 @@ def _feature_columns(windows_days: tuple[int, int]) -> tuple[Column, ...]:
     )
 
 
+def _feature_rules(windows_days: tuple[int, int]) -> tuple[Rule, ...]:
+    return (
+        Rule("has_events", "events_long >= 1", "there is a row only where the long window holds an event"),
+        Rule("last_is_in_window", f"days_since_last BETWEEN 0 AND {windows_days[1] - 1}", "the newest event is in it"),
+    )
+
+
 def features(windows_days: tuple[int, int]) -> Contract:
     """Trailing windows as known now."""
     return Contract(
@@ -84,6 +96,7 @@ def features(windows_days: tuple[int, int]) -> Contract:
         "feature_date",
         ("entity",),
         (Input("staging", before=windows_days[1] - 1),),
+        rules=_feature_rules(windows_days),
     )
 
 
@@ -97,6 +110,7 @@ def features_as_known(windows_days: tuple[int, int]) -> Contract:
         ("entity",),
         (Input("staging", before=windows_days[1] - 1, basis=Basis.KNOWN_AT_CUT),),
         waits_for_cut=True,
+        rules=_feature_rules(windows_days),
     )
 
 
@@ -132,6 +146,7 @@ def labels(horizon_days: int, maturity_days: int) -> Contract:
         (Input("staging", before=horizon_days - 1, after=horizon_days), Input("features_as_known")),
         waits_for_cut=True,
         matures_after_days=matures_after(horizon_days, maturity_days),
+        rules=LABEL_RULES,
     )
 
 
@@ -146,4 +161,5 @@ def training(windows_days: tuple[int, int], horizon_days: int, maturity_days: in
         (Input("features_as_known"), Input("labels")),
         waits_for_cut=True,
         matures_after_days=matures_after(horizon_days, maturity_days),
+        rules=(*_feature_rules(windows_days), LABEL_RULES[0]),
     )

@@ -4,22 +4,26 @@ Tested here: `core.gates`. Not tested here: computing profiles (`lake`) and what
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backfill_assets.core.contracts import Rule
 from backfill_assets.core.gates import (
     CHECKS,
     MEDIAN_NEEDS_DAYS,
     NOT_NULL,
     PROFILE,
     ROW_COUNT,
+    RULES,
     UNIQUE_KEY,
     ColumnGate,
     Finding,
     Gate,
     Surroundings,
+    checks_of,
     judge,
     usual_null_shares,
 )
@@ -236,3 +240,16 @@ def test_an_empty_day_has_no_share_of_nulls() -> None:
 def test_the_numbers_of_the_profile_are_kept_for_plots(sums: dict[str, int], nulls: dict[str, int]) -> None:
     facts = _found(PROFILE, sums=sums, nulls=nulls).facts
     assert facts == {f"sum {c}": n for c, n in sums.items()} | {f"nulls {c}": n for c, n in nulls.items()}
+
+
+def test_rows_that_break_a_rule_of_the_contract_refuse_the_day_and_are_counted_per_rule() -> None:
+    rules = (Rule("is_small", "value < 10", ""), Rule("is_even", "value % 2 = 0", ""))
+    contract = replace(STAGING, rules=rules)
+    assert dict(checks_of(contract)) == {**CHECKS, RULES: True}
+    assert checks_of(STAGING) == CHECKS
+    bad = judge(contract, day(0), DayProfile(rows=5, broken={"is_small": 2}), Gate(), Surroundings())[-1]
+    assert (bad.check, bad.passed, bad.refuses) == (RULES, False, True)
+    assert bad.message == "2 row(s) break is_small (value < 10)"
+    assert bad.facts == {"breaks is_small": 2, "breaks is_even": 0}
+    good = judge(contract, day(0), DayProfile(rows=5), Gate(), Surroundings())[-1]
+    assert (good.passed, good.refuses, good.message) == (True, False, "2 rule(s) hold")

@@ -1,0 +1,69 @@
+"""Rules of a contract: rows that break one are counted and named, and a bad rule is refused by name.
+
+Tested here: `lake.rules`, and the audit of staged files by them. Not tested here: the same figures by Spark
+(`test_profile`) and judging them (`core/test_gates`).
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.contracts import Rule
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.gates import RULES
+from backfill_assets.lake.audit import audit, sample_keys
+from backfill_assets.lake.fingerprints import Dialect
+from backfill_assets.lake.rules import breaking
+from backfill_assets.pipeline.tables import tables
+from backfill_assets_tests.builders import STAGING, day
+from backfill_assets_tests.files import bare_lake, stage_by_hand
+
+SMALL = Rule("is_small", "abs(value) < 10 OR value = 99", "small, or the one that is known")
+NAMED = Rule("has_name", "length(entity) > 0", "no name is empty")
+RULED = replace(STAGING, rules=(SMALL, NAMED))
+
+
+def test_rows_that_break_a_rule_are_counted_per_day_and_null_breaks_none(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    values = [(0, "a", 1), (0, "b", 10), (0, "c", -11), (0, None, None), (0, "d", 99), (1, "", 5)]
+    rows = [{"entity": e, "value": v, "event_date": day(n)} for n, e, v in values]
+    staged = stage_by_hand(lake, RULED, rows)
+    found = audit(lake, staged.paths, RULED)
+    assert {d: dict(p.broken) for d, p in found.items()} == {day(0): {"is_small": 2}, day(1): {"has_name": 1}}
+    keys = sample_keys(lake, staged.paths, RULED, day(0), RULES)
+    assert len(keys) == 2
+    assert all('"b"' in k or '"c"' in k for k in keys)
+
+
+@pytest.mark.parametrize(
+    ("expression", "culprit"),
+    [
+        ("value >", "it is no expression"),
+        ("amount > 0", "the table has no column amount"),
+        ("value > avg(value)", "it is not about one row"),
+        ("value IN (SELECT 1)", "it is not about one row"),
+    ],
+)
+def test_a_rule_that_is_none_is_refused_by_name(expression: str, culprit: str) -> None:
+    contract = replace(STAGING, rules=(Rule("odd", expression, ""),))
+    with pytest.raises(BackfillError, match=culprit) as refused:
+        breaking(contract, Dialect.DUCKDB)
+    assert "the rule odd of the table staging" in str(refused.value)
+
+
+def test_a_rule_is_written_in_sparks_words_and_said_in_the_engines() -> None:
+    contract = replace(STAGING, rules=(Rule("matched", "entity RLIKE '^[A-Z]+$'", "capitals"),))
+    assert breaking(contract, Dialect.SPARK)["matched"] == "NOT (entity RLIKE '^[A-Z]+$')"
+    assert "REGEXP_MATCHES(entity" in breaking(contract, Dialect.DUCKDB)["matched"]
+
+
+def test_no_name_of_a_rule_may_repeat() -> None:
+    with pytest.raises(ValueError, match="no name of a rule may repeat"):
+        replace(STAGING, rules=(SMALL, SMALL))
+
+
+def test_the_rules_of_the_products_tables_can_be_said_to_both_engines(tmp_path: Path) -> None:
+    made = [t.contract for t in tables(bare_lake(tmp_path).settings)]
+    assert sum(len(breaking(c, dialect)) for c in made for dialect in Dialect) == 2 * 9
+    assert {c.name for c in made if c.rules} == {"features", "features_as_known", "labels", "training"}
