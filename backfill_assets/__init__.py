@@ -1,5 +1,62 @@
 """Daily-partitioned Spark assets on Delta Lake in Dagster, safe to rebuild: any day, any order, any number of times.
 
-The rooms: `core` (words and rules) < `lake` (tables) < `operations` (verbs) < `orchestration` (Dagster) < `pipeline`
-(the tables of this product) < `definitions` and `cli` (the two doors). Nothing happens at import.
+Lives here: the public surface, that is what a pipeline of your own needs; `__all__` is all of it, a test pins names and
+signatures, and everything else may change without notice. Does not live here: any code. The rooms, each importing only
+those behind it: `cli | definitions > orchestration > operations > pipeline | load > lake > engine | landing > core`.
+A name is imported when it is first asked for, so that `import backfill_assets` costs neither Dagster nor Spark.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from backfill_assets.core.contracts import Basis, Column, Contract, Input
+    from backfill_assets.core.days import DayRange
+    from backfill_assets.core.errors import BackfillError, ContractBroken, SettingsError, TransientError
+    from backfill_assets.lake.home import lake_folder
+    from backfill_assets.lake.model import Chunk, Table
+    from backfill_assets.lake.settings import LakeSettings
+    from backfill_assets.orchestration.assemble import assemble
+    from backfill_assets.pipeline.tables import tables
+
+__all__ = [
+    "BackfillError",
+    "Basis",
+    "Chunk",
+    "Column",
+    "Contract",
+    "ContractBroken",
+    "DayRange",
+    "Input",
+    "LakeSettings",
+    "SettingsError",
+    "Table",
+    "TransientError",
+    "assemble",
+    "lake_folder",
+    "tables",
+]
+
+_NAMES_OF = {
+    "core.contracts": ("Basis", "Column", "Contract", "Input"),
+    "core.days": ("DayRange",),
+    "core.errors": ("BackfillError", "ContractBroken", "SettingsError", "TransientError"),
+    "lake.home": ("lake_folder",),
+    "lake.model": ("Chunk", "Table"),
+    "lake.settings": ("LakeSettings",),
+    "orchestration.assemble": ("assemble",),
+    "pipeline.tables": ("tables",),
+}
+_HOME_OF = {name: home for home, names in _NAMES_OF.items() for name in names}
+
+
+if not TYPE_CHECKING:  # for a type checker, a name that is not above is a mistake
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOME_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -132,7 +132,7 @@ class Story:
     def view(self) -> LakeView:
         """The lake as `lake.view` would read it now."""
         arrivals = {d: tuple(sorted(rows.items())) for d, rows in self.ledger.items() if rows}
-        return LakeView(self.start, self.as_of, self.grace, dict(self.tables), dict(self.landed), arrivals)
+        return LakeView(self.start, self.as_of, self.grace, dict(self.tables), dict(self.landed), arrivals, "raw")
 
     def states(self) -> States:
         """The states of all its days."""

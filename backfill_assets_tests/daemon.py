@@ -14,7 +14,7 @@ from backfill_assets.core.days import ONE_DAY, midnight
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.context import LakeContext, TablesOf
-from backfill_assets.orchestration.dagster_private import quick_events
+from backfill_assets.orchestration.quick_events import quick_events
 from backfill_assets.orchestration.runs import RANGE_END, RANGE_START, RUN_KEY
 from backfill_assets.orchestration.ticks import Tick, landing_tick, late_data_tick
 from backfill_assets.pipeline.tables import tables as our_tables

@@ -15,7 +15,7 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.replace import Provenance, Published, Write, publish
+from backfill_assets.lake.replace import Provenance, Published, Write, replace_days
 from backfill_assets.lake.settings import FILE_NAME, load_settings
 from backfill_assets.lake.staging import NO_VALUE, Staged, StagedFile, begin
 
@@ -61,4 +61,4 @@ def publish_by_hand(lake: Lake, contract: Contract, rows: Sequence[Cells], diges
     found = audit(lake, staged.paths, contract)
     entries = {d: DayEntry(p.rows, p.fingerprint, digest) for d, p in found.items() if d is not None}
     write = Write(contract, staged, entries, -1, Provenance("test"))
-    return publish(lake, write, lambda days: dict.fromkeys(days, digest))
+    return replace_days(lake, write, lambda days: dict.fromkeys(days, digest))

@@ -30,7 +30,9 @@ lake_steps = st.lists(
     st.tuples(st.sampled_from(("land", "load", "load all", "cut off")), st.integers(0, 5)), max_size=14
 )
 texts = st.text(max_size=20)
-day_entries = st.builds(DayEntry, st.integers(0, 10**12), texts, texts, st.sampled_from(Built))
+day_entries = st.builds(
+    DayEntry, st.integers(0, 10**12), texts, texts, st.sampled_from(Built), scheme=st.integers(1, 5)
+)
 receipts = st.builds(
     Receipt,
     write_id=texts,

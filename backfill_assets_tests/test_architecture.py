@@ -5,6 +5,7 @@ level of the repository (`test_house.py`). Only syntax trees are read: nothing i
 """
 
 import ast
+import re
 import sys
 from collections.abc import Iterable, Iterator
 
@@ -67,11 +68,24 @@ def test_imports_point_down_only() -> None:
     assert not offences
 
 
-def test_the_package_itself_imports_none_of_its_rooms_at_the_front_doors() -> None:
-    package = [f for f in sources(PACKAGE) if not f.room]
-    assert not _offences(
-        package, (f"{PACKAGE}.definitions", f"{PACKAGE}.cli", f"{PACKAGE}.pipeline", "dagster", "pyspark")
-    )
+def test_the_package_itself_imports_none_of_its_rooms_unless_a_name_is_asked_for() -> None:
+    (package,) = [f for f in sources(PACKAGE) if not f.room]
+    when_imported = [node for node in package.tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    assert not [
+        ast.unparse(node) for node in when_imported if getattr(node, "module", "") not in sys.stdlib_module_names
+    ]
+
+
+def test_the_rooms_do_not_go_through_the_public_surface() -> None:
+    """It names what users may import; a room that went through it would hide which room it needs."""
+    offences = [
+        f"{f.place}:{node.lineno}"
+        for f in sources(PACKAGE)
+        for node in ast.walk(f.tree)
+        if (isinstance(node, ast.ImportFrom) and node.module == PACKAGE and not node.level)
+        or (isinstance(node, ast.Import) and PACKAGE in [alias.name for alias in node.names])
+    ]
+    assert not offences
 
 
 def test_core_knows_the_standard_library_only() -> None:
@@ -115,7 +129,7 @@ def test_transforms_know_core_and_pyspark_only() -> None:
 
 
 def test_only_the_front_door_for_dagster_imports_the_pipeline() -> None:
-    others = [f for f in sources(PACKAGE) if f.room not in ("definitions", "cli", "pipeline")]
+    others = [f for f in sources(PACKAGE) if f.room not in ("", "definitions", "cli", "pipeline")]
     assert not _offences(others, (f"{PACKAGE}.pipeline",))
 
 
@@ -158,6 +172,82 @@ def test_contracts_have_no_floating_point_types() -> None:
         for i in f.imports()
         if i.module.endswith((".FloatType", ".DoubleType"))
     ]
+
+
+LEDGER_NAMES = f"{PACKAGE}/core/ledgers.py"  # the one place that spells the machinery's own tables
+NAMING = r"(?:FROM|JOIN|--tables|the table) (?:{})\b"  # a table's name inside SQL, a command or an error
+
+
+def _table_names() -> frozenset[str]:
+    """The first text of every contract that the product makes, and the names of the machinery's tables."""
+    contracts = next(f for f in sources(PACKAGE) if f.place == f"{PACKAGE}/pipeline/contracts.py")
+    calls = [n for n in ast.walk(contracts.tree) if isinstance(n, ast.Call) and ast.unparse(n.func) == "Contract"]
+    first = [c.args[0].value for c in calls if isinstance(c.args[0], ast.Constant)]
+    ledgers = next(f for f in sources(PACKAGE) if f.place == LEDGER_NAMES)
+    assigned = [
+        n.value.value for n in ledgers.tree.body if isinstance(n, ast.Assign) and isinstance(n.value, ast.Constant)
+    ]
+    return frozenset(map(str, [*first, *assigned]))
+
+
+def _spelled(tree: ast.AST, names: frozenset[str]) -> list[str]:
+    """Where a text is a table's name, or names one to an engine or a person. Spared are docstrings, keys of dicts in
+    the making (names of what is told, as in JSON) and choices of a setting (`Literal`)."""
+    spared = {id(k) for n in ast.walk(tree) if isinstance(n, ast.Dict) for k in n.keys}
+    spared |= {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}
+    choices = [n for n in ast.walk(tree) if isinstance(n, ast.Subscript) and ast.unparse(n.value) == "Literal"]
+    spared |= {id(c) for n in choices for c in ast.walk(n)}
+    naming = re.compile(NAMING.format("|".join(sorted(names))))
+    texts = [n for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    return [
+        f"{n.lineno} {str(n.value)[:60]!r}"
+        for n in texts
+        if id(n) not in spared and (n.value in names or naming.search(str(n.value)))
+    ]
+
+
+def test_below_the_pipeline_no_table_is_known_by_its_name() -> None:
+    """They are known by facts of their contracts (`is_landed`, `first_reading`), the ledgers by `core.ledgers`."""
+    names = _table_names()
+    assert {"raw", "features_as_known", "training", "too_late"} <= names
+    rooms = [f for f in sources(PACKAGE) if f.room != "pipeline" and f.place != LEDGER_NAMES]
+    assert not [f"{f.place}:{found}" for f in rooms for found in _spelled(f.tree, names)]
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ('table == "raw"', 1),
+        ('view.table("raw").inputs.get("raw", -1)', 2),
+        ('tables["raw"]', 1),
+        ('f"SELECT * FROM raw WHERE {day}"', 1),
+        ('f"backfill --to {last} --tables raw"', 1),
+        ('say({"raw": rows})', 0),
+        ('Literal["apply", "raw"]', 0),
+        ('"rows that are in raw"', 0),
+    ],
+)
+def test_the_search_for_names_of_tables_finds_them_and_nothing_else(code: str, found: int) -> None:
+    assert len(_spelled(ast.parse(f"x = {code}"), frozenset({"raw"}))) == found
+
+
+# How tables are kept on a file system: what only the adapter of the port of storage (`lake.store`) may know.
+KEEPING = tuple(f"{PACKAGE}.lake.{m}" for m in ("committer", "delta_store", "inspection", "merge", "rows", "sizes"))
+KEPT = ("table_path", "DeltaTable", "QueryBuilder", "commit_files", "commit_receipt")
+REMEMBERING = (f"{PACKAGE}.lake.log", f"{PACKAGE}.lake.log.Logs")  # what ticks hand back to the store unopened
+
+
+def test_outside_the_lakes_room_nobody_knows_how_or_where_tables_are_kept() -> None:
+    """Tables are asked of `lake.store` by name, so that an object store has its place."""
+    others = [f for f in sources(PACKAGE) if f.room != "lake"]
+    imported = _offences(others, ("deltalake", *KEEPING, f"{PACKAGE}.lake.log"))
+    offences = [o for o in imported if not o.endswith(REMEMBERING)]
+    for file in others:
+        for node in ast.walk(file.tree):
+            name = getattr(node, "attr", getattr(node, "id", None))
+            if name in KEPT or (isinstance(node, ast.Constant) and "_delta_log" in str(node.value)):
+                offences.append(f"{file.place}:{getattr(node, 'lineno', 0)} {name or '_delta_log'}")
+    assert not offences
 
 
 SPARKS_WRITERS = ("save", "saveAsTable", "insertInto", "writeTo", "createOrReplace", "overwritePartitions")

@@ -12,13 +12,18 @@ import sys
 import click
 
 from backfill_assets.cli import (
+    audit,
     backfill,
     catch_up,
+    compare,
     demo,
     doctor,
     landing,
     lateness,
+    plan,
     report,
+    rollback,
+    run,
     server,
     settings,
     show,
@@ -71,8 +76,14 @@ for _command, _told in (
     (landing.scan, "Take stock of the landing folder."),
     (landing.landing, "Accept altered or missing files."),
     (backfill.backfill, "Make days of tables again."),
+    (plan.plan, "Plan a backfill in chunks, with a price."),
+    (run.run, "Run a plan: chunk, gate, chunk."),
     (catch_up.catch_up, "Load and rebuild all that needs it."),
     (catch_up.replay_late, "Let rows that came too late count."),
+    (rollback.rollback, "Put days back to what they held."),
+    (rollback.release, "Let days go that were put back."),
+    (compare.compare, "What differs between two versions."),
+    (audit.audit, "Every write: who, when, why."),
     (status.status, "States of all days and tables."),
     (show.show, "All that is known of one day."),
     (lateness.lateness, "How late rows come."),
@@ -87,6 +98,11 @@ for _command, _told in (
     (server.start, "Start it now."),
     (server.stop, "Stop it; the next use starts one."),
     (server.status, "Whether it runs, since when."),
+    (plan.list_plans, "All plans of the lake."),
+    (plan.show_plan, "A plan and how far it is."),
+    (plan.pause, "Stop after the current chunk."),
+    (plan.resume, "Take a pause back."),
+    (plan.cancel, "End it; what is written stays."),
 ):
     _command.short_help = _told
 

@@ -18,11 +18,21 @@ if TYPE_CHECKING:
     from backfill_assets.lake.home import Lake
 
 
+PROFILE = __name__ + ".profile"
+
+
 @click.command()
 @days_options(required=True)
 @click.option("--tables", "named", help="Comma-separated, e.g. staging,features. [default: all]")
 @click.option("--force", is_flag=True, help="Compute and write even what is known to be right.")
 @click.option("--note", default="", help="Why; it is kept in the receipts.")
+@click.option(
+    "--profile",
+    is_flag=True,
+    expose_value=False,
+    callback=lambda context, _, wanted: context.meta.update({PROFILE: wanted}),
+    help="Say where the time of each table went.",
+)
 @json_option
 @lake_option
 def backfill(first: date, last: date, named: str | None, force: bool, note: str, as_json: bool) -> None:
@@ -35,6 +45,8 @@ def backfill(first: date, last: date, named: str | None, force: bool, note: str,
         print_json({"from": str(days.start), "to": str(days.last), **outcome.to_dict()})
     else:
         draw(lake, outcome)
+        if click.get_current_context().meta[PROFILE]:
+            draw_phases(outcome)
     if not outcome.success:
         aside(f"Error: {outcome.cause}")
         click.get_current_context().exit(1)
@@ -68,11 +80,21 @@ def chosen(named: str | None, known: Sequence[str]) -> tuple[str, ...]:
 
 
 def work(lake: "Lake", asked: BackfillRequest) -> RunOutcome:
-    """The run, telling about it on stderr."""
+    """The run, with its progress on stderr."""
     with Lines(asked.days) as lines:
         from backfill_assets.cli.runner import run_backfill
 
         return run_backfill(lake, asked, lines)
+
+
+def draw_phases(outcome: RunOutcome) -> None:
+    """Seconds per table and phase; `Dagster` is what is left: its events, and looking up what it knew."""
+    names = list(dict.fromkeys(name for t in outcome.tables for name in t.phases))
+    rows = []
+    for t in outcome.tables:
+        left = max(t.seconds - sum(t.phases.values()), 0.0)
+        rows.append([t.table, *(f"{t.phases.get(n, 0.0):.1f}" for n in names), f"{left:.1f}", f"{t.seconds:.1f}"])
+    draw_table(["seconds of", *names, "Dagster", "all"], rows)
 
 
 def draw(lake: "Lake", outcome: RunOutcome) -> None:

@@ -65,6 +65,10 @@ class Tried:
             else:
                 self.together[request.table, day] = len(request.asked) // 2
 
+    def has_failed(self, request: "RunRequest") -> bool:
+        """Whether a day of the request was in a run that failed."""
+        return any((request.table, date.fromisoformat(day)) in self.together for day in request.asked)
+
     def parts(self, request: "RunRequest") -> "Iterator[RunRequest]":
         """The request in parts that are small enough for each of their days."""
         part: list[str] = []
@@ -174,7 +178,7 @@ def until_settled(lake: "Lake", note: str, reason: str, left_alone: Settled = ()
 
     done, tried = CaughtUp(), Tried(lake.settings.lateness.attempts)
     while (found := next(_asks(lake, left_alone, tried), None)) is not None:
-        asked = BackfillRequest(found.days, (found.table,), note=note, reason=reason)
+        asked = BackfillRequest(found.span, (found.table, *found.riders), note=note, reason=reason)
         outcome = work(lake, asked)
         done.runs.append((asked, outcome))
         tried.count(found, outcome.success)
@@ -197,18 +201,24 @@ def _why(left: "Needs", name: str, tried: Collection[date]) -> str:
 
 
 def _asks(lake: "Lake", left_alone: Settled, tried: Tried) -> "Iterator[RunRequest]":
-    """Today's requests, upstream first."""
+    """Today's requests, upstream first; the first together with what follows from it, unless it failed before."""
+    from backfill_assets.core.cascade import with_riders
     from backfill_assets.core.requests import identities, run_requests
 
     states = _states(lake)
-    for name, days in _needs(states).ready.items():
-        wanted = [d for d in days if (name, d) not in left_alone and tried.may(name, d)]
-        for request in run_requests(states, name, identities(states, name, wanted), {}, 1, frozenset())[0]:
-            yield from tried.parts(request)
+    found = _needs(states)
+    alone = {n: {d for d in days if (n, d) in left_alone or not tried.may(n, d)} for n, days in found.needed.items()}
+    requests: list[RunRequest] = []
+    for name, days in found.ready.items():
+        known = identities(states, name, days - alone[name])
+        for request in run_requests(states, name, known, {}, 1, frozenset())[0]:
+            requests += tried.parts(request)
+    again = bool(requests) and tried.has_failed(requests[0])
+    yield from requests if again else with_riders(states, requests, found, alone)
 
 
 def _tell_first(lake: "Lake", as_json: bool) -> None:
-    wanted = [f"{request.table} {request.days}" for request in _asks(lake, (), Tried(1))]
+    wanted = [" ".join([r.table, str(r.span), *(f"+ {name}" for name in r.riders)]) for r in _asks(lake, (), Tried(1))]
     if as_json:
         print_json({"would_run_first": wanted})
         return

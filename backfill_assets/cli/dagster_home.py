@@ -17,7 +17,7 @@ import dagster as dg
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake.home import DAGSTER_FOLDER, Lake, close_folder, project_root
 
-QUIET_INSTANCE = "telemetry:\n  enabled: false\nnux:\n  enabled: false\n"
+OF_A_LAKE = Path(__file__).with_name("templates") / "dagster.yaml"
 
 
 @contextlib.contextmanager
@@ -47,11 +47,20 @@ def instance_of(lake: Lake) -> Iterator[dg.DagsterInstance]:
     home = project_root()
     close_folder(home / DAGSTER_FOLDER, lake.settings.access.umask)
     if not (home / "dagster.yaml").exists():
-        home = lake.root / ".dagster"
-        home.mkdir(parents=True, exist_ok=True)
-        (home / "dagster.yaml").write_text(QUIET_INSTANCE, encoding="utf-8")
+        home = _home_in(lake)
     with contextlib.chdir(home), _opened(str(home), lambda: dg.DagsterInstance.from_config(str(home))) as instance:
         yield instance
+
+
+def _home_in(lake: Lake) -> Path:
+    """The instance inside the lake, made with our settings if there is none; what a person wrote there stays."""
+    home = lake.root / DAGSTER_FOLDER
+    home.mkdir(parents=True, exist_ok=True)
+    if not (home / "dagster.yaml").exists():
+        part = home / f"dagster.yaml.{os.getpid()}.part"
+        part.write_text(OF_A_LAKE.read_text(encoding="utf-8"), encoding="utf-8")
+        part.replace(home / "dagster.yaml")
+    return home
 
 
 def _opened(home: str, open_it: Callable[[], dg.DagsterInstance]) -> dg.DagsterInstance:

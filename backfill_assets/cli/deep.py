@@ -7,7 +7,7 @@ from pathlib import Path
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import contiguous
-from backfill_assets.core.profiles import DayProfile
+from backfill_assets.core.profiles import SCHEME, DayProfile
 from backfill_assets.core.view import TableView
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.home import Lake, open_lake
@@ -24,21 +24,24 @@ def examine_contents(root: Path) -> list[Diagnosis]:
     pipeline = make_pipeline(tables(lake.settings))
     view = read_view(lake, pipeline.contracts)
     written = [c for c in (*pipeline.contracts, QUARANTINE) if view.table(c.name).stamps]
-    return [_examine(lake, c, view.table(c.name)) for c in written]
+    return [examine(lake, c, view.table(c.name)) for c in written]
 
 
-def _examine(lake: Lake, contract: Contract, seen: TableView) -> Diagnosis:
+def examine(lake: Lake, contract: Contract, seen: TableView) -> Diagnosis:
+    """Whether the rows of a table are those of its receipts, told of all its days at once."""
     name = f"the contents of {contract.name}"
     found = audit_table(lake, contract)
-    receipts = {d: (s.entry.rows, s.entry.fingerprint) for d, s in seen.stamps.items()}
+    receipts = {d: s.entry for d, s in seen.stamps.items()}
     wrong = []
     for day in {*receipts, *(d for d in found if d is not None)}:
-        profiled = found.get(day, DayProfile())
-        if receipts.get(day) != (profiled.rows, profiled.fingerprint):
+        if day not in receipts or not receipts[day].agrees_with(found.get(day, DayProfile())):
             wrong.append(day)
     strays = found[None].rows if None in found else 0
     if not wrong and not strays:
-        return fine(name, f"{len(receipts)} day(s), {sum(r for r, _ in receipts.values())} rows equal their receipts")
+        older = sum(e.scheme != SCHEME and e.rows > 0 for e in receipts.values())
+        known = f"; of {older} only the count of rows, their receipts fingerprint in another way" if older else ""
+        rows = sum(e.rows for e in receipts.values())
+        return fine(name, f"{len(receipts)} day(s), {rows} rows equal their receipts{known}")
     days = sorted(wrong)
     told = [f"{len(days)} day(s) differ from their receipts: {some(contiguous(days))}"] if days else []
     told += [f"{strays} row(s) have no day"] if strays else []

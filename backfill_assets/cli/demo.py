@@ -1,7 +1,7 @@
 """`backfill-assets demo`: a sample lake, backfilled twice through Dagster, with what one should look at.
 
-Lives here: replacing the lake and telling about it. Does not live here: making it (`operations.sample_lake`), and the
-run (`runner`).
+Lives here: replacing the lake and printing what came of it. Does not live here: making it (`operations.sample_lake`),
+and the run (`runner`).
 Only a lake that carries the marker of this command is ever loaded or replaced by it.
 """
 
@@ -93,9 +93,9 @@ def _remove(root: Path) -> None:
 
 def quarantined(lake: "Lake") -> dict[str, int]:
     """How many rows are in quarantine for which reason, the most frequent first."""
-    from backfill_assets.lake.ledger import QUARANTINE, read_arrow
+    from backfill_assets.lake.ledger import QUARANTINE
 
-    rows = read_arrow(lake.table_path(QUARANTINE.name), columns=("reason",))
+    rows = lake.store.rows(QUARANTINE.name, columns=("reason",))
     return dict(Counter(r["reason"] for r in rows).most_common())
 
 

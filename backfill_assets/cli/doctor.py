@@ -18,7 +18,7 @@ HANG = 6  # characters: the level and a space
 
 
 @click.command()
-@click.option("--deep", is_flag=True, help="Read every row: recompute the fingerprints (starts Spark).")
+@click.option("--deep", is_flag=True, help="Read every row: recompute the fingerprints, without Spark.")
 @json_option
 @lake_option
 @click.pass_context

@@ -154,7 +154,7 @@ def _draw_flips(report: "LatenessReport") -> None:
         for f in report.flips
     ]
     title = f"labels that were mature on {report.asked.since:%Y-%m-%d} and differ now, by maturity days"
-    _table(title, ["maturity", "labels", "flipped", "share"], rows)
+    _table(title, ["maturity", "mature labels", "flipped", "share"], rows)
 
 
 def _draw_worst(title: str, days: "Sequence[DayLateness]") -> None:

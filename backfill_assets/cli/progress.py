@@ -5,7 +5,8 @@ line per table elsewhere. Does not live here: Dagster. All of it goes to stderr.
 """
 
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -16,19 +17,20 @@ from backfill_assets.core.days import DayRange
 @dataclass(frozen=True)
 class BackfillRequest:
     """The days and tables (upstream first) to make; `force`: even what is known to be right. `reason` and `note` go
-    into the receipts."""
+    into the receipts, and so do `tags`, of those that the load path knows (a plan's id and chunk)."""
 
     days: DayRange
     tables: tuple[str, ...]
     force: bool = False
     note: str = ""
     reason: str = "manual"
+    tags: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class TableOutcome:
     """One table of a run: days made, of these with other content now, rows, seconds, the cause where it failed, and the
-    days that were written again as they were (`force`)."""
+    days that were written again as they were (`force`). `phases`: seconds of each phase, where it got that far."""
 
     table: str
     days: int
@@ -37,13 +39,14 @@ class TableOutcome:
     seconds: float
     cause: str = ""
     rewritten: int = 0
+    phases: Mapping[str, float] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """The outcome as JSON values."""
         return {
             "table": self.table, "days": self.days, "changed": self.changed, "unchanged": self.days - self.changed,
             "rewritten": self.rewritten, "rows": self.rows, "seconds": round(self.seconds, 3),
-            "failed": bool(self.cause),
+            "failed": bool(self.cause), "phases": dict(self.phases),
         }  # fmt: skip
 
 

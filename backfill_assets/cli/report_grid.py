@@ -42,7 +42,7 @@ def _months(days: Iterable[DayStatus]) -> dict[str, list[DayStatus]]:
 
 
 def strip(table: str, days: Sequence[DayStatus]) -> Markup:
-    """The days of one month of one table; told in words to those who do not see it."""
+    """The days of one month of one table; in words for those who do not see it."""
     counted = Counter(map(_look, days))
     told = f"{table} {days[0].day:%Y-%m}: {', '.join(f'{n} {state}' for state, n in counted.items())}"
     drawn = Markup("").join(_stretch(list(group)) for _, group in groupby(days, _look))
@@ -58,7 +58,7 @@ def _look(day: DayStatus) -> str:
 
 
 def _stretch(days: Sequence[DayStatus]) -> Markup:
-    """Days of one state as one rectangle; what a pointer over it is told names the days and their rows."""
+    """Days of one state as one rectangle; its title names the days and their rows."""
     first, last, look = days[0].day, days[-1].day, _look(days[0])
     state = f"{days[0].state.value}, will change" if look == WILL_CHANGE else look
     span = f"{first}" if first == last else f"{first}..{last}"

@@ -7,9 +7,8 @@ Lives here: the one run of the job `rebuild`, and what its events say per table.
 import os
 import time
 import uuid
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import dagster as dg
@@ -17,16 +16,27 @@ import dagster as dg
 from backfill_assets.cli.dagster_home import instance_of, silenced
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome, TableOutcome, Watcher
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.who import whoami
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.log import commits
+from backfill_assets.lake.replace import Published
+from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration.assemble import assemble
-from backfill_assets.orchestration.dagster_private import quick_events
-from backfill_assets.orchestration.history import STEP, cause_of
+from backfill_assets.orchestration.history import cause_of
 from backfill_assets.orchestration.interrupts import Interrupted, ends_when_interrupted
 from backfill_assets.orchestration.markers import markers_of
-from backfill_assets.orchestration.metadata import PREFIX
-from backfill_assets.orchestration.runs import NOTE_TAG, RANGE_END, RANGE_START, REASON_TAG, REBUILD
+from backfill_assets.orchestration.quick_events import quick_events
+from backfill_assets.orchestration.runs import (
+    BY_TAG,
+    NOTE_TAG,
+    OWN_EVENTS,
+    REASON_TAG,
+    REBUILD,
+    op_name,
+    range_tags,
+    table_made_by,
+)
+from backfill_assets.orchestration.summary import rewritten
 from backfill_assets.pipeline.tables import tables
 
 # What a run needs to know of its own is in the lake; Dagster's console log would bury the progress.
@@ -39,16 +49,16 @@ def run_backfill(lake: Lake, asked: BackfillRequest, watcher: Watcher) -> RunOut
     began, run_id = time.perf_counter(), str(uuid.uuid4())
     listener = _Listener(watcher)
     with ends_when_interrupted() as ending, silenced(), instance_of(lake) as instance, quick_events(instance):
-        job = assemble(lake.root, tables, rebuilt=asked.tables).resolve_job_def(REBUILD)
+        job = assemble(lake.root, tables, rebuilt=asked.tables, hears=listener.published).resolve_job_def(REBUILD)
         instance.add_event_listener(run_id, listener.hear)
         try:
             result = job.execute_in_process(
                 instance=instance,
                 run_id=run_id,
-                tags={RANGE_START: str(asked.days.start), RANGE_END: str(asked.days.last)} | _said(asked),
+                tags=range_tags(asked.days) | OWN_EVENTS | _said(asked) | dict(asked.tags),
                 run_config={
                     "loggers": SILENCE,
-                    "ops": {STEP + name: {"config": _config(asked)} for name in asked.tables},
+                    "ops": {op_name(name): {"config": _config(asked)} for name in asked.tables},
                 },
                 raise_on_error=False,
             )
@@ -66,7 +76,7 @@ def written(lake: Lake, names: Sequence[str], run_id: str) -> str:
     """What a run that ended early has written of these tables, by their receipts: its days per table, or nothing."""
     told = []
     for name in names:
-        found = (c.receipt for c in commits(lake.table_path(name)) if c.receipt is not None)
+        found = (c.receipt for c in lake.store.commits(name) if c.receipt is not None)
         days = {d for receipt in found if receipt.run_id == run_id for d in receipt.days}
         told += [f"{name} {ranges(days)}"] if days else []
     return f"written before that: {'; '.join(told)}; nothing else" if told else "nothing was written"
@@ -74,7 +84,7 @@ def written(lake: Lake, names: Sequence[str], run_id: str) -> str:
 
 def _refuse_unwritable(lake: Lake) -> None:
     """Raise where this user may not write into the lake, before a run is begun that would break halfway."""
-    for folder in (lake.root, lake.root / ".runs", lake.locks, lake.root / "tables"):
+    for folder in (lake.root, lake.root / ".runs", lake.locks, lake.tables):
         if folder.exists() and not os.access(folder, os.W_OK | os.X_OK):
             raise BackfillError(
                 str(folder),
@@ -85,7 +95,7 @@ def _refuse_unwritable(lake: Lake) -> None:
 
 
 def _said(asked: BackfillRequest) -> dict[str, str]:
-    return {REASON_TAG: asked.reason} | ({NOTE_TAG: asked.note} if asked.note else {})
+    return {REASON_TAG: asked.reason, BY_TAG: whoami()} | ({NOTE_TAG: asked.note} if asked.note else {})
 
 
 def _config(asked: BackfillRequest) -> dict[str, Any]:
@@ -94,59 +104,50 @@ def _config(asked: BackfillRequest) -> dict[str, Any]:
 
 @dataclass
 class _Listener:
-    """What the events of one run say about its tables."""
+    """What one run tells of its tables: steps by its events, days and rows by what was published."""
 
     watcher: Watcher
     ended: list[TableOutcome] = field(default_factory=list)
     cause: str = ""
     _began: dict[str, float] = field(default_factory=dict)
-    _again: Counter[str] = field(default_factory=Counter)
-    _days: dict[str, list[tuple[bool, int]]] = field(default_factory=dict)
+    _published: dict[str, TableOutcome] = field(default_factory=dict)
+
+    def published(self, rebuild: Rebuild, published: Published) -> None:
+        """A table was published: its days, those with other content now, its rows."""
+        entries = {day: rebuild.ready.entries[day] for day in rebuild.days}
+        again = rewritten(rebuild.ready.before, entries, published)
+        self._published[rebuild.table.name] = TableOutcome(
+            rebuild.table.name,
+            days=len(entries),
+            changed=len(published.changed - again),
+            rows=sum(entry.rows for entry in entries.values()),
+            seconds=0.0,
+            rewritten=len(again),
+            phases=rebuild.request.phases.seconds(),
+        )
 
     def hear(self, entry: dg.EventLogEntry) -> None:
         """One event of the run."""
         event = entry.dagster_event
         if event is None:
             return
-        kind, step = event.event_type_value, event.step_key or ""
-        if step and not step.startswith(STEP):
-            return  # a standing check of a table, which Dagster shows; it makes nothing
-        name = step.removeprefix(STEP)
+        kind, name = event.event_type_value, table_made_by(event.step_key or "")
+        if kind == dg.DagsterEventType.RUN_FAILURE.value and not self.cause:
+            self.cause = (event.message or "the run failed").splitlines()[0]
+        if name is None:
+            return  # of the run itself, or of a standing check of a table, which Dagster shows: it makes nothing
         if kind == dg.DagsterEventType.STEP_START.value:
             self._began[name] = time.perf_counter()
             self.watcher.started(name)
-        elif kind == dg.DagsterEventType.ASSET_MATERIALIZATION.value and event.asset_key is not None:
-            found = event.step_materialization_data.materialization.metadata
-            self._days.setdefault(event.asset_key.path[-1], []).append(_facts(found))
-            self._again[event.asset_key.path[-1]] += PREFIX + "rewritten" in found
         elif kind == dg.DagsterEventType.STEP_SUCCESS.value:
             self._end(name, "")
         elif kind == dg.DagsterEventType.STEP_FAILURE.value:
             self.cause = self.cause or cause_of(event)
             self._end(name, self.cause)
-        elif kind == dg.DagsterEventType.RUN_FAILURE.value and not self.cause:
-            self.cause = (event.message or "the run failed").splitlines()[0]
 
     def _end(self, name: str, cause: str) -> None:
-        days = self._days.get(name, [])
-        outcome = TableOutcome(
-            name,
-            days=len(days),
-            changed=sum(changed for changed, _ in days),
-            rows=sum(rows for _, rows in days),
-            seconds=time.perf_counter() - self._began.get(name, time.perf_counter()),
-            cause=cause,
-            rewritten=self._again[name],
-        )
+        seconds = time.perf_counter() - self._began.get(name, time.perf_counter())
+        made = self._published.get(name, TableOutcome(name, 0, 0, 0, 0.0))
+        outcome = replace(made, seconds=seconds, cause=cause)
         self.ended.append(outcome)
         self.watcher.ended(outcome)
-
-
-def _facts(metadata: Any) -> tuple[bool, int]:
-    """Whether a day changed, and its rows."""
-
-    def value(name: str, default: Any) -> Any:
-        """The value of an entry, or what stands for its absence."""
-        return metadata[name].value if name in metadata else default
-
-    return not value(PREFIX + "unchanged", False), value("dagster/partition_row_count", 0)

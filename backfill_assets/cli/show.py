@@ -12,6 +12,7 @@ import click
 from backfill_assets.cli.common import DAY, json_option, lake_option, opened, print_json, usage
 from backfill_assets.cli.drawing import draw_table, number, say
 from backfill_assets.core.days import contiguous
+from backfill_assets.core.who import BY
 
 if TYPE_CHECKING:
     from backfill_assets.operations.show import DayReport, DayWrite, InputDay
@@ -60,6 +61,7 @@ def _draw_receipt(written: "DayWrite", day: date) -> None:
         "written": f"{written.at:%Y-%m-%d %H:%M:%SZ} as version {written.version}, with {len(said.days)} day(s)",
         "reason": said.reason + (f": {said.note}" if said.note else ""),
         "run": said.run_id,
+        "by": said.tags.get(BY, ""),
         "inputs": f"{inputs or 'landed files'}; digest {entry.input_digest}",
         "code": f"{said.code_digest}, settings {said.settings_digest}",
         "frontier": f"{said.frontier:%Y-%m-%dT%H:%M:%SZ}" if said.frontier else "none",

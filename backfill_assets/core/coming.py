@@ -14,6 +14,7 @@ from datetime import date
 
 from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.days import ONE_DAY
+from backfill_assets.core.ledgers import ARRIVALS
 from backfill_assets.core.needs import needed_days
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import State, States
@@ -28,7 +29,13 @@ def will_change(states: States) -> dict[str, frozenset[date]]:
 
     Empty where nothing needs making. Held, pending, stale and missing days are never among them.
     """
-    needed = needed_days(states)
+    return following(states, needed_days(states))
+
+
+def following(states: States, made: Mapping[str, Set[date]]) -> dict[str, frozenset[date]]:
+    """Per table the days that will be stale once the days `made` have been, with other content; not those themselves,
+    nor days that are stale, missing, pending or held today."""
+    needed = {name: made.get(name, frozenset()) for name in states.contracts}
     then, found = states, {name: frozenset[date]() for name in states.contracts}
     if not any(needed.values()):
         return found
@@ -36,7 +43,7 @@ def will_change(states: States) -> dict[str, frozenset[date]]:
     for name, contract in states.contracts.items():
         touched = _touched(states, then, contract, changed) & set(states.view.table(name).stamps)
         found[name] = frozenset(
-            d for d in touched if states.of(name, d) in MAY_FOLLOW and then.of(name, d) is State.STALE
+            d for d in touched - needed[name] if states.of(name, d) in MAY_FOLLOW and then.of(name, d) is State.STALE
         )
         changed[name] = found[name] | needed[name]
         if changed[name]:
@@ -67,9 +74,9 @@ def _made(states: States, contract: Contract, days: Set[date]) -> LakeView:
     tables = {**view.tables, name: replace(before, stamps=stamps, foreign=before.foreign - days)}
     if not contract.is_landed:
         return replace(view, tables=tables)
-    ledger = view.table("arrivals")
-    named = {**ledger.inputs, name: max(before.version, ledger.inputs.get(name, -1))}
-    tables["arrivals"] = replace(ledger, version=max(ledger.version, 0), inputs=named)
+    ledger = view.ledger
+    named = {**ledger.inputs, name: max(before.version, view.loaded_version)}
+    tables[ARRIVALS] = replace(ledger, version=max(ledger.version, 0), inputs=named)
     return replace(view, tables=tables, arrivals=_arrivals(view, days))
 
 

@@ -4,10 +4,12 @@ Lives here: columns, keys, the days of other tables that a day is made from, and
 Does not live here: how a table is computed (`pipeline`), written (`lake.replace`) or checked (`core.gates`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
+
+from backfill_assets.core import ledgers
 
 SparkType = Literal["BIGINT", "INT", "STRING", "TIMESTAMP", "DATE"]
 
@@ -28,8 +30,8 @@ class Basis(StrEnum):
 
     CONTENT = "content"  # the fingerprints of the input's days
     KNOWN_AT_CUT = "known_at_cut"  # what had arrived for those days by the cut of the day being made
-    ARRIVALS = "arrivals"  # the deliveries that the ledger `arrivals` lists for the day
-    FILES = "files"  # the landed files of the day
+    ARRIVALS = ledgers.ARRIVALS  # the deliveries that the ledger `arrivals` lists for the day
+    FILES = ledgers.FILES  # the landed files of the day
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class Contract:
     """A daily table: each row's `day_column` names its day, and `key` is unique within a day.
 
     `waits_for_cut`: a day stays pending (and empty) until the frontier has passed midnight after it plus the grace.
-    `matures_after_days`: None, or the days after `d + 1` from which on day `d` counts as mature (S0-02).
+    `matures_after_days`: None, or the days after `d + 1` from which on day `d` counts as mature.
     """
 
     name: str
@@ -77,7 +79,7 @@ class Contract:
     @property
     def is_landed(self) -> bool:
         """Whether the table is loaded from landed files (raw)."""
-        return any(i.basis is Basis.FILES for i in self.inputs)
+        return reads(self.inputs, Basis.FILES)
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -90,6 +92,23 @@ class Contract:
         return tuple(c.name for c in self.columns if not c.nullable)
 
     @property
+    def measured_columns(self) -> tuple[str, ...]:
+        """The numbers whose distribution says something: no key, nothing tagged as one or as a sequence."""
+        numbers = (c for c in self.columns if c.type in ("BIGINT", "INT") and c.name not in self.key)
+        return tuple(c.name for c in numbers if c.tags.get("role") not in ("key", "sequence"))
+
+    @property
     def nullable_columns(self) -> tuple[str, ...]:
         """The columns that may be NULL."""
         return tuple(c.name for c in self.columns if c.nullable)
+
+
+def reads(inputs: Iterable[Input], basis: Basis) -> bool:
+    """Whether any of these inputs is read on that basis."""
+    return any(i.basis is basis for i in inputs)
+
+
+def first_reading(contracts: Iterable[Contract], basis: Basis) -> Contract | None:
+    """The first table that reads an input on that basis: its role, whatever its name. On FILES it is the landed table,
+    on ARRIVALS the one of versions, on KNOWN_AT_CUT the one as known at the cut. None where there is none."""
+    return next((c for c in contracts if reads(c.inputs, basis)), None)

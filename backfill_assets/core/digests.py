@@ -9,11 +9,12 @@ import hashlib
 import json
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from typing import Any
 
 from backfill_assets.core.contracts import Basis, Contract, Input
-from backfill_assets.core.days import ONE_DAY, midnight
+from backfill_assets.core.cuts import cut_has_passed, end_of, is_mature, is_over, last_known_day
+from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.parameters import Parameters, parameters_of, parse_parameters
 from backfill_assets.core.receipts import Built
 from backfill_assets.core.view import LakeView, Stamp
@@ -35,7 +36,7 @@ def raw_digest(day: date, view: LakeView) -> str:
         return digest_of([])
     landed = view.landed.get(day)
     parts: list[str] = sorted(landed.shas) if landed else []
-    if view.as_of is not None and view.as_of < midnight(day + ONE_DAY):
+    if view.as_of is not None and view.as_of < end_of(day):
         parts.append(f"as_of {view.as_of.isoformat()}")
     parts += [f"released {r.first}..{r.last}" for r in view.releases if day in r.arrival_days]
     return digest_of(parts)
@@ -53,7 +54,7 @@ def _days_from(start: date, wanted: Input, day: date) -> list[date]:
 
 def is_required(wanted: date, day: date, frontier: datetime | None) -> bool:
     """Whether day `wanted` of an input must exist for `day`: all through it, later ones before the frontier."""
-    return wanted <= day or (frontier is not None and midnight(wanted + ONE_DAY) <= frontier)
+    return wanted <= day or is_over(wanted, frontier)
 
 
 class Digests:
@@ -103,11 +104,9 @@ class Digests:
             return raw_digest(day, self.view)
         parts: list[Any] = [[i.table, self._input(made, i, day)] for i in made.inputs]
         if made.waits_for_cut:
-            passed = self.frontier is not None and midnight(day + ONE_DAY) + made.grace <= self.frontier
-            parts.append(["cut passed", passed])
+            parts.append(["cut passed", cut_has_passed(day, made.grace, self.frontier)])
         if made.matures_after_days is not None:
-            ripe = midnight(day + ONE_DAY * (1 + made.matures_after_days))
-            parts.append(["mature", self.frontier is not None and ripe <= self.frontier])
+            parts.append(["mature", is_mature(day, made.matures_after_days, self.frontier)])
         return digest_of(parts)
 
     def _input(self, made: Parameters, wanted: Input, day: date) -> list[str]:
@@ -116,8 +115,7 @@ class Digests:
         days = _days_from(made.start, wanted, day)
         if wanted.basis is Basis.KNOWN_AT_CUT:
             # With grace the arrival day that contains the cut counts whole: arrivals are kept per day.
-            cut = midnight(day + ONE_DAY) + made.grace
-            last = (cut - timedelta(microseconds=1)).date()
+            last = last_known_day(day, made.grace)
             return [self._known_at_cut(wanted.table, d, last) for d in days]
         return [self._content(wanted.table, d, day) for d in days]
 
@@ -135,7 +133,8 @@ class Digests:
 
     def _arrivals(self, day: date) -> list[tuple[date, str]]:
         """The ledger's rows for an event day, as (arrival day, fingerprint), marked where raw is not as we wrote it."""
-        return [(a, fingerprint + self._foreign("raw", a)) for a, fingerprint in self.view.arrivals.get(day, ())]
+        loaded = self.view.landed_table
+        return [(a, fingerprint + self._foreign(loaded, a)) for a, fingerprint in self.view.arrivals.get(day, ())]
 
     def _known_at_cut(self, table: str, wanted: date, last: date) -> str:
         """The arrivals of `wanted` through the day `last`, if the table's day is the one those arrivals give."""

@@ -6,7 +6,7 @@ Does not live here: recorded findings (an error is raised when a promise is brok
 
 
 class BackfillError(Exception):
-    """A broken promise, told in four parts so that every message reads the same.
+    """A broken promise, in four parts so that every message reads the same.
 
     `object` names the thing (a table, a file, a setting), `culprit` what is wrong with it, `consequence` what did
     not happen because of it, and `fix` the next command or edit. Picklable, because executors ship errors between

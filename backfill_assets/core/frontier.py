@@ -1,21 +1,22 @@
 """The frontier: the instant up to which all that landed is loaded. It decides cuts and maturity.
 
-Lives here: the frontier, the cut of a day, what is loaded. Does not live here: the clock, which never decides content.
+Lives here: the frontier, what is loaded. Does not live here: the cut of a day and maturity (`core.cuts`), and the
+clock, which never decides content.
 """
 
 from datetime import date, datetime
 
-from backfill_assets.core.days import ONE_DAY, midnight
+from backfill_assets.core.cuts import end_of
+from backfill_assets.core.days import midnight
 from backfill_assets.core.digests import raw_digest
 from backfill_assets.core.view import LakeView
 
 
 def is_loaded(day: date, view: LakeView) -> bool:
-    """Whether raw(day) is in the table, from today's files, the ledger `arrivals` has named its version, and no other
-    program has touched its ledgers since."""
-    stamp = view.table("raw").stamps.get(day)
-    named = view.table("arrivals").inputs.get("raw", -1)
-    if stamp is None or stamp.version > named or view.is_doubted(day):
+    """Whether the arrival day is in the landed table, from today's files, the ledger `arrivals` has named its version,
+    and no other program has touched its ledgers since."""
+    stamp = view.loaded.stamps.get(day)
+    if stamp is None or stamp.version > view.loaded_version or view.is_doubted(day):
         return False
     return stamp.entry.input_digest == raw_digest(day, view)
 
@@ -31,31 +32,16 @@ def frontier_of(view: LakeView) -> datetime | None:
     waiting = [
         d for d, landed in view.landed.items() if landed.usable_rows and view.is_due(d) and not is_loaded(d, view)
     ]
-    loaded = [d for d, stamp in view.table("raw").stamps.items() if stamp.entry.rows and is_loaded(d, view)]
+    loaded = [d for d, stamp in view.loaded.stamps.items() if stamp.entry.rows and is_loaded(d, view)]
     recorded = [t.frontier for t in view.tables.values() if t.frontier is not None]
     candidates = list(recorded)
     if waiting and loaded:
-        candidates.append(min(midnight(min(waiting)), midnight(max(loaded) + ONE_DAY)))
-    elif view.as_of is not None and not waiting and view.table("arrivals").version >= 0:
+        candidates.append(min(midnight(min(waiting)), end_of(max(loaded))))
+    elif view.as_of is not None and not waiting and view.ledger.version >= 0:
         candidates.append(view.as_of)
     elif loaded:
-        candidates.append(midnight(max(loaded) + ONE_DAY))
+        candidates.append(end_of(max(loaded)))
     if not candidates:
         return None
     newest = max(candidates)
     return newest if view.as_of is None else min(newest, view.as_of)
-
-
-def cut_of(day: date, view: LakeView) -> datetime:
-    """The instant at which `day` is looked at by what may only know the past: midnight after it plus the grace."""
-    return midnight(day + ONE_DAY) + view.grace
-
-
-def cut_has_passed(day: date, view: LakeView, frontier: datetime | None) -> bool:
-    """Whether everything that arrived before the cut of `day` is loaded."""
-    return frontier is not None and cut_of(day, view) <= frontier
-
-
-def is_mature(day: date, matures_after_days: int, frontier: datetime | None) -> bool:
-    """Whether `day + 1 + matures_after_days` days <= frontier."""
-    return frontier is not None and midnight(day + ONE_DAY * (1 + matures_after_days)) <= frontier

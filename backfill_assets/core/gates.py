@@ -11,6 +11,7 @@ from statistics import median
 from typing import Literal
 
 from backfill_assets.core.contracts import Contract
+from backfill_assets.core.drift import Histogram, chance, pooled, stability_index
 from backfill_assets.core.profiles import DayProfile
 
 ROW_COUNT, NOT_NULL, UNIQUE_KEY, PROFILE = "row_count", "not_null", "unique_key", "profile"
@@ -20,6 +21,20 @@ MEDIAN_NEEDS_DAYS = 7  # fewer days with rows say nothing about an ordinary day
 UNUSUAL_FACTOR = 10  # warned of without any setting: ten times more or fewer rows than on an ordinary day
 UNUSUAL_NEEDS_ROWS = 20  # below it a factor of ten is chance
 NULL_SHARE_JUMP = 0.2  # a NULL share this far above the trailing median is worth a look
+LARGE_DRIFT = 0.25  # of the population stability index, beyond what is chance: large by convention
+
+
+@dataclass(frozen=True)
+class ColumnGate:
+    """The bounds of one column's days; `None`: of the share of NULLs none, of drift the usual one, which only warns.
+
+    `max_null_share` is absolute, `max_null_jump` above the trailing median, `max_drift` a population stability index.
+    """
+
+    max_null_share: float | None = None
+    max_null_jump: float | None = None
+    max_drift: float | None = None
+    broken: Literal["warn", "refuse"] = "refuse"
 
 
 @dataclass(frozen=True)
@@ -32,6 +47,7 @@ class Gate:
     max_absolute_change: int | None = None
     empty: Literal["warn", "allow", "refuse"] = "warn"
     incomplete: Literal["warn", "refuse"] = "warn"
+    columns: Mapping[str, ColumnGate] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -48,13 +64,14 @@ class Finding:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a day is judged against: rows and NULL shares of earlier days, whether emptiness is expected, and missing
-    required days."""
+    """What a day is judged against: rows, NULL shares and histograms of earlier days, whether emptiness is expected,
+    and missing required days."""
 
     trailing_rows: Sequence[int] = ()
     may_be_empty: bool = False
     absent: Sequence[tuple[str, date]] = ()
     usual_null_shares: Mapping[str, float] = field(default_factory=dict)
+    usual_histograms: Mapping[str, Histogram] = field(default_factory=dict)
 
 
 def judge(contract: Contract, day: date, found: DayProfile, gate: Gate, around: Surroundings) -> list[Finding]:
@@ -74,6 +91,15 @@ def usual_null_shares(earlier: Sequence[Mapping[str, float]]) -> dict[str, float
         for column, share in shares.items():
             told.setdefault(column, []).append(share)
     return {c: median(shares) for c, shares in told.items() if len(shares) >= MEDIAN_NEEDS_DAYS}
+
+
+def usual_histograms(earlier: Sequence[Mapping[str, Histogram]]) -> dict[str, dict[int, int]]:
+    """The histogram per column over all rows of earlier days, where enough days tell it."""
+    told: dict[str, list[Histogram]] = {}
+    for histograms in earlier:
+        for column, histogram in histograms.items():
+            told.setdefault(column, []).append(histogram)
+    return {c: pooled(days) for c, days in told.items() if len(days) >= MEDIAN_NEEDS_DAYS}
 
 
 def _row_count(day: date, found: DayProfile, gate: Gate, around: Surroundings) -> Finding:
@@ -131,11 +157,40 @@ def _profile(day: date, found: DayProfile, gate: Gate, around: Surroundings) -> 
     if around.absent:
         table, first = around.absent[0]
         warnings.append(f"incomplete: {len(around.absent)} required input day(s) are missing, first {table} {first}")
-    for column, usual in around.usual_null_shares.items():
-        share = found.nulls.get(column, 0) / found.rows if found.rows else usual
-        if share - usual > NULL_SHARE_JUMP:
-            warnings.append(f"{share:.0%} of {column} is NULL, usually {usual:.0%}")
+    refusing: list[str] = []
     facts: dict[str, int | float | str] = {f"sum {c}": n for c, n in found.sums.items()}
     facts |= {f"nulls {c}": n for c, n in found.nulls.items()}
-    refuses = bool(around.absent) and gate.incomplete == "refuse"
-    return Finding(PROFILE, day, not warnings, refuses, "; ".join(warnings) or "nothing unusual", facts)
+    for column in dict.fromkeys((*gate.columns, *around.usual_null_shares, *around.usual_histograms)):
+        bounds = gate.columns.get(column)
+        broken = _nulls_broken(column, found, bounds, around) + _drift_broken(column, found, bounds, around, facts)
+        (refusing if bounds is not None and bounds.broken == "refuse" else warnings).extend(broken)
+    refuses = bool(refusing) or (bool(around.absent) and gate.incomplete == "refuse")
+    told = [*refusing, *warnings]
+    return Finding(PROFILE, day, not told, refuses, "; ".join(told) or "nothing unusual", facts)
+
+
+def _nulls_broken(column: str, found: DayProfile, bounds: ColumnGate | None, around: Surroundings) -> list[str]:
+    if not found.rows:
+        return []
+    share, usual = found.nulls.get(column, 0) / found.rows, around.usual_null_shares.get(column)
+    broken = []
+    if bounds is not None and bounds.max_null_share is not None and share > bounds.max_null_share:
+        broken.append(f"{share:.0%} of {column} is NULL, more than max_null_share = {bounds.max_null_share:g}")
+    jump = bounds.max_null_jump if bounds is not None and bounds.max_null_jump is not None else NULL_SHARE_JUMP
+    if usual is not None and share - usual > jump:
+        broken.append(f"{share:.0%} of {column} is NULL, usually {usual:.0%}")
+    return broken
+
+
+def _drift_broken(
+    column: str, found: DayProfile, bounds: ColumnGate | None, around: Surroundings, facts: dict[str, int | float | str]
+) -> list[str]:
+    usual, now = around.usual_histograms.get(column), found.histograms.get(column)
+    if not usual or not now:
+        return []
+    index = stability_index(now, usual)
+    facts[f"drift {column}"] = round(index, 4)
+    bound = bounds.max_drift if bounds is not None and bounds.max_drift is not None else LARGE_DRIFT
+    if index <= bound + chance(now, usual):
+        return []
+    return [f"the values of {column} drifted: population stability index {index:.2f}, more than {bound:g}"]

@@ -14,7 +14,8 @@ from itertools import accumulate
 from statistics import NormalDist
 
 from backfill_assets.core.contracts import Basis, Contract
-from backfill_assets.core.days import ONE_DAY, DayRange, midnight
+from backfill_assets.core.cuts import end_of, newest_mature
+from backfill_assets.core.days import ONE_DAY, DayRange
 
 AGES_DAYS = (0, 1, 2, 3, 7, 14, 30, 90)  # the ages that are told; the steps people plan in: days, weeks, month, quarter
 LONGEST_LOOK_BACK_DAYS = 90  # a quarter: who reprocesses more every night rebuilds the table
@@ -150,7 +151,7 @@ def completeness(cells: Iterable[Cell], watched: DayRange) -> tuple[Aged, ...]:
 
 
 def told(shares: Iterable[Aged]) -> tuple[Aged, ...]:
-    """The ages that people are told; those that could not be watched are left out."""
+    """The ages that people are shown; those that could not be watched are left out."""
     return tuple(a for a in shares if a.age_days in AGES_DAYS)
 
 
@@ -164,7 +165,7 @@ def watermark_day(frontier: datetime, age_days: int) -> date:
 
     With a frontier at midnight this is the last loaded day minus the age.
     """
-    return frontier.date() - ONE_DAY * (1 + age_days)
+    return newest_mature(frontier, age_days)
 
 
 def watermarks(
@@ -197,5 +198,5 @@ def watermarks(
 def _mark(table: str, newest: date | None, day: date | None, frontier: datetime | None, now: datetime) -> Watermark:
     if day is None or frontier is None:
         return Watermark(table, newest, day, None, None)
-    end = midnight(day + ONE_DAY)
+    end = end_of(day)
     return Watermark(table, newest, day, frontier - end, now - end)

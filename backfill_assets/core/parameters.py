@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from backfill_assets.core.contracts import Basis, Contract, Input
+from backfill_assets.core.contracts import Basis, Contract, Input, reads
 from backfill_assets.core.view import LakeView
 
 PARAMETERS = "made with"  # the tag of a receipt that holds the text
@@ -27,7 +27,7 @@ class Parameters:
     @property
     def is_landed(self) -> bool:
         """Whether the digest is one of landed files, on which none of these has any influence."""
-        return any(i.basis is Basis.FILES for i in self.inputs)
+        return reads(self.inputs, Basis.FILES)
 
     def to_json(self) -> str:
         """The text for a receipt's tag; empty where no parameter has any influence."""
@@ -51,7 +51,7 @@ def parameters_of(contract: Contract, view: LakeView) -> Parameters:
 
 
 def parse_parameters(text: str) -> Parameters | None:
-    """The parameters of a receipt's tag; None where it has none (receipts of before) or they are not understood."""
+    """The parameters of a receipt's tag; None where it has none (an older receipt) or they are not understood."""
     try:
         said = json.loads(text)
         return Parameters(

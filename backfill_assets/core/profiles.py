@@ -1,25 +1,35 @@
 """The profile of a day's rows: what the gate judges, what Dagster plots, what a receipt records.
 
-Lives here: the value, and NULL counts as a receipt keeps them. Does not live here: computing it (`lake.audit`) and its
-fingerprint (`lake.fingerprints`).
+Lives here: the value, and NULL counts and histograms as a receipt keeps them. Does not live here: computing it
+(`lake.audit`) and its fingerprint (`lake.fingerprints`).
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 EMPTY_FINGERPRINT = "0"
+# The number of the way fingerprints are made (`lake.fingerprints`): who changes it raises it, and receipts carry it.
+SCHEME = 2  # 1: sums of salted xxhash64, computed by Spark before the write
 NULL_COUNT = "null "  # + column: the names of NULL counts in a receipt
+BITS = "bits "  # + bucket + column: rows whose number has so many bits (`core.drift`)
 
 
 @dataclass(frozen=True)
 class DayProfile:
-    """One day of one candidate: rows, fingerprint, NULLs per column, rows that repeat a key, sums per number column."""
+    """One day of one candidate: rows, fingerprint, NULLs per column, rows that repeat a key, sums per number column,
+    and histograms of the columns that measure something (`core.drift`)."""
 
     rows: int = 0
     fingerprint: str = EMPTY_FINGERPRINT
     nulls: Mapping[str, int] = field(default_factory=dict)
     duplicates: int = 0
     sums: Mapping[str, int] = field(default_factory=dict)
+    histograms: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+
+    @property
+    def content(self) -> tuple[int, str, int]:
+        """What a receipt's `DayEntry.content` is compared with."""
+        return (self.rows, self.fingerprint, SCHEME) if self.rows else (0, EMPTY_FINGERPRINT, SCHEME)
 
 
 def null_counts(profile: DayProfile, columns: Iterable[str]) -> dict[str, int]:
@@ -28,5 +38,21 @@ def null_counts(profile: DayProfile, columns: Iterable[str]) -> dict[str, int]:
 
 
 def counted_nulls(counts: Mapping[str, int]) -> dict[str, int]:
-    """NULLs per column as a receipt counted them; empty for receipts of before there were counts."""
+    """NULLs per column as a receipt counted them; empty for receipts that are older than these counts."""
     return {name.removeprefix(NULL_COUNT): n for name, n in counts.items() if name.startswith(NULL_COUNT)}
+
+
+def kept_counts(profile: DayProfile, columns: Iterable[str]) -> dict[str, int]:
+    """What a receipt keeps of a profile besides rows and fingerprint: NULLs of these columns, and all histograms."""
+    bits = {f"{BITS}{b} {c}": n for c, found in profile.histograms.items() for b, n in sorted(found.items())}
+    return null_counts(profile, columns) | bits
+
+
+def counted_histograms(counts: Mapping[str, int]) -> dict[str, dict[int, int]]:
+    """Histograms per column as a receipt kept them; empty for receipts that were written earlier."""
+    found: dict[str, dict[int, int]] = {}
+    for name, rows in counts.items():
+        if name.startswith(BITS):
+            bucket, _, column = name.removeprefix(BITS).partition(" ")
+            found.setdefault(column, {})[int(bucket)] = rows
+    return found

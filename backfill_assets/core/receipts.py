@@ -11,7 +11,10 @@ from datetime import date, datetime
 from enum import StrEnum
 from typing import Any
 
+from backfill_assets.core.profiles import EMPTY_FINGERPRINT, SCHEME, DayProfile
+
 SCHEMA = 1
+UNNUMBERED = 1  # the scheme of receipts from before they named it: never called equal to one of ours
 
 
 class Built(StrEnum):
@@ -28,7 +31,8 @@ class DayEntry:
     """One day of a receipt: its row count, content fingerprint, input digest and what was said of it.
 
     `counts` are further whole numbers by name (NULLs per column as `null COLUMN`, duplicates, quarantined rows, …), as
-    counted when the day was made. They decide nothing: two entries that differ only in them are equal.
+    counted when the day was made. They decide nothing: two entries that differ only in them are equal. `scheme` is the
+    number of the way the fingerprint was made; it stays with the day when a receipt repeats an older one.
     """
 
     rows: int
@@ -36,6 +40,17 @@ class DayEntry:
     input_digest: str
     built: Built = Built.COMPLETE
     counts: Mapping[str, int] = field(default_factory=dict, compare=False)
+    scheme: int = SCHEME
+
+    @property
+    def content(self) -> tuple[int, str, int]:
+        """What says whether two days hold the same rows: equal only if they do. Fingerprints of two schemes say
+        nothing of each other, so that days with rows are then never equal; a day without rows is one in any scheme."""
+        return (self.rows, self.fingerprint, self.scheme) if self.rows else (0, EMPTY_FINGERPRINT, SCHEME)
+
+    def agrees_with(self, found: DayProfile) -> bool:
+        """Whether what was found now may be what was written: by rows alone where the scheme is another."""
+        return self.rows == found.rows and (self.scheme != SCHEME or self.content == found.content)
 
 
 @dataclass(frozen=True)
@@ -63,7 +78,8 @@ class Receipt:
             raise ValueError(f"the frontier of a receipt is an aware instant, got {self.frontier}")
 
     def to_json(self) -> str:
-        """The text for `userMetadata`: compact, keys sorted, days as `[rows, fingerprint, digest, built]`."""
+        """The text for `userMetadata`: compact, keys sorted, days as `[rows, fingerprint, digest, built]`; `schemes`
+        are those of the days whose fingerprint is not by `scheme`."""
         body = {
             "backfill_assets": SCHEMA,
             "write_id": self.write_id,
@@ -79,6 +95,8 @@ class Receipt:
             "seconds": self.seconds,
             "days": {str(d): [e.rows, e.fingerprint, e.input_digest, e.built] for d, e in self.days.items()},
             "counts": {str(d): dict(e.counts) for d, e in self.days.items() if e.counts},
+            "scheme": SCHEME,
+            "schemes": {str(d): e.scheme for d, e in self.days.items() if e.scheme != SCHEME},
         }
         return json.dumps(body, sort_keys=True, separators=(",", ":"))
 
@@ -99,6 +117,7 @@ def parse_receipt(text: str | None) -> Receipt | None:
 
 def _from_body(body: Mapping[str, Any]) -> Receipt:
     counts = body.get("counts", {})  # receipts of earlier versions have none
+    scheme, schemes = int(body.get("scheme", UNNUMBERED)), body.get("schemes", {})
     days = {
         date.fromisoformat(day): DayEntry(
             int(rows),
@@ -106,6 +125,7 @@ def _from_body(body: Mapping[str, Any]) -> Receipt:
             str(digest),
             Built(built),
             {str(k): int(n) for k, n in counts.get(day, {}).items()},
+            int(schemes.get(day, scheme)),
         )
         for day, (rows, fingerprint, digest, built) in body["days"].items()
     }
@@ -121,5 +141,5 @@ def _from_body(body: Mapping[str, Any]) -> Receipt:
         frontier=datetime.fromisoformat(body["frontier"]) if body["frontier"] else None,
         inputs=dict(body["inputs"]),
         tags=dict(body["tags"]),
-        seconds=float(seconds) if (seconds := body.get("seconds")) is not None else None,  # lakes of before have none
+        seconds=float(seconds) if (seconds := body.get("seconds")) is not None else None,  # older receipts have none
     )

@@ -24,12 +24,20 @@ IDENTITY_CHARS = 12  # of each digest: enough to tell a day's own versions apart
 @dataclass(frozen=True)
 class RunRequest:
     """Days of a table to be made by one run. `asked` are the days that need it, with their identities; the others
-    between them are settled. `attempt` counts from 0."""
+    between them are settled. `attempt` counts from 0. `riders` are tables made in the same run, over `covered` (None:
+    the same days), because they will follow: nobody asks for their days yet (`core.cascade`)."""
 
     table: str
     days: DayRange
     asked: Mapping[str, str]
     attempt: int
+    riders: tuple[str, ...] = ()
+    covered: DayRange | None = None
+
+    @property
+    def span(self) -> DayRange:
+        """The days that the run covers."""
+        return self.covered or self.days
 
     @property
     def key(self) -> str:

@@ -10,8 +10,9 @@ from datetime import date, datetime
 from enum import StrEnum
 
 from backfill_assets.core.contracts import Basis, Contract
+from backfill_assets.core.cuts import cut_has_passed
 from backfill_assets.core.digests import Digests, days_of, is_required
-from backfill_assets.core.frontier import cut_has_passed, frontier_of
+from backfill_assets.core.frontier import frontier_of
 from backfill_assets.core.receipts import Built
 from backfill_assets.core.view import LakeView, Stamp
 
@@ -73,7 +74,7 @@ class States:
 
     def is_pending(self, contract: Contract, day: date) -> bool:
         """Whether the day waits for the frontier to pass its cut."""
-        return contract.waits_for_cut and not cut_has_passed(day, self.view, self.frontier)
+        return contract.waits_for_cut and not cut_has_passed(day, self.view.grace, self.frontier)
 
     def is_settled(self, table: str, day: date) -> bool:
         """Whether making the day again is known to give what is there: same inputs, code, settings; nothing foreign."""
@@ -116,7 +117,8 @@ class States:
 
     def _is_stale(self, table: str, day: date, stamp: Stamp) -> bool:
         """Whether its inputs changed: judged by the windows, cut and maturity that the day was made with."""
-        if day in self.view.table(table).foreign or (table == "raw" and not self._is_in_ledgers(day, stamp)):
+        landed = self.contracts[table].is_landed
+        if day in self.view.table(table).foreign or (landed and not self._is_in_ledgers(day, stamp)):
             return True
         if self.digests.is_current(table, day, stamp):
             return False
@@ -128,9 +130,8 @@ class States:
         return not stamp.parameters and (today is None or stamp.settings_digest == today.settings_digest)
 
     def _is_in_ledgers(self, day: date, stamp: Stamp) -> bool:
-        """Whether the ledger `arrivals` names this write of raw, and nobody else touched a ledger of the day since."""
-        named = self.view.table("arrivals").inputs.get("raw", -1)
-        return stamp.version <= named and not self.view.is_doubted(day)
+        """Whether the ledger `arrivals` names this load, and nobody else touched a ledger of the day since."""
+        return stamp.version <= self.view.loaded_version and not self.view.is_doubted(day)
 
     def _is_outdated(self, table: str, day: date, stamp: Stamp) -> bool:
         """Whether code or settings would give something else: theirs, or the windows, cut and maturity of today."""

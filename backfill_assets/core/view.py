@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 
 from backfill_assets.core.days import midnight
+from backfill_assets.core.ledgers import ARRIVALS, BESIDE
 from backfill_assets.core.receipts import DayEntry
 
 
@@ -28,9 +29,6 @@ class Stamp:
     parameters: str = ""
 
 
-LEDGERS = ("arrivals", "quarantine", "too_late")  # what a load of raw writes for its arrival days besides raw
-
-
 @dataclass(frozen=True)
 class TableView:
     """The head of a table's log. `version` is -1 where the table does not exist.
@@ -45,6 +43,9 @@ class TableView:
     inputs: Mapping[str, int] = field(default_factory=dict)
     frontier: datetime | None = None
     foreign: frozenset[date] = frozenset()
+
+
+NO_TABLE = TableView()  # one for all: it is asked for a hundred thousand times a look
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,8 @@ class LakeView:
     """Everything that decides states, as read at one moment.
 
     `arrivals[D]` are the ledger's rows for event day D as (arrival day, fingerprint), ascending by arrival day.
-    `grace` is added to midnight after a day to give its cut. `start` is the lake's first day.
+    `grace` is added to midnight after a day to give its cut. `start` is the lake's first day. `landed_table` is the
+    name of the table that landed files are loaded into.
     """
 
     start: date
@@ -79,21 +81,36 @@ class LakeView:
     tables: Mapping[str, TableView]
     landed: Mapping[date, LandedDay]
     arrivals: Mapping[date, tuple[tuple[date, str], ...]]
+    landed_table: str
     releases: tuple[Release, ...] = ()
 
     def table(self, name: str) -> TableView:
         """The view of a table; an empty one where it does not exist yet."""
-        return self.tables.get(name, TableView())
+        return self.tables.get(name, NO_TABLE)
+
+    @property
+    def loaded(self) -> TableView:
+        """The table that landed files are loaded into, as it is."""
+        return self.table(self.landed_table)
+
+    @property
+    def ledger(self) -> TableView:
+        """The head of the ledger `arrivals`: what it lists is in `arrivals`."""
+        return self.table(ARRIVALS)
+
+    @property
+    def loaded_version(self) -> int:
+        """The version of the landed table that the ledger names: the newest that was loaded whole; -1: none."""
+        return self.ledger.inputs.get(self.landed_table, -1)
 
     def is_doubted(self, arrival_day: date) -> bool:
         """Whether a ledger may say something else of that day than its load wrote: it must be loaded again."""
-        return any(arrival_day in self.table(name).foreign for name in LEDGERS)
+        return any(arrival_day in self.table(name).foreign for name in BESIDE)
 
     def doubted_arrivals(self) -> frozenset[date]:
-        """The arrival days in raw whose rows of `arrivals` another program may have changed. While there are any, no
+        """The loaded arrival days whose rows of `arrivals` another program may have changed. While there are any, no
         event day's deliveries are known: any row of them may be gone. The next load writes them anew."""
-        arrivals, raw = self.table("arrivals"), self.table("raw")
-        return frozenset(d for d in arrivals.foreign if d in raw.stamps)
+        return frozenset(d for d in self.ledger.foreign if d in self.loaded.stamps)
 
     def is_due(self, arrival_day: date) -> bool:
         """Whether any delivery of that day may be loaded: the day begins before `as_of`."""

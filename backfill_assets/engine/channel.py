@@ -21,7 +21,7 @@ from pyspark.sql.connect.client import DefaultChannelBuilder
 
 from backfill_assets.core.errors import EngineLost
 from backfill_assets.engine.confs import LOOPBACK
-from backfill_assets.engine.server_state import Process
+from backfill_assets.engine.processes import Process
 
 LOOK_SECONDS = 0.5
 # Analysis of a plan over thousands of files takes seconds; nothing that is not a query takes minutes.

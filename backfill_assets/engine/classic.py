@@ -19,7 +19,8 @@ from backfill_assets.core.errors import SettingsError
 from backfill_assets.engine.cache import cache_folder, delta_jars, spark_home
 from backfill_assets.engine.confs import LOOPBACK, EngineSettings, launch_confs, properties_text
 from backfill_assets.engine.java import find_java, launch_options, spark_java_home
-from backfill_assets.engine.server_state import Process, ServerFolder
+from backfill_assets.engine.processes import Process
+from backfill_assets.engine.server_state import ServerFolder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-import psutil
 from filelock import FileLock, Timeout
 
 from backfill_assets.core.errors import EngineLost, SettingsError, TransientError
 from backfill_assets.engine.confs import LOOPBACK, EngineSettings, scrub
 from backfill_assets.engine.java import find_java
 from backfill_assets.engine.jvm import differences, prepare, server_environ, server_identity
-from backfill_assets.engine.server_state import Process, Record, ServerFolder, end, take
+from backfill_assets.engine.processes import Process, end
+from backfill_assets.engine.server_state import Record, ServerFolder, take
 from backfill_assets.engine.supervisor import START_TIMEOUT_SECONDS, STOP_GRACE_SECONDS
 
 _POLL_SECONDS = 0.05
@@ -32,16 +32,10 @@ _STOP_COMMAND = "`backfill-assets server stop`"
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where a lake's server listens. `url` contains the token, which the repr does not show."""
+    """Where a lake's server listens, and its JVM. `url` contains the token, which the repr does not show."""
 
     url: str = field(repr=False)
-    pid: int
-    started: float  # creation time of the JVM, epoch seconds
-
-    @property
-    def process(self) -> Process:
-        """The server's JVM."""
-        return Process(self.pid, self.started)
+    process: Process
 
 
 @dataclass(frozen=True)
@@ -128,7 +122,7 @@ def ensure_server(lake: Path, settings: EngineSettings) -> Endpoint:
     if record is None or not _serves(record, wanted):
         with _start_lock(state):
             record = _agreed(state, lake, settings, wanted)
-    return Endpoint(f"sc://{LOOPBACK}:{record.port}/;token={record.token}", record.jvm.pid, record.jvm.created)
+    return Endpoint(f"sc://{LOOPBACK}:{record.port}/;token={record.token}", record.jvm)
 
 
 def _serves(record: Record, wanted: dict[str, str]) -> bool:
@@ -256,9 +250,8 @@ def server_status(lake: Path) -> ServerStatus | None:
     record = state.record()
     if record is None or not record.usable:
         return None
-    try:
-        rss = psutil.Process(record.jvm.pid).memory_info().rss
-    except psutil.Error:
+    rss = record.jvm.memory_bytes()
+    if rss is None:
         return None
     version = f"pyspark {record.identity.get('pyspark')}, delta-spark {record.identity.get('delta-spark')}"
     probe = state.open_in_use()

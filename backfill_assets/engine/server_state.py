@@ -1,9 +1,10 @@
 """What is known about a lake's server between processes: one folder, one record, four kernel locks.
 
-Lives here: the paths below `LAKE/.server`, the record of the running server, process identity, and the locks. Does not
-live here: starting or stopping a server (`server`, `supervisor`). Imports neither pyspark nor Dagster.
+Lives here: the paths below `LAKE/.server`, the record of the running server, and the locks. Does not live here:
+starting or stopping a server (`server`, `supervisor`), the identity of processes (`processes`). Imports neither pyspark
+nor Dagster.
 
-The record is the JVM's licence: a JVM that is not named in it is stopped by its supervisor. The locks are the
+A JVM may run as long as the record names it: one that it does not name is stopped by its supervisor. The locks are the
 kernel's, so none can be forgotten by a process that died: `start.lock` (who may start or stop a server),
 `supervisor.lock` (one supervisor per lake), `jvm.lock` (inherited by the JVM: one JVM per lake, whatever happened to
 its record), `in_use` (shared by the clients; free means idle).
@@ -13,41 +14,15 @@ import fcntl
 import json
 import os
 import socket
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-import psutil
-
 from backfill_assets.engine.confs import LOOPBACK
+from backfill_assets.engine.processes import Process
 
-_POLL_SECONDS = 0.02
-_CLOCK_SLACK_SECONDS = 2.0  # creation times are computed from the boot time, which moves when the clock is adjusted
 _ANSWER_TIMEOUT_SECONDS = 2.0  # a connect on the loopback takes microseconds, more only on a stalled machine
-
-
-@dataclass(frozen=True)
-class Process:
-    """A process that cannot be confused with a later one of the same number: pid and creation time (epoch seconds)."""
-
-    pid: int
-    created: float
-
-    @classmethod
-    def of(cls, pid: int) -> "Process | None":
-        """The living process with that number, None if there is none (or only a zombie)."""
-        try:
-            found = psutil.Process(pid)
-            return None if found.status() == psutil.STATUS_ZOMBIE else cls(pid, found.create_time())
-        except psutil.Error:
-            return None
-
-    def is_alive(self) -> bool:
-        """True while this very process runs."""
-        found = Process.of(self.pid)
-        return found is not None and abs(found.created - self.created) < _CLOCK_SLACK_SECONDS
 
 
 @dataclass(frozen=True)
@@ -76,7 +51,7 @@ def _accepts(port: int) -> bool:
 
 @dataclass(frozen=True)
 class ServerRequest:
-    """What a supervisor is told to start: the command, the file with the token that it reads (mode 0600, of this
+    """What a supervisor is to start: the command, the file with the token that it reads (mode 0600, of this
     request alone), and when to stop (seconds idle)."""
 
     command: list[str] = field(repr=False)
@@ -142,7 +117,7 @@ class ServerFolder:
         (self.folder / "endpoint.json").unlink(missing_ok=True)
 
     def request(self) -> ServerRequest:
-        """What the supervisor was told; raises OSError or ValueError where it was told nothing readable."""
+        """What the supervisor is to start; raises OSError or ValueError where that cannot be read."""
         return ServerRequest(**json.loads((self.folder / "request.json").read_text(encoding="utf-8")))
 
     def write_request(self, request: ServerRequest) -> None:
@@ -175,16 +150,3 @@ def take(file: int) -> bool:
         return True
     except BlockingIOError:
         return False
-
-
-def end(process: Process, grace_seconds: float) -> None:
-    """End `process`: ask, wait, then kill. Returns when it is gone; does nothing if it is gone already."""
-    for ask in (psutil.Process.terminate, psutil.Process.kill):
-        if not process.is_alive():
-            return
-        with suppress(psutil.NoSuchProcess):
-            ask(psutil.Process(process.pid))
-        # Not psutil's wait: where nobody reaps orphans, a zombie would keep it waiting.
-        deadline = time.monotonic() + grace_seconds
-        while process.is_alive() and time.monotonic() < deadline:
-            time.sleep(_POLL_SECONDS)

@@ -1,7 +1,7 @@
 """The front of the Spark engine: one call gives a live session, whatever the setting.
 
 Lives here: opening, checking and dropping sessions, and the names other rooms use. Does not live here: the embedded
-server (`server`), a driver of our own (`engine_classic`), configuration (`engine_confs`), telling losses from failures
+server (`server`), a driver of our own (`classic`), configuration (`confs`), telling losses from failures
 (`engine_loss`). Nothing here imports pyspark before a session is asked for.
 """
 
@@ -21,8 +21,8 @@ from backfill_assets.core.errors import BackfillError, EngineLost, unusable
 from backfill_assets.engine.classic import open_classic
 from backfill_assets.engine.confs import EMBEDDED, EngineSettings, scrub, session_confs
 from backfill_assets.engine.loss import disk_full, engine_lost, is_disk_full, is_engine_loss, is_poisoned
+from backfill_assets.engine.processes import Process
 from backfill_assets.engine.server import Endpoint, end_server, ensure_server, hold, release
-from backfill_assets.engine.server_state import Process
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,9 +18,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
-import psutil
-
-from backfill_assets.engine.server_state import Process, Record, ServerFolder, ServerRequest, end, take
+from backfill_assets.engine.processes import Process, end
+from backfill_assets.engine.server_state import Record, ServerFolder, ServerRequest, take
 
 POLL_SECONDS = 0.25
 START_TIMEOUT_SECONDS = 180.0  # 7 s on an idle machine, 30 s seen under load; beyond this it hangs
@@ -58,7 +57,7 @@ class Supervisor:
         if record is None:
             return None
         if record.usable and record.identity == self.request.identity:
-            mine = replace(record, supervisor=_myself())
+            mine = replace(record, supervisor=Process.this())
             self.state.write_record(mine)
             return mine
         end(record.jvm, STOP_GRACE_SECONDS)
@@ -81,7 +80,7 @@ class Supervisor:
             )  # fmt: skip
         os.close(lock)
         jvm = Process.of(self.child.pid) or Process(self.child.pid, 0.0)
-        record = Record(jvm, _myself(), 0, self.request.token, self.request.identity)
+        record = Record(jvm, Process.this(), 0, self.request.token, self.request.identity)
         self.state.write_record(record)
         try:
             port = self._port()
@@ -105,7 +104,7 @@ class Supervisor:
         return None
 
     def _watch(self, record: Record) -> None:
-        """Return when the JVM is gone, lost its licence, or was idle for long enough.
+        """Return when the JVM is gone, is no longer named by the record, or was idle for long enough.
 
         In the last case the clients' lock is kept until this process ends, so that newcomers wait for the stop.
         """
@@ -145,10 +144,6 @@ def _taken_in_time(lock: int) -> bool:
     while not (taken := take(lock)) and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)
     return taken
-
-
-def _myself() -> Process:
-    return Process(os.getpid(), psutil.Process().create_time())
 
 
 def _on_terminate(_signal: int, _frame: FrameType | None) -> None:

@@ -8,14 +8,14 @@ columnar engine (DuckDB) that reads Parquet in pieces and spills what does not f
 import contextlib
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.texts import shortened
-from backfill_assets.lake.committer import live_files
 from backfill_assets.lake.fingerprints import PIECES, Dialect, fingerprint_text, pieces, quoted, row_hash
 from backfill_assets.lake.home import Lake
 
@@ -65,6 +65,13 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def bucket(column: str, dialect: Dialect) -> str:
+    """The bucket of a whole number (`core.drift`): its length in bits, negative below 0; NULL of NULL."""
+    n = quoted(column, dialect)
+    below = f"WHEN {n} < 0 THEN -1 - length(bin(-({n} + 1)))"  # the least number has no opposite
+    return f"CASE WHEN {n} = 0 THEN 0 WHEN {n} > 0 THEN length(bin({n})) {below} END"
+
+
 def _name(column: str) -> str:
     return quoted(column, Dialect.DUCKDB)
 
@@ -83,6 +90,7 @@ def audit(lake: Lake, files: Sequence[str], contract: Contract) -> Mapping[date 
     figures = ["count(*)", *(f"sum({p})" for p in pieces("hashed", Dialect.DUCKDB))]
     figures += [f"count(*) - count({_name(c)})" for c in contract.column_names]
     figures += [f"sum(CAST({_name(n)} AS HUGEINT))" for n in numbers]
+    figures += [f"histogram({bucket(c, Dialect.DUCKDB)})" for c in contract.measured_columns]
     rows = selection(files, contract)
     query = (
         f"SELECT {day}, {', '.join(figures)} FROM "
@@ -101,23 +109,31 @@ def audit(lake: Lake, files: Sequence[str], contract: Contract) -> Mapping[date 
             "Nothing was written",
             "Correct the transform (text must be UTF-8, types those of the contract), then run again",
         ) from error
-    return {row[0]: _profile(row[1:], contract.column_names, numbers, repeated.get(row[0], 0)) for row in found}
+    measured = contract.measured_columns
+    return {
+        row[0]: replace(
+            _profile(row[1 : len(row) - len(measured)], contract.column_names, numbers, repeated.get(row[0], 0)),
+            histograms={c: h for c, h in zip(measured, row[len(row) - len(measured) :], strict=True) if h},
+        )
+        for row in found
+    }
 
 
 def audit_table(
     lake: Lake, contract: Contract, version: int | None = None, days: Collection[date] | None = None
 ) -> Mapping[date | None, DayProfile]:
     """The profile of what stands in a table at a version (None: the newest), of all days or of these."""
-    from deltalake import DeltaTable
-
-    path = lake.table_path(contract.name)
-    opened = DeltaTable(str(path), version=version)
-    chosen = live_files(opened, contract.partition_column)
-    if days is not None and contract.partition_column == contract.day_column:
-        named = {str(d) for d in days}
-        chosen = [f for f in chosen if f.partition in named]
-    found = audit(lake, [str(path / f.path) for f in chosen], contract)
+    found = audit(lake, lake.store.data_files(contract, version, days), contract)
     return found if days is None else {d: p for d, p in found.items() if d in set(days)}
+
+
+def count_rows(lake: Lake, files: Sequence[str], contract: Contract, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+    """The rows of these files per value of the columns: the values, then how many."""
+    if not files:
+        return []
+    by = ", ".join(map(_name, columns))
+    with connection(lake) as engine:
+        return engine.execute(f"SELECT {by}, count(*) FROM ({selection(files, contract)}) GROUP BY ALL").fetchall()
 
 
 def _profile(

@@ -13,7 +13,6 @@ import json
 import os
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +23,7 @@ from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake.log import commit_file, find_write
 from backfill_assets.lake.staging import StagedFile
 from backfill_assets.lake.statistics import file_statistics
+from backfill_assets.lake.store import Conflict, LiveFile
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -34,19 +34,6 @@ FILE_TYPES = {
 }  # fmt: skip
 FEATURE_OF_BEFORE = "inCommitTimestamp"  # tables of version 0.1 have it, and delta-rs refuses to write them
 SYNC_ALL_FROM = 50  # files: one sync of the whole file system is quicker than so many single ones
-
-
-class Conflict(TransientError):
-    """Another commit came first; re-read the log and try again."""
-
-
-@dataclass(frozen=True)
-class LiveFile:
-    """A data file that a table's newest version names: its path below the table, partition value and bytes."""
-
-    path: str
-    partition: str | None
-    size: int
 
 
 def ensure_table(path: Path, contract: Contract, rollback_days: int) -> None:
@@ -208,13 +195,19 @@ def _checked(path: Path, contract: Contract, file: StagedFile) -> str:
         metadata = pq.read_metadata(file.path)
     except (OSError, pa.ArrowInvalid) as error:
         raise _wrong(path, f"{file.path.name} cannot be read: {error}") from error
-    wanted = {c.name: FILE_TYPES[c.type] for c in contract.columns if c.name != contract.partition_column}
-    found = {f.name: str(f.type) for f in metadata.schema.to_arrow_schema()}
-    if found != wanted:
-        raise _wrong(path, f"the columns of {file.path.name} are {found}, not {wanted}")
+    misfit = columns_misfit(metadata, contract)
+    if misfit:
+        raise _wrong(path, f"the columns of {file.path.name} are {misfit}")
     stats = file_statistics(metadata)
     _refuse_nulls(path, contract, file, stats)
     return stats
+
+
+def columns_misfit(metadata: Any, contract: Contract) -> str:
+    """In words what a file's columns (its Parquet metadata) are and should be; empty where they are the contract's."""
+    wanted = {c.name: FILE_TYPES[c.type] for c in contract.columns if c.name != contract.partition_column}
+    found = {f.name: str(f.type) for f in metadata.schema.to_arrow_schema()}
+    return "" if found == wanted else f"{found}, not {wanted}"
 
 
 def _refuse_nulls(path: Path, contract: Contract, file: StagedFile, stats: str) -> None:

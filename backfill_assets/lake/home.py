@@ -6,28 +6,49 @@ Lives here: paths and the loading of the settings. Does not live here: reading o
 import contextlib
 import os
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from backfill_assets.lake.log import Logs
 from backfill_assets.lake.settings import LakeSettings, load_settings
+
+if TYPE_CHECKING:
+    from backfill_assets.lake.store import TableStore
 
 LAKE_VARIABLE = "BACKFILL_ASSETS_LAKE"
 DEFAULT_FOLDER = ".lake"
 # What the lake's own programs make in its folder; the rest is the user's.
-OWN_FOLDERS = ("tables", ".stock", ".locks", ".runs", ".dagster")
+OWN_FOLDERS = ("tables", ".stock", ".locks", ".runs", ".dagster", ".plans")
 DAGSTER_FOLDER = ".dagster"  # of the project's own instance, next to its dagster.yaml
 
 
 @dataclass(frozen=True)
 class Lake:
-    """An opened lake: its folder (absolute) and its settings."""
+    """An opened lake: its folder (absolute) and its settings.
+
+    `logs` is what those who look again and again have read of its tables before (None: every look reads anew).
+    """
 
     root: Path
     settings: LakeSettings
+    logs: Logs | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def store(self) -> "TableStore":
+        """What holds the tables: here it is chosen."""
+        from backfill_assets.lake.delta_store import DeltaStore
+
+        return DeltaStore(self)
+
+    @property
+    def tables(self) -> Path:
+        """The folder of the tables, for looks at its rights; where one table lies is the store's affair."""
+        return self.root / "tables"
 
     def table_path(self, name: str) -> Path:
-        """Where the Delta table of that name lies; `name` comes from a contract, never from user input."""
-        return self.root / "tables" / name
+        """Where the Delta store keeps the table of that name, for this room only; `name` comes from a contract."""
+        return self.tables / name
 
     @property
     def stock(self) -> Path:

@@ -8,12 +8,13 @@ whole numbers are held (arrival and event, microseconds), and what sorting takes
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from backfill_assets.core.cuts import horizon_steps, matures_after, newest_mature
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.lateness import Cell
 from backfill_assets.lake.settings import LabelSettings
+from backfill_assets.lake.store import TableStore
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     Column = NDArray[np.int64]
 
+PinnedTables = dict[str, tuple[str, int | None]]
 EPOCH = date(1970, 1, 1)
 MICROSECOND = timedelta(microseconds=1)
 DAY_US = ONE_DAY // MICROSECOND
@@ -64,13 +66,15 @@ class Flip:
     flipped: int
 
 
-def read_lateness(raw: Path, version: int, days: DayRange | None = None) -> Lateness:
-    """Lateness of the deliveries in `version` of raw that arrived on `days` (half-open; None: all)."""
+def read_lateness(store: TableStore, raw: str, version: int, days: DayRange | None = None) -> Lateness:
+    """Lateness of the deliveries in `version` of the table `raw` that arrived on `days` (half-open; None: all)."""
     asked = f"arrival_date BETWEEN DATE '{days.start}' AND DATE '{days.last}'" if days else "TRUE"
     times = "CAST(arrival_ts AS BIGINT) AS arrival_us, CAST(event_ts AS BIGINT) AS event_us"
-    tables = {"raw": (raw, version)}
-    deletes = next(_rows(tables, f"SELECT count(*) AS deletes FROM raw WHERE op = 'delete' AND {asked}"))["deletes"]
-    arrival, event = _columns(tables, f"SELECT {times} FROM raw WHERE op = 'upsert' AND {asked}")
+    tables: PinnedTables = {"deliveries": (raw, version)}
+    deletes = next(_rows(store, tables, f"SELECT count(*) AS deletes FROM deliveries WHERE op = 'delete' AND {asked}"))[
+        "deletes"
+    ]
+    arrival, event = _columns(store, tables, f"SELECT {times} FROM deliveries WHERE op = 'upsert' AND {asked}")
     if not len(arrival):
         return Lateness(deletes=deletes)
     late = arrival - event
@@ -84,37 +88,36 @@ def read_lateness(raw: Path, version: int, days: DayRange | None = None) -> Late
 
 
 def flips(
-    staging: tuple[Path, int],
-    features_as_known: tuple[Path, int],
+    store: TableStore,
+    tables: tuple[tuple[str, int], tuple[str, int]],
     labels: LabelSettings,
     since: datetime,
     days: DayRange | None = None,
 ) -> tuple[Flip, ...]:
-    """Of the labels that were mature at `since` (aware), how many staging now answers otherwise; per MATURITIES_DAYS.
+    """Of the labels that were mature at `since` (aware), how many the versions answer otherwise now.
 
-    Tables come as (folder, version). Counted are entities and days of `features_as_known` (of `days`, if given) with
+    One answer per MATURITIES_DAYS. `tables` are one of known intervals of events and one of entities per day that are
+    asked for, each as (name, version). Counted are entities and days asked for (of `days`, if given) with
     day + 1 + horizon + maturity days <= since. Known at an instant are the versions with known_from < instant <=
     known_until (NULL: no end): what arrives at the instant itself is not yet known.
     """
-    tables = {"staging": staging, "asked": features_as_known}
-    last = [since.astimezone(UTC).date() - ONE_DAY * (1 + labels.horizon_days + m) for m in MATURITIES_DAYS]
-    found = next(_rows(tables, _flips_sql(labels, since.astimezone(UTC), days, last)))
+    asked: PinnedTables = dict(zip(("versions", "asked"), tables, strict=True))
+    last = [newest_mature(since, matures_after(labels.horizon_days, m)) for m in MATURITIES_DAYS]
+    found = next(_rows(store, asked, _flips_sql(labels, since.astimezone(UTC), days, last)))
     return tuple(Flip(m, found[f"labels_{i}"], found[f"flipped_{i}"]) for i, m in enumerate(MATURITIES_DAYS))
 
 
 def _flips_sql(labels: LabelSettings, since: datetime, days: DayRange | None, last: Sequence[date]) -> str:
-    """An event of day E is ahead of the days [E - H, E - 1] and behind [E, E + H - 1]: sums of differences give both.
+    """What is ahead and behind comes by sums of differences (`horizon_steps`).
 
     So each event costs three rows whatever the horizon. Of the two answers, `_then` is as known at `since`.
     """
     amount = "1" if labels.measure == "events" else f"CAST({labels.measure} AS BIGINT)"
     instant = f"TIMESTAMP '{since:%Y-%m-%dT%H:%M:%S.%fZ}'"
-    horizon = labels.horizon_days
-    shifts = [(-horizon, 1, 0), (0, -1, 1), (horizon, 0, -1)]
     changes = " UNION ALL ".join(
         f"SELECT entity, event_day + {shift} AS day, {a} * now AS ahead_now, {b} * now AS behind_now, "
         f"{a} * back_then AS ahead_then, {b} * back_then AS behind_then, 0 AS asked FROM daily"
-        for shift, a, b in shifts
+        for shift, a, b in horizon_steps(labels.horizon_days)
     )
     parts = ("ahead_now", "behind_now", "ahead_then", "behind_then")
     summed = ", ".join(f"sum({p}) AS {p}" for p in parts)
@@ -131,7 +134,7 @@ def _flips_sql(labels: LabelSettings, since: datetime, days: DayRange | None, la
         coalesce(sum({amount}) FILTER (WHERE known_until IS NULL), 0) AS now,
         coalesce(sum({amount}) FILTER (
           WHERE known_from < {instant} AND (known_until IS NULL OR known_until >= {instant})), 0) AS back_then
-      FROM staging WHERE entity IS NOT NULL GROUP BY 1, 2),
+      FROM versions WHERE entity IS NOT NULL GROUP BY 1, 2),
     points AS ({changes} UNION ALL
       SELECT entity || '' AS entity, CAST(feature_date AS INT), 0, 0, 0, 0, 1 FROM asked
       WHERE feature_date <= DATE '{max(last)}' {within}),
@@ -142,27 +145,18 @@ def _flips_sql(labels: LabelSettings, since: datetime, days: DayRange | None, la
     SELECT {", ".join(counts)} FROM answers"""
 
 
-def _batches(tables: dict[str, tuple[Path, int]], sql: str) -> Iterator[Any]:
-    from deltalake import DeltaTable, QueryBuilder
-
-    engine = QueryBuilder()
-    for name, (path, version) in tables.items():
-        engine = engine.register(name, DeltaTable(str(path), version=version))
-    yield from engine.execute(sql)
-
-
-def _rows(tables: dict[str, tuple[Path, int]], sql: str) -> Iterator[dict[str, Any]]:
-    for batch in _batches(tables, sql):
+def _rows(store: TableStore, tables: PinnedTables, sql: str) -> Iterator[dict[str, Any]]:
+    for batch in store.query(sql, tables):
         names = [f.name for f in batch.schema]
         rows = zip(*(column.to_pylist() for column in batch.columns), strict=True)
         yield from (dict(zip(names, row, strict=True)) for row in rows)
 
 
-def _columns(tables: dict[str, tuple[Path, int]], sql: str) -> "tuple[Column, Column]":
+def _columns(store: TableStore, tables: PinnedTables, sql: str) -> "tuple[Column, Column]":
     """Two columns of whole numbers, of which batch after batch is copied, so that the engine's memory is let go."""
     import numpy as np
 
-    batches = [(b.column(0).to_numpy().copy(), b.column(1).to_numpy().copy()) for b in _batches(tables, sql)]
+    batches = [(b.column(0).to_numpy().copy(), b.column(1).to_numpy().copy()) for b in store.query(sql, tables)]
     if not batches:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     return np.concatenate([first for first, _ in batches]), np.concatenate([second for _, second in batches])

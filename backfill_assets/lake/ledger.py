@@ -5,23 +5,21 @@ states are computed from. Does not live here: writing them (`load.scan`, `load.r
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
-from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
+from backfill_assets.core import ledgers
 from backfill_assets.core.contracts import Basis, Column, Contract, Input
-from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.view import LandedDay
-from backfill_assets.lake.log import Logs, actions, commits
+from backfill_assets.lake.store import TableStore
 
 WITHDRAWN = "withdrawn"
 LANDED = "landed"
 
 FILES = Contract(
-    "files",
+    ledgers.FILES,
     "What has landed: one row per file and arrival day; of a path and content the newest event wins.",
     (
         Column("event", "STRING", "landed, or withdrawn by `landing accept`"),
@@ -37,7 +35,7 @@ FILES = Contract(
         Column("home_day", "DATE", "the day of rows without a usable arrival time, fixed at the first scan"),
         Column("recorded_at", "TIMESTAMP", "when this event was appended; the newest wins"),
         Column("counted_by", "STRING", "digest of the settings under which days and rows were counted"),
-        Column("note", "STRING", "what `landing accept` was told; why a file is refused as a whole", nullable=True),
+        Column("note", "STRING", "the note given to `landing accept`; why a file is refused as a whole", nullable=True),
     ),
     "arrival_date",
     ("path", "sha256", "arrival_date"),
@@ -46,7 +44,7 @@ FILES = Contract(
 )
 
 QUARANTINE = Contract(
-    "quarantine",
+    ledgers.QUARANTINE,
     "Landed rows that could not become deliveries, with the reason. Nothing that lands is lost.",
     (
         Column("arrival_date", "DATE", "the day the row arrived, else the home day of its file"),
@@ -61,7 +59,7 @@ QUARANTINE = Contract(
 )
 
 ARRIVALS = Contract(
-    "arrivals",
+    ledgers.ARRIVALS,
     "Which arrival day touches which event day: a row iff a key of the one has a delivery for the other.",
     (
         Column("arrival_date", "DATE", "the day of arrival"),
@@ -75,7 +73,7 @@ ARRIVALS = Contract(
     ),
     "arrival_date",
     ("event_date",),
-    (Input("raw"),),
+    (),
     partition_by="arrival_month",
 )
 
@@ -109,68 +107,16 @@ class FileRecord:
         return sum(u for _, _, u in self.days.values())
 
 
-def read_arrow(table: Path, version: int | None = None, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
-    """The rows of a small table through delta-rs (read only, no JVM); empty where there is no table.
-
-    By its query engine, not as a pyarrow dataset: importing that imports pandas, a second that `status` has not got.
-    """
-    from deltalake import DeltaTable, QueryBuilder
-
-    if not (table / "_delta_log").is_dir():
-        return []
-    opened = DeltaTable(str(table), version=version)
-    names = list(columns) if columns else [f.name for f in opened.schema().fields]
-    listed = ", ".join(f'"{name}"' for name in names)
-    found = QueryBuilder().register("ledger", opened).execute(f"SELECT {listed} FROM ledger").read_all()
-    values = [found.column(name).to_pylist() for name in names]
-    return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
-
-
-def read_files(table: Path, logs: Logs | None = None) -> list[FileRecord]:
+def read_files(store: TableStore) -> list[FileRecord]:
     """The ledger `files` as we wrote it: the newest event per path and content.
 
     Commits of other programs are not read: its rows are events of ours, which nobody may take back or make up. Raises
-    BackfillError where a data file of ours is gone. `logs` spare who looks again and again from reading old commits.
+    BackfillError where a data file of ours is gone.
     """
     events: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-    for row in read_arrow(table) if not changed_by_others(table, logs) else _read_ours(table):
+    for row in store.own_rows(FILES.name):
         events[row["path"], row["sha256"]].append(row)
     return sorted((_newest(rows) for rows in events.values()), key=lambda r: (r.path, r.first_scan, r.sha256))
-
-
-def changed_by_others(table: Path, logs: Logs | None = None) -> bool:
-    """Whether a commit that is not ours changed rows of a table."""
-    others = (c.version for c in (logs or Logs()).commits(table) if c.receipt is None)
-    return any(_moves_rows(action) for version in others for action in actions(table, version))
-
-
-def _moves_rows(action: Mapping[str, Any]) -> bool:
-    change = action.get("add") or action.get("remove")
-    return change is not None and bool(change.get("dataChange", True))
-
-
-def _read_ours(table: Path) -> list[dict[str, Any]]:
-    """The rows of an append-only table that commits of ours added, whatever others did to them since."""
-    import pyarrow.parquet as pq
-
-    files: dict[str, None] = {}
-    for commit in commits(table):
-        for action in actions(table, commit.version):
-            if commit.receipt is None and _moves_rows(action):
-                continue
-            if removed := action.get("remove"):
-                files.pop(unquote(removed["path"]), None)
-            if added := action.get("add"):
-                files[unquote(added["path"])] = None
-    gone = [f for f in files if not (table / f).is_file()]
-    if gone:
-        raise BackfillError(
-            f"the table {table.name}",
-            f"another program changed it, and {len(gone)} data file(s) of ours are gone, first {gone[0]}",
-            "It was not read",
-            "Restore the table's folder from a backup; nothing else knows what had landed",
-        )
-    return [row for f in files for row in pq.ParquetFile(table / f).read().to_pylist()]
 
 
 def _newest(rows: list[dict[str, Any]]) -> FileRecord:
@@ -189,7 +135,7 @@ def _newest(rows: list[dict[str, Any]]) -> FileRecord:
         last["home_day"],
         days,
         withdrawn,
-        last.get("counted_by") or "",  # lakes of before this column count their files anew
+        last.get("counted_by") or "",  # older lakes lack this column and count their files anew
         last["note"],
     )
 
@@ -206,9 +152,10 @@ def landed_days(records: Iterable[FileRecord]) -> dict[date, LandedDay]:
     return {d: LandedDay(frozenset(s), usable[d]) for d, s in shas.items() if s}
 
 
-def read_arrivals(table: Path, version: int) -> dict[date, tuple[tuple[date, str], ...]]:
+def read_arrivals(store: TableStore, version: int) -> dict[date, tuple[tuple[date, str], ...]]:
     """The ledger `arrivals` per event day, as (arrival day, fingerprint) ascending."""
     found: dict[date, list[tuple[date, str]]] = defaultdict(list)
-    for row in read_arrow(table, version, ("arrival_date", "event_date", "fingerprint")) if version >= 0 else []:
+    columns = ("arrival_date", "event_date", "fingerprint")
+    for row in store.rows(ARRIVALS.name, version, columns) if version >= 0 else []:
         found[row["event_date"]].append((row["arrival_date"], row["fingerprint"]))
     return {day: tuple(sorted(rows)) for day, rows in found.items()}

@@ -13,7 +13,6 @@ from filelock import FileLock, Timeout
 from backfill_assets.core.errors import TransientError
 
 LOCK_TIMEOUT_SECONDS = 3600.0  # a first load of years of data holds the load lock for minutes
-CLOCK_SLACK_SECONDS = 2.0  # start times follow from the boot time, which moves when the clock is adjusted
 
 
 @contextlib.contextmanager

@@ -7,34 +7,21 @@ in-commit timestamps `commitInfo` is a commit's first line (Delta protocol), so 
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.parameters import PARAMETERS
-from backfill_assets.core.receipts import Receipt, parse_receipt
+from backfill_assets.core.receipts import parse_receipt
 from backfill_assets.core.view import Stamp, TableView
+from backfill_assets.lake.store import Commit
 
+T = TypeVar("T")
 CommitFile = tuple[int, int, int, int, int]  # version, inode, size, time of content, time of any change
-
-
-@dataclass(frozen=True)
-class Commit:
-    """One commit: its version, its receipt (None: not ours), and when it was made (milliseconds since 1970, UTC)."""
-
-    version: int
-    receipt: Receipt | None
-    timestamp_ms: int
-    operation: str
-
-    @property
-    def at(self) -> datetime:
-        """When it was made, as an aware instant."""
-        return datetime.fromtimestamp(self.timestamp_ms / 1000, UTC)
 
 
 def versions(table: Path) -> list[int]:
@@ -148,14 +135,40 @@ class _Fold:
         return TableView(self.version, self.stamps, self.inputs, self.frontier, frozenset(self.foreign))
 
 
+def views_at(table: Path, day_column: str, versions: Collection[int]) -> dict[int, TableView]:
+    """The newest receipt of every day as of each of these versions, in one pass; an empty view below version 0.
+
+    Raises as `commits` does. Versions that the log does not have yet are left out.
+    """
+    found = {version: TableView() for version in versions if version < 0}
+    fold, last = _Fold(), max(versions, default=-1)
+    for commit in commits(table):
+        if commit.version > last:
+            break
+        fold.add(table, day_column, commit)
+        if commit.version in versions:
+            found[commit.version] = fold.copy().view()
+    return found
+
+
 class Logs:
     """Views of logs as this process read them before, for those who look again and again: only commits that are new are
     read. Proven at every look: the files of all commits are the ones that were read (number, size, times); else all of
-    it is read again. Holds one view per table; may be shared by threads, which at worst read the same twice."""
+    it is read again. Holds one view per table; may be shared by threads, which at worst read the same twice. Small
+    tables are kept whole by `unmoved`."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[Path, str], _Fold] = {}
         self._commits: dict[Path, tuple[list[CommitFile], list[Commit]]] = {}
+        self._read: dict[tuple[Path, str], tuple[list[CommitFile], Any]] = {}
+
+    def unmoved(self, table: Path, what: str, read: Callable[[], T]) -> T:
+        """What `read` gives of a table, named `what`; the same object again as long as its commits are the same."""
+        files, kept = _commit_files(table), self._read.get((table, what))
+        if kept is None or kept[0] != files:
+            kept = self._read[table, what] = files, read()
+        found: T = kept[1]
+        return found
 
     def commits(self, table: Path) -> list[Commit]:
         """All commits, ascending, for tables with few; raises as `view` does."""

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.lake.audit import connection, literal, selection
-from backfill_assets.lake.committer import LiveFile
 from backfill_assets.lake.fingerprints import Dialect, quoted
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.staging import Staged, StagedFile
+from backfill_assets.lake.store import LiveFile
 
 
 def merge_days(

@@ -34,7 +34,7 @@ LOADER = f"{LOAD}.raw"
 # What else decides the rows of raw: mapping, casts, reasons, what is kept of a file, what is too late; and `intake*`.
 LOADERS = (
     LOADER,
-    *(f"{LOAD}.{name}" for name in ("counting", "deliveries")),
+    *(f"{LOAD}.{name}" for name in ("counting", "deliveries", "placing")),
     *(f"{LANDING}.{name}" for name in ("mapping", "nanoseconds", "select", "stock")),
     "backfill_assets.lake.too_late",
 )
@@ -49,7 +49,7 @@ class Chunk:
 
 
 Transform = Callable[[Mapping[str, "DataFrame"], Chunk], "DataFrame"]
-Facts = Callable[["DataFrame"], "DataFrame"]
+Facts = Callable[[str], str]
 Revisions = Callable[["DataFrame", "DataFrame"], "DataFrame"]
 
 
@@ -60,8 +60,9 @@ class Table:
     `transform` is None for raw, which is loaded from landed files. `settings` are the values that reach its content
     (JSON); `sources` the modules whose code does, or their names (default: the module of the transform; of raw always
     the modules that load it, too).
-    `drops_incomplete`: days with missing required inputs stay empty (training). `facts` (rows -> a day and numbers) and
-    `revisions` (rows before, rows after -> a day and numbers) are shown to people and reach no content.
+    `drops_incomplete`: days with missing required inputs stay empty (training). `facts` (a query of the embedded engine
+    for rows -> one for a day and numbers) and `revisions` (rows before, rows after -> a day and numbers) are shown to
+    people and reach no content.
     """
 
     contract: Contract
@@ -130,6 +131,16 @@ def pipeline_of(lake: Lake, tables: Iterable[Table]) -> Pipeline:
             "Nothing was done",
             f"Name one of {', '.join(known)}",
         )
+    for name, bounds in lake.settings.gates.tables.items():
+        columns = made.table(name).contract.column_names
+        strangers = sorted(set(bounds.columns) - set(columns))
+        if strangers:
+            raise SettingsError(
+                str(lake.root / FILE_NAME),
+                f"[gates.tables.{name}.columns] names {', '.join(strangers)}, and the table has no such column",
+                "Nothing was done",
+                f"Name one of {', '.join(columns)}",
+            )
     return made
 
 

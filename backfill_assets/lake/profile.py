@@ -1,28 +1,26 @@
 """Conforming a frame to its contract, and choosing who audits what was staged.
 
-Lives here: schema comparison, hashes of rows, the same figures as `audit` by Spark. Does not live here: judging them
+Lives here: schema comparison, the same figures as `audit` by Spark. Does not live here: judging them
 (`core.gates`). A missing column would be written as NULL without a word by Delta, hence the comparison.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import date
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.core.profiles import DayProfile
-from backfill_assets.lake.audit import NUMBERS, audit
+from backfill_assets.lake.audit import NUMBERS, audit, bucket
 from backfill_assets.lake.fingerprints import PIECES, Dialect, fingerprint_text, pieces, row_hash
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged, read_staged
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 SPARK_NAMES = {"BIGINT": "bigint", "INT": "int", "STRING": "string", "TIMESTAMP": "timestamp", "DATE": "date"}
 WIDENING = {("int", "bigint"), ("smallint", "bigint"), ("tinyint", "bigint"), ("smallint", "int"), ("tinyint", "int")}
-SALTS = (1, 2)
-LOW_HALF = 0xFFFFFFFF
 AUDIT_BYTES = 8 * 2**30  # of compressed Parquet; the embedded engine reads some hundred MB a second
 
 
@@ -52,21 +50,6 @@ def conform(frame: "DataFrame", contract: Contract) -> "DataFrame":
     return frame.select(*(F.col(n).cast(t).alias(n) for n, t in wanted.items()))
 
 
-def hash_halves(columns: Sequence[str]) -> "list[Column]":
-    """Per row, low and high halves of two salted 64-bit hashes over `columns` and their NULL mask (4 columns)."""
-    from pyspark.sql import functions as F
-
-    bits = [F.when(F.col(c).isNull(), F.lit(1 << i)).otherwise(F.lit(0)) for i, c in enumerate(columns)]
-    mask = bits[0]
-    for bit in bits[1:]:
-        mask = mask + bit
-    halves = []
-    for salt in SALTS:
-        hashed = F.xxhash64(F.lit(salt), mask.cast("bigint"), *(F.col(c) for c in columns))
-        halves += [hashed.bitwiseAND(F.lit(LOW_HALF)), F.shiftrightunsigned(hashed, 32)]
-    return halves
-
-
 def audited(lake_session: LakeSession, contract: Contract, staged: Staged) -> Mapping[date | None, DayProfile]:
     """The profile of every day of the staged files: by the embedded engine, by Spark what is too large."""
     if staged.size <= AUDIT_BYTES:
@@ -93,6 +76,7 @@ def profile(frame: "DataFrame", contract: Contract) -> Mapping[date | None, DayP
     keys = [F.col(c) for c in dict.fromkeys((contract.day_column, *contract.key))]
     per_key = frame.groupBy(*keys).agg((F.count(F.lit(1)) - 1).alias("__more")).where("__more > 0")
     repeated = {r["day"]: r["n"] for r in per_key.groupBy(day.alias("day")).agg(F.sum("__more").alias("n")).collect()}
+    histograms = _histograms(frame, contract)
     return {
         row["day"]: DayProfile(
             rows=row["rows"],
@@ -100,6 +84,25 @@ def profile(frame: "DataFrame", contract: Contract) -> Mapping[date | None, DayP
             nulls={c: row[f"null_{c}"] for c in columns if row[f"null_{c}"]},
             duplicates=repeated.get(row["day"], 0),
             sums={c: int(row[f"sum_{c}"] or 0) for c in numbers},
+            histograms=histograms.get(row["day"], {}),
         )
         for row in found
     }
+
+
+def _histograms(frame: "DataFrame", contract: Contract) -> dict[date | None, dict[str, dict[int, int]]]:
+    """Per day and measured column the rows by bucket: a grouping of its own, as wide as the days have buckets."""
+    from pyspark.sql import functions as F
+
+    measured = contract.measured_columns
+    if not measured:
+        return {}
+    pairs = ", ".join(f"'{c}', {bucket(c, Dialect.SPARK)}" for c in measured)
+    stacked = frame.select(
+        F.col(contract.day_column).alias("__day"), F.expr(f"stack({len(measured)}, {pairs}) AS (__column, __bucket)")
+    )
+    counted = stacked.where("__bucket IS NOT NULL").groupBy("__day", "__column", "__bucket").count().collect()
+    found: dict[date | None, dict[str, dict[int, int]]] = {}
+    for row in counted:
+        found.setdefault(row["__day"], {}).setdefault(row["__column"], {})[row["__bucket"]] = row["count"]
+    return found

@@ -1,9 +1,10 @@
 """The only writer: compare a candidate with the receipts, then replace exactly the changed days in one commit.
 
-Lives here: the comparison, the fence against newer inputs, which files come and go, and the receipt. Does not live
-here: computing a candidate (`load.derived`), judging it (`core.gates`), and the commit itself (`lake.committer`).
+Lives here: the comparison, the fence against newer inputs, which days' rows move, and the receipt. Does not live here:
+computing a candidate (`load.derived`), judging it (`core.gates`), and how a commit is made (`lake.store`).
 
-Everything that changes rows goes through `publish`: the daily run, a range backfill, late data, a plan, a rollback.
+Whatever computes rows goes through `replace_days`: the daily run, a range backfill, late data, a plan. A rollback
+computes none (`putback`); the days it holds are refused here, too, because it may come while they are computed.
 """
 
 import time
@@ -15,17 +16,16 @@ from datetime import date, datetime
 import stamina
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.errors import Superseded
-from backfill_assets.core.receipts import DayEntry, Receipt
+from backfill_assets.core.days import contiguous
+from backfill_assets.core.errors import DaysHeld, Superseded
+from backfill_assets.core.receipts import Built, DayEntry, Receipt
 from backfill_assets.core.view import TableView
-from backfill_assets.lake.committer import Conflict, LiveFile, commit_files, ensure_table, live_files, open_table
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.lock import table_lock
-from backfill_assets.lake.log import table_view
-from backfill_assets.lake.merge import merge_days
-from backfill_assets.lake.staging import Staged, StagedFile, sweep
+from backfill_assets.lake.staging import Staged
+from backfill_assets.lake.store import Conflict, TableStore
 
 CONFLICT_ATTEMPTS = 5  # each one re-reads the log; a day is fought over by two or three writers at most
+SHOWN_RANGES = 5
 DigestsNow = Callable[[Iterable[date]], Mapping[date, str]]
 
 
@@ -77,24 +77,28 @@ class Published:
         return bool(self.write_id)
 
 
-def publish(lake: Lake, write: Write, digests_now: DigestsNow) -> Published:
+def replace_days(lake: Lake, write: Write, digests_now: DigestsNow) -> Published:
     """Make the table hold `write` for its days, in at most one commit; what was staged and not published is deleted.
 
     `digests_now` gives the input digests from the current heads, for the fence. Raises Superseded when a newer receipt
-    touched one of the days and our inputs are not the newest; Conflict when conflicts do not end.
+    touched one of the days and our inputs are not the newest; DaysHeld when a rollback put one of them back; Conflict
+    when conflicts do not end.
     """
-    path = lake.table_path(write.contract.name)
-    with table_lock(lake.locks, write.contract.name):
-        sweep(lake, write.contract.name)
+    store, table = lake.store, write.contract.name
+    with store.lock(table):
+        store.sweep(table)
         for attempt in stamina.retry_context(on=Conflict, attempts=CONFLICT_ATTEMPTS, timeout=None):
             with attempt:
-                view = table_view(path, write.contract.day_column)
+                view = store.view(table, write.contract.day_column)
                 _fence(write, view, digests_now)
-                return _commit(lake, write, view)
+                return _commit(store, write, view)
     raise AssertionError("unreachable: the retry context returns or raises")
 
 
 def _fence(write: Write, view: TableView, digests_now: DigestsNow) -> None:
+    held = sorted(d for d in write.entries if (s := view.stamps.get(d)) is not None and s.entry.built is Built.HELD)
+    if held:
+        raise days_held(write.contract, held)
     touched = [d for d in write.entries if (s := view.stamps.get(d)) is not None and s.version > write.base_version]
     if not touched:
         return
@@ -109,52 +113,43 @@ def _fence(write: Write, view: TableView, digests_now: DigestsNow) -> None:
         )
 
 
+def days_held(contract: Contract, days: Sequence[date]) -> DaysHeld:
+    """The refusal to write days (ascending) that a rollback put back, with the command that lets them go."""
+    spans = contiguous(days)
+    shown = ", ".join(map(str, spans[:SHOWN_RANGES])) + (", ..." if len(spans) > SHOWN_RANGES else "")
+    return DaysHeld(
+        f"the table {contract.name}",
+        f"{shown} put back by a rollback and held",
+        "Nothing was written",
+        f"Name days without them, or let them go first: `backfill-assets release {contract.name} --days "
+        f"{days[0]}..{days[-1]}`",
+    )
+
+
 def _differences(write: Write, view: TableView) -> tuple[frozenset[date], frozenset[date]]:
     """The days whose rows differ from the receipts, and those of which only inputs, code or settings moved."""
     changed, moved = set(), set()
     code = (write.provenance.code_digest, write.provenance.settings_digest)
     for day, entry in write.entries.items():
         stamp = view.stamps.get(day)
-        if (
-            stamp is None
-            or day in view.foreign
-            or write.force
-            or (stamp.entry.rows, stamp.entry.fingerprint) != (entry.rows, entry.fingerprint)
-        ):
+        if stamp is None or day in view.foreign or write.force or stamp.entry.content != entry.content:
             changed.add(day)
         elif stamp.entry != entry or (stamp.code_digest, stamp.settings_digest) != code:
             moved.add(day)
     return frozenset(changed), frozenset(moved)
 
 
-def _commit(lake: Lake, write: Write, view: TableView) -> Published:
+def _commit(store: TableStore, write: Write, view: TableView) -> Published:
     changed, moved = _differences(write, view)
-    published: Sequence[StagedFile] = ()
-    version, write_id = view.version, ""
-    if changed or moved or write.always:
-        path = lake.table_path(write.contract.name)
-        ensure_table(path, write.contract, lake.settings.retention.rollback_days)
-        receipt = _receipt(write, sorted(changed | moved))
-        # A day that never had rows needs no data commit: its receipt says that it is empty.
-        rows_move = {d for d in changed if write.entries[d].rows or _had_rows(view, d)}
-        published, removes = _files(lake, write, rows_move)
-        version, write_id = commit_files(path, write.contract, receipt, published, removes), receipt.write_id
-    if write.staged is not None:
-        write.staged.keep({str(f.path) for f in published})
-    return Published(version, write_id, changed, moved)
-
-
-def _files(lake: Lake, write: Write, days: set[date]) -> tuple[Sequence[StagedFile], Sequence[LiveFile]]:
-    """The files that come and those that go, for these days to be replaced."""
-    contract = write.contract
-    if not days:
-        return (), ()
-    live = live_files(open_table(lake.table_path(contract.name)), contract.partition_column)
-    if contract.partition_column != contract.day_column:
-        return merge_days(lake, contract, write.staged, live, days)
-    named = {str(d) for d in days}
-    staged = write.staged.files if write.staged is not None else ()
-    return [f for f in staged if f.partition in named], [f for f in live if f.partition in named]
+    if not (changed or moved or write.always):
+        if write.staged is not None:
+            write.staged.drop()
+        return Published(view.version, "")
+    receipt = _receipt(write, sorted(changed | moved))
+    # A day that never had rows needs no data commit: its receipt says that it is empty.
+    rows_move = {d for d in changed if write.entries[d].rows or _had_rows(view, d)}
+    version = store.replace_days(write.contract, write.staged, rows_move, receipt)
+    return Published(version, receipt.write_id, changed, moved)
 
 
 def _had_rows(view: TableView, day: date) -> bool:

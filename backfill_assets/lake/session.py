@@ -15,7 +15,6 @@ from backfill_assets.core.days import DayRange
 from backfill_assets.engine.confs import code_generation_confs
 from backfill_assets.engine.session import EngineSettings, explained, is_engine_loss, open_session
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.table import days_predicate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -95,16 +94,9 @@ class LakeSession:
 
     def read(self, table: str, version: int, day_column: str, days: Iterable[date] | None = None) -> "DataFrame":
         """The rows of some days (all if None) of a table, pinned at a version."""
-        path = str(self.lake.table_path(table))
-        frame = self.spark().read.format("delta").option("versionAsOf", version).load(path)
-        if days is None:
-            return frame
-        listed = sorted(set(days))
-        return frame.where(days_predicate(day_column, listed)) if listed else frame.limit(0)
+        wanted = None if days is None else sorted(set(days))
+        return self.lake.store.frame(self.spark(), table, version, day_column, wanted)
 
     def read_span(self, table: str, version: int, day_column: str, days: DayRange) -> "DataFrame":
         """The rows of a contiguous range of days of a table, pinned at a version."""
-        from pyspark.sql import functions as F
-
-        frame = self.read(table, version, day_column)
-        return frame.where((F.col(day_column) >= F.lit(days.start)) & (F.col(day_column) < F.lit(days.end)))
+        return self.read(table, version, day_column, days)

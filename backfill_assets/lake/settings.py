@@ -80,21 +80,33 @@ class LatenessSettings(_Section):
 
     @model_validator(mode="after")
     def _window_where_needed(self) -> "LatenessSettings":
-        if self.beyond == "quarantine" and self.window_days is None:
+        if self.beyond != "apply" and self.window_days is None:
             raise ValueError('beyond = "quarantine" needs window_days: how late is too late')
         if self.beyond == "apply" and self.window_days is not None:
             raise ValueError('window_days has no effect unless beyond = "quarantine"')
         return self
 
 
+class ColumnGateSettings(_Section):
+    """Bounds for one column of a day: its share of NULLs (0..1), how far that may lie above the median of 28 trailing
+    days, and its drift from them (population stability index). `broken`: what a day beyond them does."""
+
+    max_null_share: float | None = Field(default=None, ge=0, le=1)
+    max_null_jump: float | None = Field(default=None, ge=0, le=1)
+    max_drift: float | None = Field(default=None, gt=0)
+    broken: Literal["warn", "refuse"] = "refuse"
+
+
 class TableGate(_Section):
-    """Bounds for the rows of a day, absolute and relative to the median of 28 trailing days (0.5 = half .. 1.5)."""
+    """Bounds for the rows of a day, absolute and relative to the median of 28 trailing days (0.5 = half .. 1.5), and
+    for its `columns`."""
 
     min_rows: int | None = Field(default=None, ge=0)
     max_rows: int | None = Field(default=None, ge=0)
     max_relative_change: float | None = Field(default=None, gt=0)
     max_absolute_change: int | None = Field(default=None, ge=0)
     empty: Literal["warn", "allow", "refuse"] = "warn"
+    columns: dict[str, ColumnGateSettings] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _least_before_most(self) -> "TableGate":

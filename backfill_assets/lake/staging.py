@@ -107,7 +107,7 @@ def stage(lake: Lake, contract: Contract, frame: "DataFrame") -> Staged:
         writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
         writer = writer.option("mapreduce.fileoutputcommitter.algorithm.version", "2")  # nobody reads it half done
         (writer.partitionBy(column) if column else writer).parquet(str(staged.folder))
-        staged.files = tuple(_found(staged.folder, column))
+        staged.files = found_files(staged.folder, column)
     except BaseException:
         staged.drop()
         raise
@@ -128,7 +128,7 @@ def stage_rows(lake: Lake, contract: Contract, rows: Sequence[Sequence[Any]]) ->
         arrays = [pa.array(list(c), _arrow(column.type)) for c, column in zip(columns, contract.columns, strict=True)]
         table = pa.table(arrays, names=list(contract.column_names))
         pq.write_table(table, staged.folder / "part-0.parquet", compression="zstd")
-        staged.files = tuple(_found(staged.folder, ""))
+        staged.files = found_files(staged.folder, "")
     except BaseException:
         staged.drop()
         raise
@@ -156,6 +156,11 @@ def _arrow(kind: str) -> Any:
 def markers(lake: Lake, table: str) -> Path:
     """Where the writes of a table are marked while they are staged."""
     return lake.root / ".staging" / table
+
+
+def found_files(folder: Path, column: str) -> tuple[StagedFile, ...]:
+    """The data files below the folder of a write; `column` is its partition column ("" = none)."""
+    return tuple(_found(folder, column))
 
 
 def _found(folder: Path, column: str) -> Iterator[StagedFile]:

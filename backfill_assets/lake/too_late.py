@@ -9,23 +9,19 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.contracts import Contract
+from backfill_assets.core.ledgers import TOO_LATE
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.view import Release
-from backfill_assets.lake.committer import commit_receipt
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.lock import table_lock
-from backfill_assets.lake.log import Logs
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LatenessSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-TOO_LATE = "too_late"
 REASON = "replay-late"
 FIRST, LAST, ARRIVALS = "event_days_from", "event_days_to", "arrival_days"
 
@@ -35,10 +31,10 @@ def contract_of(raw: Contract) -> Contract:
     return replace(raw, name=TOO_LATE, description="Deliveries that came too late, until `replay-late` releases them.")
 
 
-def releases(lake: Lake, logs: Logs | None = None) -> tuple[Release, ...]:
+def releases(lake: Lake) -> tuple[Release, ...]:
     """Every release so far, oldest first. No JVM."""
     found = []
-    for commit in (logs or Logs()).commits(lake.table_path(TOO_LATE)):
+    for commit in lake.store.commits(TOO_LATE):
         receipt = commit.receipt
         if receipt is not None and receipt.reason == REASON and ARRIVALS in receipt.tags:
             arrived = frozenset(date.fromisoformat(d) for d in receipt.tags[ARRIVALS].split(","))
@@ -65,22 +61,17 @@ def is_too_late(lateness: LatenessSettings, released: Sequence[Release]) -> "Col
 
 def waiting(lake: Lake, first: date, last: date) -> Mapping[tuple[date, date], int]:
     """Rows kept back per (arrival day, event day), for event days `first` through `last`. No JVM."""
-    from deltalake import DeltaTable, QueryBuilder
-
-    path = lake.table_path(TOO_LATE)
-    if not (path / "_delta_log").is_dir():
+    if not lake.store.exists(TOO_LATE):
         return {}
-    rows = (
-        QueryBuilder()
-        .register("kept", DeltaTable(str(path)))
-        .execute(
-            "SELECT arrival_date, CAST(event_ts AS DATE) AS event_date, COUNT(*) AS n FROM kept "
-            f"WHERE CAST(event_ts AS DATE) BETWEEN DATE '{first}' AND DATE '{last}' GROUP BY 1, 2"
-        )
-        .read_all()
+    found: dict[tuple[date, date], int] = {}
+    sql = (
+        "SELECT arrival_date, CAST(event_ts AS DATE) AS event_date, COUNT(*) AS n FROM kept "
+        f"WHERE CAST(event_ts AS DATE) BETWEEN DATE '{first}' AND DATE '{last}' GROUP BY 1, 2"
     )
-    columns = [rows.column(name).to_pylist() for name in ("arrival_date", "event_date", "n")]
-    return {(a, d): n for a, d, n in zip(*columns, strict=True)}
+    for batch in lake.store.query(sql, {"kept": (TOO_LATE, None)}):
+        columns = [batch.column(i).to_pylist() for i in range(3)]
+        found |= {(a, d): n for a, d, n in zip(*columns, strict=True)}
+    return found
 
 
 def release(lake_session: LakeSession, first: date, last: date, note: str) -> Mapping[tuple[date, date], int]:
@@ -92,10 +83,9 @@ def release(lake_session: LakeSession, first: date, last: date, note: str) -> Ma
     lake = lake_session.lake
     found = waiting(lake, first, last)
     if found:
-        path: Path = lake.table_path(TOO_LATE)
         arrived = ",".join(sorted({str(a) for a, _ in found}))
         tags = {FIRST: str(first), LAST: str(last), ARRIVALS: arrived}
         receipt = Receipt(uuid.uuid4().hex, TOO_LATE, REASON, {}, note=note, tags=tags)
-        with table_lock(lake.locks, TOO_LATE):
-            commit_receipt(path, receipt)
+        with lake.store.lock(TOO_LATE):
+            lake.store.append_receipt(TOO_LATE, receipt)
     return found

@@ -113,7 +113,7 @@ class Names:
 
 
 def folded_name(name: str) -> str:
-    """The name as Spark compares it: two names with one folded form cannot be told apart."""
+    """The name as Spark compares it: to Spark, two names with one folded form are the same."""
     return name.upper().lower()
 
 

@@ -1,4 +1,4 @@
-"""Timestamps of landed parquet files that are finer than Spark's: converted, and told where digits would be cut.
+"""Timestamps of landed parquet files that are finer than Spark's: converted, and named where digits would be cut.
 
 Lives here: INT64 nanoseconds (which Spark refuses) and INT96 (which Spark reads itself, also beyond the years that 64
 bits of nanoseconds can hold, but cuts). Does not live here: nanoseconds inside lists and structs (`intake_parquet`

@@ -1,4 +1,4 @@
-"""A candidate: rows computed for a range of days, profiled, not yet written. What the gate judges and publish writes.
+"""A candidate: rows computed for a range of days, profiled, not yet written. What the gate judges and `commit` writes.
 
 Lives here: the request, the value, and its days. Does not live here: computing it (`build`, `load`).
 """
@@ -20,6 +20,7 @@ from backfill_assets.lake.replace import Provenance, Published
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.view import read_view
+from backfill_assets.load.phases import Phases
 
 
 @dataclass(frozen=True)
@@ -32,9 +33,13 @@ class RebuildRequest:
     days: DayRange
     provenance: Provenance
     force: bool = False
+    look: Callable[[], States] | None = None  # instead of looking alone: for steps of a run, which look again and again
+    phases: Phases = field(default_factory=Phases, compare=False)
 
     def states(self) -> States:
         """The states of the lake now, without a JVM."""
+        if self.look is not None:
+            return self.look()
         return self.pipeline.states(read_view(self.lake_session.lake, self.pipeline.contracts))
 
     def signed(self, states: States, inputs: Mapping[str, int]) -> Provenance:
@@ -56,9 +61,9 @@ class RebuildRequest:
 class Candidate:
     """Rows for the days of `chunk` of one table. `settled` days were not computed: their receipts say they are right.
 
-    `profiles` and `entries` hold every day of the chunk, settled ones from their receipts. `publish` writes (at most
+    `profiles` and `entries` hold every day of the chunk, settled ones from their receipts. `commit` writes (at most
     one commit per table); `release` deletes what was staged and not published.
-    `accounts` are for Dagster, per day (`facts`: numbers by name; for raw `files`: rows per file and outcome).
+    `accounts` are for Dagster, per day (`facts`: numbers by name; of a load `by_file`: rows per file and outcome).
     """
 
     contract: Contract
@@ -69,7 +74,7 @@ class Candidate:
     before: TableView
     frontier: datetime | None
     staged: Staged | None
-    publish: Callable[[], Published]
+    commit: Callable[[], Published]
     release: Callable[[], None]
     absent: Mapping[date, list[tuple[str, date]]] = field(default_factory=dict)
     accounts: Mapping[date, Mapping[str, Any]] = field(default_factory=dict)

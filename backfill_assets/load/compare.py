@@ -7,17 +7,16 @@ Lives here: the comparison, which asks for contents only where size or time diff
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from backfill_assets.lake.ledger import FILES, FileRecord, read_files
-from backfill_assets.lake.log import Logs
+from backfill_assets.lake.ledger import FileRecord, read_files
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.landing.files import LandedFile, Listing, list_landing
 from backfill_assets.landing.hashes import Hashes
 
 
-def look(lake_session: LakeSession, logs: Logs | None = None) -> tuple[Listing, list[FileRecord]]:
+def look(lake_session: LakeSession) -> tuple[Listing, list[FileRecord]]:
     """The landing folder and the ledger, side by side. No JVM."""
     source, lake = lake_session.lake.settings.source, lake_session.lake
-    return list_landing(source.files, lake.root, source.format), read_files(lake.table_path(FILES.name), logs)
+    return list_landing(source.files, lake.root, source.format), read_files(lake.store)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from backfill_assets.core.ledgers import QUARANTINE
 from backfill_assets.lake.session import small_frame
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.mapping import DELIVERY_TYPES, RAISED, Unfit, mapped, prepare, quiet, refusal
@@ -135,11 +136,12 @@ def _judged(frame: "DataFrame", settings: LakeSettings) -> "DataFrame":
     return judged.withColumn("text", F.when(c("reason").isNotNull(), c("text"))).drop("home_day", "first_scan", RAISED)
 
 
-def split_day_rows(judged: "DataFrame", too_late: "Column") -> "DataFrame":
-    """Add `outcome` (`raw`, `quarantine`, `duplicate`, `too late`, `not due`) to the rows of whole arrival days.
+def split_day_rows(judged: "DataFrame", too_late: "Column", landed: str) -> "DataFrame":
+    """Add `outcome` to the rows of whole arrival days: the table they go to (the `landed` one, quarantine), else
+    `duplicate`, `too late`, `not due`.
 
     `seq` is unique within its arrival day: of rows with one seq the smallest (sha256, row number) stays, equal rows
-    count as duplicates of it, and others go to quarantine. Rows that are `too_late` would be raw otherwise. Rows not
+    count as duplicates of it, and others go to quarantine. Rows that are `too_late` would be landed otherwise. Rows not
     `due` (they arrived at or after `as_of`) wait.
     """
     from pyspark.sql import Window
@@ -152,15 +154,15 @@ def split_day_rows(judged: "DataFrame", too_late: "Column") -> "DataFrame":
     placed = judged.withColumns({"__place": F.row_number().over(peers), "__same": content.eqNullSafe(first)})
     outcome = (
         F.when(~F.col("due"), "not due")
-        .when(~good, "quarantine")
+        .when(~good, QUARANTINE)
         .when((F.col("__place") == 1) & too_late, "too late")
-        .when(F.col("__place") == 1, "raw")
+        .when(F.col("__place") == 1, landed)
         .when(F.col("__same"), "duplicate")
-        .otherwise("quarantine")
+        .otherwise(QUARANTINE)
     )
     clash = F.lit("another row of the same arrival day has this seq and other content")
     taken = placed.withColumn("outcome", outcome).withColumn(
-        "reason", F.when(good & (F.col("outcome") == "quarantine"), clash).otherwise(F.col("reason"))
+        "reason", F.when(good & (F.col("outcome") == QUARANTINE), clash).otherwise(F.col("reason"))
     )
-    rest = F.when(F.col("outcome") == "quarantine", F.coalesce("text", F.to_json(content)))
+    rest = F.when(F.col("outcome") == QUARANTINE, F.coalesce("text", F.to_json(content)))
     return taken.withColumn("text", rest).drop("__place", "__same")

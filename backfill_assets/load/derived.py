@@ -10,20 +10,19 @@ from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING
 
-from backfill_assets.core.contracts import Basis, Contract, Input
+from backfill_assets.core.contracts import Basis, Contract, Input, reads
 from backfill_assets.core.days import DayRange, contiguous, covering
 from backfill_assets.core.digests import days_of
-from backfill_assets.core.errors import DaysHeld, InputMissing
-from backfill_assets.core.profiles import DayProfile, counted_nulls, null_counts
+from backfill_assets.core.errors import InputMissing
+from backfill_assets.core.profiles import DayProfile, counted_histograms, counted_nulls, kept_counts
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.states import States
 from backfill_assets.core.view import LakeView
-from backfill_assets.lake.ledger import ARRIVALS
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.profile import audited, conform
-from backfill_assets.lake.replace import Published, Write, publish
+from backfill_assets.lake.replace import Published, Write, days_held, replace_days
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.staging import Staged, stage
+from backfill_assets.lake.staging import Staged
 from backfill_assets.load.candidate import Candidate, RebuildRequest
 from backfill_assets.load.facts import staged_facts
 
@@ -38,28 +37,39 @@ def build(request: RebuildRequest) -> Candidate:
 
     Raises InputMissing, DaysHeld, ContractBroken, EngineLost.
     """
-    states, table, days = request.states(), request.table, request.days
+    phase, table, days = request.phases.phase, request.table, request.days
+    with phase("states"):
+        states = request.states()
     refuse_unbuildable(states, table.contract, days)
     settled = settled_days(request, states)
     todo = [d for d in days if d not in settled]
     if not todo:
         return nothing_to_do(states, table.contract, days)
-    spans = covering(todo, MOST_SPANS)
-    request.lake_session.expect(_input_rows(states, table.contract, todo))
-    made = [_of_its_span(_transformed(request.lake_session, states, table, s), table.contract, s, spans) for s in spans]
-    frame = made[0]
-    for other in made[1:]:
-        frame = frame.unionByName(other)
-    frame = _without_days(frame, table.contract, [d for span in spans for d in span if d in settled])
-    staged = stage(request.lake_session.lake, table.contract, conform(frame, table.contract))
+    with phase("transform"):
+        frame = _made(request, states, todo, settled)
+    with phase("write"):
+        staged = request.lake_session.lake.store.stage(table.contract, conform(frame, table.contract))
     try:
-        profiles = dict(audited(request.lake_session, table.contract, staged))
-        facts = staged_facts(request.lake_session, states, table, staged, profiles)
+        with phase("audit"):
+            profiles = dict(audited(request.lake_session, table.contract, staged))
+        with phase("facts"):
+            facts = staged_facts(request.lake_session, states, table, staged, profiles)
     except BaseException:
         staged.drop()
         raise
     candidate = _candidate(request, states, settled, staged, profiles)
     return replace(candidate, accounts={d: {"facts": f} for d, f in facts.items()})
+
+
+def _made(request: RebuildRequest, states: States, todo: Sequence[date], settled: Collection[date]) -> "DataFrame":
+    """The rows of the days to do, as a plan that Spark has not run."""
+    table, spans = request.table, covering(todo, MOST_SPANS)
+    request.lake_session.expect(_input_rows(states, table.contract, todo))
+    made = [_of_its_span(_transformed(request.lake_session, states, table, s), table.contract, s, spans) for s in spans]
+    frame = made[0]
+    for other in made[1:]:
+        frame = frame.unionByName(other)
+    return _without_days(frame, table.contract, [d for span in spans for d in span if d in settled])
 
 
 def _input_rows(states: States, contract: Contract, todo: Iterable[date]) -> int:
@@ -86,12 +96,7 @@ def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> No
     """Raise where a day is held, or does not exist itself in an input table; names what to do first."""
     held = [d for d in days if (s := states.stamp(contract.name, d)) is not None and s.entry.built is Built.HELD]
     if held:
-        raise DaysHeld(
-            f"the table {contract.name}",
-            f"{_listed(held)} put back by a rollback and held",
-            "Nothing was written",
-            "Name a range without them: this version cannot make held days again",
-        )
+        raise days_held(contract, held)
     _refuse_doubted(states, contract)
     lacking: dict[str, list[date]] = {}
     for wanted in contract.inputs:
@@ -100,7 +105,7 @@ def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> No
             absent = [d for d in days if d not in stamps]
             if absent:
                 lacking[wanted.table] = absent
-        elif wanted.basis is Basis.ARRIVALS and states.view.table(ARRIVALS.name).version < 0:
+        elif wanted.basis is Basis.ARRIVALS and states.view.ledger.version < 0:
             lacking[wanted.table] = list(days)
     if lacking:
         tables = " and ".join(f"{name} for {_listed(absent)}" for name, absent in lacking.items())
@@ -118,18 +123,19 @@ def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> No
 def _refuse_doubted(states: States, contract: Contract) -> None:
     """Raise where the ledger that says which deliveries the days are made from is not as we wrote it."""
     doubted = states.view.doubted_arrivals()
-    if doubted and any(i.basis is Basis.ARRIVALS for i in contract.inputs):
+    if doubted and reads(contract.inputs, Basis.ARRIVALS):
         raise InputMissing(
             f"the table {contract.name}",
             f"another program changed the ledger arrivals of {_listed(doubted)}, which says what days are made from",
             "Nothing was written",
-            f"Load these days again, which writes it anew: `{reload_command(doubted)}`",
+            f"Load these days again, which writes it anew: `{reload_command(states.view.landed_table, doubted)}`",
         )
 
 
-def reload_command(days: Collection[date]) -> str:
-    """What an operator types to load these arrival days again, and with them the ledgers."""
-    return f"backfill-assets backfill --from {min(days)} --to {max(days)} --tables raw"
+def reload_command(landed: str, days: Collection[date]) -> str:
+    """What an operator types to load these arrival days of the landed table again, and with them the
+    ledgers."""
+    return f"backfill-assets backfill --from {min(days)} --to {max(days)} --tables {landed}"
 
 
 def _listed(days: Iterable[date]) -> str:
@@ -149,14 +155,15 @@ def nothing_to_do(states: States, contract: Contract, days: DayRange) -> Candida
         before,
         states.frontier,
         None,
-        publish=lambda: Published(before.version, ""),
+        commit=lambda: Published(before.version, ""),
         release=lambda: None,
     )
 
 
 def as_profile(entry: DayEntry) -> DayProfile:
     """What a receipt still knows of a day's profile."""
-    return DayProfile(entry.rows, entry.fingerprint, {c: n for c, n in counted_nulls(entry.counts).items() if n})
+    nulls = {c: n for c, n in counted_nulls(entry.counts).items() if n}
+    return DayProfile(entry.rows, entry.fingerprint, nulls, histograms=counted_histograms(entry.counts))
 
 
 def _of_its_span(frame: "DataFrame", contract: Contract, span: DayRange, spans: Sequence[DayRange]) -> "DataFrame":
@@ -200,7 +207,7 @@ def _input_frame(
     if wanted.basis is Basis.ARRIVALS:
         version = _version_read(view, wanted)
         listed = {a for d in days for a, _ in view.arrivals.get(d, ())}
-        everything = len(listed) >= sum(1 for s in view.table("raw").stamps.values() if s.entry.rows)
+        everything = len(listed) >= sum(1 for s in view.loaded.stamps.values() if s.entry.rows)
         return lake_session.read(wanted.table, version, upstream.day_column, None if everything else listed)
     needed = {d for day in (days.start, days.last) for d in days_of(wanted, day, view)}
     span = DayRange(min(needed), contiguous(needed)[-1].end)
@@ -210,7 +217,7 @@ def _input_frame(
 def _version_read(view: LakeView, wanted: Input) -> int:
     """The version of an input that a build reads and its receipt names: the head; of raw, what arrivals names."""
     if wanted.basis is Basis.ARRIVALS:
-        return view.table(ARRIVALS.name).inputs[wanted.table]
+        return view.ledger.inputs[wanted.table]
     return view.table(wanted.table).version
 
 
@@ -228,7 +235,7 @@ def _candidate(
     made = {
         d: DayEntry(
             profiles[d].rows, profiles[d].fingerprint, states.digests.of(name, d), states.built_as(name, d),
-            null_counts(profiles[d], contract.nullable_columns),
+            kept_counts(profiles[d], contract.nullable_columns),
         )
         for d in days
         if d not in settled
@@ -250,7 +257,7 @@ def _candidate(
         before=before,
         frontier=states.frontier,
         staged=staged,
-        publish=lambda: publish(request.lake_session.lake, write, digests_now),
+        commit=lambda: replace_days(request.lake_session.lake, write, digests_now),
         release=staged.drop,
         absent={d: missing for d in made if (missing := states.absent(name, d))},
     )

@@ -12,9 +12,20 @@ from datetime import date, datetime
 from typing import TypeVar
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.frontier import is_mature
-from backfill_assets.core.gates import TRAILING_DAYS, Finding, Gate, Surroundings, judge, usual_null_shares
-from backfill_assets.core.profiles import DayProfile, counted_nulls
+from backfill_assets.core.cuts import is_mature
+from backfill_assets.core.drift import Histogram
+from backfill_assets.core.gates import (
+    MEDIAN_NEEDS_DAYS,
+    TRAILING_DAYS,
+    ColumnGate,
+    Finding,
+    Gate,
+    Surroundings,
+    judge,
+    usual_histograms,
+    usual_null_shares,
+)
+from backfill_assets.core.profiles import DayProfile, counted_histograms, counted_nulls
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.states import States
 from backfill_assets.lake.settings import LakeSettings, TableGate
@@ -31,15 +42,16 @@ class Bench:
     gate: Gate
     rows: Sequence[tuple[date, int]]
     null_shares: Sequence[tuple[date, Mapping[str, float]]]
+    histograms: Sequence[tuple[date, Mapping[str, Histogram]]] = ()
 
     def judge(
         self, day: date, found: DayProfile, may_be_empty: bool, absent: Sequence[tuple[str, date]]
     ) -> list[Finding]:
         """The findings of every check for one day, against the days before it."""
         usual = usual_null_shares(_before(self.null_shares, day))
-        return judge(
-            self.contract, day, found, self.gate, Surroundings(_before(self.rows, day), may_be_empty, absent, usual)
-        )
+        values = usual_histograms(_before(self.histograms, day))
+        around = Surroundings(_before(self.rows, day), may_be_empty, absent, usual, values)
+        return judge(self.contract, day, found, self.gate, around)
 
 
 def bench(
@@ -50,16 +62,27 @@ def bench(
 ) -> Bench:
     """The bench of a table whose receipts say `known` of its days, while some are `made` anew.
 
-    Rows are as they will be. NULL shares are as the receipts tell them, so that a run that makes many days is not
-    compared with itself; what was made tells them only of days that had no receipt yet.
+    A run that makes many days is not compared with itself: days are judged by what the receipts told before it, and by
+    what it made itself only where fewer than a week of receipts lie before its first day. Rows of days that had no
+    receipt count as well: tables grow.
     """
     fresh = made or {}
-    rows = {d: e.rows for d, e in known.items()} | {d: p.rows for d, p in fresh.items()}
     nullable = contract.nullable_columns
-    shares = {d: {c: p.nulls.get(c, 0) / p.rows for c in nullable} for d, p in fresh.items() if p.rows}
-    shares |= {d: {c: n / e.rows for c, n in counted_nulls(e.counts).items()} for d, e in known.items() if e.rows}
-    dated = sorted((d, n) for d, n in rows.items() if n)
-    return Bench(contract, gate_of(settings, contract.name), dated, sorted(shares.items(), key=lambda told: told[0]))
+    rows = {d: p.rows for d, p in fresh.items()} | {d: e.rows for d, e in known.items() if e.rows or d not in fresh}
+    shares = {d: {c: n / e.rows for c, n in counted_nulls(e.counts).items()} for d, e in known.items() if e.rows}
+    histograms = {d: counted_histograms(e.counts) for d, e in known.items() if e.rows}
+    new = {d: p for d, p in fresh.items() if p.rows and d not in known}
+    first = min(new, default=date.max)
+    if sum(1 for d in shares if d < first) < MEDIAN_NEEDS_DAYS:
+        shares |= {d: {c: p.nulls.get(c, 0) / p.rows for c in nullable} for d, p in new.items()}
+        histograms |= {d: {c: dict(h) for c, h in p.histograms.items()} for d, p in new.items()}
+    return Bench(
+        contract,
+        gate_of(settings, contract.name),
+        sorted((d, n) for d, n in rows.items() if n),
+        sorted(shares.items(), key=lambda told: told[0]),
+        sorted(histograms.items(), key=lambda told: told[0]),
+    )
 
 
 def may_be_empty(frontier: datetime | None, contract: Contract, day: date, built: Built) -> bool:
@@ -96,6 +119,7 @@ def gate_of(settings: LakeSettings, table: str) -> Gate:
         bounds.max_absolute_change,
         bounds.empty,
         settings.gates.incomplete,
+        {name: ColumnGate(**dict(column)) for name, column in bounds.columns.items()},
     )
 
 

@@ -5,43 +5,38 @@ receipt names it, arrivals which names raw). Does not live here: the lock itself
 read to the last commit) and the rules of usable rows (`deliveries`).
 """
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING
 
-from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange, midnight
 from backfill_assets.core.errors import LandingError, SettingsError
-from backfill_assets.core.profiles import DayProfile, null_counts
+from backfill_assets.core.profiles import DayProfile, kept_counts
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.scans import ScanReport
 from backfill_assets.core.states import States
 from backfill_assets.core.texts import plain
-from backfill_assets.lake.ledger import FILES, QUARANTINE, FileRecord, read_files
-from backfill_assets.lake.log import table_view
-from backfill_assets.lake.profile import audited, conform
-from backfill_assets.lake.replace import Published, Write, publish
-from backfill_assets.lake.session import LakeSession, free, small_frame
-from backfill_assets.lake.staging import Staged, stage
-from backfill_assets.lake.too_late import contract_of, is_too_late
+from backfill_assets.lake.ledger import QUARANTINE, FileRecord, read_files
+from backfill_assets.lake.replace import Published, Write, replace_days
+from backfill_assets.lake.session import LakeSession, small_frame
+from backfill_assets.lake.too_late import is_too_late
 from backfill_assets.lake.view import read_view
 from backfill_assets.landing.mapping import DELIVERY_TYPES
 from backfill_assets.load.arrivals import commit_arrivals
 from backfill_assets.load.candidate import Candidate, RebuildRequest
 from backfill_assets.load.counting import stocked
-from backfill_assets.load.deliveries import read_deliveries, split_day_rows
+from backfill_assets.load.deliveries import read_deliveries
 from backfill_assets.load.derived import as_profile, nothing_to_do, settled_days
 from backfill_assets.load.facts import staged_facts
+from backfill_assets.load.placing import Accounts, Landed, Part, place
 from backfill_assets.load.scan import scan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-Accounts = dict[date, dict[str, dict[str, int]]]
 # Outcomes of landed rows besides raw itself, as raw's receipt counts them per arrival day
-SET_ASIDE = {"duplicates": "duplicate", "quarantine": "quarantine", "too late": "too late", "not due": "not due"}
+SET_ASIDE = {"duplicates": "duplicate", QUARANTINE.name: QUARANTINE.name, "too late": "too late", "not due": "not due"}
 
 
 def load(request: RebuildRequest) -> Candidate:
@@ -50,68 +45,36 @@ def load(request: RebuildRequest) -> Candidate:
     Raises LandingError while a file that one of the days was made from is altered or missing; SettingsError where
     `as_of` was lowered below what is loaded.
     """
-    report = scan(request.lake_session)
-    states = request.states()
+    with request.phases.phase("scan"):
+        report = scan(request.lake_session)
+    with request.phases.phase("states"):
+        states = request.states()
     _refuse(report, states, request.days)
     settled = settled_days(request, states)
     todo = [d for d in request.days if d not in settled]
     if not todo and not states.view.doubted_arrivals():  # a ledger that others changed is repaired by any load
         return nothing_to_do(states, request.table.contract, request.days)
-    judged, records = _judged(request.lake_session, states, todo)
+    records, contract = _named(request.lake_session, states, todo), request.table.contract
+    landed = Landed(
+        request.lake_session,
+        contract,
+        {r.sha256: r for r in records},
+        [d for d in todo if states.view.is_due(d)],
+        lambda of: _judged(request.lake_session, states, todo, of),
+        request.phases,
+    )
     late = is_too_late(request.lake_session.lake.settings.lateness, states.view.releases)
-    rows = split_day_rows(judged, late).persist()
+    placed = place(landed, late, simple=_is_simple(request.lake_session, states, todo))
     try:
-        accounts = _account(rows, records, [d for d in todo if states.view.is_due(d)])
-        columns, contract = (*DELIVERY_TYPES, "source_file", "arrival_date"), request.table.contract
-        good, late_rows = (rows.where(f"outcome = '{o}'").select(*columns) for o in ("raw", "too late"))
-        bad = rows.where("outcome = 'quarantine'").select(*QUARANTINE.column_names)
-        outcomes = {o for files in accounts.values() for counts in files.values() for o in counts}
-        parts = (
-            (contract, good, "raw"),
-            (contract_of(contract), late_rows, "too late"),
-            (QUARANTINE, bad, "quarantine"),
-        )
-        raw, beyond, kept = _staged_parts(
-            request.lake_session, [(c, f) if o in outcomes else (c, None) for c, f, o in parts]
-        )
-        facts = (
-            staged_facts(request.lake_session, states, request.table, raw.staged, raw.profiles) if raw.staged else {}
-        )
-    finally:
-        free(rows)
-    loading = _Loading(request, states, todo, raw, (kept, beyond), _counts(accounts))
-    candidate = loading.candidate(settled)
-    return replace(candidate, accounts={d: {"files": f, "facts": facts.get(d, {})} for d, f in accounts.items()})
-
-
-@dataclass(frozen=True)
-class _Part:
-    """The rows of a load for one table, staged and audited; None where it has none."""
-
-    contract: Contract
-    staged: Staged | None = None
-    profiles: Mapping[date | None, DayProfile] = field(default_factory=dict)
-
-    def drop(self) -> None:
-        if self.staged is not None:
-            self.staged.drop()
-
-
-def _staged_parts(lake_session: LakeSession, wanted: "Sequence[tuple[Contract, DataFrame | None]]") -> list[_Part]:
-    """The parts of a load, staged and audited; all dropped where one fails."""
-    made: list[_Part] = []
-    try:
-        for contract, frame in wanted:
-            made.append(
-                _Part(contract, stage(lake_session.lake, contract, conform(frame, contract)) if frame else None)
-            )
-        return [
-            p if p.staged is None else replace(p, profiles=audited(lake_session, p.contract, p.staged)) for p in made
-        ]
+        raw, accounts = placed.raw, placed.accounts
+        with request.phases.phase("facts"):
+            facts = staged_facts(request.lake_session, states, request.table, raw.staged, raw.profiles)
     except BaseException:
-        for part in made:
-            part.drop()
+        placed.drop()
         raise
+    loading = _Loading(request, states, todo, raw, (placed.kept, placed.beyond), _counts(accounts))
+    candidate = loading.candidate(settled)
+    return replace(candidate, accounts={d: {"by_file": f, "facts": facts.get(d, {})} for d, f in accounts.items()})
 
 
 def _refuse(report: ScanReport, states: States, days: DayRange) -> None:
@@ -120,14 +83,14 @@ def _refuse(report: ScanReport, states: States, days: DayRange) -> None:
         told = {"altered": report.altered, "missing": report.missing}
         files = [f"{plain(p)} ({word})" for word, paths in told.items() for p in paths]
         raise LandingError(
-            "the table raw",
+            f"the table {states.view.landed_table}",
             f"{', '.join(files[:10])}: {len(blocked)} day(s) from {blocked[0]} were made from it",
             "Nothing was written",
             'Put the file back, or say `backfill-assets landing accept --note "why"` to follow what lies there now',
         )
     as_of = states.view.as_of
-    recorded = states.view.table("arrivals").frontier
-    last = max((d for d, s in states.view.table("raw").stamps.items() if s.entry.rows), default=None)
+    recorded = states.view.ledger.frontier
+    last = max((d for d, s in states.view.loaded.stamps.items() if s.entry.rows), default=None)
     if as_of and ((recorded and recorded > as_of) or (last and midnight(last) >= as_of)):
         raise SettingsError(
             "as_of in lake.toml",
@@ -137,21 +100,37 @@ def _refuse(report: ScanReport, states: States, days: DayRange) -> None:
         )
 
 
-def _judged(lake_session: LakeSession, states: States, todo: Sequence[date]) -> "tuple[DataFrame, list[FileRecord]]":
-    """The rows of the landed files for these days, with `source_file`; and the records that name these days."""
+def _is_simple(lake_session: LakeSession, states: States, todo: Sequence[date]) -> bool:
+    """Whether every usable row of these days is due and in time, so that nobody need look at each to know it."""
+    as_of = states.view.as_of
+    cut = as_of is not None and midnight(as_of.date()) != as_of and as_of.date() in todo
+    return lake_session.lake.settings.lateness.window_days is None and not cut
+
+
+def _named(lake_session: LakeSession, states: States, todo: Sequence[date]) -> list[FileRecord]:
+    """The records of the ledger that name one of these days, each content once."""
+    wanted = {d for d in todo if states.view.is_due(d)}
+    live = [r for r in read_files(lake_session.lake.store) if not r.withdrawn]
+    named = {r.sha256: r for r in reversed(live) if wanted & set(r.days)}
+    lake_session.expect(sum(r.days[d][0] for r in named.values() for d in wanted & set(r.days)))
+    return list(named.values())
+
+
+def _judged(
+    lake_session: LakeSession, states: States, todo: Sequence[date], records: Sequence[FileRecord]
+) -> "DataFrame":
+    """The rows of the landed contents for these days, with `source_file` and whether they are `due`."""
     from pyspark.sql import functions as F
 
-    lake, view = lake_session.lake, states.view
+    view = states.view
     wanted = {d for d in todo if view.is_due(d)}
-    live = [r for r in read_files(lake.table_path(FILES.name)) if not r.withdrawn]
-    named = {r.sha256: r for r in reversed(live) if wanted & set(r.days)}
-    files = [stocked(lake_session, r) for r in named.values()]
-    lake_session.expect(sum(r.days[d][0] for r in named.values() for d in wanted & set(r.days)))
+    files = [stocked(lake_session, r) for r in records]
     if not files:
         schema = "sha256 string, row_number bigint, text string, reason string, source_file string, arrival_date date, "
         empty = ", ".join(f"{n} {t}" for n, t in DELIVERY_TYPES.items())
-        return small_frame(lake_session.spark(), [], schema + empty + ", usable_arrival boolean, due boolean"), []
-    judged = read_deliveries(lake_session.spark(), files, lake.settings).withColumn("source_file", F.col("sha256"))
+        return small_frame(lake_session.spark(), [], schema + empty + ", usable_arrival boolean, due boolean")
+    judged = read_deliveries(lake_session.spark(), files, lake_session.lake.settings)
+    judged = judged.withColumn("source_file", F.col("sha256"))
     due = F.lit(True)
     if view.as_of is not None:
         limit = F.lit(view.as_of.isoformat()).cast("timestamp")
@@ -160,27 +139,7 @@ def _judged(lake_session: LakeSession, states: States, todo: Sequence[date]) -> 
     near = judged.where(F.col("arrival_date").between(F.lit(first), F.lit(last))).withColumn("due", due)
     if len(wanted) <= (last - first).days:
         near = near.where(F.col("arrival_date").isin(sorted(wanted)))
-    return near, list(named.values())
-
-
-def _account(rows: "DataFrame", records: Sequence[FileRecord], todo: Sequence[date]) -> Accounts:
-    """Rows per day, file (path) and outcome; raises LandingError unless they add up to what the ledger counted."""
-    counted: dict[tuple[date, str], dict[str, int]] = defaultdict(dict)
-    for row in rows.groupBy("arrival_date", "sha256", "outcome").count().collect():
-        counted[row["arrival_date"], row["sha256"]][row["outcome"]] = row["count"]
-    accounts: Accounts = {d: {} for d in todo}
-    for record in records:
-        for day in set(record.days) & set(accounts):
-            outcomes = counted.get((day, record.sha256), {})
-            if sum(outcomes.values()) != record.days[day][0]:
-                raise LandingError(
-                    f"the landed file {plain(record.path)}",
-                    f"it has {record.days[day][0]} rows of {day}, Spark gave {sum(outcomes.values())}: {outcomes}",
-                    "Nothing was written",
-                    "Run `backfill-assets scan`; if it persists, keep the file and report this",
-                )
-            accounts[day][record.path] = outcomes
-    return accounts
+    return near
 
 
 def _counts(accounts: Accounts) -> dict[date, dict[str, int]]:
@@ -198,12 +157,12 @@ class _Loading:
     request: RebuildRequest
     states: States
     todo: Sequence[date]
-    raw: _Part
-    aside: tuple[_Part, ...]
+    raw: Part
+    aside: tuple[Part, ...]
     counts: Mapping[date, Mapping[str, int]]
 
     def candidate(self, settled: frozenset[date]) -> Candidate:
-        """The candidate of raw; its publish makes all three commits."""
+        """The candidate of raw; its `commit` makes all three commits."""
         contract, days = self.request.table.contract, self.request.days
         before, profiles = self.states.view.table(contract.name), dict(self.raw.profiles)
         for day in days:
@@ -217,7 +176,7 @@ class _Loading:
             before=before,
             frontier=self.states.frontier,
             staged=self.raw.staged,
-            publish=self._publish,
+            commit=self._commit,
             release=self._release,
         )
 
@@ -225,12 +184,12 @@ class _Loading:
         for part in (self.raw, *self.aside):
             part.drop()
 
-    def _entries(self, part: _Part) -> dict[date, DayEntry]:
+    def _entries(self, part: Part) -> dict[date, DayEntry]:
         none, digest, name = DayProfile(), self.states.digests.of, self.request.table.name
         found = {d: part.profiles.get(d, none) for d in self.todo}
         nullable = part.contract.nullable_columns
         return {
-            d: DayEntry(p.rows, p.fingerprint, digest(name, d), counts=null_counts(p, nullable))
+            d: DayEntry(p.rows, p.fingerprint, digest(name, d), counts=kept_counts(p, nullable))
             for d, p in found.items()
         }
 
@@ -239,26 +198,29 @@ class _Loading:
         entries = self._entries(self.raw)
         return {d: replace(e, counts={**e.counts, **self.counts.get(d, {})}) for d, e in entries.items()}
 
-    def _publish(self) -> Published:
+    def _commit(self) -> Published:
         named = {part.contract.name: self._write_aside(part) for part in self.aside}
         published = self._write(self.raw, self._raw_entries(), named)
-        after = read_view(self.request.lake_session.lake, self.request.pipeline.contracts)
-        said = self.request.signed(self.states, {})
-        commit_arrivals(self.request.lake_session, after, said)
+        with self.request.phases.phase("ledger"):
+            after = read_view(self.request.lake_session.lake, self.request.pipeline.contracts)
+            said = self.request.signed(self.states, {})
+            commit_arrivals(self.request.lake_session, self.request.table.contract, after, said)
         return published
 
-    def _write_aside(self, part: _Part) -> int:
+    def _write_aside(self, part: Part) -> int:
         """The version afterwards. Days that have no row there and never had one need no commit."""
         contract = part.contract
-        before = table_view(self.request.lake_session.lake.table_path(contract.name), contract.day_column)
+        before = self.request.lake_session.lake.store.view(contract.name, contract.day_column)
         concerned = any(part.profiles) or any(d in before.stamps or d in before.foreign for d in self.todo)
         return self._write(part, self._entries(part), {}).version if concerned else before.version
 
-    def _write(self, part: _Part, entries: Mapping[date, DayEntry], inputs: Mapping[str, int]) -> Published:
+    def _write(self, part: Part, entries: Mapping[date, DayEntry], inputs: Mapping[str, int]) -> Published:
         contract = part.contract
-        base = table_view(self.request.lake_session.lake.table_path(contract.name), contract.day_column).version
+        base = self.request.lake_session.lake.store.view(contract.name, contract.day_column).version
         write = Write(
             contract, part.staged, entries, base, self.request.signed(self.states, inputs), force=self.request.force
         )
         # The load lock keeps every other load out, so that nothing can have overtaken this one.
-        return publish(self.request.lake_session.lake, write, lambda days: {d: entries[d].input_digest for d in days})
+        return replace_days(
+            self.request.lake_session.lake, write, lambda days: {d: entries[d].input_digest for d in days}
+        )

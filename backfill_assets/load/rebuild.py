@@ -1,7 +1,25 @@
-"""The work of one asset step, between Dagster and the lake: build, judge, publish, build again when superseded.
+"""The way of one day of one table, from the launch button to the commit: the same for Dagster, the commands and tests.
 
-Lives here: the order of the load path, the same for every caller, and its failures as Dagster shows them. Does not
-live here: Dagster's decorators (`assets`) and the IO manager's contract (`io_manager`).
+     1  ask        `orchestration.assets.lake_asset`: a run's days and reason become a `load.candidate.RebuildRequest`
+     2  look       `load.candidate.RebuildRequest.states`: receipts and ledgers as they are now; needs no JVM
+     3  skip       `load.derived.settled_days`: days whose receipts say that nothing moved are not computed
+     4  refuse     `load.derived.refuse_unbuildable`: days that are held, or that an input table has never had
+     5  read       `lake.session.LakeSession.read_span`: the input days, pinned at the versions that were looked at
+     6  transform  `lake.model.Table`: the table's own pure function, over the whole range at once
+     7  stage      `lake.staging.stage`: Parquet files that no log names, so that nobody can read them
+     8  audit      `lake.profile.audited`: rows, NULLs, repeated keys and fingerprint per day, of exactly these files
+     9  judge      `load.judging.Bench.judge`: each day by each check; a refusal ends here, without a commit
+    10  compare    `lake.replace.replace_days`: under the table's lock, the days that differ from their receipts
+    11  fence      `core.errors.Superseded`: newer inputs were published meanwhile, so 2 to 9 are done again
+    12  commit     `lake.committer.commit_files`: one commit removes the old files and adds the new, with the receipt
+    13  show       `orchestration.metadata.day_metadata`: what Dagster shows of each day follows the receipt
+
+For raw, `load.raw.load` takes the place of 2 to 8: `load.scan.scan` lists the landed files,
+`load.deliveries.read_deliveries` reads them, `load.deliveries.split_day_rows` parts rows from quarantine, and
+`load.arrivals.commit_arrivals` notes the event days that the commit touched.
+
+Lives here: that order, and its failures as callers see them. Does not live here: any phase (each has its file above),
+Dagster's decorators (`orchestration.assets`) and the IO manager's contract (`orchestration.io_manager`).
 """
 
 from collections.abc import Mapping
@@ -39,22 +57,24 @@ class Rebuild:
 
     @telling_losses()
     def prepare(self) -> list[Finding]:
-        """Build the candidate and judge it. Raises BackfillError kinds; a refusing finding is returned, not raised."""
+        """Phases 2 to 9. Raises BackfillError kinds; a refusing finding is returned, not raised."""
         self.candidate = load(self.request) if self.table.is_landed else build(self.request)
         self._refuse_strays()
-        self.findings = self._judge()
+        with self.request.phases.phase("gate"):
+            self.findings = self._judge()
         return self.findings
 
     @telling_losses()
     def publish(self) -> Published:
-        """Write the candidate; when newer inputs overtook it, build and judge again, three times at most."""
+        """Phases 10 to 12; when newer inputs overtook the candidate, 2 to 9 again, three times at most."""
         for attempt in stamina.retry_context(on=Superseded, attempts=SUPERSEDED_ATTEMPTS):
             with attempt:
                 if attempt.num > 1:
                     self.release()
                     if any(f.refuses for f in self.prepare()):
                         raise self.refusal()
-                return self.ready.publish()
+                with self.request.phases.phase("publish"):
+                    return self.ready.commit()
         raise AssertionError("unreachable: the retry context returns or raises")
 
     def release(self) -> None:
@@ -76,7 +96,7 @@ class Rebuild:
     def ready(self) -> Candidate:
         """The candidate; raises RuntimeError before `prepare`."""
         if self.candidate is None:
-            raise RuntimeError("prepare the job first")
+            raise RuntimeError("prepare the rebuild first")
         return self.candidate
 
     def refusal(self) -> ContractBroken:

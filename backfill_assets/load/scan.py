@@ -14,11 +14,8 @@ from backfill_assets.core.errors import LandingError, SettingsError
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.scans import ScanReport
 from backfill_assets.core.texts import plain
-from backfill_assets.lake.committer import commit_files, ensure_table
 from backfill_assets.lake.ledger import FILES, LANDED, WITHDRAWN, FileRecord
-from backfill_assets.lake.lock import table_lock
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.staging import stage_rows
 from backfill_assets.landing.files import LandedFile, StillChanging, settle
 from backfill_assets.landing.hashes import Hashes
 from backfill_assets.landing.intake import Intake, take
@@ -113,6 +110,8 @@ def _record(
     for intake in (i for _, i in intakes if i.sha256 not in known):
         files[intake.sha256] = _found(lake_session, intake, seen.get(intake.sha256, moment))
     files = {sha: replace(f, first_scan=seen.get(sha, moment)) for sha, f in files.items()}
+    if files:
+        lake_session.expect(sum(f.rows for f in files.values()))
     counted = count_days(lake_session.spark(), list(files.values()), settings) if files else {}
     _refuse_a_select_that_fits_nothing(files, counted, known)
     landings = [_Landing(f.name, i.sha256, f.size, f.mtime_ns, i.rows, i.bad_rows) for f, i in intakes]
@@ -183,15 +182,12 @@ def _add_up(landing: _Landing, days: dict[date, tuple[int, int, int]]) -> None:
 def _append(lake_session: LakeSession, rows: Sequence[tuple[object, ...]], reason: str, note: str) -> None:
     if not rows:
         return
-    lake = lake_session.lake
-    path = lake.table_path(FILES.name)
-    staged = stage_rows(lake, FILES, rows)
+    store = lake_session.lake.store
+    staged = store.stage_rows(FILES, rows)
     receipt = Receipt(staged.write_id, FILES.name, reason, {}, note=note)
     try:
-        with table_lock(lake.locks, FILES.name):
-            ensure_table(path, FILES, lake.settings.retention.rollback_days)
-            commit_files(path, FILES, receipt, staged.files, ())
-        staged.keep(staged.paths)
+        with store.lock(FILES.name):
+            store.append(FILES, staged, receipt)
     finally:
         staged.drop()
 

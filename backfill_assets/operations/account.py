@@ -3,7 +3,7 @@
 Lives here: the account, from the ledger `files` (counted by the parser) and the receipts of raw, quarantine and
 `too_late` (counted by the load): figures of two origins, so that it can fail. Does not live here: printing it (`cli`).
 Nothing is the rest of a subtraction: duplicates are counted where they are found, and days that were loaded before that
-was done are told as not counted.
+was done are listed as not counted.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,13 +13,12 @@ from typing import Any
 
 from backfill_assets.core.days import midnight
 from backfill_assets.core.frontier import is_loaded
+from backfill_assets.core.ledgers import TOO_LATE
 from backfill_assets.core.view import LakeView
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import QUARANTINE, FileRecord
-from backfill_assets.lake.log import table_view
-from backfill_assets.lake.too_late import TOO_LATE
 
-RAW, DUPLICATES = "raw", "duplicates"
+DUPLICATES = "duplicates"
 PER = 1000
 
 
@@ -86,7 +85,7 @@ def account(lake: Lake, view: LakeView, records: Iterable[FileRecord]) -> Accoun
         for day, (rows, _, _) in record.days.items():
             landed[day] = landed.get(day, 0) + rows
     aside = {name: _rows(lake, name) for name in (QUARANTINE.name, TOO_LATE)}
-    stamps = view.table(RAW).stamps
+    stamps = view.loaded.stamps
     days = {day: _Day(view, day, landed.get(day, 0), aside) for day in {*landed, *stamps}}
     loaded = [d for d in days.values() if d.day in stamps]
     whole = [d for d in loaded if d.is_whole]
@@ -110,7 +109,7 @@ def _days(found: Mapping[date, int]) -> str:
 
 def _rows(lake: Lake, table: str) -> dict[date, int]:
     """Rows per arrival day, by the table's own receipts."""
-    return {d: s.entry.rows for d, s in table_view(lake.table_path(table), "arrival_date").stamps.items()}
+    return {d: s.entry.rows for d, s in lake.store.view(table, "arrival_date").stamps.items()}
 
 
 def _told(found: Iterable[tuple[date, int]]) -> dict[date, int]:
@@ -121,7 +120,7 @@ class _Day:
     """One arrival day: rows that landed for it against those that its load accounts for."""
 
     def __init__(self, view: LakeView, day: date, landed: int, aside: Mapping[str, Mapping[date, int]]) -> None:
-        stamp = view.table(RAW).stamps.get(day)
+        stamp = view.loaded.stamps.get(day)
         counts = stamp.entry.counts if stamp else {}
         self.day = day
         self.quarantine, self.too_late = aside[QUARANTINE.name].get(day, 0), aside[TOO_LATE].get(day, 0)
@@ -131,4 +130,4 @@ class _Day:
         self.difference = landed - told
         # Whole: it holds all that landed for it today. Where `as_of` cuts the day in two, the later rows wait.
         cut = view.as_of is not None and view.as_of.date() == day and view.as_of > midnight(day)
-        self.is_whole = stamp is not None and not cut and day not in view.table(RAW).foreign and is_loaded(day, view)
+        self.is_whole = stamp is not None and not cut and day not in view.loaded.foreign and is_loaded(day, view)

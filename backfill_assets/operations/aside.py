@@ -4,15 +4,15 @@ Lives here: counting them by receipts, and the newest reasons. Does not live her
 tells Dagster (`orchestration.ledgers`). No JVM; of quarantined rows only the newest days are read.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
 from backfill_assets.core.contracts import Contract
+from backfill_assets.core.ledgers import TOO_LATE
 from backfill_assets.core.view import TableView
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS, QUARANTINE, read_arrivals
-from backfill_assets.lake.log import table_view
 from backfill_assets.lake.too_late import contract_of, waiting
 
 NEWEST_DAYS = 7  # a week of arrivals tells what is wrong now
@@ -46,44 +46,47 @@ def contracts_beside(raw: Contract) -> tuple[Contract, ...]:
     return (QUARANTINE, contract_of(raw), ARRIVALS)
 
 
-def set_aside(lake: Lake, raw: Contract) -> list[SetAside]:
-    """All three, those that were never written left out."""
-    found = [_quarantine(lake), _too_late(lake, contract_of(raw)), _arrivals(lake)]
-    return [f for f in found if f.version >= 0]
+def set_aside(lake: Lake, raw: Contract, known: Mapping[str, int] | None = None) -> list[SetAside]:
+    """All three; left out are those that were never written, or are of the version that is `known` already."""
+    count: dict[str, Callable[[], SetAside]] = {
+        QUARANTINE.name: lambda: _quarantine(lake),
+        TOO_LATE: lambda: _too_late(lake, contract_of(raw)),
+        ARRIVALS.name: lambda: _arrivals(lake),
+    }
+    newest = {c.name: lake.store.view(c.name, c.day_column).version for c in contracts_beside(raw)}
+    return [count[name]() for name, version in newest.items() if version >= 0 and version != (known or {}).get(name)]
 
 
 def _quarantine(lake: Lake) -> SetAside:
-    view = table_view(lake.table_path(QUARANTINE.name), QUARANTINE.day_column)
+    view = lake.store.view(QUARANTINE.name, QUARANTINE.day_column)
     days = _with_rows(view)
     reasons = _reasons(lake, view.version, days[-NEWEST_DAYS:]) if days else ()
     return SetAside(QUARANTINE, view.version, _rows(view), days[-1] if days else None, {"days": len(days)}, reasons)
 
 
 def _reasons(lake: Lake, version: int, days: Sequence[date]) -> Sequence[Reason]:
-    from deltalake import DeltaTable, QueryBuilder
-
     listed = ", ".join(f"DATE '{d}'" for d in days)
     asked = (
         f"SELECT substr(reason, 1, {REASON_CHARS}) AS text, count(*) AS n, max(arrival_date) AS newest FROM q "
         f"WHERE arrival_date IN ({listed}) GROUP BY 1 ORDER BY 3 DESC, 2 DESC, 1 LIMIT {MOST_REASONS}"
     )
-    table = DeltaTable(str(lake.table_path(QUARANTINE.name)), version=version)
-    found = QueryBuilder().register("q", table).execute(asked).read_all()
-    columns = [found.column(name).to_pylist() for name in ("text", "n", "newest")]
-    return [Reason(text, int(n), newest) for text, n, newest in zip(*columns, strict=True)]
+    found = []
+    for batch in lake.store.query(asked, {"q": (QUARANTINE.name, version)}):
+        columns = [batch.column(i).to_pylist() for i in range(3)]
+        found += [Reason(text, int(n), newest) for text, n, newest in zip(*columns, strict=True)]
+    return found
 
 
 def _too_late(lake: Lake, contract: Contract) -> SetAside:
-    view = table_view(lake.table_path(contract.name), contract.day_column)
+    view = lake.store.view(contract.name, contract.day_column)
     days = _with_rows(view)
     still = sum(waiting(lake, date.min, date.max).values()) if days else 0
     return SetAside(contract, view.version, _rows(view), days[-1] if days else None, {"waiting_rows": still})
 
 
 def _arrivals(lake: Lake) -> SetAside:
-    path = lake.table_path(ARRIVALS.name)
-    version = table_view(path, ARRIVALS.day_column).version
-    known = read_arrivals(path, version) if version >= 0 else {}
+    version = lake.store.view(ARRIVALS.name, ARRIVALS.day_column).version
+    known = read_arrivals(lake.store, version) if version >= 0 else {}
     newest = max((a for arrived in known.values() for a, _ in arrived), default=None)
     touched = sum(any(a == newest for a, _ in arrived) for arrived in known.values())
     rows = sum(len(arrived) for arrived in known.values())

@@ -1,7 +1,7 @@
 """What needs a person: what the sensors found last and will not mend by themselves, kept in the lake for `status`.
 
 Lives here: keeping it (a file per instance of Dagster and sensor, there only while something is wrong) and reading it.
-Does not live here: finding it (`orchestration.ticks`), and telling it (`orchestration.alerts`).
+Does not live here: finding it (`orchestration.ticks`), and sending it (`orchestration.alerts`).
 """
 
 import contextlib

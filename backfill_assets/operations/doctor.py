@@ -10,15 +10,14 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-import psutil
-
-from backfill_assets.core.contracts import Contract
+from backfill_assets.core.contracts import Basis, Contract, first_reading
 from backfill_assets.core.days import contiguous
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.texts import plain
 from backfill_assets.engine.cache import delta_coordinate, present_jars
 from backfill_assets.engine.confs import scrub
 from backfill_assets.engine.java import find_java
+from backfill_assets.engine.processes import PlacedProcess
 from backfill_assets.engine.server import server_status
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, read_files
@@ -30,7 +29,7 @@ from backfill_assets.landing.hashes import Hashes
 from backfill_assets.load.compare import compare, look
 from backfill_assets.operations.account import account
 from backfill_assets.operations.diagnosis import Diagnosis, Level, broken, fine, odd, some
-from backfill_assets.operations.doctor_tables import examine_table, orphans
+from backfill_assets.operations.doctor_tables import examine_table
 
 MIB = 1 << 20
 UNLISTED = "the folder cannot be listed"  # as `landing.files` says it
@@ -45,9 +44,13 @@ def doctor(root: Path, tables_of: Callable[[LakeSettings], Sequence[Table]]) -> 
         contracts = [*(t.contract for t in tables_of(lake.settings)), QUARANTINE, ARRIVALS, FILES]
     except BackfillError as error:
         return [*findings, _told(error)]
+    landed = first_reading(contracts, Basis.FILES)
     findings += [fine("lake.toml", f"valid, from {lake.settings.start_date}"), _engine(lake)]
     findings += _guarded("the landing folder", lambda: _landing(lake))
-    told = [_guarded(f"the table {contract.name}", partial(_table, lake, contract)) for contract in contracts]
+    told = [
+        _guarded(f"the table {contract.name}", partial(_table, lake, contract, landed.name if landed else ""))
+        for contract in contracts
+    ]
     findings += chain.from_iterable(told)
     if all(d.level is not Level.ERROR for d in chain.from_iterable(told)):  # sums over broken tables would mislead
         findings += _guarded("the ledger", lambda: [*_sums(lake, contracts)])
@@ -121,16 +124,14 @@ def _landing(lake: Lake) -> list[Diagnosis]:
     return [*findings, fine(name, f"{len(listing.files)} file(s){fresh}")]
 
 
-def _table(lake: Lake, contract: Contract) -> list[Diagnosis]:
-    path = lake.table_path(contract.name)
-    lost = orphans(path, contract)
-    return [*examine_table(path, contract), *([lost] if lost else [])]
+def _table(lake: Lake, contract: Contract, landed: str) -> list[Diagnosis]:
+    return examine_table(lake, contract, landed)
 
 
 def _sums(lake: Lake, contracts: Sequence[Contract]) -> Iterator[Diagnosis]:
     """Rows of the landed files against what the loads counted, day by day."""
     view = read_view(lake, [c for c in contracts if c.name not in (ARRIVALS.name, FILES.name, QUARANTINE.name)])
-    found = account(lake, view, read_files(lake.table_path(FILES.name)))
+    found = account(lake, view, read_files(lake.store))
     if found.wrong:
         first, last = min(found.wrong), max(found.wrong)
         rows = found.wrong[first]
@@ -147,15 +148,14 @@ def _sums(lake: Lake, contracts: Sequence[Contract]) -> Iterator[Diagnosis]:
 
 def _runs(lake: Lake) -> Iterator[Diagnosis]:
     """Runs that left a mark. Whether one without a process ended well only Dagster knows; the next run settles it."""
-    folder, gone = lake.root / ".runs", []
+    folder, here, gone = lake.root / ".runs", PlacedProcess.this(), []
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
         try:
-            marked = json.loads(path.read_text())
-            pid, started = marked["pid"], marked["started"]
-            if psutil.Process(pid).create_time() == started:
-                yield fine(f"run {path.name}", f"process {pid} works on it, or has just ended it")
+            marked = PlacedProcess(**json.loads(path.read_text()))
+            if not marked.is_gone(here):
+                yield fine(f"run {path.name}", f"process {marked.pid} works on it, or has just ended it")
                 continue
-        except (psutil.Error, ValueError, TypeError, KeyError, OSError):
+        except (ValueError, TypeError, OSError):
             pass
         gone.append(path.name)
     if gone:

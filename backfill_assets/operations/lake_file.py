@@ -32,7 +32,7 @@ format = {format}                 # parquet | csv | jsonl; the latter two also .
 # Spark SQL over a file's columns that gives exactly these nine:
 #   seq (bigint, unique within its arrival day), arrival_ts, version_ts, event_ts (timestamps), event_key,
 #   op ('upsert' or 'delete'), entity (may be NULL), value (bigint), flag (0 or 1)
-# A cast that fails sends the row to the table quarantine, with the reason.
+# A cast that fails sends the row to quarantine, with the reason.
 select = {select}
 
 [features]
@@ -66,6 +66,11 @@ incomplete = "warn"                  # a day whose required input days are missi
 # max_relative_change = 0.5          # against the median of the 28 days before: half to one and a half
 # max_absolute_change = 1000
 # empty = "warn"                     # a day without rows: warn | allow | refuse
+# [gates.tables.staging.columns.value]
+# max_null_share = 0.1               # of the day's rows
+# max_null_jump = 0.05               # above the median of the 28 days before
+# max_drift = 0.25                   # population stability index against the 28 days before
+# broken = "refuse"                  # warn | refuse
 
 [spark]
 engine = "embedded"                  # embedded | sc://host:port | local[4] | spark://host:7077 | yarn | k8s://...

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
+from backfill_assets.core.contracts import Basis, first_reading
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.lateness import (
@@ -34,7 +35,7 @@ from backfill_assets.lake.view import read_view
 
 DAY_S = ONE_DAY.total_seconds()
 DEFAULT_SHARE = 0.99  # one row in a hundred may be missing: below what a model notices, above what a bill forgives
-FLIPS_FROM = ("staging", "features_as_known")
+FLIPS_FROM = (Basis.ARRIVALS, Basis.KNOWN_AT_CUT)  # the tables of versions and of whom labels are asked for
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,7 @@ def lateness(lake: Lake, pipeline: Pipeline, asked: LatenessScope, now: datetime
 def lateness_of(lake: Lake, states: States, asked: LatenessScope, now: datetime) -> LatenessReport:
     """`lateness` of a lake whose states are known already."""
     view, frontier = states.view, states.frontier
-    named = view.table("arrivals").inputs.get("raw", -1)
+    named = view.loaded_version
     if named < 0 or frontier is None:
         raise BackfillError(
             f"the lake {lake.root}",
@@ -151,7 +152,7 @@ def lateness_of(lake: Lake, states: States, asked: LatenessScope, now: datetime)
             "There is no lateness to measure",
             "Run `backfill-assets scan`, then `backfill-assets backfill --from DAY --to DAY`",
         )
-    found = read_lateness(lake.table_path("raw"), named, asked.days)
+    found = read_lateness(lake.store, view.landed_table, named, asked.days)
     watched = _watched(found, asked.days, frontier)
     shares = completeness(found.cells, watched) if watched else ()
     age = age_for(asked.share, shares)
@@ -174,7 +175,7 @@ def lateness_of(lake: Lake, states: States, asked: LatenessScope, now: datetime)
         advice=advice,
         look_back_days=look_back_for(asked.share, advice),
         watermarks=watermarks(tuple(states.contracts.values()), _newest(view), measured, frontier, now),
-        flips=_flips(lake, view, asked.since, frontier) if asked.since else None,
+        flips=_flips(lake, states, asked.since, frontier) if asked.since else None,
     )
 
 
@@ -203,8 +204,12 @@ def _newest(view: LakeView) -> dict[str, date]:
     return {name: max(days) for name, days in built.items() if days}
 
 
-def _flips(lake: Lake, view: LakeView, since: datetime, frontier: datetime) -> tuple[Flip, ...]:
-    lacking = [name for name in FLIPS_FROM if view.table(name).version < 0]
+def _flips(lake: Lake, states: States, since: datetime, frontier: datetime) -> tuple[Flip, ...]:
+    roles = (first_reading(states.contracts.values(), basis) for basis in FLIPS_FROM)
+    names = [
+        contract.name if contract else f"read by {basis}" for contract, basis in zip(roles, FLIPS_FROM, strict=True)
+    ]
+    view, lacking = states.view, [name for name in names if states.view.table(name).version < 0]
     if lacking:
         raise BackfillError(
             f"label flips since {since:%Y-%m-%d}",
@@ -219,8 +224,8 @@ def _flips(lake: Lake, view: LakeView, since: datetime, frontier: datetime) -> t
             "They were not counted",
             "Give an earlier day to --since",
         )
-    staging, asked = ((lake.table_path(name), view.table(name).version) for name in FLIPS_FROM)
-    return flips(staging, asked, lake.settings.labels, since)
+    versions, asked = ((name, view.table(name).version) for name in names)
+    return flips(lake.store, (versions, asked), lake.settings.labels, since)
 
 
 def in_days(span: timedelta | None) -> float | None:

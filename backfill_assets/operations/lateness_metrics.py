@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from datetime import date
 from typing import TYPE_CHECKING
 
-from backfill_assets.core.days import ONE_DAY, midnight
+from backfill_assets.core.cuts import end_of
 from backfill_assets.core.lateness import Watermark, told
 from backfill_assets.operations.lateness import LatenessReport
 
@@ -79,7 +79,7 @@ def _watermarks(registry: "CollectorRegistry", marks: Iterable[Watermark]) -> No
 
 
 def _end(day: date | None) -> float | None:
-    return midnight(day + ONE_DAY).timestamp() if day else None
+    return end_of(day).timestamp() if day else None
 
 
 def _gauge(

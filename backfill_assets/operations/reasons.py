@@ -24,7 +24,7 @@ class Kinds(NamedTuple):
 
 
 def kinds(reasons: Mapping[str, int], most: int = MOST_KINDS) -> Kinds:
-    """Reasons that differ in numbers and quoted values only are one kind, told with `…` in their places.
+    """Reasons that differ in numbers and quoted values only are one kind, written with `…` in their places.
 
     `reasons` are rows by reason. The most frequent kinds come first, of equally many rows in the order of their text.
     """

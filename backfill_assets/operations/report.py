@@ -14,7 +14,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.states import States
 from backfill_assets.core.view import LakeView
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.ledger import FILES, QUARANTINE, read_arrow, read_files
+from backfill_assets.lake.ledger import QUARANTINE, read_files
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.account import Account, account
@@ -74,8 +74,8 @@ def report(lake: Lake, pipeline: Pipeline, now: datetime) -> LakeReport:
 
 def delivered(lake: Lake, view: LakeView) -> Delivered:
     """The account of everything that landed and was not withdrawn, and why rows are in quarantine."""
-    found = account(lake, view, read_files(lake.table_path(FILES.name)))
-    refused = read_arrow(lake.table_path(QUARANTINE.name), columns=("reason",))
+    found = account(lake, view, read_files(lake.store))
+    refused = lake.store.rows(QUARANTINE.name, columns=("reason",))
     return Delivered(found, dict(Counter(r["reason"] for r in refused).most_common()))
 
 

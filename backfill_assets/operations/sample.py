@@ -58,7 +58,7 @@ def sample_files(first: date, days: int, seed: int = SEED) -> dict[str, str]:
     """File name -> text of all that arrived on `days` days from `first` on."""
     chance = random.Random(seed)  # noqa: S311  # made-up orders need no secrets
     quiet = first + ONE_DAY * (days // 2)
-    end = midnight(first + ONE_DAY * days)
+    end = midnight(first) + ONE_DAY * days
     arrived: dict[date, list[Delivery]] = defaultdict(list)
     for number in range(days):
         day = first + ONE_DAY * number

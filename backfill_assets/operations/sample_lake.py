@@ -12,7 +12,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from backfill_assets.core.days import ONE_DAY, DayRange, midnight
+from backfill_assets.core.cuts import end_of
+from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake.settings import FILE_NAME, LakeSettings
 from backfill_assets.operations.lake_file import lake_toml
@@ -48,7 +49,7 @@ def make_sample(root: Path, days: DayRange) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         # As if each had been delivered when its day was over: a scan waits for files that were just written.
-        landed = midnight(date.fromisoformat(path.stem[len("orders-") :][:10]) + ONE_DAY).timestamp()
+        landed = end_of(date.fromisoformat(path.stem[len("orders-") :][:10])).timestamp()
         os.utime(path, (landed, landed))
     (root / FILE_NAME).write_text(_toml(days), encoding="utf-8")
 

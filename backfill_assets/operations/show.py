@@ -16,9 +16,9 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.ledger import FILES, QUARANTINE, read_arrow, read_files
-from backfill_assets.lake.log import Commit, commits
+from backfill_assets.lake.ledger import QUARANTINE, read_files
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.store import Commit
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.why import in_full
 
@@ -99,7 +99,7 @@ def show(lake: Lake, pipeline: Pipeline, table: str, day: date) -> DayReport:
     """The report of a day; raises BackfillError as `find` does."""
     contract = find(lake, pipeline, table, day)
     states = pipeline.states(read_view(lake, pipeline.contracts))
-    history = tuple(_written(c) for c in reversed([*commits(lake.table_path(table))]) if _names(c, day))
+    history = tuple(_written(c) for c in reversed([*lake.store.commits(table)]) if _names(c, day))
     return DayReport(
         table,
         day,
@@ -161,7 +161,7 @@ def _inputs(states: States, contract: Contract, day: date) -> list[InputDay]:
 def _files(lake: Lake, day: date) -> tuple[LandedPart, ...]:
     return tuple(
         LandedPart(r.path, r.sha256, r.days[day][0], r.days[day][1], r.withdrawn)
-        for r in read_files(lake.table_path(FILES.name))
+        for r in read_files(lake.store)
         if day in r.days
     )
 
@@ -171,5 +171,5 @@ def _quarantine(lake: Lake, states: States, day: date) -> tuple[tuple[str, int],
     stamp = states.view.table(QUARANTINE.name).stamps.get(day)
     if stamp is None or not stamp.entry.rows:
         return ()
-    rows = read_arrow(lake.table_path(QUARANTINE.name), columns=("arrival_date", "reason"))
+    rows = lake.store.rows(QUARANTINE.name, columns=("arrival_date", "reason"))
     return tuple(Counter(r["reason"] for r in rows if r["arrival_date"] == day).most_common())

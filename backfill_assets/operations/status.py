@@ -15,7 +15,6 @@ from backfill_assets.core.days import DayRange, from_inclusive
 from backfill_assets.core.states import State, States
 from backfill_assets.core.view import LakeView
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.log import read_commit
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.why import brief, in_full
@@ -114,7 +113,7 @@ def status_of(lake: Lake, states: States, days: DayRange | None = None, why: boo
 
 def _culprits(lake: Lake, states: States, table: str, day: date, told: str) -> tuple[str, ...]:
     stamp = states.stamp(table, day)
-    commit = read_commit(lake.table_path(table), stamp.version) if stamp else None
+    commit = lake.store.read_commit(table, stamp.version) if stamp else None
     return tuple(r for r in in_full(states, table, day, commit.receipt if commit else None) if r != told)
 
 

@@ -9,13 +9,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import date
 
-from backfill_assets.core.contracts import Basis, Input
+from backfill_assets.core.contracts import Basis, Input, reads
+from backfill_assets.core.cuts import cut_has_passed, cut_of, is_mature
 from backfill_assets.core.days import contiguous, midnight
 from backfill_assets.core.digests import days_of, raw_digest
-from backfill_assets.core.frontier import cut_has_passed, cut_of, is_mature
 from backfill_assets.core.receipts import Built, Receipt
+from backfill_assets.core.rollbacks import CHUNK, PLAN, target_of
 from backfill_assets.core.states import State, States
 from backfill_assets.core.view import LakeView
+from backfill_assets.core.who import BY
 
 SHOWN_RANGES = 5
 
@@ -29,7 +31,7 @@ def brief(states: States, table: str, day: date, state: State) -> str:
     if state is State.PENDING and states.contracts[table].is_landed:
         return f"as_of ({states.view.as_of:%Y-%m-%dT%H:%MZ}) stops the lake before it"
     if state is State.PENDING:
-        return f"its cut is {cut_of(day, states.view):%Y-%m-%dT%H:%MZ}, the frontier {_told(states)}"
+        return f"its cut is {cut_of(day, states.view.grace):%Y-%m-%dT%H:%MZ}, the frontier {_told(states)}"
     if state is State.INCOMPLETE:
         return f"required input days are missing: {_listed(states, table, day)}"
     if state is State.OUTDATED:
@@ -38,20 +40,32 @@ def brief(states: States, table: str, day: date, state: State) -> str:
 
 
 def in_full(states: States, table: str, day: date, receipt: Receipt | None) -> tuple[str, ...]:
-    """Every reason that can be told of the day's state; `receipt` is the newest that names the day."""
+    """Every known reason for the day's state; `receipt` is the newest that names the day."""
     state = states.of(table, day)
     reasons = [r for r in (brief(states, table, day, state),) if r]
+    if state is State.HELD and receipt is not None:
+        return (*reasons, *_of_rollback(table, day, receipt))
     if state is not State.STALE or receipt is None:
         return tuple(reasons)
     contract = states.contracts[table]
     for wanted in contract.inputs:
         reasons += _newer(states, wanted, day, receipt)
-    if receipt.days[day].built is Built.PENDING and cut_has_passed(day, states.view, states.frontier):
+    if receipt.days[day].built is Built.PENDING and cut_has_passed(day, states.view.grace, states.frontier):
         reasons.append("its cut has passed since")
     ripe = contract.matures_after_days
     if ripe is not None and is_mature(day, ripe, states.frontier) and not is_mature(day, ripe, receipt.frontier):
         reasons.append("its label has become mature since")
     return tuple(reasons)
+
+
+def _of_rollback(table: str, day: date, receipt: Receipt) -> Iterator[str]:
+    """To which version, by whom, for which plan; and what ends the hold."""
+    said = receipt.tags
+    plan = f" of plan {said[PLAN]}" if PLAN in said else ""
+    what = f"the rollback{plan}{f', chunk {said[CHUNK]}' if CHUNK in said else ''}"
+    by = f" by {said[BY]}" if BY in said else ""
+    yield f"{what}{by} gave it what it held at version {target_of(receipt, day)}"
+    yield f"nothing makes it again until `backfill-assets release {table} --days {day}..{day} --yes`"
 
 
 def _newer(states: States, wanted: Input, day: date, receipt: Receipt) -> Iterator[str]:
@@ -98,13 +112,13 @@ def _why_stale(states: States, table: str, day: date) -> str:
     if day in states.view.table(table).foreign:
         return "a commit that is not ours touched it"
     stamp = states.stamp(table, day)
-    if table == "raw" and stamp is not None:
-        if stamp.version > states.view.table("arrivals").inputs.get("raw", -1):
+    if states.contracts[table].is_landed and stamp is not None:
+        if stamp.version > states.view.loaded_version:
             return "its load ended before the ledger arrivals named it"
         if states.view.is_doubted(day):
             return "a commit that is not ours touched its rows in a ledger"
         return _why_other_deliveries(states.view, day, stamp.entry.input_digest)
-    if any(i.basis is Basis.ARRIVALS for i in states.contracts[table].inputs):
+    if reads(states.contracts[table].inputs, Basis.ARRIVALS):
         return "deliveries for it were loaded or taken back since"
     return "its inputs changed since"
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from backfill_assets.core.days import DayRange, contiguous
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.log import Commit, commits
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.store import Commit
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def writes(lake: Lake, pipeline: Pipeline) -> tuple[TableWrite, ...]:
     found = [
         _written(table.name, commit)
         for table in pipeline.tables
-        for commit in commits(lake.table_path(table.name))
+        for commit in lake.store.commits(table.name)
         if commit.receipt is not None and commit.receipt.days
     ]
     return tuple(sorted(found, key=lambda w: (w.at, w.table, w.version), reverse=True))

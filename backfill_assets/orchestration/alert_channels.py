@@ -1,6 +1,6 @@
 """Where alerts go: a webhook that takes JSON, and mail. Named by environment variables, because they hold secrets.
 
-Lives here: reading the addresses and handing a message over. Does not live here: what is told and when (`alerts`), and
+Lives here: reading the addresses and handing a message over. Does not live here: what is said and when (`alerts`), and
 trying again (`outbox`).
 """
 

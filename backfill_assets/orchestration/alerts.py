@@ -1,6 +1,6 @@
-"""Alerts: a failed run, findings of checks, or what needs a person, told to a webhook or to mail addresses.
+"""Alerts: a failed run, findings of checks, or what needs a person, sent to a webhook or to mail addresses.
 
-Lives here: the sensors, what a message says, and that nothing is told twice. Does not live here: keeping messages until
+Lives here: the sensors, what a message says, and that nothing is sent twice. Does not live here: keeping messages until
 they are delivered (`outbox`) and sending them (`alert_channels`). Off until an address is set. No run and no other
 sensor is ever touched by it.
 """
@@ -12,17 +12,17 @@ from typing import Any
 
 import dagster as dg
 
+from backfill_assets.core.days import DayRange, from_inclusive, parse_day
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.orchestration.alert_channels import Channels, Message, ui_url
 from backfill_assets.orchestration.dagster_private import instance_id
 from backfill_assets.orchestration.history import cause, evaluations_of, failed_steps, said_by
 from backfill_assets.orchestration.outbox import TELL_AGAIN_SECONDS, Outbox
-from backfill_assets.orchestration.runs import ATTEMPT_TAG, LAKE_TAG, REASON_TAG, first_and_last
+from backfill_assets.orchestration.runs import ATTEMPT_TAG, LAKE_TAG, REASON_TAG, days_of, table_made_by
 
 TOLD_FINDINGS = 10
 TOLD_TABLES = 3
 INTERVAL_SECONDS = 10  # Dagster looks at five ended runs a tick; the sensors of the lake start up to eight
-STEP = "make_"
 NO_ADDRESS = "no address is set for alerts: see README"
 
 
@@ -39,7 +39,7 @@ def alert_sensors(root: Path) -> list[dg.SensorDefinition]:
         description="Tells a failed run with its cause and the next command. Off until an address is set: see README.",
     )  # fmt: skip
     def alert_on_failure(context: dg.RunFailureSensorContext) -> Any:
-        """One message per failed run, unless the same was told or tried before."""
+        """One message per failed run, unless the same was sent or tried before."""
         if not _is_wanted():
             return dg.SkipReason(NO_ADDRESS)
         _tell_failure(root, context.instance, context.dagster_run, context.failure_event.message or "")
@@ -51,7 +51,7 @@ def alert_sensors(root: Path) -> list[dg.SensorDefinition]:
         description="Tells what the checks of a run found although it succeeded. Off until an address is set.",
     )  # fmt: skip
     def alert_on_findings(context: dg.RunStatusSensorContext) -> Any:
-        """One message per run whose checks found something that was not told before."""
+        """One message per run whose checks found something that was not sent before."""
         if not _is_wanted():
             return dg.SkipReason(NO_ADDRESS)
         _tell_findings(root, context.instance, context.dagster_run)
@@ -95,7 +95,7 @@ def tell_alarms(root: Path, instance: dg.DagsterInstance, sensor: str, alarms: M
 
 
 def _is_wanted() -> bool:
-    """Whether an address is set. One that cannot be one is told by the ticks of `alerts`: what there is to tell waits
+    """Whether an address is set. One that cannot be one is named by the ticks of `alerts`: what there is to send waits
     for its correction, and runs do not fail for it."""
     try:
         return bool(Channels.of(os.environ))
@@ -104,7 +104,7 @@ def _is_wanted() -> bool:
 
 
 def _tell_failure(root: Path, instance: dg.DagsterInstance, run: dg.DagsterRun, said: str) -> None:
-    """Unless it is a retry, which is told when it is given up; the same words once a day."""
+    """Unless it is a retry, which is sent when it is given up; the same words once a day."""
     if ATTEMPT_TAG not in run.tags:
         message = failure(instance, run, said)
         outbox(root, instance).tell({message.subject: message.text}, (), lambda _: message, TELL_AGAIN_SECONDS)
@@ -118,20 +118,21 @@ def _tell_findings(root: Path, instance: dg.DagsterInstance, run: dg.DagsterRun)
 
 
 def failure(instance: dg.DagsterInstance, run: dg.DagsterRun, said: str) -> Message:
-    """What is told of a failed run: its cause in one line (else what Dagster `said`), days, reason and identity. The
+    """What is said of a failed run: its cause in one line (else what Dagster `said`), days, reason and identity. The
     subject names the tables that failed."""
-    failed = [step.removeprefix(STEP) for step in failed_steps(instance, run.run_id)]
+    failed = [table_made_by(step) or step for step in failed_steps(instance, run.run_id)]
     told = cause(instance, run.run_id) or said
-    return Message(f"Failed: {_what(run, failed or _tables(run), first_and_last(run))}", told, _facts(run))
+    return Message(f"Failed: {_what(run, failed or _tables(run), days_of(run))}", told, _facts(run))
 
 
 def findings(run: dg.DagsterRun, found: Sequence[dg.AssetCheckEvaluation]) -> Message:
-    """What is told of a run whose checks found something: counts, and the first ten. The subject names the tables and
+    """What is said of a run whose checks found something: counts, and the first ten. The subject names the tables and
     days of the findings."""
     listed = [f"{_name(e)}: {said_by(e)}" for e in found[:TOLD_FINDINGS]]
     more = [f"and {len(found) - TOLD_FINDINGS} more"] if len(found) > TOLD_FINDINGS else []
-    days = sorted(e.partition for e in found if e.partition) or [""]
-    what = _what(run, (e.asset_key.to_user_string() for e in found), (days[0], days[-1]))
+    days = [parse_day(e.partition) for e in found if e.partition]
+    span = from_inclusive(min(days), max(days)) if days else None
+    what = _what(run, (e.asset_key.to_user_string() for e in found), span)
     return Message(f"{len(found)} finding(s): {what}", "\n".join([*listed, *more]), _facts(run))
 
 
@@ -140,11 +141,10 @@ def _name(evaluation: dg.AssetCheckEvaluation) -> str:
     return " ".join(part for part in parts if part)
 
 
-def _what(run: dg.DagsterRun, tables: Iterable[str], days: tuple[str, str]) -> str:
+def _what(run: dg.DagsterRun, tables: Iterable[str], days: DayRange | None) -> str:
     named = sorted(set(tables))
     more = f" and {len(named) - TOLD_TABLES} more" if len(named) > TOLD_TABLES else ""
-    span = f", {days[0]}" if days[0] == days[1] else f", {days[0]}..{days[1]}"
-    return f"{', '.join(named[:TOLD_TABLES]) or run.job_name}{more}{span if days[0] else ''}"
+    return f"{', '.join(named[:TOLD_TABLES]) or run.job_name}{more}{f', {days}' if days else ''}"
 
 
 def _tables(run: dg.DagsterRun) -> Sequence[str]:
@@ -152,7 +152,8 @@ def _tables(run: dg.DagsterRun) -> Sequence[str]:
 
 
 def _facts(run: dg.DagsterRun) -> dict[str, str]:
-    first, last = first_and_last(run)
+    days = days_of(run)
+    first, last = (str(days.start), str(days.last)) if days else ("", "")
     return {
         "run_id": run.run_id, "job": run.job_name, "lake": run.tags.get(LAKE_TAG, ""),
         "reason": run.tags.get(REASON_TAG, "manual"), "first_day": first, "last_day": last,

@@ -15,22 +15,26 @@ from backfill_assets.orchestration.alerts import alert_sensors
 from backfill_assets.orchestration.assets import GROUP, IO_MANAGER, lake_asset
 from backfill_assets.orchestration.beginning import is_there, sample_job, stand_in
 from backfill_assets.orchestration.context import LakeContext, Opened, TablesOf
-from backfill_assets.orchestration.io_manager import LakeIOManager
+from backfill_assets.orchestration.io_manager import Hears, LakeIOManager
 from backfill_assets.orchestration.ledgers import ledger_specs
+from backfill_assets.orchestration.rollbacks import rollback_jobs
 from backfill_assets.orchestration.runs import LAKE_TAG, REBUILD
 from backfill_assets.orchestration.schedules import lake_schedules
 from backfill_assets.orchestration.sensors import lake_sensors, scan_job
 from backfill_assets.orchestration.standing import no_stale_days
 
 
-def assemble(root: Path, tables_of: TablesOf, rebuilt: Collection[str] | None = None) -> dg.Definitions:
+def assemble(
+    root: Path, tables_of: TablesOf, rebuilt: Collection[str] | None = None, hears: Hears | None = None
+) -> dg.Definitions:
     """Definitions of the lake at `root`. Reads its `lake.toml` (raises SettingsError); starts no engine.
 
     `rebuilt` restricts the job `rebuild` to some tables with their checks per day (default: all). The standing check
-    `no_stale_days` is no part of the job: a run of days would leave a skipped row of it for every day.
+    `no_stale_days` is no part of the job: a run of days would leave a skipped row of it for every day. `hears` is told
+    of every table that a run in this process has published.
     """
     lake_context = LakeContext(root, tables_of)
-    return _definitions(lake_context, Opened(*lake_context.open()), rebuilt)
+    return _definitions(lake_context, Opened(*lake_context.open()), rebuilt, hears)
 
 
 def assemble_anyway(root: Path, tables_of: TablesOf) -> dg.Definitions:
@@ -46,15 +50,19 @@ def assemble_anyway(root: Path, tables_of: TablesOf) -> dg.Definitions:
     )
 
 
-def _definitions(lake_context: LakeContext, opened: Opened, rebuilt: Collection[str] | None) -> dg.Definitions:
+def _definitions(
+    lake_context: LakeContext, opened: Opened, rebuilt: Collection[str] | None, hears: Hears | None = None
+) -> dg.Definitions:
     with warnings.catch_warnings():
         # Dagster marks what it may still change. Its version is pinned and what we use is tested; users can do nothing.
         for kind in (dg.PreviewWarning, dg.BetaWarning):
             warnings.simplefilter("ignore", kind)
-        return _made(lake_context, opened, rebuilt)
+        return _made(lake_context, opened, rebuilt, LakeIOManager(hears))
 
 
-def _made(lake_context: LakeContext, opened: Opened, rebuilt: Collection[str] | None) -> dg.Definitions:
+def _made(
+    lake_context: LakeContext, opened: Opened, rebuilt: Collection[str] | None, store: LakeIOManager
+) -> dg.Definitions:
     lake, pipeline = opened.lake, opened.pipeline
     close_folder(project_root() / DAGSTER_FOLDER, lake.settings.access.umask)
     # No end date: with one in the past the UI draws no plots (Dagster 1.13).
@@ -74,9 +82,9 @@ def _made(lake_context: LakeContext, opened: Opened, rebuilt: Collection[str] | 
     return dg.Definitions(
         assets=[*assets, *ledger_specs(opened, GROUP)],
         asset_checks=checks,
-        jobs=[rebuild, scanning],
+        jobs=[rebuild, scanning, *rollback_jobs(lake_context)],
         sensors=[*lake_sensors(lake_context, [rebuild, scanning]), *alert_sensors(lake.root)],
         schedules=lake_schedules(lake_context, rebuild),
-        resources={IO_MANAGER: LakeIOManager(), "io_manager": LakeIOManager()},
+        resources={IO_MANAGER: store, "io_manager": store},
         executor=dg.in_process_executor,
     )

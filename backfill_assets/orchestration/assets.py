@@ -8,15 +8,17 @@ run yields the output first; a bad run yields its evaluations and then fails, an
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
-from backfill_assets.core.contracts import Contract
-from backfill_assets.core.days import DayRange, from_inclusive, parse_day
+from backfill_assets.core.contracts import Basis, Contract
+from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError, unusable
+from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG
+from backfill_assets.core.who import BY, whoami
 from backfill_assets.lake.lock import load_lock
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.replace import Provenance
@@ -25,18 +27,28 @@ from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.checks import check_outputs, check_specs, evaluations, newest_day_results
 from backfill_assets.orchestration.context import Opened
-from backfill_assets.orchestration.dagster_private import quick_events
 from backfill_assets.orchestration.interrupts import ends_when_interrupted
-from backfill_assets.orchestration.io_manager import as_failure
+from backfill_assets.orchestration.io_manager import Handover, as_failure
 from backfill_assets.orchestration.ledgers import tell_ledgers
 from backfill_assets.orchestration.metadata import asset_metadata, told_before
+from backfill_assets.orchestration.quick_events import quick_events
 from backfill_assets.orchestration.reconcile import reconcile
-from backfill_assets.orchestration.runs import DAYS_TAG, LAKE_TAG, NOTE_TAG, REASON_TAG, TABLES_TAG, first_and_last
+from backfill_assets.orchestration.runs import (
+    BY_TAG,
+    DAYS_TAG,
+    LAKE_TAG,
+    NOTE_TAG,
+    REASON_TAG,
+    TABLES_TAG,
+    days_of,
+    op_name,
+)
 from backfill_assets.orchestration.standing import tell_verdicts
+from backfill_assets.orchestration.telling import Telling
 
 IO_MANAGER = "lake_io_manager"
 GROUP = "lake"  # one group: with two or more the lineage page opens with all of them collapsed
-LEDGERS = ("landing",)
+RECEIPT_TAGS = ("dagster/backfill", "dagster/sensor_name", "dagster/schedule_name", PLAN_TAG, CHUNK_TAG)
 
 
 class LoadConfig(dg.Config):
@@ -58,7 +70,7 @@ def lake_asset(opened: Opened, table: Table, partitions: dg.DailyPartitionsDefin
         deps=[
             dg.AssetDep(i.table, partition_mapping=dg.IdentityPartitionMapping())
             for i in contract.inputs
-            if i.table not in LEDGERS
+            if i.basis is not Basis.FILES
         ],
         description=opened.said_of(contract.description), group_name=GROUP, kinds={"spark", "deltalake"},
         owners=["team:data"],
@@ -67,7 +79,7 @@ def lake_asset(opened: Opened, table: Table, partitions: dg.DailyPartitionsDefin
     ).with_io_manager_key(IO_MANAGER)  # fmt: skip
 
     @dg.multi_asset(
-        name=f"make_{contract.name}",
+        name=op_name(contract.name),
         specs=[spec],
         check_specs=check_specs(contract, partitions),
         can_subset=True,
@@ -80,58 +92,85 @@ def lake_asset(opened: Opened, table: Table, partitions: dg.DailyPartitionsDefin
     return make
 
 
-def _has_days(context: dg.AssetExecutionContext) -> bool:
-    return bool(context.has_partition_key or context.has_partition_key_range)
-
-
-def _days(context: dg.AssetExecutionContext) -> DayRange:
-    keys = context.partition_key_range
-    return from_inclusive(parse_day(keys.start), parse_day(keys.end))
+def _days(context: dg.AssetExecutionContext) -> DayRange | None:
+    """The days that the run is to make; None where it has no partitions (a check's button)."""
+    days = days_of(context.run)
+    if days is None and (context.has_partition_key or context.has_partition_key_range):
+        keys = context.partition_key_range
+        raise BackfillError(
+            "the run", f"its partitions {keys.start}..{keys.end} are no days in order", "Nothing was written",
+            "Name days of the form YYYY-MM-DD, the earlier one first",
+        )  # fmt: skip
+    return days
 
 
 def _run(context: dg.AssetExecutionContext, config: LoadConfig, opened: Opened, contract: Contract) -> Iterator[Any]:
     try:
         opened.require()
         with ends_when_interrupted():
-            if not context.selected_asset_keys or not _has_days(context):
+            days = _days(context)
+            if not context.selected_asset_keys or days is None:
                 yield from newest_day_results(opened, contract)
             else:
-                yield from _steps(context, config, opened, contract.name)
+                yield from _steps(context, config, opened, contract.name, days)
     except BackfillError as error:
         raise as_failure(error) from None  # one line of cause; Dagster would add the stack of what led to it
     except OSError as error:
         raise as_failure(unusable(error)) from error
 
 
-def _steps(context: dg.AssetExecutionContext, config: LoadConfig, opened: Opened, name: str) -> Iterator[Any]:
+def _steps(
+    context: dg.AssetExecutionContext, config: LoadConfig, opened: Opened, name: str, days: DayRange
+) -> Iterator[Any]:
     lake, pipeline = opened.lake, opened.pipeline
-    context.instance.add_run_tags(context.run.run_id, {LAKE_TAG: str(lake.root), **_shown(context, opened)})
-    reconcile(context.instance, lake, pipeline, context.run.run_id)
+    if opened.is_first_step(context.run.run_id):
+        context.instance.add_run_tags(context.run.run_id, {LAKE_TAG: str(lake.root), **_shown(context, opened, days)})
+        reconcile(context.instance, lake, pipeline, context.run.run_id)
     tags = context.run.tags
     said = Provenance(
         reason=tags.get(REASON_TAG, "manual"), run_id=context.run.run_id, note=config.note or tags.get(NOTE_TAG, ""),
-        tags={k: tags[k] for k in ("dagster/backfill", "dagster/sensor_name", "dagster/schedule_name") if k in tags},
+        tags=asked_by(tags),
     )  # fmt: skip
     rebuild = Rebuild(
-        RebuildRequest(LakeSession(lake), pipeline, pipeline.table(name), _days(context), said, config.force)
+        RebuildRequest(LakeSession(lake), pipeline, pipeline.table(name), days, said, config.force, opened.states)
     )
+    telling = Telling(context, opened, rebuild)
     guard = load_lock(lake.locks) if rebuild.table.is_landed else contextlib.nullcontext()
     with guard, quick_events(context.instance):
         try:
+            telling.plan_unsettled()
             findings = rebuild.prepare()
             if any(f.refuses for f in findings):
-                yield from evaluations(context, rebuild, findings)
+                yield from evaluations(context, rebuild, findings, telling.news(findings))
                 raise rebuild.refusal()
-            rebuild.told_before = told_before(context.instance, rebuild)
-            yield _output(context, rebuild)
-            yield from check_outputs(context)
-            yield from evaluations(context, rebuild, rebuild.findings)
+            yield from _told(context, telling, rebuild)
             if rebuild.table.is_landed:
                 tell_ledgers(context.instance, opened, context.run.run_id)
             tell_verdicts(context.instance, opened, [name, *_left_to_themselves(context, opened)])
         finally:
             with contextlib.suppress(Exception):
                 rebuild.release()
+
+
+def asked_by(tags: Mapping[str, str]) -> dict[str, str]:
+    """Who asked for a run, as its receipts tell it: the person, or the user of the process that runs it for a sensor, a
+    schedule or the browser (which knows no users), with what Dagster says of these."""
+    return {BY: tags.get(BY_TAG) or whoami()} | {k: tags[k] for k in RECEIPT_TAGS if k in tags}
+
+
+def _told(context: dg.AssetExecutionContext, telling: Telling, rebuild: Rebuild) -> Iterator[Any]:
+    """The hand-over to the IO manager, which publishes; then what Dagster is told of the days."""
+    telling.plan(d for d in rebuild.days if d not in rebuild.ready.settled)
+    if not telling.news_only:
+        rebuild.told_before = told_before(context.instance, rebuild, rebuild.days)
+    output = _output(rebuild, Handover(rebuild, told_by_dagster=not telling.news_only))
+    yield output
+    days = telling.news(rebuild.findings)
+    if telling.news_only:
+        rebuild.told_before = told_before(context.instance, rebuild, days)
+    yield from telling.materialized(output, days)
+    yield from check_outputs(context)
+    yield from evaluations(context, rebuild, rebuild.findings, days)
 
 
 def _planned(context: dg.AssetExecutionContext, opened: Opened) -> list[str]:
@@ -146,19 +185,18 @@ def _left_to_themselves(context: dg.AssetExecutionContext, opened: Opened) -> li
     return [c.name for c in opened.pipeline.contracts if c.name not in planned]
 
 
-def _shown(context: dg.AssetExecutionContext, opened: Opened) -> dict[str, str]:
+def _shown(context: dg.AssetExecutionContext, opened: Opened, days: DayRange) -> dict[str, str]:
     """What the runs list shows of a run of several days, whoever asked for it: by itself it shows single days only."""
-    first, last = first_and_last(context.run)
     names = _planned(context, opened)
     every = len(names) == len(opened.pipeline.tables)
-    return {DAYS_TAG: f"{first}..{last}", TABLES_TAG: "all" if every else ", ".join(names)} if first != last else {}
+    return {DAYS_TAG: str(days), TABLES_TAG: "all" if every else ", ".join(names)} if len(days) > 1 else {}
 
 
-def _output(context: dg.AssetExecutionContext, rebuild: Rebuild) -> dg.Output[Rebuild]:
-    """The hand-over to the IO manager. A single day also gets its fingerprint as Dagster's data version."""
+def _output(rebuild: Rebuild, handover: Handover) -> dg.Output[Handover]:
+    """What is handed over. A single day also gets its fingerprint as Dagster's data version."""
     if len(rebuild.days) > 1:
-        return dg.Output(rebuild, output_name=rebuild.table.name)
+        return dg.Output(handover, output_name=rebuild.table.name)
     entry = rebuild.ready.entries[rebuild.days.start]
     return dg.Output(
-        rebuild, output_name=rebuild.table.name, data_version=dg.DataVersion(f"{entry.rows}.{entry.fingerprint}")
+        handover, output_name=rebuild.table.name, data_version=dg.DataVersion(f"{entry.rows}.{entry.fingerprint}")
     )

@@ -4,7 +4,7 @@ Lives here: their specs, their evaluations per partition, and what a button with
 newest written day again). Does not live here: the rules (`core.gates`), and the standing fact of a table (`standing`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import date
 from typing import Any
 
@@ -20,7 +20,7 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.load.judging import bench, may_be_empty
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.context import Opened
-from backfill_assets.orchestration.dagster_private import check_target
+from backfill_assets.orchestration.dagster_private import newest_of
 
 DESCRIPTIONS = {
     "row_count": "The day's rows lie within the bounds of [gates] and near the trailing median. Blocks the write.",
@@ -47,44 +47,28 @@ def check_outputs(context: dg.AssetExecutionContext) -> Iterator[dg.Output[None]
         yield dg.Output(None, output_name=spec.get_python_identifier())
 
 
-def evaluations(context: dg.AssetExecutionContext, rebuild: Rebuild, findings: Sequence[Finding]) -> Iterator[Any]:
-    """One evaluation per day and check, each aimed at the day's newest materialization, then the checks' outputs."""
-    key = dg.AssetKey(rebuild.table.name)
-    targets = _newest_materializations(context, key, [str(d) for d in rebuild.days])
+def evaluations(
+    context: dg.AssetExecutionContext, rebuild: Rebuild, findings: Sequence[Finding], days: Collection[date]
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """One evaluation per finding of these days, each aimed at the day's newest materialization."""
+    key, told = dg.AssetKey(rebuild.table.name), frozenset(days)
+    newest = newest_of(context.instance, rebuild.table.name, map(str, told))
     chosen = {k.name for k in context.selected_asset_check_keys}
     sampled = False
     for finding in findings:
-        if finding.check not in chosen:
+        if finding.check not in chosen or finding.day not in told:
             continue
         facts: dict[str, Any] = {"what": finding.message, **finding.facts}
         if finding.refuses and not sampled:
             facts["sample_keys"] = dg.MetadataValue.json(rebuild.samples(finding))
             sampled = True
-        target = targets.get(str(finding.day))
+        target = newest.get(str(finding.day))
         yield dg.AssetCheckEvaluation(
             asset_key=key, check_name=finding.check, passed=finding.passed, metadata=facts,
             severity=dg.AssetCheckSeverity.ERROR if finding.refuses else dg.AssetCheckSeverity.WARN,
             blocking=CHECKS[finding.check], partition=str(finding.day),
-            target_materialization_data=check_target(target) if target else None,
+            target_materialization_data=target.target if target else None,
         )  # fmt: skip
-
-
-def _newest_materializations(
-    context: dg.AssetExecutionContext, key: dg.AssetKey, partitions: list[str]
-) -> dict[str, dg.EventLogRecord]:
-    """The newest materialization per partition, by one query for the run's own events, then one per other partition."""
-    found: dict[str, dg.EventLogRecord] = {}
-    newest = context.instance.fetch_materializations(dg.AssetRecordsFilter(key), limit=len(partitions)).records
-    for record in reversed(newest):
-        if record.partition_key in set(partitions) and record.run_id == context.run.run_id:
-            found[str(record.partition_key)] = record
-    if not found:
-        for partition in partitions:
-            records = context.instance.fetch_materializations(
-                dg.AssetRecordsFilter(key, asset_partitions=[partition]), limit=1
-            ).records
-            found |= dict.fromkeys([partition], records[0]) if records else {}
-    return found
 
 
 def newest_day_results(opened: Opened, contract: Contract) -> Iterator[dg.AssetCheckResult]:
@@ -102,7 +86,7 @@ def newest_day_results(opened: Opened, contract: Contract) -> Iterator[dg.AssetC
         return
     found = audit_table(lake, contract, table.version, [newest]).get(newest, DayProfile())
     for finding in judged_again(lake.settings, states, contract, newest, found):
-        yield _result(finding, contract, table.stamps[newest].entry.fingerprint == found.fingerprint)
+        yield _result(finding, contract, table.stamps[newest].entry.agrees_with(found))
 
 
 def judged_again(

@@ -4,14 +4,16 @@ Lives here: opening a lake with its pipeline. Does not live here: any work on it
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.log import Logs
 from backfill_assets.lake.model import Pipeline, Table, pipeline_of
 from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.lake.view import read_view
 
 TablesOf = Callable[[LakeSettings], Sequence[Table]]
 
@@ -28,7 +30,7 @@ class LakeContext:
 
     def open(self) -> tuple[Lake, Pipeline]:
         """The lake and its pipeline as the settings are now."""
-        lake = open_lake(self.root)
+        lake = replace(open_lake(self.root), logs=self.logs)
         return lake, pipeline_of(lake, self.tables_of(lake.settings))
 
 
@@ -42,6 +44,22 @@ class Opened:
     lake: Lake
     pipeline: Pipeline
     missing: SettingsError | None = None
+    _runs: set[str] = field(default_factory=set, compare=False, repr=False)
+    _last: list[States] = field(default_factory=list, compare=False, repr=False)  # as they were looked at before
+
+    def is_first_step(self, run_id: str) -> bool:
+        """Whether no step of the run was begun in this process before; asking begins one."""
+        new = run_id not in self._runs
+        self._runs.add(run_id)
+        return new
+
+    def states(self) -> States:
+        """The states of the lake now; the same object as long as nothing in the lake moved, so that what a step found
+        out about its days is known to the next. No JVM."""
+        view = read_view(self.lake, self.pipeline.contracts)
+        if not self._last or self._last[-1].view != view:
+            self._last[:] = [self.pipeline.states(view)]
+        return self._last[-1]
 
     def require(self) -> tuple[Lake, Pipeline]:
         """The lake and its pipeline; raises SettingsError where there is no lake yet."""

@@ -1,6 +1,6 @@
 """Healing: what Dagster shows of each day follows its receipt again, after runs that planned it and never came to it.
 
-Lives here: which days are shown wrong, and telling Dagster of them from their receipts: a materialization and the four
+Lives here: which days are shown wrong, and recording them from their receipts: a materialization and the four
 checks. Does not live here: when it is looked at, and commits that Dagster never heard of (`reconcile`). Nothing is read
 but receipts, nothing is written but Dagster's events, and what was healed needs no healing.
 
@@ -28,11 +28,11 @@ from backfill_assets.orchestration.dagster_private import (
     check_rows,
     check_target,
     newest_materializations,
-    quick_events,
     tell_check,
     unmade_partitions,
 )
 from backfill_assets.orchestration.metadata import retold
+from backfill_assets.orchestration.quick_events import quick_events
 
 DAYS_AT_ONCE = 100  # of tables, in one look: five hundred events, two or three seconds; the next look goes on
 LOOKED = "ended runs"  # what was looked at, beside the versions of tables: no table has a blank in its name
@@ -71,7 +71,7 @@ def heal(instance: dg.DagsterInstance, lake: Lake, pipeline: Pipeline, seen: dic
         if now.days:
             with quick_events(instance):
                 _tell(instance, lake, states, now)
-            lines.append(f"{contract.name}: {len(now.days)} day(s) told from their receipts")
+            lines.append(f"{contract.name}: {len(now.days)} day(s) shown again from their receipts")
     if whole:
         seen[LOOKED] = newest
     return lines
@@ -113,7 +113,7 @@ def _day(partition: str) -> date | None:
     try:
         return date.fromisoformat(partition)
     except ValueError:
-        return None  # of definitions of before
+        return None  # of definitions that had other partitions
 
 
 def _alive(instance: dg.DagsterInstance, run_ids: Iterable[str]) -> set[str]:
@@ -145,7 +145,7 @@ def _tell(instance: dg.DagsterInstance, lake: Lake, states: States, sick: Sick) 
 
 
 def _evaluation(table: str, finding: Finding, target: dg.EventLogRecord) -> dg.AssetCheckEvaluation:
-    facts: dict[str, Any] = {"what": finding.message, **finding.facts, "told from": TOLD_FROM}
+    facts: dict[str, Any] = {"what": finding.message, **finding.facts, "source": TOLD_FROM}
     return dg.AssetCheckEvaluation(
         asset_key=dg.AssetKey(table), check_name=finding.check, passed=finding.passed, metadata=facts,
         severity=dg.AssetCheckSeverity.ERROR if finding.refuses else dg.AssetCheckSeverity.WARN,

@@ -13,10 +13,10 @@ from typing import Any
 
 import dagster as dg
 
+from backfill_assets.core.days import DayRange
 from backfill_assets.orchestration.dagster_private import Verdict, verdicts
-from backfill_assets.orchestration.runs import LAKE_TAG, REASON_TAG, first_and_last, records_of
+from backfill_assets.orchestration.runs import LAKE_TAG, REASON_TAG, days_of, records_of, table_made_by
 
-STEP = "make_"  # what a table's step is called, followed by its name
 NEWEST_RUNS = 50
 TOLD_FINDINGS = 100  # days with findings that are told one by one; the counts are whole
 RUNS_READ = 20  # runs whose evaluations are read for their words: a run over 1,096 days has 26,000 events
@@ -24,13 +24,12 @@ RUNS_READ = 20  # runs whose evaluations are read for their words: a run over 1,
 
 @dataclass(frozen=True)
 class RunTold:
-    """One run: its first and last day (both included; empty where it has none), why, how it ended, when (aware)."""
+    """One run: its days (None where it has none), why, how it ended, when (aware)."""
 
     run_id: str
     job: str
     status: str
-    first: str
-    last: str
+    days: DayRange | None
     reason: str
     began: datetime | None
     seconds: float | None
@@ -38,9 +37,11 @@ class RunTold:
     tables: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The run as JSON values."""
+        """The run as JSON values; the first and the last day are both included, and empty where it has none."""
         began = self.began.isoformat() if self.began else None
-        return {**vars(self), "began": began, "tables": list(self.tables)}
+        said = {name: value for name, value in vars(self).items() if name != "days"}
+        first, last = (str(self.days.start), str(self.days.last)) if self.days else ("", "")
+        return {**said, "first": first, "last": last, "began": began, "tables": list(self.tables)}
 
 
 @dataclass(frozen=True)
@@ -106,12 +107,11 @@ def runs_of(instance: dg.DagsterInstance, lake: str, limit: int = NEWEST_RUNS) -
         run = record.dagster_run
         began = datetime.fromtimestamp(record.start_time, UTC) if record.start_time else None
         ended = record.end_time - record.start_time if record.end_time and record.start_time else None
-        first, last = first_and_last(run)
         said = cause(instance, run.run_id) if run.status is dg.DagsterRunStatus.FAILURE else ""
         reason = run.tags.get(REASON_TAG, "manual")
         told.append(
             RunTold(
-                run.run_id, run.job_name, run.status.value.lower(), first, last, reason, began, ended, said,
+                run.run_id, run.job_name, run.status.value.lower(), days_of(run), reason, began, ended, said,
                 _tables(instance, run),
             )
         )  # fmt: skip
@@ -122,7 +122,7 @@ def _tables(instance: dg.DagsterInstance, run: dg.DagsterRun) -> tuple[str, ...]
     """The tables that the run was to make, in the order of its steps; empty where it never got a plan."""
     plan: Any = run.execution_plan_snapshot_id and instance.get_execution_plan_snapshot(run.execution_plan_snapshot_id)
     steps = plan.step_keys_to_execute if plan else ()
-    return tuple(step.removeprefix(STEP) for step in steps if step.startswith(STEP))
+    return tuple(table for step in steps if (table := table_made_by(step)) is not None)
 
 
 def cause(instance: dg.DagsterInstance, run_id: str) -> str:

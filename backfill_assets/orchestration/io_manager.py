@@ -5,32 +5,53 @@ load path pins and reads them itself, windows included) and any other way of sto
 value is refused, never pickled).
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
 
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.lake.replace import Published
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.dagster_private import set_partition_metadata
 from backfill_assets.orchestration.metadata import day_metadata
 
+Hears = Callable[[Rebuild, Published], None]
+
+
+@dataclass
+class Handover:
+    """A job on its way to be published, and afterwards what that did. `told_by_dagster`: Dagster materializes every
+    day of the run by itself, so that their metadata must be set here."""
+
+    rebuild: Rebuild
+    told_by_dagster: bool = True
+    published: Published | None = None
+
 
 class LakeIOManager(dg.IOManager):
-    """Publishes jobs; stateless."""
+    """Publishes rebuilds; `hears` is told of each, in this process."""
+
+    def __init__(self, hears: Hears | None = None) -> None:
+        self.hears = hears
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
         """Publish the job's candidate in at most one commit; raises dg.Failure telling what stayed as it was."""
-        if not isinstance(obj, Rebuild):
+        if not isinstance(obj, Handover):
             raise dg.Failure(
                 f"the asset {context.asset_key.to_user_string()} returned a {type(obj).__name__}; only assets made by "
                 "`lake_asset` can be stored in a lake. Nothing was written.",
                 allow_retries=False,
             )
         try:
-            published = obj.publish()
+            obj.published = obj.rebuild.publish()
         except BackfillError as error:
             raise as_failure(error) from None  # one line of cause; Dagster would add the stack of what led to it
-        set_partition_metadata(context, context.asset_key, day_metadata(obj, published))
+        if self.hears is not None:
+            self.hears(obj.rebuild, obj.published)
+        if obj.told_by_dagster:
+            set_partition_metadata(context, context.asset_key, day_metadata(obj.rebuild, obj.published))
 
     def load_input(self, context: dg.InputContext) -> Any:
         """Not offered: the load path reads its inputs at pinned versions. Raises dg.Failure."""

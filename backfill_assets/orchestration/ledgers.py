@@ -1,4 +1,4 @@
-"""Quarantine, too_late and arrivals as Dagster shows them: external assets beside raw, told by the load that wrote.
+"""Quarantine, too_late and arrivals as Dagster shows them: external assets beside raw, reported by each load.
 
 Lives here: their specs, and one materialization per load that changed them. Does not live here: the numbers
 (`operations.aside`). Dagster never makes them: they have no button and no partitions.
@@ -29,11 +29,12 @@ def ledger_specs(opened: Opened, group: str) -> list[dg.AssetSpec]:
 
 
 def tell_ledgers(instance: dg.DagsterInstance, opened: Opened, run_id: str) -> None:
-    """Tell Dagster of those that are of another version than it was told last."""
+    """Report to Dagster those that have another version than it knows."""
     raw = next(t.contract for t in opened.pipeline.tables if t.is_landed)
-    for found in set_aside(opened.lake, raw):
+    told = {contract.name: _told(instance, contract.name) for contract in contracts_beside(raw)}
+    for found in set_aside(opened.lake, raw, {n: int(v) for n, v in told.items() if v is not None and v.isdigit()}):
         name = found.contract.name
-        if _told(instance, name) != str(found.version):
+        if told[name] != str(found.version):
             instance.report_runless_asset_event(dg.AssetMaterialization(name, metadata=_metadata(found, run_id)))
 
 
@@ -51,7 +52,7 @@ def _metadata(found: SetAside, run_id: str) -> dict[str, Any]:
     if found.reasons:
         said["newest reasons"] = dg.MetadataValue.md(reasons_table(list(found.reasons)))
     said |= {PREFIX + name: number for name, number in found.counts.items()}
-    return {**said, VERSION: str(found.version), "told by": dg.MetadataValue.dagster_run(run_id)}
+    return {**said, VERSION: str(found.version), "loaded by": dg.MetadataValue.dagster_run(run_id)}
 
 
 def reasons_table(reasons: list[Reason]) -> str:

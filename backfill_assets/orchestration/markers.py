@@ -1,4 +1,4 @@
-"""Markers: which process works on which run, and what an instance of Dagster has been told of a lake's commits.
+"""Markers: which process works on which run, and which of a lake's commits an instance of Dagster has recorded.
 
 Lives here: the files `LAKE/.runs/INSTANCE/RUN` and `LAKE/.reconciled/INSTANCE.json`, whether a marked process still
 lives, and ending runs whose process is gone. Does not live here: recording commits (`reconcile`). One lake may serve
@@ -7,62 +7,19 @@ time: a run without a marker is taken as going on, and commits are looked at aga
 """
 
 import json
-import os
-import socket
 import uuid
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import dagster as dg
-import psutil
 from filelock import FileLock
 
+from backfill_assets.engine.processes import PlacedProcess
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.lock import CLOCK_SLACK_SECONDS
 from backfill_assets.orchestration.dagster_private import instance_id
 from backfill_assets.orchestration.runs import ENDED
 
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")  # Linux; elsewhere the host's name must do
-PROCESS_NAMES = Path("/proc/self/ns/pid")  # which numbering of processes: that of a container is its own
 GONE = "The run's process is gone: it was killed. What it committed is recorded."
-
-
-@dataclass(frozen=True)
-class Process:
-    """A process and where its number means something: host, boot and numbering (empty where the system names none).
-
-    `started` is seconds since 1970: a number alone is used again.
-    """
-
-    host: str
-    boot: str
-    numbering: str
-    pid: int
-    started: float
-
-    @classmethod
-    def this(cls) -> "Process":
-        """The process that asks."""
-        try:
-            boot, numbering = BOOT_ID.read_text().strip(), str(PROCESS_NAMES.readlink())
-        except OSError:
-            boot = numbering = ""
-        return cls(socket.gethostname(), boot, numbering, os.getpid(), psutil.Process().create_time())
-
-    def is_gone(self, here: "Process") -> bool:
-        """Whether it certainly ended, as seen from the process `here`; what runs elsewhere is never judged by a local
-        number. A host of the same name that was started anew has ended it."""
-        if (self.boot, self.numbering) == (here.boot, here.numbering) and (here.boot or self.host == here.host):
-            return not _is_running(self.pid, self.started)
-        return self.host == here.host and self.boot != here.boot
-
-
-def _is_running(pid: int, started: float) -> bool:
-    try:
-        process = psutil.Process(pid)
-        return abs(process.create_time() - started) < CLOCK_SLACK_SECONDS and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.Error:
-        return False
 
 
 @dataclass(frozen=True)
@@ -82,7 +39,7 @@ class Markers:
 
     def mark(self, run_id: str) -> None:
         """Say that this process works on the run."""
-        _put(self.folder / run_id, asdict(Process.this()))
+        _put(self.folder / run_id, asdict(PlacedProcess.this()))
 
     def forget(self, run_id: str) -> None:
         """The run has ended in this process."""
@@ -113,7 +70,7 @@ def markers_of(instance: dg.DagsterInstance, lake: Lake) -> Markers:
 def end_dead_runs(instance: dg.DagsterInstance, lake: Lake) -> list[str]:
     """End the instance's runs that say they are running while their process is gone; Dagster alone would wait for ever.
     Returns what was done, a line each. Runs on other hosts are left to those hosts and to Dagster's run monitoring."""
-    folder, here, done = markers_of(instance, lake).folder, Process.this(), list[str]()
+    folder, here, done = markers_of(instance, lake).folder, PlacedProcess.this(), list[str]()
     with FileLock(lake.locks / "reconcile.lock"):
         for path in sorted(folder.iterdir()) if folder.is_dir() else []:
             if path.suffix:
@@ -130,9 +87,9 @@ def end_dead_runs(instance: dg.DagsterInstance, lake: Lake) -> list[str]:
     return done
 
 
-def _is_gone(marker: Path, here: Process) -> bool:
+def _is_gone(marker: Path, here: PlacedProcess) -> bool:
     try:
-        return Process(**json.loads(marker.read_text())).is_gone(here)
+        return PlacedProcess(**json.loads(marker.read_text())).is_gone(here)
     except FileNotFoundError:
         return False  # its run ended just now, and said so itself
     except (ValueError, TypeError):

@@ -5,7 +5,7 @@ time (an event is 8 to 10 ms), so what a receipt already says is not repeated be
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from typing import Any
 
@@ -13,12 +13,12 @@ import dagster as dg
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import parse_day
+from backfill_assets.core.ledgers import QUARANTINE
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.states import State
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Table, source_files
 from backfill_assets.lake.replace import Published
-from backfill_assets.lake.sizes import day_bytes
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.dagster_private import newest_materializations
 from backfill_assets.orchestration.summary import rewritten, summary
@@ -26,7 +26,9 @@ from backfill_assets.orchestration.summary import rewritten, summary
 PREFIX = "backfill_assets/"
 FINGERPRINT, INPUT_DIGEST = PREFIX + "fingerprint", PREFIX + "input_digest"
 ROWS, WRITE_ID = "dagster/partition_row_count", PREFIX + "write_id"
-ONCE = (PREFIX + "summary", PREFIX + "recorded_from", PREFIX + "rewritten")  # of one run, not of the day
+PHASES = PREFIX + "phases"
+ONCE = (PREFIX + "summary", PREFIX + "recorded_from", PREFIX + "rewritten", PHASES)  # of one run, not of the day
+FILES_TOLD = "backfill_assets/files"  # rows per landed file and outcome
 NEWS = (ROWS, *(PREFIX + name for name in (
     "state", "summary", "unchanged", "rewritten", "recorded_from", "quarantine_rows", "duplicate_rows",
     "too_late_rows", "label_flips",
@@ -59,7 +61,7 @@ def table_metadata(lake: Lake, contract: Contract) -> dict[str, Any]:
     ]  # fmt: skip
     return {
         "dagster/column_schema": dg.TableSchema(columns=columns),
-        "dagster/uri": lake.table_path(contract.name).as_uri(),
+        "dagster/uri": lake.store.address(contract.name),
         "dagster/table_name": contract.name,
     }
 
@@ -83,27 +85,29 @@ def news_first(said: Mapping[str, Any]) -> dict[str, Any]:
     return {k: said[k] for k in (*head, *between, *tail)}
 
 
-def day_metadata(rebuild: Rebuild, published: Published) -> dict[str, dict[str, Any]]:
+def day_metadata(
+    rebuild: Rebuild, published: Published, told: Sequence[date] | None = None
+) -> dict[str, dict[str, Any]]:
     """Per partition key: rows, bytes, fingerprint, what the write did, for raw the account of every file; and on the
-    last day, what the run did to the table.
+    last day, what the run did to the table and the seconds of each phase. `told` are the days that are told of,
+    ascending (default: all).
 
-    `seconds_per_day` is the run's time for this table, shared out evenly over its days.
+    `seconds_per_day` is the run's time for this table, shared out evenly over these days.
     """
     candidate = rebuild.ready
-    days = list(candidate.chunk)
-    sizes = day_bytes(
-        rebuild.request.lake_session.lake.table_path(rebuild.table.name), rebuild.table.contract.day_column
-    )
+    days = list(candidate.chunk) if told is None else list(told)
+    sizes = rebuild.request.lake_session.lake.store.day_bytes(rebuild.table.name, rebuild.table.contract.day_column)
     seconds = round((time.monotonic() - rebuild.request.provenance.began) / len(days), 3)
     said = {str(day): _one_day(rebuild, published, day, sizes.get(day, 0), seconds) for day in days}
-    for day in candidate.settled:
+    for day in candidate.settled & set(days):
         said[str(day)] = {**rebuild.told_before.get(str(day), {}), **said[str(day)]}
-    after = {d: candidate.entries[d] for d in days}
+    after = {d: candidate.entries[d] for d in candidate.chunk}
     before = {day: stamp.entry for day, stamp in candidate.before.stamps.items()}
     again = rewritten(candidate.before, after, published)
-    for day in again:
+    for day in again & set(days):
         said[str(day)] |= {PREFIX + "unchanged": True, PREFIX + "rewritten": True}
     said[str(days[-1])][PREFIX + "summary"] = dg.MetadataValue.md(summary(before, after, published, again))
+    said[str(days[-1])][PHASES] = dg.MetadataValue.json(dict(rebuild.request.phases.seconds()))
     return {key: news_first(told) for key, told in said.items()}
 
 
@@ -121,21 +125,21 @@ def _one_day(rebuild: Rebuild, published: Published, day: date, size: int, secon
     nulls = {c: n for c, n in found.nulls.items() if found.rows}
     for column, count in nulls.items():
         said[f"{PREFIX}null_share_{column}"] = round(count / found.rows, 6)
-    if files := candidate.accounts.get(day, {}).get("files"):
-        said[PREFIX + "files"] = dg.MetadataValue.json(dict(files))
-        for outcome in ("quarantine", "duplicate", "too late"):
+    if files := candidate.accounts.get(day, {}).get("by_file"):
+        said[FILES_TOLD] = dg.MetadataValue.json(dict(files))
+        for outcome in (QUARANTINE, "duplicate", "too late"):
             said[f"{PREFIX}{outcome.replace(' ', '_')}_rows"] = sum(f.get(outcome, 0) for f in files.values())
     for name, number in candidate.accounts.get(day, {}).get("facts", {}).items():
         said[PREFIX + name] = round(number, 6)
     return said
 
 
-def told_before(instance: dg.DagsterInstance, rebuild: Rebuild) -> dict[str, dict[str, Any]]:
-    """What the newest materialization of each settled day told of it: facts that only computing gives.
+def told_before(instance: dg.DagsterInstance, rebuild: Rebuild, days: Iterable[date]) -> dict[str, dict[str, Any]]:
+    """What the newest materialization of each of these days, if settled, told of it: facts that only computing gives.
 
     Plots draw the newest materialization of a day, and a rerun that changes nothing must not blank them.
     """
-    keys = [str(day) for day in rebuild.ready.settled]
+    keys = [str(day) for day in days if day in rebuild.ready.settled]
     records = newest_materializations(instance, rebuild.table.name, keys)
     return {key: facts_of(record, rebuild.ready.entries[parse_day(key)]) for key, record in records.items()}
 

@@ -1,7 +1,7 @@
-"""Alerts on their way: kept in the lake until every address took them, and what was told already.
+"""Alerts on their way: kept in the lake until every address took them, and what was sent already.
 
-Lives here: the folder `LAKE/.alerts/INSTANCE` with a file per message and the file of what was told. Does not live
-here: what is told (`alerts`) and where to (`alert_channels`). Deleting it tells old news once more and loses what
+Lives here: the folder `LAKE/.alerts/INSTANCE` with a file per message and the file of what was sent. Does not live
+here: what is said (`alerts`) and where to (`alert_channels`). Deleting it sends old news once more and loses what
 waits.
 """
 
@@ -44,7 +44,7 @@ class Outbox:
         message: Callable[[list[str]], Message],
         again: float | None = None,
     ) -> None:
-        """Put the message of the names in `found` whose words were not told before (with `again`: not within so many
+        """Put the message of the names in `found` whose words were not sent before (with `again`: not within so many
         seconds), in order, if any. The names in `over` are no longer so and will be news when they come back."""
         with self._lock():
             told, now = self._told(), time.time()

@@ -6,13 +6,16 @@ tables (nothing to repair: a commit is whole or absent). Runs at the start of ev
 """
 
 from collections.abc import Iterable
+from datetime import date
 
 import dagster as dg
 from filelock import FileLock
 
+from backfill_assets.core.contracts import Contract
 from backfill_assets.core.receipts import Receipt
+from backfill_assets.core.rollbacks import RELEASE, ROLLBACK
+from backfill_assets.core.view import Stamp
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.log import commits
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.orchestration.healing import TOLD_FROM, heal
 from backfill_assets.orchestration.markers import end_dead_runs, markers_of
@@ -36,9 +39,12 @@ def follow_receipts(instance: dg.DagsterInstance, lake: Lake, pipeline: Pipeline
         seen = markers.told()
         before, done = dict(seen), list[str]()
         for table in (t.name for t in pipeline.tables):
-            for commit in commits(lake.table_path(table), seen.get(table, -1)):
+            for commit in lake.store.commits(table, seen.get(table, -1)):
                 if commit.receipt is not None:
-                    settled, lines = _record(instance, table, commit.version, commit.receipt)
+                    if commit.receipt.reason in (ROLLBACK, RELEASE):
+                        settled, lines = _record_undoing(instance, lake, pipeline.table(table).contract, commit.version)
+                    else:
+                        settled, lines = _record(instance, table, commit.version, commit.receipt)
                     done += lines
                     if not settled:
                         break
@@ -62,6 +68,36 @@ def _record(instance: dg.DagsterInstance, table: str, version: int, receipt: Rec
         metadata = retold(None, receipt.days[day], version, TOLD_FROM) | {WRITE_ID: receipt.write_id}
         instance.report_runless_asset_event(dg.AssetMaterialization(table, partition=str(day), metadata=metadata))
     return True, [f"{table}: {len(lost)} day(s) of version {version} recorded from the receipt"] if lost else []
+
+
+def _record_undoing(
+    instance: dg.DagsterInstance, lake: Lake, contract: Contract, version: int
+) -> tuple[bool, list[str]]:
+    """`_record` of a rollback or release, which mostly has no run: of the days whose newest receipt it is. Dagster
+    hears of them late, and may know of newer writes already."""
+    stamps = lake.store.view(contract.name, contract.day_column).stamps
+    newest = {d: s for d, s in stamps.items() if s.version == version}
+    if not newest:
+        return True, []
+    run_id = next(iter(newest.values())).run_id
+    run = instance.get_run_by_id(run_id) if run_id else None
+    if run is not None and run.status not in ENDED:
+        return False, []
+    known = set(_recorded_days(instance, run_id, contract.name)) if run is not None else set()
+    lost = sorted(d for d in newest if str(d) not in known)
+    for day in lost:
+        told = undoing_event(contract.name, day, newest[day])
+        instance.report_runless_asset_event(told)
+    done = f"{contract.name}: {len(lost)} day(s) of version {version}, put back or released, recorded from the receipt"
+    return True, [done] if lost else []
+
+
+def undoing_event(table: str, day: date, stamp: Stamp) -> dg.AssetMaterialization:
+    """What Dagster is told of a day that was put back or let go."""
+    metadata = retold(None, stamp.entry, stamp.version, "a rollback or release: no run made it") | {
+        WRITE_ID: stamp.write_id
+    }
+    return dg.AssetMaterialization(table, partition=str(day), metadata=metadata)
 
 
 def _recorded_days(instance: dg.DagsterInstance, run_id: str, table: str) -> Iterable[str]:

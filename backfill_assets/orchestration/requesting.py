@@ -97,22 +97,22 @@ def given_up_now(instance: dg.DagsterInstance, lake: Lake, states: States) -> di
 
 def as_request(request: RunRequest, sensor: str, lake: Lake) -> dg.RunRequest:
     """The request as Dagster takes it: one partition, or a range."""
-    single = len(request.days) == 1
-    span = {} if single else {runs.RANGE_START: str(request.days.start), runs.RANGE_END: str(request.days.last)}
+    single = len(request.span) == 1
+    span = {} if single else runs.range_tags(request.span)
     again = {runs.ATTEMPT_TAG: str(request.attempt)} if request.attempt else {}
     return dg.RunRequest(
         run_key=request.key,
         job_name=runs.REBUILD,
-        asset_selection=[dg.AssetKey(request.table)],
-        partition_key=str(request.days.start) if single else None,
-        run_config={"ops": {f"make_{request.table}": {"config": {"asked": dict(request.asked)}}}},
+        asset_selection=[dg.AssetKey(name) for name in (request.table, *request.riders)],
+        partition_key=str(request.span.start) if single else None,
+        run_config={"ops": {runs.op_name(request.table): {"config": {"asked": dict(request.asked)}}}},
         tags={**span, **again, **said(sensor, lake), **runs.asked_tags(request)},
     )
 
 
 def said(sensor: str, lake: Lake) -> dict[str, str]:
     """The tags of every run that a sensor asks for."""
-    return {runs.REASON_TAG: sensor, runs.SENSOR_TAG: sensor, runs.LAKE_TAG: str(lake.root)}
+    return {runs.REASON_TAG: sensor, runs.SENSOR_TAG: sensor, runs.LAKE_TAG: str(lake.root), **runs.OWN_EVENTS}
 
 
 def next_attempt(instance: dg.DagsterInstance, sensor: str, base: str, most: int) -> int:

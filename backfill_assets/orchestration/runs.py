@@ -12,19 +12,24 @@ from datetime import date, datetime, timedelta
 
 import dagster as dg
 
-from backfill_assets.core.days import ONE_DAY, parse_day
+from backfill_assets.core.days import DayRange, from_inclusive, parse_day
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.requests import RunRequest
 from backfill_assets.orchestration.dagster_private import tag_values
 
 REBUILD = "rebuild"
-REASON_TAG, NOTE_TAG = "backfill_assets/reason", "backfill_assets/note"
+MAKE = "make_"  # how the step of a table is called, followed by its name
+REASON_TAG, NOTE_TAG, BY_TAG = "backfill_assets/reason", "backfill_assets/note", "backfill_assets/by"
 DAYS_TAG, TABLES_TAG = "days", "tables"  # shown in every row of the runs list, so that names are short
 # Tags of the prefix `.dagster/` stay out of the UI: these are for looking runs up.
 LAKE_TAG = ".dagster/backfill_assets_lake"  # one instance may serve several lakes
 REQUEST_TAG = ".dagster/backfill_assets_request"
 SENSOR_TAG = ".dagster/backfill_assets_sensor"  # our own: Dagster sets its tag only where its daemon launches
 ATTEMPT_TAG = "backfill_assets/attempt"  # from 1 on: the same was tried before
+# Dagster plans and tells no asset events of a run with this tag by itself: we tell those that are news (`telling`). It
+# costs nothing per settled day so; a run that a person launches in the UI has no such tag, and tells every day.
+OWN_EVENTS_TAG = "dagster/defer_asset_events"
+OWN_EVENTS = {OWN_EVENTS_TAG: "true"}
 ASKED_TAG = ".dagster/asked."  # then TABLE.DAY; only tags of this prefix stay out of the UI, and a long range has many
 TAG_CHARS = 57  # 63 with `asked.`; Dagster warns of longer ones
 RUN_KEY, SENSOR_NAME = "dagster/run_key", "dagster/sensor_name"
@@ -49,16 +54,34 @@ def busy_days(instance: dg.DagsterInstance, lake: str, tables: list[str]) -> dic
             continue
         chosen = run.asset_selection
         names = {k.path[-1] for k in chosen} if chosen else set(tables if run.job_name == REBUILD else ())
-        days = set(_days(run))
+        days = set(days_of(run) or ())
         for name in names & set(tables):
             busy[name] |= days
     return dict(busy)
 
 
-def first_and_last(run: dg.DagsterRun) -> tuple[str, str]:
-    """The first and the last day of a run, both included, as its tags say them; empty where it has no days."""
+def op_name(table: str) -> str:
+    """What the step that makes a table is called; its configuration has this name, too."""
+    return MAKE + table
+
+
+def table_made_by(step: str) -> str | None:
+    """The table that a step makes; None for other steps (a standing check, a scan)."""
+    return step.removeprefix(MAKE) if step.startswith(MAKE) else None
+
+
+def days_of(run: dg.DagsterRun) -> DayRange | None:
+    """The days of a run, by its tags; None where they name none."""
     first = run.tags.get(RANGE_START, run.tags.get(PARTITION, ""))
-    return first, run.tags.get(RANGE_END, first)
+    try:
+        return from_inclusive(parse_day(first), parse_day(run.tags.get(RANGE_END, first)))
+    except BackfillError:
+        return None
+
+
+def range_tags(days: DayRange) -> dict[str, str]:
+    """The tags of a run over a range of days, as Dagster names them."""
+    return {RANGE_START: str(days.start), RANGE_END: str(days.last)}
 
 
 def records_of(instance: dg.DagsterInstance, run_id: str, kind: dg.DagsterEventType) -> Iterator[dg.DagsterEvent]:
@@ -72,17 +95,6 @@ def records_of(instance: dg.DagsterInstance, run_id: str, kind: dg.DagsterEventT
         if not page.has_more:
             return
         cursor = page.cursor
-
-
-def _days(run: dg.DagsterRun) -> Iterator[date]:
-    first, last = first_and_last(run)
-    try:
-        day, end = parse_day(first), parse_day(last)
-    except BackfillError:
-        return
-    while day <= end:
-        yield day
-        day += ONE_DAY
 
 
 def asked_tags(request: RunRequest) -> dict[str, str]:

@@ -67,7 +67,7 @@ def missed_days(lake_context: LakeContext, today: date) -> list[DayRange]:
     made (without receipts: since the lake's first day). None at or after `as_of`; as ranges, ascending, yesterday by
     itself: a missed day that fails again keeps no new day from being made."""
     lake, pipeline = lake_context.open()
-    states = pipeline.states(read_view(lake, pipeline.contracts, lake_context.logs))
+    states = pipeline.states(read_view(lake, pipeline.contracts))
     landed = next(t.name for t in pipeline.tables if t.is_landed)
     first = min(states.view.table(landed).stamps, default=lake.settings.start_date)
     days = [first + ONE_DAY * i for i in range((today - first).days)]
@@ -93,5 +93,5 @@ def _request(name: str, today: date, days: DayRange, tables: list[dg.AssetKey] |
     return dg.RunRequest(
         run_key=f"{name} {today} {days}",
         asset_selection=tables,
-        tags={runs.RANGE_START: str(days.start), runs.RANGE_END: str(days.last), runs.REASON_TAG: name},
+        tags={**runs.range_tags(days), runs.REASON_TAG: name, **runs.OWN_EVENTS},
     )

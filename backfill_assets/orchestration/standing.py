@@ -1,6 +1,6 @@
 """The standing fact of every table, the check `no_stale_days`: exact count, capped sample, no JVM.
 
-Lives here: judging it, the check behind the button, and telling Dagster by itself when the verdict is another one. Does
+Lives here: judging it, the check behind the button, and recording it in Dagster when the verdict has changed. Does
 not live here: the checks per day (`checks`), and asking for what is stale (`ticks`).
 """
 
@@ -13,7 +13,6 @@ import dagster as dg
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.states import State, States
-from backfill_assets.lake.view import read_view
 from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration.context import Opened
 from backfill_assets.orchestration.dagster_private import check_target, newest_evaluations
@@ -33,11 +32,11 @@ def no_stale_days(opened: Opened, contract: Contract) -> dg.AssetChecksDefinitio
     def check(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
         """Judge the table now."""
         try:
-            lake, pipeline = opened.require()
+            lake, _ = opened.require()
         except BackfillError as error:
             raise as_failure(error) from None
         context.instance.add_run_tags(context.run.run_id, {LAKE_TAG: str(lake.root)})
-        states = pipeline.states(read_view(lake, pipeline.contracts))
+        states = opened.states()
         passed, told = judged(
             states, contract.name, given_up_now(context.instance, lake, states).get(contract.name, "")
         )
@@ -65,7 +64,7 @@ def judged(states: States, table: str, given_up: str = "") -> tuple[bool, dict[s
 def changed_verdicts(
     instance: dg.DagsterInstance, states: States, tables: list[str], given_up: Mapping[str, str]
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """The verdicts that differ from what Dagster was told last, so that pages are right without anybody's button.
+    """The verdicts that differ from what Dagster shows, so that pages are right without anybody's button.
 
     One that speaks of an older materialization differs too: Dagster counts it as not evaluated. Tables without a
     written or given up day are left out: there is nothing to judge yet.
@@ -88,7 +87,7 @@ def changed_verdicts(
 
 def tell_verdicts(instance: dg.DagsterInstance, opened: Opened, tables: list[str]) -> None:
     """Tell Dagster the verdicts of these tables that are other ones now."""
-    states = opened.pipeline.states(read_view(opened.lake, opened.pipeline.contracts))
+    states = opened.states()
     given_up = given_up_now(instance, opened.lake, states)
     for verdict in changed_verdicts(instance, states, tables, given_up):
         instance.report_runless_asset_event(verdict)

@@ -17,12 +17,8 @@ LISTED_DAYS = 31  # a month; the dialog that shows it is about that high
 
 def rewritten(before: TableView, after: Mapping[date, DayEntry], published: Published) -> frozenset[date]:
     """The days whose rows were replaced by the same rows, because somebody insisted (`force`)."""
-    same = {d for d, s in before.stamps.items() if d in after and _content(s.entry) == _content(after[d])}
+    same = {d for d, s in before.stamps.items() if d in after and s.entry.content == after[d].content}
     return frozenset(published.changed & same - before.foreign)
-
-
-def _content(entry: DayEntry) -> tuple[int, str]:
-    return entry.rows, entry.fingerprint
 
 
 def summary(
@@ -39,7 +35,7 @@ def summary(
     lines = [_headline(changed, len(after) - len(changed), len(again), published)]
     if changed:
         lines += ["", "| day | rows before | rows now | change |", "|---|---:|---:|---:|"]
-        lines += [_line(str(d), before[d].rows if d in before else None, after[d].rows) for d in changed[:LISTED_DAYS]]
+        lines += [_day_line(d, before.get(d), after[d]) for d in changed[:LISTED_DAYS]]
         if len(changed) > LISTED_DAYS:
             lines.append(f"| … {len(changed) - LISTED_DAYS} more | | | |")
         was = sum(before[d].rows for d in changed if d in before)
@@ -58,6 +54,12 @@ def _headline(changed: list[date], kept: int, again: int, published: Published) 
     return f"{len(changed)} day(s) changed in version {published.version}: {ranges}{more}{others}."
 
 
-def _line(name: str, was: int | None, now: int) -> str:
-    change = "new" if was is None else f"{now - was:+,}" if now != was else "same rows, other content"
+def _day_line(day: date, was: DayEntry | None, now: DayEntry) -> str:
+    if was is not None and was.scheme != now.scheme:  # nothing can say whether they are the same rows
+        return _line(str(day), was.rows, now.rows, "as many rows")
+    return _line(str(day), was.rows if was else None, now.rows)
+
+
+def _line(name: str, was: int | None, now: int, same: str = "same rows, other content") -> str:
+    change = "new" if was is None else f"{now - was:+,}" if now != was else same
     return f"| {name} | {'–' if was is None else f'{was:,}'} | {now:,} | {change} |"

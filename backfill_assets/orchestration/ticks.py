@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime
 
 import dagster as dg
 
+from backfill_assets.core.cascade import with_riders
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.needs import Needs, needs
@@ -82,9 +83,7 @@ def look_around(instance: dg.DagsterInstance, lake_context: LakeContext, now: da
     end_dead_runs(instance, lake)
     names = [t.name for t in pipeline.tables]
     busy = runs.busy_days(instance, str(lake.root), names)
-    return LakeSnapshot(
-        instance, lake, pipeline, pipeline.states(read_view(lake, pipeline.contracts, lake_context.logs)), busy, now
-    )
+    return LakeSnapshot(instance, lake, pipeline, pipeline.states(read_view(lake, pipeline.contracts)), busy, now)
 
 
 def late_data_tick(instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime) -> Tick:
@@ -117,7 +116,8 @@ def _exact_tick(seen: LakeSnapshot) -> tuple[Tick, Mapping[str, str]]:
         _tell_given_up(tick, name, asked)
         _tell_waiting(tick, name, found)
     _tell_left_alone(tick, seen.states, built)
-    _request(tick, seen, LATE_DATA, [as_request(request, LATE_DATA, seen.lake) for request in asked.requests])
+    wanted = with_riders(seen.states, asked.requests, found, seen.busy)
+    _request(tick, seen, LATE_DATA, [as_request(request, LATE_DATA, seen.lake) for request in wanted])
     landed = {name: days for name, days in found.ready.items() if name not in built}
     return tick, {**seen.asker.given_up(landed), **asked.given_up}
 
@@ -165,7 +165,7 @@ def _request(tick: Tick, seen: LakeSnapshot, sensor: str, wanted: Sequence[dg.Ru
 def _rolling_tick(seen: LakeSnapshot) -> Tick:
     """The last N days before the frontier again, whatever happened, whenever the ledger or a rule has moved."""
     tick, settings, frontier = Tick(), seen.lake.settings, seen.states.frontier
-    ledger = seen.states.view.table("arrivals").version
+    ledger = seen.states.view.ledger.version
     if frontier is None or ledger < 0:
         tick.notes.append("nothing is loaded yet")
         return tick
@@ -183,8 +183,7 @@ def _rolling_tick(seen: LakeSnapshot) -> Tick:
     elif tried >= settings.lateness.attempts:
         tick.alarm("given up rolling", f"{days} {_in_vain(tried)}")
     else:
-        span = {runs.RANGE_START: str(days.start), runs.RANGE_END: str(days.last)}
-        _request(tick, seen, LATE_DATA, [_whole(seen, base, tried, LATE_DATA, span, built)])
+        _request(tick, seen, LATE_DATA, [_whole(seen, base, tried, LATE_DATA, runs.range_tags(days), built)])
     return tick
 
 
@@ -209,7 +208,7 @@ def _whole(
 def landing_tick(instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime) -> Tick:
     """Ask for a scan of new complete files, and for the arrival days that landed and are not loaded."""
     seen = look_around(instance, lake_context, now)
-    listing, records = look(LakeSession(seen.lake), lake_context.logs)
+    listing, records = look(LakeSession(seen.lake))
     hashes = Hashes(seen.lake.stock)
     found = compare(listing, records, hashes)
     hashes.keep()

@@ -5,10 +5,12 @@ Lives here: what each table promises. Does not live here: how it is computed (`t
 """
 
 from backfill_assets.core.contracts import Basis, Column, Contract, Input
+from backfill_assets.core.cuts import matures_after
 
 KEY = {"role": "key"}
 DAYS = {"unit": "days"}
 MEASURE = {"role": "measure"}
+SEQUENCE = {"role": "sequence"}  # it grows by itself: no drift
 WIDE = "; NULL: the sum does not fit 64 bits"
 
 
@@ -48,7 +50,7 @@ def staging() -> Contract:
             Column("value", "BIGINT", "its amount, -2^53 through 2^53", tags=MEASURE),
             Column("flag", "INT", "0 or 1", tags=MEASURE),
             Column("version_ts", "TIMESTAMP", "which version this is"),
-            Column("seq", "BIGINT", "the delivery that brought it"),
+            Column("seq", "BIGINT", "the delivery that brought it", tags=SEQUENCE),
             Column("known_from", "TIMESTAMP", "its arrival: from then on it was the current version", tags=KEY),
             Column("known_until", "TIMESTAMP", "arrival of what replaced it; NULL: still current", nullable=True),
             Column("event_date", "DATE", "the day of the event (UTC)"),
@@ -129,7 +131,7 @@ def labels(horizon_days: int, maturity_days: int) -> Contract:
         ("entity",),
         (Input("staging", before=horizon_days - 1, after=horizon_days), Input("features_as_known")),
         waits_for_cut=True,
-        matures_after_days=horizon_days + maturity_days,
+        matures_after_days=matures_after(horizon_days, maturity_days),
     )
 
 
@@ -143,5 +145,5 @@ def training(windows_days: tuple[int, int], horizon_days: int, maturity_days: in
         ("entity",),
         (Input("features_as_known"), Input("labels")),
         waits_for_cut=True,
-        matures_after_days=horizon_days + maturity_days,
+        matures_after_days=matures_after(horizon_days, maturity_days),
     )

@@ -7,9 +7,11 @@ texts (`contracts`), the transforms (`transforms`), and Dagster. Replace this fi
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from backfill_assets.core.cuts import matures_after
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.pipeline import contracts
+from backfill_assets.pipeline.transforms import lateness
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -17,14 +19,15 @@ if TYPE_CHECKING:
 Frames = Mapping[str, "DataFrame"]
 # The transforms are imported when they run: they import Spark, which `status` and its kin do without.
 TRANSFORMS = "backfill_assets.pipeline.transforms."
+CUTS = "backfill_assets.core.cuts"
 
 
 def tables(settings: LakeSettings) -> tuple[Table, ...]:
     """raw, staging, features, features_as_known, labels, training: each made from those before it."""
     short_long = settings.features.windows_days
     return (
-        Table(contracts.raw(), settings=_landing_settings(settings), facts=_lateness_of_deliveries),
-        Table(contracts.staging(), _staging, sources=(TRANSFORMS + "staging",), facts=_lateness_of_versions),
+        Table(contracts.raw(), settings=_landing_settings(settings), facts=lateness.of_deliveries),
+        Table(contracts.staging(), _staging, sources=(TRANSFORMS + "staging",), facts=lateness.of_versions),
         _features(settings),
         _features_as_known(settings),
         _labels(settings),
@@ -52,18 +55,6 @@ def _staging(frames: Frames, chunk: Chunk) -> "DataFrame":
     from backfill_assets.pipeline.transforms.staging import staging
 
     return staging(frames["raw"], chunk.days)
-
-
-def _lateness_of_deliveries(rows: "DataFrame") -> "DataFrame":
-    from backfill_assets.pipeline.transforms.lateness import of_deliveries
-
-    return of_deliveries(rows)
-
-
-def _lateness_of_versions(rows: "DataFrame") -> "DataFrame":
-    from backfill_assets.pipeline.transforms.lateness import of_versions
-
-    return of_versions(rows)
 
 
 def _flips(before: "DataFrame", after: "DataFrame") -> "DataFrame":
@@ -113,7 +104,7 @@ def _features_as_known(settings: LakeSettings) -> Table:
 
 def _labels(settings: LakeSettings) -> Table:
     chosen = settings.labels
-    matures = chosen.horizon_days + chosen.maturity_days
+    matures = matures_after(chosen.horizon_days, chosen.maturity_days)
 
     def _build(frames: Frames, chunk: Chunk) -> "DataFrame":
         from backfill_assets.pipeline.transforms.labels import LabelOutcome, labels
@@ -122,4 +113,5 @@ def _labels(settings: LakeSettings) -> Table:
         return labels(frames["staging"], frames["features_as_known"], chunk.days, outcome, chunk.frontier)
 
     contract = contracts.labels(chosen.horizon_days, chosen.maturity_days)
-    return Table(contract, _build, chosen.model_dump(), (TRANSFORMS + "labels", TRANSFORMS + "sums"), revisions=_flips)
+    sources = (TRANSFORMS + "labels", TRANSFORMS + "sums", CUTS)
+    return Table(contract, _build, chosen.model_dump(), sources, revisions=_flips)

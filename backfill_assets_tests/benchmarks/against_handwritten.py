@@ -29,7 +29,7 @@ from backfill_assets.landing.select import expressions
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.assemble import assemble
-from backfill_assets.orchestration.dagster_private import quick_events
+from backfill_assets.orchestration.quick_events import quick_events
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.processes import CHECKOUT
 

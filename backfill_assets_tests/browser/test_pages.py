@@ -14,7 +14,7 @@ import pytest
 
 from backfill_assets.cli.lateness_page import page as lateness_page
 from backfill_assets.cli.report_page import page as report_page
-from backfill_assets.core.days import midnight
+from backfill_assets.core.days import ONE_DAY, DayRange, midnight
 from backfill_assets.operations.account import Account
 from backfill_assets.operations.lateness import LatenessScope, lateness
 from backfill_assets.operations.report import Delivered, LakeReport, report
@@ -23,14 +23,25 @@ from backfill_assets.operations.writes import durations, writes
 from backfill_assets.orchestration.history import CheckTold, FindingTold, History, RunTold
 from backfill_assets_tests.browser.ui import SHOTS, browser
 from backfill_assets_tests.operations.late_lake import FRONTIER, SINCE, late_lake
-from backfill_assets_tests.operations.synthetic import synthetic_lake
+from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 SEEN = History(
-    (RunTold("0123456789", "rebuild", "failure", "2024-03-01", "2024-03-31", "manual", NOW, 12.5, "the table broke"),),
+    (
+        RunTold(
+            "0123456789",
+            "rebuild",
+            "failure",
+            DayRange(START, START + ONE_DAY * 31),
+            "manual",
+            NOW,
+            12.5,
+            "the table broke",
+        ),
+    ),
     (CheckTold("raw", "row_count", 7, 1), CheckTold("raw", "profile", 8, 0)),
     (FindingTold("raw", "row_count", "2024-03-01", "0123456789", "warn", "the day is empty"),),
 )

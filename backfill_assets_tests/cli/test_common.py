@@ -24,7 +24,7 @@ def group() -> None:
 @group.command()
 @lake_option
 @days_options(required=False)
-def verb(first: date, last: date) -> None:
+def verb(first: date | None, last: date) -> None:
     click.echo(f"{lake_root()} {inclusive(first, last)}" if first else lake_root())
 
 

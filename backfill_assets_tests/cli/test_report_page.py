@@ -54,7 +54,7 @@ def test_hostile_text_is_escaped_wherever_it_comes_from(told: LakeReport) -> Non
             writes=(replace(told.writes[0], reason=HOSTILE, note=HOSTILE, run_id=HOSTILE),),
         ),
         History(
-            (RunTold(HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE, NOW, 1.0, HOSTILE, (HOSTILE,)),),
+            (RunTold(HOSTILE, HOSTILE, HOSTILE, None, HOSTILE, NOW, 1.0, HOSTILE, (HOSTILE,)),),
             (CheckTold(HOSTILE, HOSTILE, 1, 1),),
             (FindingTold(HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE),),
         ),
@@ -92,7 +92,7 @@ def test_quantiles_are_told_of_all_upserts_and_not_of_the_late_ones(told: LakeRe
 
 def test_a_run_names_its_tables(told: LakeReport) -> None:
     def cell(*tables: str) -> str:
-        ran = RunTold("0123456789", "rebuild", "success", "2024-03-01", "2024-03-01", "manual", NOW, 1.0, "", tables)
+        ran = RunTold("0123456789", "rebuild", "success", None, "manual", NOW, 1.0, "", tables)
         return page(told, History((ran,), (), ()))
 
     assert "<td>all<td>manual" in cell(*told.status.tables)

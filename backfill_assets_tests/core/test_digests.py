@@ -152,6 +152,16 @@ def test_features_do_not_move_when_staging_is_rewritten_with_the_same_content() 
     assert story.digest("features", day(2)) == before
 
 
+def test_a_new_scheme_of_fingerprints_moves_nothing_until_a_day_is_made_again_by_it() -> None:
+    story = loaded(3)
+    story.build("staging", *map(day, range(3)))
+    before = story.digest("features", day(2))
+    story.rewrite("staging", day(1), scheme=1)
+    assert story.digest("features", day(2)) == before
+    story.rewrite("staging", day(1), scheme=2, fingerprint="of the same rows")
+    assert story.digest("features", day(2)) != before
+
+
 def test_rows_count_even_if_fingerprints_agree() -> None:
     story = loaded(3)
     story.build("staging", *map(day, range(3)))

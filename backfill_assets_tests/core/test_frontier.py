@@ -4,12 +4,12 @@ Tested here: `core.frontier`, on lakes told as stories. Not tested here: what di
 """
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from hypothesis import given
 
-from backfill_assets.core.days import ONE_DAY, midnight
-from backfill_assets.core.frontier import cut_has_passed, cut_of, is_loaded, is_mature
+from backfill_assets.core.days import midnight
+from backfill_assets.core.frontier import is_loaded
 from backfill_assets_tests.builders import Story, day, loaded
 from backfill_assets_tests.strategies import lake_steps, orders_of_loading
 
@@ -167,22 +167,3 @@ def test_where_it_ends_does_not_depend_on_the_order_of_loading(order: list[int])
     for n in order:
         story.load(day(n))
     assert story.frontier() == midnight(day(6))
-
-
-def test_the_cut_of_a_day_is_midnight_after_it_plus_grace() -> None:
-    assert cut_of(day(3), Story().view()) == midnight(day(4))
-    assert cut_of(day(3), Story(grace=timedelta(hours=6)).view()) == datetime(2024, 3, 1, 6, tzinfo=UTC)
-
-
-def test_a_cut_has_passed_when_the_frontier_reaches_it() -> None:
-    view, just_before = Story(grace=timedelta(hours=6)).view(), timedelta(microseconds=1)
-    assert cut_has_passed(day(3), view, cut_of(day(3), view))
-    assert not cut_has_passed(day(3), view, cut_of(day(3), view) - just_before)
-    assert not cut_has_passed(day(3), view, None)
-
-
-def test_a_day_is_mature_from_the_frontier_that_its_days_name() -> None:
-    ripe = midnight(day(3) + ONE_DAY * 15)
-    assert is_mature(day(3), 14, ripe)
-    assert not is_mature(day(3), 14, ripe - timedelta(microseconds=1))
-    assert not is_mature(day(3), 14, None)

@@ -16,6 +16,7 @@ from backfill_assets.core.gates import (
     PROFILE,
     ROW_COUNT,
     UNIQUE_KEY,
+    ColumnGate,
     Finding,
     Gate,
     Surroundings,
@@ -199,6 +200,26 @@ def test_a_share_of_nulls_far_above_the_usual_is_worth_a_warning(nulls: int, ver
     finding = _found(PROFILE, around=Surroundings(usual_null_shares={"value": 0.0}), nulls={"value": nulls})
     assert _verdict(finding) == verdict
     assert finding.passed or finding.message == "21% of value is NULL, usually 0%"
+
+
+@pytest.mark.parametrize(
+    ("bounds", "verdict"),
+    [
+        (ColumnGate(max_null_share=0.05), "refused"),
+        (ColumnGate(max_null_share=0.1), "passed"),
+        (ColumnGate(max_null_jump=0.04), "refused"),
+        (ColumnGate(max_null_jump=0.04, broken="warn"), "warned"),
+        (ColumnGate(max_drift=0.01), "refused"),
+        (ColumnGate(max_drift=0.01, broken="warn"), "warned"),
+        (ColumnGate(), "passed"),
+    ],
+)
+def test_bounds_of_a_column_refuse_or_warn_as_they_say(bounds: ColumnGate, verdict: str) -> None:
+    around = Surroundings(usual_null_shares={"value": 0.05}, usual_histograms={"value": {3: 50_000, 4: 50_000}})
+    found = DayProfile(10_000, nulls={"value": 1000}, histograms={"value": {3: 5200, 4: 3800}})
+    finding = judge(STAGING, day(0), found, Gate(columns={"value": bounds}), around)[-1]
+    assert _verdict(finding) == verdict
+    assert finding.passed or "value" in finding.message
 
 
 def test_the_usual_share_of_nulls_is_the_median_of_earlier_days_where_enough_tell_it() -> None:

@@ -1,10 +1,23 @@
-"""Profiles: what an empty day looks like.
+"""Profiles: what an empty day looks like, and what a receipt keeps of one.
 
 Tested here: `core.profiles`. Not tested here: the figures of rows (`lake.audit`).
 """
 
-from backfill_assets.core.profiles import EMPTY_FINGERPRINT, DayProfile
+from backfill_assets.core.profiles import (
+    EMPTY_FINGERPRINT,
+    DayProfile,
+    counted_histograms,
+    counted_nulls,
+    kept_counts,
+)
 
 
 def test_a_day_is_empty_until_something_is_said_of_it() -> None:
     assert DayProfile() == DayProfile(0, EMPTY_FINGERPRINT, {}, 0, {})
+
+
+def test_nulls_and_histograms_are_read_back_from_what_a_receipt_keeps() -> None:
+    made = DayProfile(9, "F", {"a": 2}, histograms={"the value": {-3: 1, 0: 4}, "b": {7: 4}})
+    kept = kept_counts(made, ["a", "b"])
+    assert counted_nulls(kept) == {"a": 2, "b": 0}
+    assert counted_histograms(kept) == made.histograms

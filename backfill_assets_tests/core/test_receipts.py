@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from backfill_assets.core.receipts import SCHEMA, Built, DayEntry, Receipt, parse_receipt
+from backfill_assets.core.profiles import SCHEME, DayProfile
+from backfill_assets.core.receipts import SCHEMA, UNNUMBERED, Built, DayEntry, Receipt, parse_receipt
 from backfill_assets_tests.builders import day, receipt
 from backfill_assets_tests.strategies import json_values, receipts
 
@@ -52,6 +53,22 @@ def test_any_receipt_is_read_back_equal(written: Receipt) -> None:
     assert parse_receipt(written.to_json()) == written
 
 
+def test_a_receipt_from_before_schemes_had_numbers_is_of_the_first_one() -> None:
+    assert WHOLE["scheme"] == SCHEME
+    unnumbered = parse_receipt(json.dumps({k: v for k, v in WHOLE.items() if k not in ("scheme", "schemes")}))
+    assert unnumbered is not None
+    assert {e.scheme for e in unnumbered.days.values()} == {UNNUMBERED}
+
+
+def test_fingerprints_of_two_schemes_say_neither_that_rows_are_equal_nor_that_they_differ() -> None:
+    ours, theirs, found = DayEntry(3, "F", "d"), DayEntry(3, "F", "d", scheme=SCHEME + 1), DayProfile(3, "F")
+    assert ours.content == found.content != theirs.content
+    assert theirs.agrees_with(DayProfile(3, "G"))
+    assert not theirs.agrees_with(DayProfile(4, "F"))
+    assert not ours.agrees_with(DayProfile(3, "G"))
+    assert DayEntry(0, "0", "d", scheme=1).content == DayProfile().content, "no rows are no rows"
+
+
 @given(receipts)
 def test_the_text_of_a_receipt_is_one_line_and_does_not_depend_on_the_order_of_its_days(written: Receipt) -> None:
     reversed_days = dict(reversed(list(written.days.items())))
@@ -76,7 +93,7 @@ def test_a_receipt_of_before_that_says_nothing_of_its_time_is_one() -> None:
     assert found.seconds is None
 
 
-@pytest.mark.parametrize("missing", sorted(set(WHOLE) - {"seconds", "counts"}))
+@pytest.mark.parametrize("missing", sorted(set(WHOLE) - {"seconds", "counts", "scheme", "schemes"}))
 def test_a_receipt_that_lacks_a_part_is_no_receipt(missing: str) -> None:
     assert parse_receipt(json.dumps({k: v for k, v in WHOLE.items() if k != missing})) is None
 
@@ -115,7 +132,8 @@ def test_a_receipt_with_a_naive_frontier_cannot_be_made() -> None:
 
 def test_the_names_in_the_text_are_the_ones_that_audits_look_for() -> None:
     expected = (
-        "backfill_assets code counts days frontier inputs note reason run_id seconds settings table tags write_id"
+        "backfill_assets code counts days frontier inputs note reason run_id scheme schemes seconds settings table "
+        "tags write_id"
     )
     assert " ".join(sorted(WHOLE)) == expected
 

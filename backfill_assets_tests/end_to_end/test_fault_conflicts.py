@@ -13,13 +13,13 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-import backfill_assets.lake.replace as replace_module
+import backfill_assets.lake.delta_store as store_module
 from backfill_assets.core.errors import ContractBroken, Superseded, TransientError
 from backfill_assets.lake import committer
-from backfill_assets.lake.committer import Conflict
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.replace import CONFLICT_ATTEMPTS
 from backfill_assets.lake.staging import WRITES
+from backfill_assets.lake.store import Conflict
 from backfill_assets.load.rebuild import SUPERSEDED_ATTEMPTS
 from backfill_assets_tests.files import publish_by_hand
 from backfill_assets_tests.lakes import (
@@ -78,7 +78,7 @@ def test_a_candidate_of_older_inputs_never_overwrites_newer_content_and_is_built
         backfill(lake, FIRST, LAST, ["echo"], toy())
         newest = snapshot(lake, toy()), version(lake, "echo"), data_files(lake, "echo")
         with pytest.raises(Superseded, match=rf"1 day\(s\) from {DAY} were written by another run from newer inputs"):
-            stale.ready.publish()
+            stale.ready.commit()
         assert (snapshot(lake, toy()), version(lake, "echo"), data_files(lake, "echo")) == newest
         done = stale.publish()
     assert not done.committed
@@ -137,7 +137,7 @@ def attempts_of(lake: Lake, monkeypatch: pytest.MonkeyPatch, error: Exception) -
         tried.append(args)
         raise error
 
-    monkeypatch.setattr(replace_module, "commit_files", refuse)
+    monkeypatch.setattr(store_module, "commit_files", refuse)
     with prepared(request(lake, "echo", FIRST, LAST, toy())) as job, pytest.raises(Exception, match=r".") as told:
         job.publish()
     assert content(lake, "echo") == []

@@ -65,12 +65,13 @@ slow = conform(rows.where(f"{sign} and {wait} and {done}"), ECHO)
 write = replace_module.Write(
     ECHO, stage(lake, ECHO, slow), {day: DayEntry(1, "orphan", "older")}, table_view(path, "event_date").version,
     replace_module.Provenance("test"))
-print(replace_module.publish(lake, write, lambda days: {}).write_id, flush=True)
+print(replace_module.replace_days(lake, write, lambda days: {}).write_id, flush=True)
 """
 # Runs whose server is killed while it computes and while it writes, then the same run again, in one process.
 SERVER_KILLED = """
 import os, signal, sys, time
 from pathlib import Path
+import backfill_assets.lake.staging as staging_module
 import backfill_assets.load.derived as build_module
 from backfill_assets.core.errors import EngineLost
 from backfill_assets.lake.home import open_lake
@@ -97,24 +98,24 @@ def killing(module, name):
 
 backfill(lake, *sys.argv[2:], ["raw"], toy())
 killing(build_module, "conform")
-killing(build_module, "stage")
+killing(staging_module, "stage")
 backfill(lake, *sys.argv[2:], ["echo"], toy())
 """
 KILLED_BEFORE_RAW = """
 import os, signal, sys
 from pathlib import Path
-import backfill_assets.lake.replace as replace_module
+import backfill_assets.lake.delta_store as store_module
 from backfill_assets.lake.home import open_lake
 from backfill_assets_tests.lakes import backfill, toy
 
-real = replace_module.commit_files
+real = store_module.commit_files
 
 def commit(path, *rest):
     if path.name == "raw":
         os.kill(os.getpid(), signal.SIGKILL)
     return real(path, *rest)
 
-replace_module.commit_files = commit
+store_module.commit_files = commit
 backfill(open_lake(Path(sys.argv[1])), *sys.argv[2:], ["raw"], toy())
 """
 

@@ -60,7 +60,7 @@ def states_of(lake: Lake) -> States:
 
 def advised(lake: Lake, contract: Contract) -> tuple[str, str]:
     """The first and last day of the command that the doctor gives for a ledger."""
-    (finding,) = examine_table(lake.table_path(contract.name), contract)
+    (finding,) = examine_table(lake, contract, "raw")
     found = COMMAND.search(finding.advice)
     assert found is not None, finding
     return found[1], found[2]
@@ -87,7 +87,7 @@ def test_a_day_that_another_program_took_from_arrivals_empties_nothing_and_is_re
     backfill(lake, *advised(lake, ARRIVALS), ["raw"], toy())
     assert everything(lake) == before
     assert not any(needs(states_of(lake), {}).needed.values())
-    assert "log whole" in examine_table(lake.table_path("arrivals"), ARRIVALS)[0].what
+    assert "log whole" in examine_table(lake, ARRIVALS, "raw")[0].what
 
 
 def test_any_load_repairs_the_ledger_even_one_that_finds_all_its_days_settled(

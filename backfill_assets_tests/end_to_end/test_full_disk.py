@@ -21,13 +21,13 @@ PATIENCE_SECONDS = 600.0
 LOAD = """
 import contextlib, sys
 from pathlib import Path
-import backfill_assets.lake.replace as replace_module
+import backfill_assets.lake.delta_store as store_module
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import open_lake
 from backfill_assets_tests.lakes import backfill, toy
 
 root, full, moment = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
-real = replace_module.commit_files
+real = store_module.commit_files
 
 def fill():
     with contextlib.suppress(OSError), (root / "ballast").open("ab", buffering=0) as ballast:
@@ -44,7 +44,7 @@ def commit(path, *rest):
         fill()
     return version
 
-replace_module.commit_files = commit
+store_module.commit_files = commit
 try:
     backfill(open_lake(root), "2024-03-01", "2024-03-03", None, toy())
     print("done")

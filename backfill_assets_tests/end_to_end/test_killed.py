@@ -24,13 +24,13 @@ RUN = """
 import os, signal, sys, time, logging
 from pathlib import Path
 import dagster as dg
-import backfill_assets.load.derived as build_module
-import backfill_assets.lake.replace as replace_module
+import backfill_assets.lake.delta_store as store_module
+import backfill_assets.lake.staging as staging_module
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.pipeline.tables import tables
 
 root, home, table, moment, first, last = Path(sys.argv[1]), *sys.argv[2:]
-real = replace_module.commit_files
+real = store_module.commit_files
 
 def commit(path, *rest):
     if path.name != table or moment in ("never", "server"):
@@ -51,8 +51,8 @@ def stage(lake, contract, frame):
     finally:
         print("noticed after", time.monotonic() - began)
 
-real_stage, build_module.stage = build_module.stage, stage
-replace_module.commit_files = commit
+real_stage, staging_module.stage = staging_module.stage, stage
+store_module.commit_files = commit
 logging.disable(logging.CRITICAL)
 span = {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}
 with dg.DagsterInstance.local_temp(home) as instance:

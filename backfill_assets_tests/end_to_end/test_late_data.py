@@ -41,13 +41,13 @@ KILLED = """
 import logging, os, signal, sys, warnings
 from pathlib import Path
 import dagster as dg
-import backfill_assets.lake.replace as replace_module
+import backfill_assets.lake.delta_store as store_module
 from backfill_assets.lake.home import open_lake
 from backfill_assets_tests.daemon import Daemon
 
 warnings.simplefilter("ignore")
 left = int(sys.argv[3])
-real = replace_module.commit_files
+real = store_module.commit_files
 
 def commit(*args):
     global left
@@ -59,7 +59,7 @@ def commit(*args):
         os.kill(os.getpid(), signal.SIGKILL)
     return version
 
-replace_module.commit_files = commit
+store_module.commit_files = commit
 with dg.DagsterInstance.local_temp(sys.argv[2]) as instance:
     Daemon(open_lake(Path(sys.argv[1])), instance).settle()
 """

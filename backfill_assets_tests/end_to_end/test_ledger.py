@@ -75,7 +75,7 @@ def outcomes(world: World, loaded: Candidate) -> Counter[str]:
     """Rows by outcome: two from the tables as delta-rs reads them, the duplicates from the account of the load."""
     told: Counter[str] = Counter()
     for account in loaded.accounts.values():
-        for counts in account["files"].values():
+        for counts in account["by_file"].values():
             told.update(counts)
     assert told[RAW] == len(world.content("raw"))
     assert told[BAD] == len(world.content("quarantine"))

@@ -4,6 +4,7 @@ Tested here: every fenced block. The two commands of the first block make an env
 they call is run here without that (`demo`), and by `.ci/run` with it.
 """
 
+import ast
 import json
 import os
 import re
@@ -13,21 +14,22 @@ import sys
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+import backfill_assets
 from backfill_assets.cli.app import app
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.states import State
 from backfill_assets.lake.settings import load_settings
-from backfill_assets.orchestration.assemble import assemble
 from backfill_assets_tests.processes import CHECKOUT
 
 README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
 DAYS = 14
 MAY_FIND = ("doctor", "landing", "replay-late")  # exit code 1: something was found, or there was nothing to do
 COMMAND_SECONDS = 300.0
+MOST_LINES = 250
+FIRST_SCREEN = 25  # lines
 
 
 def blocks(language: str) -> list[str]:
@@ -38,7 +40,8 @@ def blocks(language: str) -> list[str]:
 
 def commands() -> list[list[str]]:
     """Every `backfill-assets …` line of the section Operate, without the comment behind it."""
-    lines = [line for block in blocks("bash") for line in block.splitlines() if line.startswith("backfill-assets ")]
+    (operate,) = (block for block in blocks("bash") if "backfill-assets init --lake" in block)
+    lines = operate.splitlines()
     return [shlex.split(line, comments=True)[1:] for line in lines]
 
 
@@ -46,8 +49,9 @@ class Demo:
     """The sample lake, made by the README's first command, and what that printed."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.root = folder, folder / "lake"
-        self.env = {**os.environ, "DAGSTER_HOME": str(folder / "home"), "PYTHONPATH": str(CHECKOUT)}
+        self.folder, self.root = folder, folder / ".lake"  # where the own pipeline of the README looks
+        self.env = {**os.environ, "DAGSTER_HOME": str(folder / "home"), "PYTHONPATH": str(CHECKOUT),
+                    "DAGSTER_DISABLE_TELEMETRY": "1"}  # fmt: skip
         (folder / "home").mkdir()
         (folder / "home" / "dagster.yaml").write_text("telemetry:\n  enabled: false\n")
         self.printed = self.run("demo", "--days", str(DAYS)).stdout
@@ -103,22 +107,43 @@ def test_the_settings_that_the_readme_shows_are_read(tmp_path: Path) -> None:
     assert settings.features.windows_days == (7, 28)
 
 
-def test_the_table_of_ones_own_becomes_an_asset(tmp_path: Path) -> None:
+def test_the_table_of_ones_own_is_built_by_the_commands_shown_with_it(spark_server: Demo) -> None:
+    """From the first line to the last, but for the demo, which was made, and the server."""
     (shown,) = blocks("python")
-    (toml,) = blocks("toml")
-    (tmp_path / "lake.toml").write_text(toml)
-    (tmp_path / "own_tables.py").write_text(shown)
-    made: dict[str, Any] = {"__name__": "own_tables"}
-    exec(compile(shown, str(tmp_path / "own_tables.py"), "exec"), made)  # noqa: S102 - our own README
-    defs = assemble(tmp_path, made["tables"])
-    names = {key.to_user_string() for asset in defs.assets or () for key in getattr(asset, "keys", ())}
-    assert names == {"raw", "staging", "totals"}
+    (spark_server.folder / "own.py").write_text(shown)
+    (script,) = (block for block in blocks("bash") if "-m own" in block)
+    lines = [line for line in script.splitlines() if not line.startswith(("backfill-assets demo", "dagster dev"))]
+    for known, day in (("2026-11-05", spark_server.first + ONE_DAY), ("2026-11-20", spark_server.first + ONE_DAY * 4)):
+        lines = [line.replace(known, str(day)) for line in lines]
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(
+        ["bash", "-euc", "\n".join(lines)], cwd=spark_server.folder, env={**spark_server.env, "PATH": path},
+        capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert [line.split() for line in done.stdout.splitlines() if "events" in line] == [["entity", "day", "events"]]
+    assert {line.split()[2] for line in done.stdout.splitlines() if "customer" in line}, done.stdout
+
+
+def test_the_table_of_ones_own_needs_the_public_surface_only(tmp_path: Path) -> None:
+    (shown,) = blocks("python")
+    imported = [node for node in ast.walk(ast.parse(shown)) if isinstance(node, ast.Import | ast.ImportFrom)]
+    assert {getattr(node, "module", "") for node in imported} == {"backfill_assets"}
+    assert {alias.name for node in imported for alias in node.names} <= set(backfill_assets.__all__)
+
+
+def test_the_readme_can_be_read_at_one_sitting() -> None:
+    lines = README.splitlines()
+    assert len(lines) <= MOST_LINES
+    assert any("<img" in line for line in lines[:FIRST_SCREEN])
+    assert "## When to use it, and when not" in lines[: FIRST_SCREEN * 2]
 
 
 def test_what_the_readme_points_to_exists() -> None:
     for place in re.findall(r'src="([^"]+)"', README):
         assert (CHECKOUT / place).is_file(), place
-    for place in re.findall(r"`(backfill_assets(?:_tests)?/[\w/.]+)`", README):
+    places = re.findall(r"`(backfill_assets(?:_tests)?/[\w/.]+)`", README) + re.findall(r"\]\(([^#)][^)]*)\)", README)
+    for place in places:
         assert (CHECKOUT / place).exists(), place
 
 

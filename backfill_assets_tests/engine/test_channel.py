@@ -20,7 +20,7 @@ import pytest
 from backfill_assets.core.errors import EngineLost
 from backfill_assets.engine import channel as room
 from backfill_assets.engine.channel import Line
-from backfill_assets.engine.server_state import Process
+from backfill_assets.engine.processes import Process
 from backfill_assets_tests.processes import run_python
 
 SERVICE = "/spark.connect.SparkConnectService/"

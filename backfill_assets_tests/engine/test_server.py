@@ -24,7 +24,7 @@ from backfill_assets.engine.confs import EngineSettings
 from backfill_assets.engine.java import Java
 from backfill_assets.engine.jvm import differences, server_identity
 from backfill_assets.engine.server import ensure_server, hold, release, server_status, stop_server
-from backfill_assets.engine.server_state import Process, ServerFolder, end
+from backfill_assets.engine.server_state import ServerFolder
 from backfill_assets_tests.processes import CHECKOUT, run_python
 
 PROCESSES = 20
@@ -35,7 +35,7 @@ import sys
 from pathlib import Path
 from backfill_assets.engine.confs import EngineSettings
 from backfill_assets.engine.server import ensure_server
-print(ensure_server(Path(sys.argv[1]), EngineSettings(memory="1g", cores=1, idle_minutes=5)).pid)
+print(ensure_server(Path(sys.argv[1]), EngineSettings(memory="1g", cores=1, idle_minutes=5)).process.pid)
 """
 HOLD = """
 import sys
@@ -118,11 +118,11 @@ def test_twenty_processes_asking_at_once_get_one_server(spark_server: Served) ->
 
 def test_a_killed_server_is_replaced_at_the_next_call(spark_server: Served) -> None:
     first = ensure_server(spark_server.lake, SETTINGS)
-    os.kill(first.pid, signal.SIGKILL)
+    os.kill(first.process.pid, signal.SIGKILL)
     until(lambda: not first.process.is_alive())  # the kernel takes some milliseconds to end a large process
     second = ensure_server(spark_server.lake, SETTINGS)
     assert second.process != first.process
-    assert jvms_of(spark_server.lake) == [second.pid]
+    assert jvms_of(spark_server.lake) == [second.process.pid]
 
 
 def test_the_server_of_a_killed_supervisor_is_adopted(spark_server: Served) -> None:
@@ -164,7 +164,7 @@ def test_a_server_in_use_is_stopped_only_by_force(spark_server: Served) -> None:
 
 def test_nothing_listens_beyond_the_loopback(spark_server: Served) -> None:
     server = ensure_server(spark_server.lake, SETTINGS)
-    connections = psutil.Process(server.pid).net_connections(kind="inet")
+    connections = psutil.Process(server.process.pid).net_connections(kind="inet")
     listening = {c.laddr.ip for c in connections if c.status == psutil.CONN_LISTEN}
     assert listening
     assert {ip.removeprefix("::ffff:") for ip in listening} == {"127.0.0.1"}
@@ -197,7 +197,7 @@ def test_a_web_server_may_ask_for_the_status_without_using_the_server(spark_serv
     server = ensure_server(spark_server.lake, SETTINGS)
     status = server_status(spark_server.lake)
     assert status is not None
-    assert (status.pid, status.in_use) == (server.pid, False)
+    assert (status.pid, status.in_use) == (server.process.pid, False)
     assert status.version == "pyspark 4.2.0, delta-spark 4.4.0"
     assert status.uptime_seconds > 0
     assert status.rss_bytes > 50_000_000
@@ -251,11 +251,3 @@ def test_the_identity_shows_no_value_of_a_configuration() -> None:
     identity = server_identity(EngineSettings(confs={key: "hunter2"}), java)
     assert "hunter2" not in json.dumps(identity)
     assert differences(identity, server_identity(EngineSettings(confs={key: "x"}), java)) == f"the configuration {key}"
-
-
-def test_a_process_is_not_confused_with_a_later_one_of_its_number() -> None:
-    me = Process.of(os.getpid())
-    assert me is not None
-    assert me.is_alive()
-    assert not replace(me, created=me.created - 60).is_alive()
-    end(replace(me, created=me.created - 60), grace_seconds=0)  # would end this test otherwise

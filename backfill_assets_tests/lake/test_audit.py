@@ -53,7 +53,8 @@ def test_counts_sums_nulls_and_repeated_keys_are_exact_per_day(lake: Lake) -> No
     assert (first.rows, first.duplicates) == (4, 1)
     assert first.nulls == {"text": 1, "more": 2, "n": 1}
     assert first.sums == {"n": (1 << 63) + 1}, "a sum may leave 64 bits"
-    assert (found[day(1)].rows, found[day(1)].sums) == (1, {"n": -5})
+    assert first.histograms == {"n": {1: 1, 63: 2}}
+    assert (found[day(1)].rows, found[day(1)].sums, found[day(1)].histograms) == (1, {"n": -5}, {"n": {-4: 1}})
     assert (found[None].rows, found[None].nulls["day"]) == (1, 1)
 
 

@@ -18,8 +18,6 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import DayEntry, parse_receipt
 from backfill_assets.lake import committer
 from backfill_assets.lake.committer import (
-    Conflict,
-    LiveFile,
     commit_files,
     commit_receipt,
     ensure_table,
@@ -29,6 +27,7 @@ from backfill_assets.lake.committer import (
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import find_write
 from backfill_assets.lake.staging import Staged
+from backfill_assets.lake.store import Conflict, LiveFile
 from backfill_assets_tests.builders import RAW, STAGING, day, receipt
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 

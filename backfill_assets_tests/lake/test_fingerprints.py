@@ -3,18 +3,30 @@
 Tested here: `lake.fingerprints`. Not tested here: that both engines compute them alike (`test_profile`).
 """
 
+from pathlib import Path
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.core.profiles import EMPTY_FINGERPRINT
+from backfill_assets.core.profiles import EMPTY_FINGERPRINT, SCHEME
+from backfill_assets.lake.audit import audit
 from backfill_assets.lake.fingerprints import PIECES, Dialect, fingerprint_text, pieces, quoted, row_hash
-from backfill_assets_tests.builders import STAGING
+from backfill_assets_tests.builders import STAGING, day
+from backfill_assets_tests.files import bare_lake, stage_by_hand
 
 sums = st.lists(st.integers(0, 2**90), min_size=PIECES, max_size=PIECES)
 
 
 def test_sums_of_nothing_are_the_fingerprint_of_an_empty_day() -> None:
     assert fingerprint_text([0, 0]) == EMPTY_FINGERPRINT
+
+
+def test_the_number_of_the_scheme_belongs_to_how_fingerprints_are_made(tmp_path: Path) -> None:
+    """If the fingerprint of these rows moves, raise `core.profiles.SCHEME`: receipts keep those they have."""
+    lake = bare_lake(tmp_path)
+    rows = [{"entity": e, "value": v, "event_date": day(0)} for e, v in (("A", 1), ("B", None), ("é'|", -7))]
+    found = audit(lake, stage_by_hand(lake, STAGING, rows).paths, STAGING)[day(0)]
+    assert (SCHEME, found.fingerprint) == (2, "21882129376DC6DB.1BAAA3E82848E7C0")
 
 
 @given(sums, sums)

@@ -15,8 +15,10 @@ from backfill_assets.core.days import ONE_DAY, DayRange, midnight
 from backfill_assets.core.lateness import Cell
 from backfill_assets.lake.lateness import MATURITIES_DAYS, Flip, Lateness, flips, read_lateness
 from backfill_assets.lake.settings import LabelSettings
+from backfill_assets.lake.store import TableStore
 from backfill_assets.pipeline import contracts
 from backfill_assets_tests.builders import write_rows
+from backfill_assets_tests.files import bare_lake
 
 FIRST = date(2024, 2, 26)
 AS_KNOWN = contracts.features_as_known((7, 28))
@@ -44,9 +46,11 @@ def asked(entity: str, day: date) -> dict[str, Any]:
     return {"entity": entity, **dict.fromkeys(numbers, 1), "feature_date": day}
 
 
-def table(folder: Path, contract: Contract, rows: Iterable[Mapping[str, Any]]) -> tuple[Path, int]:
-    write_rows(folder / contract.name, contract, list(rows))
-    return folder / contract.name, 0
+def table(folder: Path, contract: Contract, rows: Iterable[Mapping[str, Any]]) -> tuple[TableStore, str, int]:
+    """A table of that name in a lake's store, at its first version."""
+    lake = bare_lake(folder)
+    write_rows(lake.table_path(contract.name), contract, list(rows))
+    return lake.store, contract.name, 0
 
 
 def test_late_early_and_deleted_rows_are_counted_apart(tmp_path: Path) -> None:
@@ -85,13 +89,13 @@ def vars_of(spread: Any) -> tuple[float, ...]:
 
 def test_only_the_asked_arrival_days_and_the_asked_version_are_read(tmp_path: Path) -> None:
     days = [midnight(FIRST + ONE_DAY * n) for n in range(3)]
-    raw, first = table(tmp_path, contracts.raw(), [delivery(d, d) for d in days])
-    write_rows(raw, contracts.raw(), [delivery(days[1], days[0])])
-    assert [d for d, _ in read_lateness(raw, 1, DayRange(FIRST + ONE_DAY, FIRST + ONE_DAY * 2)).by_event] == [
+    store, raw, first = table(tmp_path, contracts.raw(), [delivery(d, d) for d in days])
+    write_rows(bare_lake(tmp_path).table_path(raw), contracts.raw(), [delivery(days[1], days[0])])
+    assert [d for d, _ in read_lateness(store, raw, 1, DayRange(FIRST + ONE_DAY, FIRST + ONE_DAY * 2)).by_event] == [
         FIRST,
         FIRST + ONE_DAY,
     ]
-    assert len(read_lateness(raw, first).cells) == 3
+    assert len(read_lateness(store, raw, first).cells) == 3
 
 
 def test_without_upserts_there_is_nothing_but_the_count_of_deletes(tmp_path: Path) -> None:
@@ -107,7 +111,9 @@ def test_flips_are_what_counting_each_label_twice_gives(tmp_path: Path, measure:
     staging = [_random_version(number, since) for number in range(120)]
     rows = [(entity, FIRST + ONE_DAY * n) for entity in "ABC" for n in range(0, 24, 2)]
     days = DayRange(FIRST + ONE_DAY * 2, FIRST + ONE_DAY * 20)
-    tables = table(tmp_path, contracts.staging(), staging), table(tmp_path, AS_KNOWN, [asked(*r) for r in rows])
+    store, *_ = table(tmp_path, contracts.staging(), staging)
+    table(tmp_path, AS_KNOWN, [asked(*r) for r in rows])
+    tables = ("staging", 0), (AS_KNOWN.name, 0)
 
     def answer(entity: str, day: date, known: list[dict[str, Any]]) -> bool:
         def total(first: int, last: int) -> int:
@@ -124,7 +130,7 @@ def test_flips_are_what_counting_each_label_twice_gives(tmp_path: Path, measure:
             ripe = [(e, d) for e, d in rows if midnight(d + ONE_DAY * (4 + maturity)) <= since]
             ripe = [r for r in ripe if within is None or r[1] in within]
             expected.append(Flip(maturity, len(ripe), sum(answer(*r, now) != answer(*r, then) for r in ripe)))
-        assert flips(*tables, labels, since, within) == tuple(expected)
+        assert flips(store, tables, labels, since, within) == tuple(expected)
     assert expected[0].flipped, "the case must have something to find"
 
 
@@ -138,20 +144,22 @@ def _random_version(number: int, since: datetime) -> Any:
 
 def test_a_version_is_known_from_after_its_arrival_until_its_replacement_has_arrived(tmp_path: Path) -> None:
     since = midnight(FIRST + ONE_DAY * 9)
-    as_known = table(tmp_path, AS_KNOWN, [asked(e, FIRST) for e in ("arrives at the instant", "is replaced at it")])
+    table(tmp_path, AS_KNOWN, [asked(e, FIRST) for e in ("arrives at the instant", "is replaced at it")])
     rows = [
         version(0, "arrives at the instant", FIRST + ONE_DAY, (since, None)),
         version(1, "is replaced at it", FIRST + ONE_DAY, (midnight(FIRST), since)),
     ]
-    staging = table(tmp_path, contracts.staging(), rows)
-    assert flips(staging, as_known, LabelSettings(horizon_days=1), since)[0] == Flip(0, 2, 2)
+    store, *_ = table(tmp_path, contracts.staging(), rows)
+    tables = ("staging", 0), (AS_KNOWN.name, 0)
+    assert flips(store, tables, LabelSettings(horizon_days=1), since)[0] == Flip(0, 2, 2)
 
 
 def test_a_year_of_real_commits_gives_the_known_lateness_and_flips(tmp_path: Path, shared: Path) -> None:
     home = shared / "data" / "openstack_changes"
     known = json.loads((home / "golden.json").read_text(encoding="utf-8"))
-    raw, staging, as_known = _golden_tables(tmp_path, known["sql"], shared)
-    found, answers = read_lateness(raw, 0), known["golden"]
+    store = bare_lake(tmp_path).store
+    _golden_tables(tmp_path / "tables", known["sql"], shared)
+    found, answers = read_lateness(store, "raw", 0), known["golden"]
     assert found.overall
     late = answers["lateness_days_all_deliveries"]
     days = [round(s / 86400, 4) for s in vars_of(found.overall)[1:]]
@@ -160,13 +168,14 @@ def test_a_year_of_real_commits_gives_the_known_lateness_and_flips(tmp_path: Pat
     assert share == pytest.approx(answers["late_share"]["arrives_on_a_later_date"])
     assert found.early == answers["late_share"]["arrives_before_it_happened"]
     since = datetime.fromisoformat(known["params"]["T1"]).replace(tzinfo=UTC)
-    turned = flips((staging, 0), (as_known, 0), LabelSettings(horizon_days=known["params"]["H"]), since)
+    tables = ("staging", 0), (AS_KNOWN.name, 0)
+    turned = flips(store, tables, LabelSettings(horizon_days=known["params"]["H"]), since)
     assert {f"M={f.maturity_days}d": {"n": f.labels, "flipped": f.flipped} for f in turned} == answers[
         "label_flips_T1_to_T_by_maturity_lag"
     ]
 
 
-def _golden_tables(folder: Path, sql: Mapping[str, str], shared: Path) -> list[Path]:
+def _golden_tables(folder: Path, sql: Mapping[str, str], shared: Path) -> None:
     """raw, staging and features_as_known as the known answers' own SQL makes them, with the columns that are read."""
     import duckdb
     from deltalake import write_deltalake
@@ -184,4 +193,3 @@ def _golden_tables(folder: Path, sql: Mapping[str, str], shared: Path) -> list[P
     }
     for name, query in queries.items():
         write_deltalake(folder / name, engine.sql(query).to_arrow_table())
-    return [folder / name for name in queries]

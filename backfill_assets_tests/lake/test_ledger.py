@@ -22,10 +22,12 @@ from backfill_assets.lake.ledger import (
     FileRecord,
     landed_days,
     read_arrivals,
-    read_arrow,
     read_files,
 )
+from backfill_assets.lake.rows import read_arrow
+from backfill_assets.lake.store import TableStore
 from backfill_assets_tests.builders import day, receipt, write_rows
+from backfill_assets_tests.files import bare_lake
 
 SEEN = datetime(2024, 3, 1, 9, tzinfo=UTC)
 OURS = receipt("files", {})
@@ -56,18 +58,24 @@ def _record(path: str, sha: str, *, withdrawn: bool = False, **days: tuple[int, 
 
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
-    return tmp_path / "files"
+    return tmp_path / "tables" / "files"
+
+
+def store_of(table: Path) -> TableStore:
+    """The store that keeps a table in this folder."""
+    return bare_lake(table.parents[1]).store
 
 
 def test_a_table_that_does_not_exist_has_no_rows(tmp_path: Path) -> None:
-    assert read_arrow(tmp_path / "files") == []
-    assert read_files(tmp_path / "files") == []
-    assert read_arrivals(tmp_path / "arrivals", -1) == {}
+    store = bare_lake(tmp_path).store
+    assert store.rows("files") == []
+    assert read_files(store) == []
+    assert read_arrivals(store, -1) == {}
 
 
 def test_a_file_is_one_record_with_its_rows_per_arrival_day(files: Path) -> None:
     write_rows(files, FILES, [_event("a.csv", "sha", day(0), 5, bad=2), _event("a.csv", "sha", day(1), 4)], OURS)
-    (found,) = read_files(files)
+    (found,) = read_files(store_of(files))
     assert found.days == {day(0): (5, 2, 3), day(1): (4, 0, 4)}
     assert (found.rows, found.usable_rows, found.withdrawn) == (9, 7, False)
     assert (found.path, found.sha256, found.size, found.mtime_ns) == ("a.csv", "sha", 10, 7)
@@ -75,20 +83,20 @@ def test_a_file_is_one_record_with_its_rows_per_arrival_day(files: Path) -> None
 
 def test_other_content_at_the_same_path_is_another_record(files: Path) -> None:
     write_rows(files, FILES, [_event("a.csv", "old", day(0)), _event("a.csv", "new", day(0))], OURS)
-    assert {(r.path, r.sha256) for r in read_files(files)} == {("a.csv", "old"), ("a.csv", "new")}
+    assert {(r.path, r.sha256) for r in read_files(store_of(files))} == {("a.csv", "old"), ("a.csv", "new")}
 
 
 def test_the_newest_event_of_a_content_wins(files: Path) -> None:
     write_rows(files, FILES, [_event("a.csv", "sha", day(0)), _withdrawn("a.csv", "sha", hours=1)], OURS)
-    assert [r.withdrawn for r in read_files(files)] == [True]
+    assert [r.withdrawn for r in read_files(store_of(files))] == [True]
     back = _event("a.csv", "sha", day(0), recorded_at=SEEN + timedelta(hours=2))
     write_rows(files, FILES, [back], OURS)
-    assert [r.withdrawn for r in read_files(files)] == [False]
+    assert [r.withdrawn for r in read_files(store_of(files))] == [False]
 
 
 def test_a_withdrawal_keeps_what_the_file_was_made_of(files: Path) -> None:
     write_rows(files, FILES, [_event("a.csv", "sha", day(4), 5), _withdrawn("a.csv", "sha", hours=1)], OURS)
-    (found,) = read_files(files)
+    (found,) = read_files(store_of(files))
     assert found.days == {day(4): (5, 0, 5)}
 
 
@@ -96,18 +104,18 @@ def test_when_a_content_lands_again_on_other_days_only_those_count(files: Path) 
     """It was withdrawn because `select` read its times wrongly; with the right one it names another day."""
     again = _event("a.csv", "sha", day(2), recorded_at=SEEN + timedelta(hours=2))
     write_rows(files, FILES, [_event("a.csv", "sha", day(0)), _withdrawn("a.csv", "sha", hours=1), again], OURS)
-    assert [set(r.days) for r in read_files(files)] == [{day(2)}]
+    assert [set(r.days) for r in read_files(store_of(files))] == [{day(2)}]
 
 
 def test_what_another_program_does_to_the_files_that_landed_is_not_read(files: Path) -> None:
     write_rows(files, FILES, [_event("a.csv", "a", day(0)), _event("b.csv", "b", day(1))], OURS)
-    before = read_files(files)
+    before = read_files(store_of(files))
     DeltaTable(str(files)).delete("path = 'a.csv'")
     write_rows(files, FILES, [_withdrawn("b.csv", "b", hours=1), _event("c.csv", "c", day(0))])
     assert len(read_arrow(files)) == 3
-    assert read_files(files) == before
+    assert read_files(store_of(files)) == before
     write_rows(files, FILES, [_event("d.csv", "d", day(0))], OURS)
-    assert [r.path for r in read_files(files)] == ["a.csv", "b.csv", "d.csv"]
+    assert [r.path for r in read_files(store_of(files))] == ["a.csv", "b.csv", "d.csv"]
 
 
 def test_a_table_that_another_program_changed_and_emptied_for_good_is_refused_by_name(files: Path) -> None:
@@ -116,12 +124,12 @@ def test_a_table_that_another_program_changed_and_emptied_for_good_is_refused_by
     for file in files.glob("*.parquet"):
         file.unlink()
     with pytest.raises(BackfillError, match=r"the table files: .* 1 data file\(s\) of ours are gone"):
-        read_files(files)
+        read_files(store_of(files))
 
 
 def test_records_come_in_the_order_of_their_paths(files: Path) -> None:
     write_rows(files, FILES, [_event(path, path, day(0)) for path in ("b.csv", "c.csv", "a.csv")], OURS)
-    assert [r.path for r in read_files(files)] == ["a.csv", "b.csv", "c.csv"]
+    assert [r.path for r in read_files(store_of(files))] == ["a.csv", "b.csv", "c.csv"]
 
 
 def test_a_landed_day_is_the_contents_that_name_it_and_their_usable_rows() -> None:
@@ -152,16 +160,16 @@ def _arrival(arrival: int, event: int, fingerprint: str) -> dict[str, Any]:
 
 def test_arrivals_are_listed_per_event_day_ascending_by_arrival(tmp_path: Path) -> None:
     rows = [_arrival(9, 0, "C"), _arrival(0, 0, "A"), _arrival(3, 3, "D"), _arrival(2, 0, "B")]
-    write_rows(tmp_path, ARRIVALS, rows)
-    found = read_arrivals(tmp_path, 0)
+    write_rows(tmp_path / "tables" / "arrivals", ARRIVALS, rows)
+    found = read_arrivals(bare_lake(tmp_path).store, 0)
     assert found == {day(0): ((day(0), "A"), (day(2), "B"), (day(9), "C")), day(3): ((day(3), "D"),)}
 
 
 def test_arrivals_are_read_at_the_version_asked_for(tmp_path: Path) -> None:
-    write_rows(tmp_path, ARRIVALS, [_arrival(0, 0, "A")])
-    write_rows(tmp_path, ARRIVALS, [_arrival(1, 1, "B")])
-    assert set(read_arrivals(tmp_path, 0)) == {day(0)}
-    assert set(read_arrivals(tmp_path, 1)) == {day(0), day(1)}
+    write_rows(tmp_path / "tables" / "arrivals", ARRIVALS, [_arrival(0, 0, "A")])
+    write_rows(tmp_path / "tables" / "arrivals", ARRIVALS, [_arrival(1, 1, "B")])
+    assert set(read_arrivals(bare_lake(tmp_path).store, 0)) == {day(0)}
+    assert set(read_arrivals(bare_lake(tmp_path).store, 1)) == {day(0), day(1)}
 
 
 def test_the_ledgers_are_laid_out_for_who_reads_them() -> None:

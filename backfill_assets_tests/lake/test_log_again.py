@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake import log
-from backfill_assets.lake.log import Commit, Logs, commit_file, table_view
+from backfill_assets.lake.log import Logs, commit_file, table_view
+from backfill_assets.lake.store import Commit
 from backfill_assets_tests.builders import add, day, make_commit, receipt
 
 COLUMN = "event_date"

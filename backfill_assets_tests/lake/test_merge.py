@@ -16,7 +16,7 @@ from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS
-from backfill_assets.lake.replace import Provenance, Write, publish
+from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 
 START = date(2024, 1, 28)  # days of two months
@@ -40,7 +40,9 @@ def replace(lake: Lake, content: dict[date, list[date]], digest: str) -> None:
         a: DayEntry(found[a].rows, found[a].fingerprint, digest) if a in found else DayEntry(0, "0", digest)
         for a in content
     }
-    publish(lake, Write(ARRIVALS, staged, entries, -1, Provenance("test")), lambda days: dict.fromkeys(days, digest))
+    replace_days(
+        lake, Write(ARRIVALS, staged, entries, -1, Provenance("test")), lambda days: dict.fromkeys(days, digest)
+    )
 
 
 def table(lake: Lake) -> DeltaTable:

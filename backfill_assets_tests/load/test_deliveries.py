@@ -140,12 +140,12 @@ def test_of_rows_with_one_number_the_first_stays_equal_ones_are_duplicates_and_o
     from pyspark.sql import functions as F
 
     rows = read_deliveries(spark, [file, replace(file)][:1], settings("jsonl")).selectExpr("*", "true AS due")
-    found = {r["row_number"]: r for r in split_day_rows(rows, F.lit(False)).collect()}
+    found = {r["row_number"]: r for r in split_day_rows(rows, F.lit(False), "raw").collect()}
     outcomes = [found[n]["outcome"] for n in range(1, 7)]
     assert outcomes == ["raw", "duplicate", "quarantine", "raw", "quarantine", "raw"]
     assert "other content" in found[3]["reason"]
     assert '"event_key":"b"' in found[3]["text"]
-    later = split_day_rows(rows.selectExpr("* EXCEPT (due)", "seq = 1 AS due"), F.lit(False)).where(
+    later = split_day_rows(rows.selectExpr("* EXCEPT (due)", "seq = 1 AS due"), F.lit(False), "raw").where(
         "outcome = 'not due'"
     )
     assert {r["row_number"] for r in later.collect()} == {5, 6}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.core.gates import CHECKS, MEDIAN_NEEDS_DAYS, PROFILE, ROW_COUNT, TRAILING_DAYS, Finding
-from backfill_assets.core.profiles import DayProfile, null_counts
+from backfill_assets.core.profiles import DayProfile, kept_counts, null_counts
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.model import make_pipeline
@@ -66,6 +66,40 @@ def test_days_that_have_no_receipt_yet_are_judged_against_what_the_run_made_befo
     days = [day(n) for n in range(10)]
     fresh = {d: made(90 if d == days[8] else 0) for d in days}
     assert [d for d in days if not profile_of(settings, {}, fresh, d).passed] == [days[8]]
+
+
+def test_a_whole_range_of_new_days_that_is_wrong_is_judged_by_the_receipts_before_it(settings: LakeSettings) -> None:
+    known = {day(n): entry(0) for n in range(MEDIAN_NEEDS_DAYS)}
+    new = [day(MEDIAN_NEEDS_DAYS + n) for n in range(2 * TRAILING_DAYS)]
+    fresh = {d: made(90) for d in new}
+    assert [d for d in new if not profile_of(settings, known, fresh, d).passed] == new
+
+
+def test_rows_of_days_made_again_are_compared_with_what_the_receipts_before_them_say(settings: LakeSettings) -> None:
+    days = [day(n) for n in range(2 * TRAILING_DAYS)]
+    fresh = {d: DayProfile(ROWS // 20, "G") for d in days}
+    by = bench(settings, STAGING, dict.fromkeys(days, entry(0)), fresh)
+    found = [by.judge(d, fresh[d], False, ())[0] for d in days]
+    assert [f.day for f in found if not f.passed] == days[MEDIAN_NEEDS_DAYS:]
+
+
+def drifting(values: dict[int, int], rows: int = 1000) -> DayProfile:
+    return DayProfile(rows, "F", histograms={"value": values})
+
+
+@pytest.mark.parametrize("judged_in", [1, 2 * TRAILING_DAYS])
+def test_values_that_drifted_while_rows_and_sums_match_are_named_with_their_index(
+    settings: LakeSettings, judged_in: int
+) -> None:
+    usual = drifting({3: 600, 4: 400})
+    counts = kept_counts(usual, STAGING.nullable_columns)
+    known = {day(n): DayEntry(1000, "F", "digest", counts=counts) for n in range(MEDIAN_NEEDS_DAYS)}
+    new = [day(MEDIAN_NEEDS_DAYS + n) for n in range(judged_in)]
+    fresh = dict.fromkeys(new, drifting({1: 500, 6: 500}))
+    found = [profile_of(settings, known, fresh, d) for d in new]
+    assert not any(f.passed or f.refuses for f in found)
+    assert "the values of value drifted: population stability index 1" in found[-1].message
+    assert profile_of(settings, known, {new[0]: drifting({3: 590, 4: 410})}, new[0]).passed
 
 
 def test_receipts_that_did_not_count_say_nothing_of_what_is_usual(settings: LakeSettings) -> None:

@@ -16,6 +16,7 @@ from deltalake import DeltaTable
 
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import LandingError
+from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.ledger import FILES, read_files
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.stock import StockFile
@@ -36,7 +37,7 @@ SEEN = datetime(2024, 3, 10, tzinfo=UTC)
 
 def files_of(world: World) -> dict[str, tuple[int, bool]]:
     """Path -> rows, withdrawn."""
-    return {r.path: (r.rows, r.withdrawn) for r in read_files(world.root / "tables" / FILES.name)}
+    return {r.path: (r.rows, r.withdrawn) for r in read_files(open_lake(world.root).store)}
 
 
 def test_a_scan_records_each_content_once_and_a_second_one_writes_nothing(
@@ -67,13 +68,13 @@ def test_rows_without_a_usable_arrival_get_the_files_earliest_usable_day_for_goo
     land_bytes(world, "lost.jsonl", b"no json\n")
     lake_session, _ = world.open()
     scan(lake_session, SEEN)
-    records = {r.path: r for r in read_files(world.root / "tables" / FILES.name)}
+    records = {r.path: r for r in read_files(open_lake(world.root).store)}
     assert records["a.jsonl"].home_day == date(2024, 3, 6)
     assert records["a.jsonl"].days == {date(2024, 3, 6): (2, 1, 1), date(2024, 3, 7): (1, 0, 1)}
     assert (records["lost.jsonl"].home_day, records["lost.jsonl"].usable_rows) == (RULES.start, 0)
     land(world, "b.jsonl", [late])
     scan(lake_session, SEEN + timedelta(days=9))
-    newer = {r.path: r for r in read_files(world.root / "tables" / FILES.name)}
+    newer = {r.path: r for r in read_files(open_lake(world.root).store)}
     assert newer["a.jsonl"] == records["a.jsonl"], "time alone makes no row usable"
     assert newer["b.jsonl"].days == {date(2024, 3, 11): (1, 0, 1)}
 
@@ -110,7 +111,7 @@ def test_a_deleted_stock_is_made_again_and_a_lost_content_is_named(spark: "Spark
     path = land(world, "a.jsonl", [delivery(1, "2024-03-05 10:00")])
     lake_session, _ = world.open()
     scan(lake_session)
-    (record,) = read_files(world.root / "tables" / FILES.name)
+    (record,) = read_files(open_lake(world.root).store)
     for kept in lake_session.lake.stock.iterdir():
         kept.unlink()
     assert stocked(lake_session, record).parquet.exists()
@@ -166,7 +167,7 @@ def test_a_stock_entry_that_was_altered_is_taken_again_from_any_file_with_its_co
     lake_session, _ = world.open()
     scan(lake_session)
     path.unlink()
-    record = next(r for r in read_files(world.root / "tables" / FILES.name) if r.path == "a.jsonl")
+    record = next(r for r in read_files(open_lake(world.root).store) if r.path == "a.jsonl")
     before = stocked(lake_session, record)
     right = before.parquet.read_bytes()
     before.parquet.write_bytes(right + b" ")

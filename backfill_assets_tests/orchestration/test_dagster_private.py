@@ -3,7 +3,6 @@
 Tested here: `orchestration.dagster_private`. Not tested here: who uses it.
 """
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -32,25 +31,3 @@ def test_the_newest_materializations_are_those_of_the_partitions_asked_for() -> 
         (newest,) = instance.fetch_materializations(dg.AssetKey("t"), limit=1).records
         assert {p: r.storage_id for p, r in found.items()} == {"a": newest.storage_id}
         assert dagster_private.newest_materializations(instance, "t", []) == {}
-
-
-def test_dagsters_sqlite_event_storage_is_quick_for_a_block_and_then_as_before(tmp_path: Path) -> None:
-    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
-        storage: Any = instance.event_log_storage
-        slow = storage._connect
-        assert storage.conn_string_for_shard("some_run").startswith("sqlite")
-        with dagster_private.quick_events(instance):
-            assert storage._connect is not slow
-            instance.report_runless_asset_event(dg.AssetMaterialization("a", partition="2024-03-01"))
-            with storage._connect("index") as one:
-                first = one.engine
-            with storage._connect("index") as other:
-                assert other.engine is first
-        assert storage._connect == slow
-        assert len(instance.fetch_materializations(dg.AssetKey("a"), limit=5).records) == 1
-
-
-def test_quick_events_leave_other_storages_alone() -> None:
-    with dg.DagsterInstance.ephemeral() as instance, dagster_private.quick_events(instance):
-        instance.report_runless_asset_event(dg.AssetMaterialization("a"))
-        assert len(instance.fetch_materializations(dg.AssetKey("a"), limit=5).records) == 1

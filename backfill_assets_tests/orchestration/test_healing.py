@@ -122,7 +122,7 @@ def test_days_that_a_dead_run_planned_are_told_from_their_receipts_at_the_next_t
     assert shown(instance, "staging")[words] == 4 * DAYS
     tick = late_data_tick(instance, LakeContext(lake[0].root, tables), end_of(DAYS + 1))
     assert shown(instance, "staging") == shown(instance, "features") == healed(DAYS)
-    assert f"staging: {DAYS} day(s) told from their receipts" in tick.notes
+    assert f"staging: {DAYS} day(s) shown again from their receipts" in tick.notes
     (record,) = newest_materializations(instance, "staging", [str(day(1))]).values()
     assert record.asset_materialization is not None
     said = {k: v.value for k, v in record.asset_materialization.metadata.items()}
@@ -136,7 +136,7 @@ def test_what_was_healed_is_not_told_again(lake: Made, instance: dg.DagsterInsta
     before = events(instance)
     assert follow_receipts(instance, *lake) == []
     ended(instance, planned(lake, instance, [0], ["labels"]), FAILURE)  # another look, at another table's day
-    assert follow_receipts(instance, *lake) == ["labels: 1 day(s) told from their receipts"]
+    assert follow_receipts(instance, *lake) == ["labels: 1 day(s) shown again from their receipts"]
     assert events(instance) == before + 5
 
 

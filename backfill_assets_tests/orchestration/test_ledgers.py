@@ -77,7 +77,7 @@ def test_a_load_tells_rows_and_the_newest_reasons_and_nothing_where_nothing_move
     assert said["newest arrival day"] == str(START + ONE_DAY)
     lines = str(said["newest reasons"]).splitlines()
     assert lines[2:4] == [f"| {START + ONE_DAY} | 1 | no key |", f"| {START} | 2 | not JSON |"]
-    assert said["told by"] == "run-7"
+    assert said["loaded by"] == "run-7"
     (arrivals,) = told(instance, "arrivals")
     assert (arrivals["dagster/row_count"], arrivals["newest arrival day"]) == (3, str(START + ONE_DAY * 2))
     assert told(instance, "too_late") == [], "it was never written"

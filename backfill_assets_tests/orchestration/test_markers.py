@@ -15,10 +15,11 @@ import dagster as dg
 import pytest
 
 from backfill_assets.core.receipts import DayEntry
+from backfill_assets.engine.processes import PlacedProcess
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.orchestration import runs
-from backfill_assets.orchestration.markers import Process, end_dead_runs, markers_of
+from backfill_assets.orchestration.markers import end_dead_runs, markers_of
 from backfill_assets.orchestration.reconcile import reconcile
 from backfill_assets_tests.builders import make_commit, receipt
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
@@ -46,7 +47,7 @@ def lake(tmp_path: Path) -> tuple[Lake, Pipeline]:
     return synthetic_lake(tmp_path / "lake", 2)
 
 
-def begun(instance: dg.DagsterInstance, lake: Lake, process: Process | None = None) -> str:
+def begun(instance: dg.DagsterInstance, lake: Lake, process: PlacedProcess | None = None) -> str:
     """A run that says it is running, marked by this process or the one given."""
     span = {runs.RANGE_START: str(START), runs.RANGE_END: str(START)}
     run_id: str = instance.add_run(dg.DagsterRun(runs.REBUILD, status=STARTED, tags=span)).run_id
@@ -63,7 +64,7 @@ def status(instance: dg.DagsterInstance, run_id: str) -> dg.DagsterRunStatus:
     return run.status
 
 
-DEAD = replace(Process.this(), started=0.0)
+DEAD = replace(PlacedProcess.this(), started=0.0)
 
 
 def test_a_run_whose_process_is_gone_is_ended_once(instance: dg.DagsterInstance, lake: tuple[Lake, Pipeline]) -> None:
@@ -127,7 +128,7 @@ def test_a_commit_that_another_instance_looked_at_is_still_recorded_by_the_one_w
 def test_a_process_elsewhere_is_not_judged_by_a_number_that_means_another_one_here(
     instance: dg.DagsterInstance, lake: tuple[Lake, Pipeline], where: dict[str, Any], ended: bool
 ) -> None:
-    here = Process.this()
+    here = PlacedProcess.this()
     if not here.boot:
         pytest.skip("this system names no boot")
     run_id = begun(instance, lake[0], replace(here, started=0.0, **where))
@@ -140,11 +141,11 @@ def test_a_run_that_ends_well_at_the_moment_of_the_look_keeps_its_ending(
 ) -> None:
     run_id = begun(instance, lake[0])
 
-    def ends_now(_marked: Process, _here: Process) -> bool:
+    def ends_now(_marked: PlacedProcess, _here: PlacedProcess) -> bool:
         instance.report_dagster_event(dg.DagsterEvent(dg.DagsterEventType.RUN_SUCCESS.value, runs.REBUILD), run_id)
         return True
 
-    monkeypatch.setattr(Process, "is_gone", ends_now)
+    monkeypatch.setattr(PlacedProcess, "is_gone", ends_now)
     assert end_dead_runs(instance, lake[0]) == []
     assert status(instance, run_id) is SUCCESS
     assert not list(markers_of(instance, lake[0]).folder.iterdir())

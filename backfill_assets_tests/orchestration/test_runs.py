@@ -15,11 +15,12 @@ import dagster as dg
 import pytest
 
 from backfill_assets.core.gates import CHECKS
+from backfill_assets.engine.processes import PlacedProcess
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import table_view
 from backfill_assets.lake.model import make_pipeline
 from backfill_assets.orchestration.assemble import assemble
-from backfill_assets.orchestration.markers import Process, markers_of
+from backfill_assets.orchestration.markers import markers_of
 from backfill_assets.orchestration.reconcile import reconcile
 from backfill_assets.orchestration.runs import LAKE_TAG, REBUILD
 from backfill_assets_tests.lakes import content, delivery, land, make_lake, run_rebuild, snapshot, toy
@@ -187,7 +188,7 @@ def test_the_reconcile_records_from_receipts_what_dagster_forgot_and_ends_dead_r
         run_id = ran.result.run_id
         other.add_run(dg.DagsterRun(REBUILD, run_id=run_id, status=dg.DagsterRunStatus.STARTED))
         assert reconcile(other, ran.lake, pipeline, "me") == []  # as far as we know it goes on
-        gone = replace(Process.this(), started=0.0)
+        gone = replace(PlacedProcess.this(), started=0.0)
         (markers_of(other, ran.lake).folder / run_id).write_text(json.dumps(asdict(gone)))
         lines = reconcile(other, ran.lake, pipeline, "me")
         run = other.get_run_by_id(run_id)

@@ -30,6 +30,12 @@ def test_changed_days_show_their_rows_before_and_now_newest_first() -> None:
     ]
 
 
+def test_a_day_whose_receipt_fingerprints_in_another_way_is_not_called_other_content() -> None:
+    before = {day(0): DayEntry(5, "F", "d", scheme=1)}
+    told = summary(before, entries(d0=5), Published(4, "w", frozenset({day(0)})))
+    assert f"| {day(0)} | 5 | 5 | as many rows |" in told
+
+
 def test_a_run_that_changed_nothing_says_so() -> None:
     assert summary({}, entries(d0=1), Published(4, "")) == "Nothing changed: 1 day(s) hold what they held."
     receipted = Published(4, "w", receipted=frozenset({day(0)}))

@@ -56,14 +56,15 @@ def test_a_tick_with_nothing_to_do_asks_for_nothing_and_starts_no_engine(
     assert server_status(lake[0].root) is None
 
 
-def test_stale_days_are_asked_for_in_one_run_of_their_table_and_what_hangs_on_them_waits(
+def test_stale_days_are_asked_for_in_one_run_with_all_that_hangs_on_them(
     lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance
 ) -> None:
     stale(lake, 2, 5)
     tick = late(lake, instance)
     assert asked(tick) == [f"staging {day(2)}..{day(5)}"]
     (request,) = tick.requests
-    assert request.tags[runs.RANGE_START] == str(day(2))
+    assert request.asset_selection == [dg.AssetKey(c.name) for c in lake[1].contracts if c.name != "raw"]
+    assert request.tags[runs.RANGE_START] == str(day(0)), "labels look ahead"
     assert request.run_config["ops"]["make_staging"]["config"]["asked"].keys() == {str(day(2)), str(day(5))}
     assert any("features" in note and "wait" in note for note in tick.notes)
 

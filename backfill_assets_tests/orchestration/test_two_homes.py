@@ -12,11 +12,12 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from backfill_assets.engine.processes import PlacedProcess
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.attention import attention
 from backfill_assets.orchestration.assemble import assemble
-from backfill_assets.orchestration.markers import Process, markers_of
+from backfill_assets.orchestration.markers import markers_of
 from backfill_assets.orchestration.ticks import LATE_DATA
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.operations.synthetic import synthetic_lake
@@ -51,7 +52,7 @@ def test_a_run_that_died_is_ended_and_asked_for_again_by_its_own_home_whatever_t
     (run,) = one.get_runs()
     markers = markers_of(one, lake[0])
     markers.mark(run.run_id)
-    (markers.folder / run.run_id).write_text(json.dumps(asdict(replace(Process.this(), started=0.0))))
+    (markers.folder / run.run_id).write_text(json.dumps(asdict(replace(PlacedProcess.this(), started=0.0))))
     assert asked(late(lake, two)) == [f"staging {day(2)}"], "the other home knows nothing of that run"
     landing(lake, two)
     (again,) = late(lake, one).requests

@@ -11,6 +11,7 @@ from typing import Literal
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from backfill_assets.core.cuts import horizon_steps, newest_mature
 from backfill_assets.core.days import DayRange
 from backfill_assets.pipeline.transforms.sums import as_bigint, halves, total
 
@@ -80,12 +81,11 @@ def flips(before: DataFrame, after: DataFrame) -> DataFrame:
 
 
 def _changes(staging: DataFrame, outcome: LabelOutcome) -> DataFrame:
-    """An event of day E is ahead of the days [E - H, E - 1] and behind the days [E, E + H - 1]."""
+    """What changes on which day, by the steps of the horizon (`horizon_steps`)."""
     amount = F.lit(1) if outcome.measure == "events" else F.col(outcome.measure)
     current = staging.where(F.col("known_until").isNull() & F.col("entity").isNotNull())
     high, low = halves(amount)
     daily = current.groupBy("entity", "event_date").agg(F.sum(high).alias("high"), F.sum(low).alias("low"))
-    shifts = ((-outcome.horizon_days, 1, 0), (0, -1, 1), (outcome.horizon_days, 0, -1))
     parts = [
         daily.select(
             "entity",
@@ -94,7 +94,7 @@ def _changes(staging: DataFrame, outcome: LabelOutcome) -> DataFrame:
             *((F.col(half) * F.lit(behind)).alias(f"backward_{half}") for half in ("high", "low")),
             F.lit(False).alias("asked"),
         )
-        for shift, ahead, behind in shifts
+        for shift, ahead, behind in horizon_steps(outcome.horizon_days)
     ]
     return parts[0].unionByName(parts[1]).unionByName(parts[2])
 
@@ -102,5 +102,5 @@ def _changes(staging: DataFrame, outcome: LabelOutcome) -> DataFrame:
 def _state(matures_after_days: int, frontier: datetime | None) -> Column:
     if frontier is None:
         return F.lit("provisional")
-    ripe = F.date_add("day", 1 + matures_after_days).cast("timestamp") <= F.lit(frontier.isoformat()).cast("timestamp")
+    ripe = F.col("day") <= F.lit(newest_mature(frontier, matures_after_days))
     return F.when(ripe, "mature").otherwise("provisional")

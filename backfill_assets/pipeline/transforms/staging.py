@@ -9,6 +9,9 @@ from pyspark.sql import functions as F
 
 from backfill_assets.core.days import DayRange
 
+# Of so many days nearly all keys of the deliveries passed are wanted: finding out which costs a shuffle of its own.
+ALL_KEYS_FROM_DAYS = 28
+
 
 def staging(deliveries: DataFrame, days: DayRange) -> DataFrame:
     """Rows of staging whose `event_date` lies in `days` (half-open), from all deliveries of their keys.
@@ -19,8 +22,10 @@ def staging(deliveries: DataFrame, days: DayRange) -> DataFrame:
     """
     event_day = F.to_date("event_ts")
     wanted = (F.col("op") == "upsert") & (event_day >= F.lit(days.start)) & (event_day < F.lit(days.end))
-    keys = deliveries.where(wanted).select("event_key").distinct()
-    mine = deliveries.join(keys, "event_key", "left_semi")
+    mine = deliveries
+    if len(days) < ALL_KEYS_FROM_DAYS:
+        keys = deliveries.where(wanted).select("event_key").distinct()
+        mine = deliveries.join(keys, "event_key", "left_semi")
     version = F.struct("version_ts", "arrival_ts", "seq")
     arrived = Window.partitionBy("event_key").orderBy("arrival_ts", "seq")
     before = arrived.rowsBetween(Window.unboundedPreceding, -1)

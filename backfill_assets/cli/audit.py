@@ -1,0 +1,77 @@
+"""`backfill-assets audit`: every write of every day, from the logs.
+
+Lives here: the command and how writes are drawn. Does not live here: collecting them (`operations.audit`).
+"""
+
+from datetime import date
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from backfill_assets.cli.common import DAY, json_option, lake_option, opened, print_json
+from backfill_assets.cli.drawing import aside, draw_table, number
+from backfill_assets.core.days import contiguous
+
+if TYPE_CHECKING:
+    from backfill_assets.operations.audit import DayAudit
+
+FILE = click.Path(dir_okay=False, path_type=Path)
+COLUMNS = ("at", "table", "version", "days", "changed", "rows before", "rows", "by", "reason", "plan", "run", "note")
+SHOWN = 200  # writes on a screen; --json, --html and --parquet tell all
+
+
+@click.command()
+@click.option("--table", default="", help="Only of this table.")
+@click.option("--day", type=DAY, help="Only of this day.")
+@click.option("--plan", default="", metavar="ID", help="Only what this plan wrote, put back or released.")
+@click.option("--since", type=DAY, help="Only what was committed on this day (UTC) or later.")
+@click.option("--html", type=FILE, help="Write a page: one file, no network.")
+@click.option("--parquet", type=FILE, help="Write the table `audit`, a row per write and day, for any engine.")
+@json_option
+@lake_option
+def audit(  # noqa: PLR0913 - a command has as many parameters as options
+    table: str, day: date | None, plan: str, since: date | None, html: Path | None, parquet: Path | None, as_json: bool
+) -> None:
+    """Every write: who, when, why, plan and chunk, code, input versions, rows and fingerprints before and after.
+
+    Read from the logs at every call. No JVM.
+    """
+    from backfill_assets.operations.audit import AuditRequest, write_table
+    from backfill_assets.operations.audit import audit as audit_of
+
+    lake, pipeline = opened()
+    found = audit_of(lake, pipeline, AuditRequest(table, day, plan, since))
+    if parquet:
+        aside(f"wrote {parquet}: {write_table(found, parquet)} rows")
+    rows = _rows(found)
+    if html:
+        from backfill_assets.cli.pages import write_whole
+        from backfill_assets.cli.rows_page import TextTable, page
+
+        shown = TextTable("Writes, newest first", COLUMNS, rows)
+        write_whole(html, page("audit", "Audit", str(lake.root), [f"{len(found)} writes of days"], [shown]))
+    if as_json:
+        print_json([write.to_dict() for write in found])
+    elif not html and not parquet:
+        draw_table(COLUMNS, rows[:SHOWN])
+        if len(rows) > SHOWN:
+            click.echo(f"and {len(rows) - SHOWN} more: see --json, or ask with --since, --table, --day, --plan")
+
+
+def _rows(found: "tuple[DayAudit, ...]") -> list[list[str]]:
+    """One line per commit."""
+    return [_row(list(group)) for _, group in groupby(found, lambda w: (w.at, w.table, w.version))]
+
+
+def _row(days: "list[DayAudit]") -> list[str]:
+    first = days[0]
+    spans = ", ".join(map(str, contiguous(d.day for d in days if d.day is not None)))
+    before = sum(d.rows_before or 0 for d in days)
+    chunk = f" chunk {first.chunk}" if first.chunk else ""
+    return [
+        f"{first.at:%Y-%m-%d %H:%M:%SZ}", first.table, str(first.version), spans or "?",
+        str(sum(d.changed for d in days)), number(before), number(sum(d.rows or 0 for d in days)), first.by,
+        first.reason, first.plan + chunk, first.run_id[:8], first.note,
+    ]  # fmt: skip

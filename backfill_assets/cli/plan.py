@@ -1,0 +1,208 @@
+"""`backfill-assets plan`: what a range will touch and cost, frozen in a file that `run` works by; and looking at it.
+
+Lives here: the commands and what may be asked. Does not live here: making a plan (`operations.plan`), drawing it
+(`plan_page`), running it (`run`).
+"""
+
+import time
+from dataclasses import replace
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from backfill_assets.cli.backfill import allowed, chosen
+from backfill_assets.cli.common import DAY, inclusive, json_option, lake_option, opened, print_json, usage
+from backfill_assets.core.days import DayRange, parse_day
+from backfill_assets.core.plans import MOST_CHUNK_DAYS, Policy
+
+if TYPE_CHECKING:
+    from backfill_assets.operations.plan_progress import Progress
+
+WATCH_SECONDS = 2.0  # between two looks of `plan show --watch`; a look reads logs only
+TEMPLATE_NAMES = ("daily-repair", "feature-fix", "late-labels", "migration")
+
+
+@click.group(invoke_without_command=True)
+@click.option("--from", "first", type=DAY, help="The first day.")
+@click.option("--to", "last", type=DAY, help="The last day, included.")
+@click.option("--partitions", metavar="A..B", help="The same in one word: the first and the last day, both included.")
+@click.option("--tables", "named", help="Comma-separated, e.g. staging,features. [default: all]")
+@click.option("--chunk", metavar="7d|week|month|N", help="How many days one run makes.  [default: 7d]")
+@click.option("--canary", type=click.IntRange(0, 31), help="Days that are made first, alone.  [default: 1]")
+@click.option("--template", type=click.Choice(TEMPLATE_NAMES), help="Safe defaults for a kind of correction.")
+@click.option("--order", type=click.Choice(("ascending", "newest-first")), help="[default: ascending]")
+@click.option(
+    "--write-mode", metavar="overwrite|merge", default="overwrite", show_default=True, help="How days change."
+)
+@click.option("--max-parallel", type=click.IntRange(1), default=1, show_default=True, help="Chunks at once, at most.")
+@click.option("--max-chunk-days", type=click.IntRange(1), default=MOST_CHUNK_DAYS, show_default=True, help="The cap.")
+@click.option("--retries", type=click.IntRange(0, 9), default=0, show_default=True, help="Of a chunk that fails.")
+@click.option("--max-row-change", type=click.FloatRange(0), help="Share by which a day's rows may change.")
+@click.option("--max-mean-change", type=click.FloatRange(0), help="Share by which a column's mean may change on a day.")
+@click.option("--rollback-on-failure", is_flag=True, help="A chunk whose gate refuses is put back at once.")
+@click.option("--force", is_flag=True, help="Make even what is known to be right.")
+@click.option("--reason", default="", help="Why, in a word or two.")
+@click.option("--note", default="", help="Why, in full; it is kept in the receipts.")
+@json_option
+@lake_option
+def plan(as_json: bool, **asked: Any) -> None:
+    """Plan a backfill: days and why, what follows, chunks, gates, price, pins. Writes the plan's file, nothing else.
+
+    Exit code 1 if the preflight failed: such a plan is refused when it is run.
+    """
+    ctx = click.get_current_context()
+    if ctx.invoked_subcommand is not None:
+        return
+    from backfill_assets.operations.plan import make_plan
+    from backfill_assets.operations.plan_files import keep_plan, refuse_overlap
+    from backfill_assets.operations.plan_progress import progress
+
+    _refuse_mode(asked["write_mode"])
+    lake, pipeline = opened()
+    days = allowed(_days(asked), lake.settings.start_date)
+    tables = chosen(asked["named"], [t.name for t in pipeline.tables])
+    with usage():
+        made = make_plan(lake, pipeline, _request(days, tables, asked))
+    refuse_overlap(lake, made)
+    keep_plan(lake, made)
+    _show(progress(lake, pipeline, made), "json" if as_json else "")
+    if not all(t.passed for t in made.preflight):
+        ctx.exit(1)
+
+
+def _request(days: DayRange, tables: tuple[str, ...], asked: dict[str, Any]) -> Any:
+    from backfill_assets.operations.plan import PlanRequest
+
+    return PlanRequest(days, tables, _policy(asked), asked["reason"], asked["note"], asked["max_chunk_days"])
+
+
+def _policy(asked: dict[str, Any]) -> Policy:
+    """The template's, or the defaults, with what is said on top."""
+    from backfill_assets.operations.plan_templates import TEMPLATES
+
+    base = TEMPLATES[asked["template"]][1] if asked["template"] else Policy()
+    named = {k: asked[k] for k in ("chunk", "canary", "order") if asked[k] is not None}
+    bounds = {"rows": asked["max_row_change"], "means": asked["max_mean_change"]}
+    return replace(
+        base, **named, max_parallel=asked["max_parallel"], retries=asked["retries"], force=asked["force"],
+        on_failure="rollback" if asked["rollback_on_failure"] else base.on_failure, write_mode=asked["write_mode"],
+        tolerances=replace(base.tolerances, **{k: v for k, v in bounds.items() if v is not None}),
+    )  # fmt: skip
+
+
+def _refuse_mode(mode: str) -> None:
+    from backfill_assets.operations.plan import refuse_append
+
+    if mode == "append":
+        raise click.UsageError(str(refuse_append()))
+    if mode not in ("overwrite", "merge"):
+        raise click.BadParameter(f"{mode!r} is neither overwrite nor merge", param_hint="--write-mode")
+
+
+def _days(asked: dict[str, Any]) -> DayRange:
+    first, last, both = asked["first"], asked["last"], asked["partitions"]
+    if both is not None:
+        if first or last:
+            raise click.UsageError("--partitions says the days already: leave --from and --to away.")
+        begin, dots, end = both.partition("..")
+        with usage():
+            first, last = parse_day(begin), parse_day(end if dots else begin)
+    if not isinstance(first, date) or not isinstance(last, date):
+        raise click.UsageError("which days? Say --from DAY --to DAY, or --partitions A..B.")
+    return inclusive(first, last)
+
+
+@plan.command("list")
+@json_option
+@lake_option
+def list_plans(as_json: bool) -> None:
+    """All plans of the lake, oldest first."""
+    from backfill_assets.cli.plan_page import draw_list
+    from backfill_assets.operations.plan_files import plans
+    from backfill_assets.operations.plan_progress import state_of
+
+    lake, _ = opened()
+    found = [(p, state_of(lake, p)) for p in plans(lake)]
+    if as_json:
+        print_json([{"id": p.id, "state": s, "from": str(p.days.start), "to": str(p.days.last),
+                     "tables": p.tables, "chunks": len(p.chunks), "user": p.user, "reason": p.reason,
+                     "note": p.note} for p, s in found])  # fmt: skip
+    else:
+        draw_list(found)
+
+
+@plan.command("show")
+@click.argument("plan_id", metavar="ID")
+@click.option("--markdown", is_flag=True, help="As a runbook.")
+@click.option("--watch", is_flag=True, help="Look again every two seconds, until it has ended.")
+@json_option
+@lake_option
+def show_plan(plan_id: str, markdown: bool, watch: bool, as_json: bool) -> None:
+    """A plan and how far it is. ID may be shortened to what only one plan begins with."""
+    from backfill_assets.operations.plan_files import find_plan
+    from backfill_assets.operations.plan_progress import progress
+
+    lake, pipeline = opened()
+    found = find_plan(lake, plan_id)
+    while True:
+        now = progress(lake, pipeline, found)
+        if watch and not as_json:
+            click.clear()
+        _show(now, "markdown" if markdown else "json" if as_json else "")
+        if not watch or now.told in ("finished", "cancelled"):
+            return
+        time.sleep(WATCH_SECONDS)
+
+
+def _show(now: "Progress", form: str) -> None:
+    from backfill_assets.cli.plan_page import draw_plan, runbook
+    from backfill_assets.core.plan_json import plan_dict
+
+    if form == "json":
+        print_json(plan_dict(now.plan) | {"state": now.told, "progress": [c.to_dict() for c in now.chunks]})
+    elif form == "markdown":
+        click.echo(runbook(now))
+    else:
+        draw_plan(now)
+
+
+@plan.command("pause")
+@click.argument("plan_id", metavar="ID")
+@click.option("--note", default="", help="Why.")
+@lake_option
+def pause(plan_id: str, note: str) -> None:
+    """Let a plan stop after the chunk that it is at."""
+    from backfill_assets.operations.plan_files import find_plan, mark
+
+    lake, _ = opened()
+    found = find_plan(lake, plan_id)
+    mark(lake, found.id, "paused", note or "no note")
+    click.echo(f"plan {found.id} is paused; go on with: backfill-assets plan resume {found.id}")
+
+
+@plan.command("resume")
+@click.argument("plan_id", metavar="ID")
+@lake_option
+def resume(plan_id: str) -> None:
+    """Take a pause back; `run` goes on where the plan stood."""
+    from backfill_assets.operations.plan_files import find_plan, unmark
+
+    lake, _ = opened()
+    found = find_plan(lake, plan_id)
+    unmark(lake, found.id, "paused")
+    click.echo(f"plan {found.id} may run again: backfill-assets run {found.id}")
+
+
+@plan.command("cancel")
+@click.argument("plan_id", metavar="ID")
+@click.option("--note", default="", help="Why.")
+@lake_option
+def cancel(plan_id: str, note: str) -> None:
+    """End a plan after the chunk that it is at; what is written stays, and its days are free for others."""
+    from backfill_assets.operations.plan_files import CANCELLED, find_plan, mark, marked
+
+    lake, _ = opened()
+    found = find_plan(lake, plan_id)
+    mark(lake, found.id, "ended", f"{CANCELLED}: {note}" if note else CANCELLED)
+    click.echo(f"plan {found.id}: {marked(lake, found.id, 'ended')}")

@@ -1,0 +1,153 @@
+"""A plan as people read it: on the screen, and as a runbook in Markdown.
+
+Lives here: how it looks. Does not live here: what it says (`core.plans`, `operations.plan_progress`).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING
+
+import click
+
+from backfill_assets.cli.drawing import draw_table, number, say
+from backfill_assets.core.days import DayRange
+from backfill_assets.core.plans import Plan, Price, TableImpact
+
+if TYPE_CHECKING:
+    from backfill_assets.operations.plan_progress import ChunkProgress, Progress
+
+SHOWN = 3
+CHUNK_COLUMNS = ("chunk", "days", "kind", "state", "expected", "took", "rows")
+
+
+def draw_list(found: Sequence[tuple[Plan, str]]) -> None:
+    """One line per plan."""
+    if not found:
+        say("No plans yet. Make one with: backfill-assets plan --from DAY --to DAY")
+        return
+    rows = [[p.id, s, str(p.days), str(len(p.chunks)), p.user, p.reason or p.note or "-"] for p, s in found]
+    draw_table(["plan", "state", "days", "chunks", "by", "why"], rows)
+
+
+def draw_plan(now: "Progress") -> None:
+    """The whole plan on the screen."""
+    plan = now.plan
+    say(f"plan {plan.id} ({now.told}): {plan.days}, {len(plan.days)} days, {len(plan.chunks)} chunks, by {plan.user}")
+    if plan.reason or plan.note:
+        say(f"why: {'; '.join(t for t in (plan.reason, plan.note) if t)}")
+    click.echo()
+    draw_table(["table", "write", "why", "reads", "follows", "price"], [_table_row(i) for i in plan.impacts])
+    for impact in plan.impacts:
+        if impact.follows:
+            say(f"follows by itself, not by this plan: {impact.table} {_spans(impact.follows)}", 2)
+    click.echo()
+    draw_table(CHUNK_COLUMNS, [_chunk_row(c) for c in now.chunks])
+    say(f"all chunks: {_priced(total(plan))}; gates: {_gates(plan)}")
+    click.echo()
+    for tick in plan.preflight:
+        say(f"[{'x' if tick.passed else ' '}] {tick.name}: {tick.told}", 4)
+    say(f"next: {_next(now)}")
+
+
+def total(plan: Plan) -> Price:
+    """The price of all chunks."""
+    return reduce(add, plan.prices.values(), Price(0.0, 0.0, 0.0, 0, 0, 10**9))
+
+
+def _table_row(impact: TableImpact) -> list[str]:
+    why = ", ".join(f"{sum(map(len, spans))} {reason}" for reason, spans in impact.write.items())
+    reads = ", ".join(f"{table} {_spans(spans, 1)}" for table, spans in impact.reads.items() if spans)
+    days = str(len(impact.days()))
+    return [impact.table, days, why or "-", reads or "-", _count(impact.follows), _priced(impact.price)]
+
+
+def _chunk_row(found: "ChunkProgress") -> list[str]:
+    took = "-" if found.seconds is None else f"{found.seconds:.1f} s"
+    price = _priced(found.price) if found.price else "-"
+    chunk = found.chunk
+    return [str(chunk.number), str(chunk.days), chunk.kind.value, found.state.value, price, took, number(found.rows)]
+
+
+def _priced(price: Price | None) -> str:
+    if price is None or not price.seconds:
+        return "nothing"
+    guess = ", a guess" if price.is_guess else ""
+    return f"{price.seconds:.0f} s ({price.least:.0f}..{price.most:.0f}{guess}), {number(price.rows)} rows"
+
+
+def _count(spans: Sequence[DayRange]) -> str:
+    return f"{sum(map(len, spans))}" if spans else "-"
+
+
+def _spans(spans: Sequence[DayRange], most: int = SHOWN) -> str:
+    more = f" and {len(spans) - most} more" if len(spans) > most else ""
+    return ", ".join(map(str, spans[:most])) + more
+
+
+def _gates(plan: Plan) -> str:
+    bounds = plan.policy.tolerances
+    told = ["files read back equal receipts", "keys unique"]
+    told += [f"rows within {bounds.rows:.0%}"] if bounds.rows is not None else []
+    told += [f"NULL shares within {bounds.nulls:.0%} of usual"] if bounds.nulls is not None else []
+    told += [f"means within {bounds.means:.0%}"] if bounds.means is not None else []
+    act = "puts the chunk back and stops" if plan.policy.on_failure == "rollback" else "stops"
+    return f"{', '.join(told)}; a failed gate {act}"
+
+
+def _next(now: "Progress") -> str:
+    plan = now.plan
+    if now.told in ("finished", "cancelled"):
+        return f"nothing: it is {now.told}"
+    if not all(t.passed for t in plan.preflight):
+        return "correct what the preflight found, then plan again"
+    verb = f"plan resume {plan.id}" if now.told == "paused" else f"run {plan.id}"
+    return f"backfill-assets {verb}"
+
+
+def runbook(now: "Progress") -> str:
+    """The plan as a runbook: what is wrong, what is done, in which steps, how it is checked, how it is put back."""
+    return "\n".join(_runbook(now))
+
+
+def _runbook(now: "Progress") -> Iterator[str]:
+    plan = now.plan
+    yield f"# Backfill {plan.days}\n"
+    yield f"Plan `{plan.id}`, made {plan.created:%Y-%m-%d %H:%M} UTC by {plan.user}; it is {now.told}.\n"
+    yield f"**Why:** {plan.reason or '-'}. {plan.note}\n"
+    yield "## Window, tables, keys\n"
+    yield from _rows(("table", "key", "days written", "why", "source days", "follows by itself"))
+    for i in plan.impacts:
+        row = _table_row(i)
+        follows = _spans(i.follows) or "-"
+        yield from _rows((i.table, ", ".join(i.key), row[1], row[2], row[3], follows), head=False)
+    yield "\n## Method\n"
+    yield f"Write mode `{plan.policy.write_mode}`: each day is replaced as a whole, one commit per table and chunk. "
+    yield f"Order {plan.policy.order}, at most {plan.policy.max_parallel} chunk(s) at once.\n"
+    yield "## Preflight\n"
+    yield from (f"- [{'x' if t.passed else ' '}] {t.name}: {t.told}" for t in plan.preflight)
+    yield "\n## Steps\n"
+    yield f"`backfill-assets run {plan.id}` runs them in order and stops where a gate refuses.\n"
+    yield from _rows(CHUNK_COLUMNS)
+    for chunk in now.chunks:
+        yield from _rows(_chunk_row(chunk), head=False)
+    yield f"\nAfter each chunk: {_gates(plan)}.\n"
+    yield "## Putting a chunk back\n"
+    yield f"`backfill-assets rollback --plan {plan.id} --chunk N` (dry; `--yes` acts). Replaced files are kept "
+    yield f"{plan.retention_days} days after they were replaced. Never of raw and its ledger.\n"
+    yield "## Pins\n"
+    yield from _pins("package", plan.pins.packages)
+    yield from _pins("code of", plan.pins.codes)
+    yield from _pins("settings of", plan.pins.settings)
+    yield from _pins("version of", {t: str(v) for t, v in plan.pins.versions.items()})
+    yield f"- as_of: {plan.pins.as_of or 'not set'}"
+
+
+def _pins(what: str, pinned: Mapping[str, str]) -> Iterator[str]:
+    return (f"- {what} {name}: `{value}`" for name, value in pinned.items())
+
+
+def _rows(cells: Sequence[str], head: bool = True) -> Iterator[str]:
+    yield "| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |"
+    if head:
+        yield "|" + "---|" * len(cells)

@@ -1,0 +1,158 @@
+"""`backfill-assets rollback` and `release`: days put back to what they held, and let go again.
+
+Lives here: the commands, what may be asked, and how a rollback is drawn. Does not live here: doing it
+(`operations.rollback`). No JVM, no Dagster: what was put back is told to Dagster by the next tick of `late_data`.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from backfill_assets.cli.common import inclusive, json_option, lake_option, opened, print_json, usage
+from backfill_assets.cli.drawing import draw_table, number, say
+from backfill_assets.core.days import DayRange, contiguous, parse_day
+
+if TYPE_CHECKING:
+    from backfill_assets.lake.replace import Provenance
+    from backfill_assets.operations.rollback import RollbackReport, RollbackRequest, TableRollback
+
+HANG = 2
+
+
+class SpanType(click.ParamType):  # type: ignore[type-arg]  # a generic class in newer versions of click only
+    """Days as people type them: `A..B`, both included, or one day."""
+
+    name = "A..B"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> DayRange:
+        """The days, or click's error."""
+        if isinstance(value, DayRange):
+            return value
+        first, _, last = str(value).partition("..")
+        with usage():
+            return inclusive(parse_day(first), parse_day(last or first))
+
+
+SPAN = SpanType()
+Command = Callable[..., None]
+
+
+def which_options(command: Command) -> Command:
+    """The options that rollback and release share."""
+    for option in (
+        click.option("--note", default="", help="Why; it is kept in the receipts."),
+        click.option("--yes", is_flag=True, help="Do it. Without it, what would be done is shown."),
+        click.option("--days", type=SPAN, help="These days, both ends included."),
+        click.option("--chunk", default="", help="Only this chunk of the plan."),
+        click.option("--plan", default="", metavar="ID", help="All that this plan wrote, through all its tables."),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command()
+@which_options
+@click.option("--table", default="", help="One table, instead of a plan.")
+@click.option("--to-version", type=click.IntRange(min=0), help="The version of the table whose content they get.")
+@click.option("--over-newer", is_flag=True, help="Also days that somebody else wrote since.")
+@json_option
+@lake_option
+def rollback(as_json: bool, yes: bool, to_version: int | None, over_newer: bool, **which: Any) -> None:
+    """Put days back to what they held: all that a plan (or one chunk of it) wrote, or days of a table to a version.
+
+    They are held from then on: nothing makes them again until `release`. What landed (raw) is never put back. Exit
+    code 1 where it is refused; then nothing was written.
+    """
+    from backfill_assets.operations.rollback import RollbackRequest, look, roll_back
+
+    _check(**which)
+    if which["table"] and (to_version is None or which["days"] is None):
+        raise click.UsageError("--table needs --days A..B and --to-version N. `backfill-assets show` lists versions.")
+    if which["plan"] and to_version is not None:
+        raise click.UsageError("a plan's days go back to what they held before it: leave out --to-version.")
+    lake, pipeline = opened()
+    asked = RollbackRequest(**which, to_version=to_version, over_newer=over_newer)
+    report = roll_back(lake, pipeline, asked, said()) if yes else look(lake, pipeline, asked)
+    if as_json:
+        print_json(report.to_dict())
+    else:
+        _draw(report, asked)
+
+
+@click.command()
+@click.argument("table", default="")
+@which_options
+@json_option
+@lake_option
+def release(as_json: bool, yes: bool, **which: Any) -> None:
+    """Let days go that a rollback holds: of a plan (or one chunk of it), or of TABLE. Then they are fresh or stale by
+    their own inputs, and are made again where they are stale."""
+    from backfill_assets.operations.rollback import RollbackRequest
+    from backfill_assets.operations.rollback import release as let_go
+
+    _check(**which)
+    lake, pipeline = opened()
+    found = let_go(lake, pipeline, RollbackRequest(**which), said(), act=yes)
+    if as_json:
+        spans = {name: [{"from": str(r.start), "to": str(r.last)} for r in contiguous(d)] for name, d in found.items()}
+        print_json({"done": yes, "tables": spans})
+        return
+    for name, days in found.items():
+        say(f"{name}: {', '.join(map(str, contiguous(days)))} {'released' if yes else 'would be released'}", HANG)
+    if not yes:
+        click.echo("Nothing was done. Add --yes to do it.")
+
+
+def said() -> "Provenance":
+    """Who types this."""
+    from backfill_assets.core.who import BY, whoami
+    from backfill_assets.lake.replace import Provenance
+
+    return Provenance("", tags={BY: whoami()})
+
+
+def _check(plan: str, chunk: str, table: str, days: DayRange | None, note: str) -> None:
+    if bool(plan) == bool(table):
+        raise click.UsageError("name either --plan ID or a table.")
+    if chunk and not plan:
+        raise click.UsageError("--chunk is one of a plan: name the plan, too.")
+    if plan and days is not None:
+        raise click.UsageError("--days goes with a table; a plan knows its days.")
+
+
+def _draw(report: "RollbackReport", asked: "RollbackRequest") -> None:
+    for name in report.untouched:
+        say(f"{name} keeps its days: what landed is never put back", HANG)
+    if not report.tables:
+        click.echo("Nothing to put back: these days hold what they held before, or were never written.")
+        return
+    rows = [_row(table) for table in report.tables]
+    draw_table(["table", "days", "to version", "rows now", "rows then", "files back", "out", "commit"], rows)
+    for name, days in report.stale.items():
+        say(f"{name}: {', '.join(map(str, contiguous(days)))} {'is' if report.is_done else 'will be'} stale", HANG)
+    if report.is_done:
+        which = f"--plan {asked.plan}" + (f" --chunk {asked.chunk}" if asked.chunk else "")
+        if asked.table:
+            which = f"{asked.table} --days {asked.days.start}..{asked.days.last}" if asked.days else asked.table
+        click.echo(f"Held until: backfill-assets release {which} --yes")
+    else:
+        click.echo("Nothing was done. Add --yes to do it.")
+
+
+def _row(table: "TableRollback") -> list[str]:
+    found = table.prepared
+    spans = ", ".join(map(str, contiguous(found.entries)))
+    versions = ", ".join(map(str, sorted(set(found.targets.values()))))
+    now, then = sum(s.entry.rows for s in found.now.values()), sum(e.rows for e in found.entries.values())
+    commit = str(table.version) if table.version is not None else ""
+    return [
+        table.table,
+        spans,
+        versions,
+        number(now),
+        number(then),
+        str(len(found.adds)),
+        str(len(found.removes)),
+        commit,
+    ]

@@ -1,0 +1,79 @@
+"""`backfill-assets run`: the chunks of a plan in order, a gate after each, from wherever it stood.
+
+Lives here: the command and what it tells while it works. Does not live here: the order and the gates
+(`operations.plan_run`) and the runs of Dagster (`runner`).
+"""
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from backfill_assets.cli.backfill import work
+from backfill_assets.cli.common import json_option, lake_option, opened, print_json
+from backfill_assets.cli.drawing import aside
+from backfill_assets.cli.progress import BackfillRequest
+from backfill_assets.core.plan_states import ChunkState
+from backfill_assets.core.plans import PLAN_REASON, Plan, PlanChunk
+
+if TYPE_CHECKING:
+    from backfill_assets.lake.home import Lake
+    from backfill_assets.operations.plan_progress import Progress
+    from backfill_assets.operations.plan_run import ChunkWork
+
+
+@click.command()
+@click.argument("plan_id", metavar="PLAN")
+@click.option("--accept", type=click.IntRange(1), help="Pass over this chunk's gate: someone has looked.")
+@json_option
+@lake_option
+def run(plan_id: str, accept: int | None, as_json: bool) -> None:
+    """Run a plan, or what is left of it. Exit code 1 where it is refused, a run fails, or a gate stops it."""
+    from backfill_assets.cli.plan_page import draw_plan
+    from backfill_assets.core.plan_json import plan_dict
+    from backfill_assets.operations.plan_files import find_plan
+    from backfill_assets.operations.plan_run import run_plan
+
+    lake, _ = opened()
+    plan = find_plan(lake, plan_id)
+    if accept is not None:
+        plan.chunk(accept)
+    now = run_plan(opened, plan, CommandWorker(lake, plan), accept or 0)
+    if as_json:
+        print_json(plan_dict(plan) | {"state": now.told, "progress": [c.to_dict() for c in now.chunks]})
+    else:
+        draw_plan(now)
+
+
+class CommandWorker:
+    """Makes days by runs of Dagster in this process, and tells of it on stderr."""
+
+    def __init__(self, lake: "Lake", plan: Plan) -> None:
+        self.lake, self.plan = lake, plan
+        self.began, self.rows, self.expected = time.monotonic(), 0, 0.0
+
+    def make(self, work_asked: "ChunkWork") -> str:
+        """One run; the cause where it failed."""
+        plan = self.plan
+        note = "; ".join(t for t in (plan.reason, plan.note) if t)
+        outcome = work(
+            self.lake,
+            BackfillRequest(
+                work_asked.days, work_asked.tables, plan.policy.force, note, PLAN_REASON, dict(work_asked.tags)
+            ),
+        )
+        self.rows += sum(t.rows for t in outcome.tables)
+        return "" if outcome.success else outcome.cause or "the run failed"
+
+    def chunk_began(self, progress: "Progress", chunk: PlanChunk) -> None:
+        """E.g. `chunk 3 of 7 (2024-03-09..2024-03-15): 120 rows/s so far, about 40 s left`."""
+        left = [c for c in progress.chunks if c.state is not ChunkState.DONE and c.price]
+        seconds = sum(c.price.seconds for c in left if c.price)
+        spent = time.monotonic() - self.began
+        rate = f"{self.rows / spent:.0f} rows/s so far, " if self.rows and spent > 1 else ""
+        of = len(self.plan.chunks)
+        aside(f"chunk {chunk.number} of {of} ({chunk.kind.value} {chunk.days}): {rate}about {seconds:.0f} s left")
+
+    def gate_passed(self, chunk: PlanChunk) -> None:
+        """Say so."""
+        aside(f"chunk {chunk.number}: gate passed")

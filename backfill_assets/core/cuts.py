@@ -1,0 +1,64 @@
+"""Cuts, maturity and horizons: which instants and days decide what a day may know, each written down once.
+
+Lives here: pure functions of days, instants and spans. Does not live here: the frontier, the instant up to which all
+that landed is loaded (`core.frontier`), and Spark's or SQL's way of applying these days (`pipeline`, `lake.lateness`).
+Instants are aware; days are UTC. A day `d` lasts until midnight after it, that instant excluded.
+"""
+
+from datetime import UTC, date, datetime, timedelta
+
+from backfill_assets.core.days import ONE_DAY, midnight
+
+LEAST = timedelta(microseconds=1)  # the resolution of every time in a lake
+
+
+def end_of(day: date) -> datetime:
+    """Midnight after `day`: the first instant that is no longer in it."""
+    return midnight(day + ONE_DAY)
+
+
+def is_over(day: date, frontier: datetime | None) -> bool:
+    """Whether everything that arrived on `day` is loaded."""
+    return _is_reached(end_of(day), frontier)
+
+
+def cut_of(day: date, grace: timedelta) -> datetime:
+    """The instant at which `day` is looked at by what may only know the past: midnight after it plus the grace."""
+    return end_of(day) + grace
+
+
+def cut_has_passed(day: date, grace: timedelta, frontier: datetime | None) -> bool:
+    """Whether everything that arrived before the cut of `day` is loaded."""
+    return _is_reached(cut_of(day, grace), frontier)
+
+
+def last_known_day(day: date, grace: timedelta) -> date:
+    """The last arrival day of which any instant lies before the cut of `day`."""
+    return (cut_of(day, grace) - LEAST).date()
+
+
+def matures_after(horizon_days: int, maturity_days: int) -> int:
+    """The days after `d + 1` from which on the outcome over a horizon is mature."""
+    return horizon_days + maturity_days
+
+
+def is_mature(day: date, matures_after_days: int, frontier: datetime | None) -> bool:
+    """Whether `day + 1 + matures_after_days` days <= frontier."""
+    return is_over(day + ONE_DAY * matures_after_days, frontier)
+
+
+def newest_mature(instant: datetime, matures_after_days: int = 0) -> date:
+    """The greatest day that is mature at `instant`; with 0 days the newest that is over."""
+    return instant.astimezone(UTC).date() - ONE_DAY * (1 + matures_after_days)
+
+
+def horizon_steps(horizon_days: int) -> tuple[tuple[int, int, int], ...]:
+    """How an event of day E counts for other days, as sums of differences: (days from E, change ahead, change behind).
+
+    It is ahead of the days [E - horizon, E - 1], and behind the days [E, E + horizon - 1].
+    """
+    return (-horizon_days, 1, 0), (0, -1, 1), (horizon_days, 0, -1)
+
+
+def _is_reached(instant: datetime, frontier: datetime | None) -> bool:
+    return frontier is not None and instant <= frontier

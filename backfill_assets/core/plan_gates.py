@@ -1,0 +1,112 @@
+"""The gate after a chunk: a pure function of what its days held before, what they hold now, and the plan's tolerances.
+
+Lives here: judging receipts before and after, what an independent reader found in the written files, and NULL shares
+against the history. Does not live here: gathering these figures (`operations.plan_gate`), and the checks that refuse a
+write before anybody can read it (`core.gates`).
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.gates import TRAILING_DAYS, usual_null_shares
+from backfill_assets.core.plans import Tolerances
+from backfill_assets.core.profiles import DayProfile, counted_nulls
+from backfill_assets.core.receipts import Built, DayEntry
+
+FEWEST_ROWS = 20  # below it a relative change is chance
+
+
+@dataclass(frozen=True)
+class GateFinding:
+    """A day of a table that the gate refuses: which rule, on which column ("" for none), and the figures in words."""
+
+    table: str
+    day: date
+    rule: str
+    told: str
+    column: str = ""
+
+
+@dataclass(frozen=True)
+class TableEvidence:
+    """What is known of one table's days of a chunk. `before` and `after` are receipts' entries, `earlier` those of all
+    days as they were before the plan began; `read` and `read_before` what a reader found in the files, per day."""
+
+    contract: Contract
+    before: Mapping[date, DayEntry]
+    after: Mapping[date, DayEntry]
+    earlier: Mapping[date, DayEntry]
+    read: Mapping[date, DayProfile]
+    read_before: Mapping[date, DayProfile] = field(default_factory=dict)
+
+
+def judge_chunk(evidence: TableEvidence, bounds: Tolerances) -> list[GateFinding]:
+    """Everything that the gate refuses about one table's days, ascending; empty: it is passed."""
+    found: list[GateFinding] = []
+    for day in sorted(evidence.after):
+        found += _read_back(evidence, day)
+        found += _rows(evidence, day, bounds)
+        found += _nulls(evidence, day, bounds)
+        found += _means(evidence, day, bounds)
+    return found
+
+
+def _read_back(evidence: TableEvidence, day: date) -> Iterator[GateFinding]:
+    """The files hold what the receipt says, and what the contract asks."""
+    name, entry, read = evidence.contract.name, evidence.after[day], evidence.read.get(day, DayProfile())
+    if (entry.rows, entry.fingerprint) != (read.rows, read.fingerprint):
+        told = f"the receipt says {entry.rows} rows ({entry.fingerprint}), the files {read.rows} ({read.fingerprint})"
+        yield GateFinding(name, day, "read-back", told)
+    if read.duplicates:
+        yield GateFinding(name, day, "keys", f"{read.duplicates} row(s) repeat a key", ", ".join(evidence.contract.key))
+    for column in evidence.contract.required_columns:
+        if read.nulls.get(column):
+            yield GateFinding(name, day, "NULLs", f"{read.nulls[column]} NULL(s) in {column}", column)
+
+
+def _rows(evidence: TableEvidence, day: date, bounds: Tolerances) -> Iterator[GateFinding]:
+    before, after = evidence.before.get(day), evidence.after[day]
+    if bounds.rows is None or before is None or Built.PENDING in (before.built, after.built):
+        return
+    if max(before.rows, after.rows) < FEWEST_ROWS:
+        return
+    change = abs(after.rows - before.rows) / max(before.rows, 1)
+    if change > bounds.rows:
+        told = f"{before.rows} rows before, {after.rows} now ({change:.0%}, allowed {bounds.rows:.0%})"
+        yield GateFinding(evidence.contract.name, day, "rows", told)
+
+
+def _nulls(evidence: TableEvidence, day: date, bounds: Tolerances) -> Iterator[GateFinding]:
+    after = evidence.after[day]
+    if bounds.nulls is None or not after.rows:
+        return
+    earlier = sorted((d, e) for d, e in evidence.earlier.items() if d < day and e.rows)[-TRAILING_DAYS:]
+    usual = usual_null_shares([_shares(e) for _, e in earlier])
+    own = evidence.before.get(day)
+    known = _shares(own) if own is not None and own.rows else {}
+    read = evidence.read.get(day, DayProfile())
+    for column in evidence.contract.nullable_columns:
+        expected = max(usual.get(column, -1.0), known.get(column, -1.0))
+        share = read.nulls.get(column, 0) / after.rows
+        if expected >= 0 and share - expected > bounds.nulls:
+            told = f"{share:.0%} of {column} is NULL, usually {expected:.0%} (allowed {bounds.nulls:.0%} more)"
+            yield GateFinding(evidence.contract.name, day, "NULL share", told, column)
+
+
+def _shares(entry: DayEntry) -> dict[str, float]:
+    return {c: n / entry.rows for c, n in counted_nulls(entry.counts).items()}
+
+
+def _means(evidence: TableEvidence, day: date, bounds: Tolerances) -> Iterator[GateFinding]:
+    """A day whose mean moved is found also where the total over the chunk is what it was."""
+    read, before = evidence.read.get(day), evidence.read_before.get(day)
+    if bounds.means is None or read is None or before is None or min(read.rows, before.rows) < FEWEST_ROWS:
+        return
+    for column, total in before.sums.items():
+        was, now = total / before.rows, read.sums.get(column, 0) / read.rows
+        change = abs(now - was) / abs(was) if was else float(bool(now))
+        if change > bounds.means:
+            told = f"the mean of {column} was {was:.4g}, is {now:.4g} ({change:.0%}, allowed {bounds.means:.0%})"
+            yield GateFinding(evidence.contract.name, day, "distribution", told, column)

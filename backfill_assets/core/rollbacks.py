@@ -1,0 +1,75 @@
+"""Rollbacks as receipts tell of them: to which version a day was put back, and which days are stale after one.
+
+Lives here: the words in reasons and tags, and what a rollback would do to the states of other days. Does not live here:
+files (`lake.putback`), and which days somebody asks for (`operations.rollback`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import date
+
+from backfill_assets.core.days import contiguous, from_inclusive, parse_day
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG
+from backfill_assets.core.receipts import DayEntry, Receipt
+from backfill_assets.core.states import State, States
+from backfill_assets.core.view import Stamp
+
+ROLLBACK, RELEASE = "rollback", "release"  # reasons of receipts
+PLAN, CHUNK = PLAN_TAG, CHUNK_TAG  # tags of receipts: which plan and which of its chunks the write belongs to
+TO_VERSION = "to_version"  # tag of a rollback's receipt: `VERSION`, or `VERSION:FIRST..LAST …` where days differ
+NO_DIGEST = ""  # the input digest of a day put back to before it was ever made: equal to no digest
+COMING = "rollback to come"
+
+
+def targets_text(targets: Mapping[date, int]) -> str:
+    """The versions that days are put back to, as the tag says them."""
+    chosen = sorted(set(targets.values()))
+    if len(chosen) == 1:
+        return str(chosen[0])
+    spans = [(v, r) for v in chosen for r in contiguous(d for d, at in targets.items() if at == v)]
+    return " ".join(f"{version}:{span.start}..{span.last}" for version, span in spans)
+
+
+def target_of(receipt: Receipt, day: date) -> int | None:
+    """The version to which a rollback's receipt says that it put `day` back; None where it does not say."""
+    text = receipt.tags.get(TO_VERSION, "")
+    try:
+        if ":" not in text:
+            return int(text)
+        for part in text.split():
+            version, _, span = part.partition(":")
+            first, _, last = span.partition("..")
+            if day in from_inclusive(parse_day(first), parse_day(last)):
+                return int(version)
+    except (ValueError, BackfillError):
+        return None
+    return None
+
+
+def stale_after(states: States, entries: Mapping[str, Mapping[date, DayEntry]]) -> dict[str, frozenset[date]]:
+    """Per table the days that are not stale now and will be once these days (by table) say what they are put back to.
+
+    Days that are put back themselves are held, and never among them; tables without such days are left out.
+    """
+    tables = dict(states.view.tables)
+    for name, days in entries.items():
+        before = states.view.table(name)
+        stamps = {**before.stamps, **{d: _stamp(before.stamps.get(d), entry) for d, entry in days.items()}}
+        tables[name] = replace(before, stamps=stamps, foreign=before.foreign - set(days))
+    then = States(states.contracts.values(), replace(states.view, tables=tables), states.codes)
+    found = {
+        name: frozenset(
+            d
+            for d in states.view.table(name).stamps
+            if then.of(name, d) is State.STALE and states.of(name, d) is not State.STALE
+        )
+        for name in states.contracts
+    }
+    return {name: days for name, days in found.items() if days}
+
+
+def _stamp(before: Stamp | None, entry: DayEntry) -> Stamp:
+    if before is None:
+        return Stamp(entry, 0, COMING, "", "", "")
+    return replace(before, entry=entry, write_id=COMING)

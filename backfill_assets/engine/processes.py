@@ -1,0 +1,98 @@
+"""Which process is meant: a number alone is used again, so a process is its number and the time it was created.
+
+Lives here: the identity of a process on this machine and of one anywhere, whether it still lives, and ending it. Does
+not live here: who keeps such identities and why (`server_state`, `orchestration.markers`). The only module that asks
+the system for processes by number.
+"""
+
+import os
+import socket
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+CLOCK_SLACK_SECONDS = 2.0  # creation times follow from the boot time, which moves when the clock is adjusted
+_POLL_SECONDS = 0.02
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")  # Linux; elsewhere the host's name must do
+PROCESS_NAMES = Path("/proc/self/ns/pid")  # which numbering of processes: that of a container is its own
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process of this machine: pid and creation time (epoch seconds)."""
+
+    pid: int
+    created: float
+
+    @classmethod
+    def of(cls, pid: int) -> "Process | None":
+        """The living process with that number, None if there is none (or only a zombie)."""
+        try:
+            found = psutil.Process(pid)
+            return None if found.status() == psutil.STATUS_ZOMBIE else cls(pid, found.create_time())
+        except psutil.Error:
+            return None
+
+    @classmethod
+    def this(cls) -> "Process":
+        """The process that asks."""
+        return cls(os.getpid(), psutil.Process().create_time())
+
+    def is_alive(self) -> bool:
+        """True while this very process runs."""
+        found = Process.of(self.pid)
+        return found is not None and abs(found.created - self.created) < CLOCK_SLACK_SECONDS
+
+    def memory_bytes(self) -> int | None:
+        """What it holds of the machine's memory; None where it is gone."""
+        try:
+            return int(psutil.Process(self.pid).memory_info().rss)
+        except psutil.Error:
+            return None
+
+
+@dataclass(frozen=True)
+class PlacedProcess:
+    """A process and where its number means something: host, boot and numbering (empty where the system names none).
+
+    The fields are those of markers on disk; `started` is the creation time (epoch seconds).
+    """
+
+    host: str
+    boot: str
+    numbering: str
+    pid: int
+    started: float
+
+    @classmethod
+    def this(cls) -> "PlacedProcess":
+        """The process that asks."""
+        try:
+            boot, numbering = BOOT_ID.read_text().strip(), str(PROCESS_NAMES.readlink())
+        except OSError:
+            boot = numbering = ""
+        me = Process.this()
+        return cls(socket.gethostname(), boot, numbering, me.pid, me.created)
+
+    def is_gone(self, here: "PlacedProcess") -> bool:
+        """Whether it certainly ended, as seen from the process `here`; what runs elsewhere is never judged by a local
+        number. A host of the same name that was started anew has ended it."""
+        if (self.boot, self.numbering) == (here.boot, here.numbering) and (here.boot or self.host == here.host):
+            return not Process(self.pid, self.started).is_alive()
+        return self.host == here.host and self.boot != here.boot
+
+
+def end(process: Process, grace_seconds: float) -> None:
+    """End `process`: ask, wait, then kill. Returns when it is gone; does nothing if it is gone already."""
+    for ask in (psutil.Process.terminate, psutil.Process.kill):
+        if not process.is_alive():
+            return
+        with suppress(psutil.NoSuchProcess):
+            ask(psutil.Process(process.pid))
+        # Not psutil's wait: where nobody reaps orphans, a zombie would keep it waiting.
+        deadline = time.monotonic() + grace_seconds
+        while process.is_alive() and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)

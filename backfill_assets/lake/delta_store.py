@@ -1,0 +1,170 @@
+"""The store of tables as Delta tables on a file system: `store.TableStore` kept by the committer, logs and staging.
+
+Lives here: table names become folders, and which piece keeps which promise. Does not live here: the pieces. Who wants
+another store (an object store, a catalogue) writes a file like this one and names it in `home.Lake.store`.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.receipts import Receipt
+from backfill_assets.core.view import TableView
+from backfill_assets.lake import log, rows, staging
+from backfill_assets.lake.committer import commit_files, commit_receipt, ensure_table, live_files
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.inspection import inspect
+from backfill_assets.lake.lock import table_lock
+from backfill_assets.lake.merge import merge_days
+from backfill_assets.lake.plain import plain_files, read_plain
+from backfill_assets.lake.sizes import day_bytes
+from backfill_assets.lake.staging import Staged, StagedFile
+from backfill_assets.lake.store import Commit, Inspection, LiveFile
+from backfill_assets.lake.table import days_predicate
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class DeltaStore:
+    """The tables of a lake, each in a folder of its name. Says what `TableStore` says."""
+
+    lake: Lake
+
+    def exists(self, table: str) -> bool:
+        """Whether it has a Delta log."""
+        return rows.is_table(self.lake.table_path(table))
+
+    def address(self, table: str) -> str:
+        """Its folder as a `file:` URI."""
+        return self.lake.table_path(table).as_uri()
+
+    def view(self, table: str, day_column: str) -> TableView:
+        """By its log, of which only what is new is read where the lake has `logs`."""
+        path, logs = self.lake.table_path(table), self.lake.logs
+        return log.table_view(path, day_column) if logs is None else logs.view(path, day_column)
+
+    def commits(self, table: str, after: int = -1) -> Iterator[Commit]:
+        """From its log."""
+        path = self.lake.table_path(table)
+        if self.lake.logs is not None and after < 0:
+            return iter(self.lake.logs.commits(path))
+        return log.commits(path, after)
+
+    def read_commit(self, table: str, version: int) -> Commit:
+        """From its log."""
+        return log.read_commit(self.lake.table_path(table), version)
+
+    def live_files(self, contract: Contract, version: int | None = None) -> list[LiveFile]:
+        """By delta-rs."""
+        from deltalake import DeltaTable
+
+        opened = DeltaTable(str(self.lake.table_path(contract.name)), version=version)
+        return live_files(opened, contract.partition_column)
+
+    def data_files(
+        self, contract: Contract, version: int | None = None, days: Collection[date] | None = None
+    ) -> list[str]:
+        """Paths of local files."""
+        found, path = self.live_files(contract, version), self.lake.table_path(contract.name)
+        if days is not None and contract.partition_column == contract.day_column:
+            named = {str(d) for d in days}
+            found = [f for f in found if f.partition in named]
+        return [str(path / f.path) for f in found]
+
+    def day_bytes(self, table: str, day_column: str) -> dict[date, int]:
+        """By delta-rs."""
+        return day_bytes(self.lake.table_path(table), day_column)
+
+    def inspect(self, contract: Contract) -> Inspection:
+        """By reading log and folder directly."""
+        return inspect(self.lake.table_path(contract.name), contract)
+
+    def frame(
+        self, session: "SparkSession", table: str, version: int, day_column: str, days: Sequence[date] | None = None
+    ) -> "DataFrame":
+        """From the plain files of the days; by Delta's reader in Spark where these do not tell the rows."""
+        path = self.lake.table_path(table)
+        files = plain_files(path, version, day_column, days)
+        if files is not None:
+            return read_plain(session, files)
+        frame = session.read.format("delta").option("versionAsOf", version).load(str(path))
+        if days is None:
+            return frame
+        return frame.where(days_predicate(day_column, days)) if days else frame.limit(0)
+
+    def rows(
+        self, table: str, version: int | None = None, columns: Sequence[str] | None = None
+    ) -> list[dict[str, Any]]:
+        """By delta-rs."""
+        return rows.read_arrow(self.lake.table_path(table), version, columns)
+
+    def own_rows(self, table: str) -> list[dict[str, Any]]:
+        """By delta-rs; from our files themselves where others changed the table."""
+        return rows.read_ours(self.lake.table_path(table), self.lake.logs)
+
+    def query(self, sql: str, tables: Mapping[str, tuple[str, int | None]]) -> Iterator[Any]:
+        """By delta-rs's query engine."""
+        return rows.query(sql, {n: (self.lake.table_path(table), v) for n, (table, v) in tables.items()})
+
+    def lock(self, table: str) -> AbstractContextManager[None]:
+        """A lock of the kernel, freed when its holder dies. Raises TransientError when it is held for an hour."""
+        return table_lock(self.lake.locks, table)
+
+    def begin(self, contract: Contract) -> Staged:
+        """A folder of its own below the table's."""
+        return staging.begin(self.lake, contract)
+
+    def stage(self, contract: Contract, frame: "DataFrame") -> Staged:
+        """Parquet files by Spark."""
+        return staging.stage(self.lake, contract, frame)
+
+    def stage_rows(self, contract: Contract, rows: Sequence[Sequence[Any]]) -> Staged:
+        """One Parquet file by pyarrow."""
+        return staging.stage_rows(self.lake, contract, rows)
+
+    def sweep(self, table: str) -> int:
+        """What nobody holds any more."""
+        return staging.sweep(self.lake, table)
+
+    def replace_days(self, contract: Contract, staged: Staged | None, days: Collection[date], receipt: Receipt) -> int:
+        """One commit of delta-rs."""
+        path = self._made(contract)
+        adds, removes = self._files(contract, staged, days)
+        version = commit_files(path, contract, receipt, adds, removes)
+        if staged is not None:
+            staged.keep({str(f.path) for f in adds})
+        return version
+
+    def append(self, contract: Contract, staged: Staged, receipt: Receipt) -> int:
+        """One commit of delta-rs."""
+        version = commit_files(self._made(contract), contract, receipt, staged.files, ())
+        staged.keep(staged.paths)
+        return version
+
+    def append_receipt(self, table: str, receipt: Receipt) -> int:
+        """One commit of delta-rs, without a file."""
+        return commit_receipt(self.lake.table_path(table), receipt)
+
+    def _made(self, contract: Contract) -> Path:
+        path = self.lake.table_path(contract.name)
+        ensure_table(path, contract, self.lake.settings.retention.rollback_days)
+        return path
+
+    def _files(
+        self, contract: Contract, staged: Staged | None, days: Collection[date]
+    ) -> tuple[Sequence[StagedFile], Sequence[LiveFile]]:
+        """The files that come and those that go, for these days to be replaced."""
+        if not days:
+            return (), ()
+        live = self.live_files(contract)
+        if contract.partition_column != contract.day_column:
+            return merge_days(self.lake, contract, staged, live, days)
+        named = {str(d) for d in days}
+        comes = staged.files if staged is not None else ()
+        return [f for f in comes if f.partition in named], [f for f in live if f.partition in named]

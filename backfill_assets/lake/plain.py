@@ -1,0 +1,67 @@
+"""Reading a table's version as the plain Parquet files that its log names, chosen here, without Delta inside Spark.
+
+Lives here: whether a version is so plain that its files are its rows, which of them hold some days, and the frame of
+them. Does not live here: anything else that Delta's protocol allows (`DeltaStore.frame` leaves that to Delta's reader).
+
+Delta's reader replays the log with jobs of Spark's own, three to six for each new version: on thin days that cost more
+than the query.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from backfill_assets.lake.committer import live_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SPARK_TYPES = {"long": "bigint", "integer": "int", "string": "string", "timestamp": "timestamp", "date": "date"}
+PLAIN_READER = 1  # of Delta's protocol: no deletion vectors, no renamed columns
+GLOB_SIGNS = "*?[]{}\\"  # Spark takes a path with one of them for a pattern
+
+
+@dataclass(frozen=True)
+class PlainFiles:
+    """The files with the wanted rows, the table's columns with Spark's types in order, and the partition column."""
+
+    paths: tuple[str, ...]
+    columns: tuple[tuple[str, str], ...]
+    partition_column: str
+
+
+def plain_files(table: Path, version: int, day_column: str, days: Collection[date] | None) -> PlainFiles | None:
+    """The files of a version with rows of these days (None: all). None where its files alone do not tell its rows: the
+    table is not laid out by its day, or another program gave it what our tables do not have.
+    """
+    from deltalake import DeltaTable
+
+    opened = DeltaTable(str(table), version=version)
+    kinds = [(f.name, SPARK_TYPES.get(str(getattr(f.type, "type", "")))) for f in opened.schema().fields]
+    columns = tuple((name, kind) for name, kind in kinds if kind is not None)
+    laid_out = opened.metadata().partition_columns == [day_column]
+    if not laid_out or opened.protocol().min_reader_version > PLAIN_READER or len(columns) < len(kinds):
+        return None
+    live = live_files(opened, day_column)
+    named = None if days is None else {str(d) for d in days}
+    chosen = [f for f in live if named is None or f.partition in named]
+    paths = tuple(str(table / f.path) for f in chosen)
+    told = all(f"/{day_column}={f.partition}/" in f"/{f.path}" for f in chosen)
+    return PlainFiles(paths, columns, day_column) if told and not any(s in str(table) for s in GLOB_SIGNS) else None
+
+
+def read_plain(session: "SparkSession", files: PlainFiles) -> "DataFrame":
+    """The rows of the files; the partition's value is read off each file's path, as it was checked to stand there."""
+    from pyspark.sql import functions as F
+
+    day = files.partition_column
+    if not files.paths:
+        return session.sql("SELECT 1").where("false").selectExpr(
+            *(f"CAST(NULL AS {kind}) AS `{name}`" for name, kind in files.columns)
+        )  # fmt: skip
+    stored = ", ".join(f"`{name}` {kind}" for name, kind in files.columns if name != day)
+    frame = session.read.schema(stored).option("recursiveFileLookup", "true").parquet(*files.paths)
+    named = F.substring_index(F.substring_index(F.col("_metadata.file_path"), f"{day}=", -1), "/", 1).cast("date")
+    return frame.select(*(named.alias(day) if name == day else F.col(f"`{name}`") for name, _ in files.columns))

@@ -1,0 +1,87 @@
+"""Rows of Delta tables through delta-rs: small tables whole, queries over pinned versions. Read only, no JVM.
+
+Lives here: opening a table by its folder and asking delta-rs's query engine. Does not live here: what rows mean
+(`ledger`, `too_late`, `lateness`). Not as pyarrow datasets: importing those imports pandas, a second that `status` has
+not got.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.lake.log import Logs, actions, commits
+
+
+def is_table(table: Path) -> bool:
+    """Whether there is a Delta log."""
+    return (table / "_delta_log").is_dir()
+
+
+def read_arrow(table: Path, version: int | None = None, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    """The rows of a small table; empty where there is no table."""
+    from deltalake import DeltaTable, QueryBuilder
+
+    if not is_table(table):
+        return []
+    opened = DeltaTable(str(table), version=version)
+    names = list(columns) if columns else [f.name for f in opened.schema().fields]
+    listed = ", ".join(f'"{name}"' for name in names)
+    found = QueryBuilder().register("ledger", opened).execute(f"SELECT {listed} FROM ledger").read_all()
+    values = [found.column(name).to_pylist() for name in names]
+    return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
+
+
+def query(sql: str, tables: Mapping[str, tuple[Path, int | None]]) -> Iterator[Any]:
+    """Arrow batches of a query over tables, given by the names it uses: folder and version (None: the newest)."""
+    from deltalake import DeltaTable, QueryBuilder
+
+    engine = QueryBuilder()
+    for name, (path, version) in tables.items():
+        engine = engine.register(name, DeltaTable(str(path), version=version))
+    yield from engine.execute(sql)
+
+
+def read_ours(table: Path, logs: Logs | None = None) -> list[dict[str, Any]]:
+    """The rows of an append-only table that commits of ours added, whatever others did to them since.
+
+    Raises BackfillError where a data file of ours is gone. `logs` spare who looks again and again from reading old
+    commits.
+    """
+    return read_arrow(table) if not changed_by_others(table, logs) else _read_ours(table)
+
+
+def changed_by_others(table: Path, logs: Logs | None = None) -> bool:
+    """Whether a commit that is not ours changed rows of a table."""
+    others = (c.version for c in (logs or Logs()).commits(table) if c.receipt is None)
+    return any(_moves_rows(action) for version in others for action in actions(table, version))
+
+
+def _moves_rows(action: Mapping[str, Any]) -> bool:
+    change = action.get("add") or action.get("remove")
+    return change is not None and bool(change.get("dataChange", True))
+
+
+def _read_ours(table: Path) -> list[dict[str, Any]]:
+    """The rows of an append-only table that commits of ours added, whatever others did to them since."""
+    import pyarrow.parquet as pq
+
+    files: dict[str, None] = {}
+    for commit in commits(table):
+        for action in actions(table, commit.version):
+            if commit.receipt is None and _moves_rows(action):
+                continue
+            if removed := action.get("remove"):
+                files.pop(unquote(removed["path"]), None)
+            if added := action.get("add"):
+                files[unquote(added["path"])] = None
+    gone = [f for f in files if not (table / f).is_file()]
+    if gone:
+        raise BackfillError(
+            f"the table {table.name}",
+            f"another program changed it, and {len(gone)} data file(s) of ours are gone, first {gone[0]}",
+            "It was not read",
+            "Restore the table's folder from a backup; nothing else knows what had landed",
+        )
+    return [row for f in files for row in pq.ParquetFile(table / f).read().to_pylist()]

@@ -1,0 +1,62 @@
+"""The ledger `arrivals` as SQL of the embedded engine, over queries for rows of raw.
+
+Lives here: two pure functions from SQL to SQL: a day's rows of the ledger, and the days whose rows a load changed. Does
+not live here: which files those queries read, and running them (`arrivals`).
+
+Nothing collects per key: keys with several event days are few, and every step can spill.
+"""
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.lake.fingerprints import Dialect, pieces, row_hash
+from backfill_assets.landing.mapping import DELIVERY_TYPES
+
+# The event day (UTC) of an upsert; the event time of a delete is ignored.
+EVENT_DATE = "CASE WHEN op = 'upsert' THEN CAST(make_timestamp(epoch_us(event_ts)) AS DATE) END"
+
+
+def ledger_rows(mine: str, everything: str | None, raw: Contract) -> str:
+    """The ledger's rows for the arrival days of `mine`; `everything`: all rows of raw (None: the same as `mine`)."""
+    columns = [c for c in raw.columns if c.name in DELIVERY_TYPES]
+    first, second = pieces("hashed", Dialect.DUCKDB)
+    others = "mine"
+    if everything is not None:
+        others = f"(SELECT op, event_key, event_ts FROM ({everything}) SEMI JOIN mine USING (event_key))"
+    return f"""
+WITH mine AS ({mine}),
+days AS (SELECT event_key, {EVENT_DATE} AS event_date FROM {others} WHERE op = 'upsert'),
+spans AS (SELECT event_key, min(event_date) AS first, max(event_date) AS last FROM days GROUP BY 1),
+moves AS (SELECT DISTINCT event_key, event_date FROM days
+          SEMI JOIN (SELECT event_key FROM spans WHERE first <> last) USING (event_key)),
+per_key AS (SELECT arrival_date, event_key, count(*) AS rows, sum({first}) AS one, sum({second}) AS two
+            FROM (SELECT *, {row_hash(columns, Dialect.DUCKDB)} AS hashed FROM mine) GROUP BY 1, 2),
+touched AS (SELECT arrival_date, first AS event_date, rows, one, two, 0 AS moved
+            FROM per_key JOIN spans USING (event_key) WHERE first = last
+            UNION ALL
+            SELECT arrival_date, event_date, rows, one, two, 1 FROM per_key JOIN moves USING (event_key)),
+late AS (SELECT arrival_date, {EVENT_DATE} AS event_date, max(epoch_us(arrival_ts) - epoch_us(event_ts)) AS most
+         FROM mine WHERE op = 'upsert' GROUP BY 1, 2),
+counted AS (SELECT arrival_date, event_date, sum(rows) AS deliveries, count(*) AS keys, sum(moved) AS moved_keys,
+                   concat_ws('.', sum(one), sum(two)) AS fingerprint FROM touched GROUP BY 1, 2)
+SELECT arrival_date, event_date, CAST(deliveries AS BIGINT) AS deliveries, CAST(keys AS BIGINT) AS keys,
+       CAST(moved_keys AS BIGINT) AS moved_keys,
+       CAST(floor(most / 1000000) AS BIGINT) AS greatest_lateness_s, fingerprint,
+       strftime(arrival_date, '%Y-%m') AS arrival_month
+FROM counted LEFT JOIN late USING (arrival_date, event_date)"""
+
+
+def changed_days(before: str, after: str, others: str) -> str:
+    """The arrival days of all keys whose set of event days differs between `before` and `after`.
+
+    `before` and `after` are the rows of the loaded days then and now, `others` those of all other days.
+    """
+    narrow = f"SELECT event_key, arrival_date, {EVENT_DATE} AS event_date FROM"
+    return f"""
+WITH old AS ({narrow} ({before})), new AS ({narrow} ({after})),
+keys AS (SELECT event_key FROM old UNION SELECT event_key FROM new),
+near AS ({narrow} ({others}) SEMI JOIN keys USING (event_key)),
+then_days AS (SELECT event_key, event_date FROM old UNION SELECT event_key, event_date FROM near),
+now_days AS (SELECT event_key, event_date FROM new UNION SELECT event_key, event_date FROM near),
+changed AS (SELECT event_key FROM (FROM (SELECT * FROM then_days WHERE event_date IS NOT NULL) EXCEPT FROM now_days)
+            UNION
+            SELECT event_key FROM (FROM (SELECT * FROM now_days WHERE event_date IS NOT NULL) EXCEPT FROM then_days))
+SELECT DISTINCT arrival_date FROM (FROM new UNION ALL FROM near) SEMI JOIN changed USING (event_key)"""

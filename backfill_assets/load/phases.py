@@ -1,0 +1,43 @@
+"""Where the time of a load goes, phase by phase: for people who ask why a run takes so long.
+
+Lives here: the stopwatch, one per table and run, handed along with the request. Does not live here: showing it
+(`orchestration.metadata`, `cli.backfill`). Spark is lazy: `transform` is the making of plans, `write` all that Spark
+then reads, computes and writes.
+"""
+
+import contextlib
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Phases:
+    """Seconds of wall clock per phase. A phase within a phase counts for itself only. For one thread."""
+
+    clock: Callable[[], float] = time.monotonic
+    _spent: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    _open: list[str] = field(default_factory=list)
+    _since: float = 0.0
+
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Count what is done within for this phase; one that occurs several times is summed."""
+        self._charge()
+        self._open.append(name)
+        try:
+            yield
+        finally:
+            self._charge()
+            self._open.pop()
+
+    def _charge(self) -> None:
+        now = self.clock()
+        if self._open:
+            self._spent[self._open[-1]] += now - self._since
+        self._since = now
+
+    def seconds(self) -> Mapping[str, float]:
+        """What was counted so far, in the order in which the phases first ended, to the millisecond."""
+        return {name: round(spent, 3) for name, spent in self._spent.items()}

@@ -1,0 +1,143 @@
+"""Every write of every day: who, when, why, from what, and what the day held before and after.
+
+Lives here: reading it out of the receipts in the logs, newest first, and the same as a table that any engine opens.
+Does not live here: the writes of a lake as a list of commits (`writes`), and looking into files (`lake.audit`). It is
+derived at every look, never kept up: the logs are the only truth.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.receipts import DayEntry, Receipt
+from backfill_assets.core.rollbacks import CHUNK, PLAN
+from backfill_assets.core.who import BY
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.store import Commit
+
+ASKED_BY = ("dagster/sensor_name", "dagster/schedule_name")  # tags of receipts: who asked a person's process to work
+FOREIGN = "a program that leaves no receipt"
+
+
+@dataclass(frozen=True)
+class DayAudit:
+    """One write of one day. `day` is None for a commit without a receipt, of which nothing else is known; `rows_before`
+    and `fingerprint_before` are None where no receipt had named the day before. `at` is aware."""
+
+    table: str
+    day: date | None
+    version: int
+    at: datetime
+    by: str
+    reason: str
+    note: str = ""
+    plan: str = ""
+    chunk: str = ""
+    run_id: str = ""
+    code: str = ""
+    settings: str = ""
+    inputs: str = ""
+    built: str = ""
+    rows_before: int | None = None
+    rows: int | None = None
+    fingerprint_before: str | None = None
+    fingerprint: str | None = None
+
+    @property
+    def changed(self) -> bool:
+        """Whether the day's rows are others than before, as far as receipts tell."""
+        return self.fingerprint is None or (self.rows, self.fingerprint) != (self.rows_before, self.fingerprint_before)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The write as JSON values."""
+        day = str(self.day) if self.day else None
+        return {**asdict(self), "day": day, "at": self.at.isoformat(), "changed": self.changed}
+
+
+@dataclass(frozen=True)
+class AuditRequest:
+    """Which writes: of one `table`, one `day`, one `plan` ("" or None: of all), and committed on or after `since`."""
+
+    table: str = ""
+    day: date | None = None
+    plan: str = ""
+    since: date | None = None
+
+
+def audit(lake: Lake, pipeline: Pipeline, asked: AuditRequest = AuditRequest()) -> tuple[DayAudit, ...]:
+    """The writes asked for, newest first. No JVM, no data file is read. Raises BackfillError for an unknown table."""
+    known = [c.name for c in pipeline.contracts]
+    if asked.table and asked.table not in known:
+        raise BackfillError(
+            f"the table {asked.table!r}", "this lake has no such table", "There is nothing to tell",
+            f"Choose one of {', '.join(known)}",
+        )  # fmt: skip
+    found = [
+        write
+        for contract in pipeline.contracts
+        if asked.table in ("", contract.name)
+        for write in _of_table(lake, contract)
+        if _is_asked(write, asked)
+    ]
+    return tuple(sorted(found, key=lambda w: (w.at, w.table, w.version, w.day or date.min), reverse=True))
+
+
+def _is_asked(write: DayAudit, asked: AuditRequest) -> bool:
+    return (
+        asked.day in (None, write.day)
+        and asked.plan in ("", write.plan)
+        and (asked.since is None or write.at.date() >= asked.since)
+    )
+
+
+def _of_table(lake: Lake, contract: Contract) -> Iterator[DayAudit]:
+    foreign: set[int] | None = None
+    last: dict[date, DayEntry] = {}
+    for commit in lake.store.commits(contract.name):
+        if commit.receipt is not None:
+            yield from _of_receipt(contract.name, commit, commit.receipt, last)
+            last.update(commit.receipt.days)
+            continue
+        if foreign is None:
+            foreign = set(lake.store.inspect(contract).foreign)
+        if commit.version in foreign:
+            yield DayAudit(contract.name, None, commit.version, commit.at, FOREIGN, commit.operation)
+
+
+def _of_receipt(table: str, commit: Commit, said: Receipt, last: dict[date, DayEntry]) -> Iterator[DayAudit]:
+    by = _who(said)
+    inputs = ", ".join(f"{name} v{version}" for name, version in sorted(said.inputs.items()))
+    for day, entry in said.days.items():
+        before = last.get(day)
+        yield DayAudit(
+            table, day, commit.version, commit.at, by, said.reason, said.note, said.tags.get(PLAN, ""),
+            said.tags.get(CHUNK, ""), said.run_id, said.code_digest, said.settings_digest, inputs, entry.built.value,
+            before.rows if before else None, entry.rows, before.fingerprint if before else None, entry.fingerprint,
+        )  # fmt: skip
+
+
+def _who(said: Receipt) -> str:
+    """The person, or the sensor or schedule with the user of its process; "" in older receipts."""
+    asked = next((said.tags[k] for k in ASKED_BY if k in said.tags), "")
+    person = said.tags.get(BY, "")
+    return f"{asked} ({person})" if asked and person else asked or person
+
+
+def write_table(found: Iterable[DayAudit], file: Path) -> int:
+    """The writes as one Parquet file, for any engine; how many those are. Raises OSError where it cannot be written."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    texts = ("table", "by", "reason", "note", "plan", "chunk", "run_id", "code", "settings", "inputs", "built")
+    kinds = dict.fromkeys(texts, pa.string()) | {
+        "day": pa.date32(), "version": pa.int64(), "at": pa.timestamp("us", "UTC"), "rows_before": pa.int64(),
+        "rows": pa.int64(), "fingerprint_before": pa.string(), "fingerprint": pa.string(), "changed": pa.bool_(),
+    }  # fmt: skip
+    rows = [{**asdict(write), "changed": write.changed} for write in found]
+    pq.write_table(pa.Table.from_pylist(rows, pa.schema(list(kinds.items()))), file)
+    return len(rows)

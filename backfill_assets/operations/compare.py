@@ -1,0 +1,176 @@
+"""Comparing days of a table: between two versions, two times, or two lakes; never whole tables.
+
+Lives here: which versions are meant, and the report: rows and columns per day, drift per column, samples, and columns
+that changed though nobody meant them to. Does not live here: the rows themselves (`lake.differences`).
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.days import DayRange
+from backfill_assets.core.drift import chance, stability_index
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.gates import LARGE_DRIFT
+from backfill_assets.lake.differences import DayDifference, Differences, SampleRow, Sides, differences
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline
+
+STATISTIC = "population stability index"
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A table of a lake as it was: at a `version`, or else `at` an aware instant, or else now."""
+
+    lake: Lake
+    version: int | None = None
+    at: datetime | None = None
+
+    def of(self, table: str) -> int:
+        """The version meant; raises BackfillError where the table had none then."""
+        known = [(c.version, c.at) for c in self.lake.store.commits(table)]
+        if self.version is not None:
+            found = [v for v, _ in known if v == self.version]
+        else:
+            found = [v for v, at in known if self.at is None or at <= self.at]
+        if not found:
+            asked = f"version {self.version}" if self.version is not None else f"commit by {self.at or 'now'}"
+            raise BackfillError(
+                f"the table {table} of {self.lake.root}", f"it has no {asked}", "Nothing was compared",
+                f"`backfill-assets audit --table {table}` lists all writes",
+            )  # fmt: skip
+        return found[-1]
+
+
+@dataclass(frozen=True)
+class ColumnDifference:
+    """One column over all days: changed values, and drift (population stability index, NULL a bucket of its own;
+    `is_large` where it is beyond 0.25 and chance). `is_meant`: it was meant to change, as far as anybody said."""
+
+    column: str
+    changed: int
+    drift: float
+    is_large: bool
+    is_meant: bool = True
+
+
+@dataclass(frozen=True)
+class CompareReport:
+    """The days that differ, and those compared. `unmeant` are changed columns that were not meant to change."""
+
+    table: str
+    days: DayRange
+    before: int
+    after: int
+    differing: tuple[DayDifference, ...]
+    columns: tuple[ColumnDifference, ...]
+    samples: tuple[SampleRow, ...]
+
+    @property
+    def unmeant(self) -> list[str]:
+        """Columns that changed and were to be left alone."""
+        return [c.column for c in self.columns if c.changed and not c.is_meant]
+
+    def total(self, name: str) -> int:
+        """The sum over all days of `added`, `removed`, `changed`, `rows_before` or `rows_after`."""
+        return sum(getattr(d, name) for d in self.differing)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as JSON values."""
+        return {
+            "table": self.table, "from": str(self.days.start), "to": str(self.days.last),
+            "from_version": self.before, "to_version": self.after, "statistic": STATISTIC,
+            "totals": {n: self.total(n) for n in ("added", "removed", "changed")},
+            "days": [{**vars(d), "day": str(d.day), "columns": dict(d.columns)} for d in self.differing],
+            "columns": [vars(c) for c in self.columns],
+            "unmeant": self.unmeant,
+            "samples": [
+                {"day": str(s.day), "kind": s.kind, "key": s.key, "before": dict(s.before), "after": dict(s.after)}
+                for s in self.samples
+            ],
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class CompareRequest:
+    """Which days of which table; `meant` are the columns that were meant to change (None: any). `seed` draws the
+    samples, `samples` of a kind."""
+
+    table: str
+    days: DayRange
+    meant: Collection[str] | None = None
+    seed: int = 0
+    samples: int = 5
+
+
+def compare(pipeline: Pipeline, asked: CompareRequest, before: Moment, after: Moment) -> CompareReport:
+    """Compare. Days whose files are the same on both sides are not read. No JVM, nothing is written.
+
+    Raises BackfillError for what is unknown, and for files that are gone.
+    """
+    contract = _contract(pipeline, asked)
+    versions = before.of(asked.table), after.of(asked.table)
+    files = [
+        set(m.lake.store.data_files(contract, v, list(asked.days)))
+        for m, v in zip((before, after), versions, strict=True)
+    ]
+    common = files[0] & files[1]
+    if contract.partition_column == contract.day_column:
+        files = [_of_moved_days(side, common, files[0] ^ files[1]) for side in files]
+    elif common == files[0] | files[1]:
+        files = [set(), set()]
+    sides = Sides(sorted(files[0]), sorted(files[1]), asked.days, asked.seed, asked.samples)
+    found = _read(after.lake, contract, sides)
+    differing = tuple(d for d in found.days if d.added or d.removed or d.changed)
+    columns = []
+    for column, (one, two) in found.histograms.items():
+        index, changed = stability_index(two, one), sum(d.columns.get(column, 0) for d in differing)
+        meant = asked.meant is None or column in asked.meant
+        columns.append(
+            ColumnDifference(column, changed, round(index, 4), index > LARGE_DRIFT + chance(two, one), meant)
+        )
+    return CompareReport(asked.table, asked.days, *versions, differing, tuple(columns), found.samples)
+
+
+def _contract(pipeline: Pipeline, asked: CompareRequest) -> Contract:
+    found = next((c for c in pipeline.contracts if c.name == asked.table), None)
+    if found is None:
+        known = ", ".join(c.name for c in pipeline.contracts)
+        raise BackfillError(
+            f"the table {asked.table!r}",
+            "this lake has no such table",
+            "Nothing was compared",
+            f"Choose one of {known}",
+        )
+    strangers = sorted(set(asked.meant or ()) - set(found.column_names))
+    if strangers:
+        raise BackfillError(
+            f"the table {asked.table}", f"it has no column {', '.join(strangers)}", "Nothing was compared",
+            f"Name some of {', '.join(found.column_names)}",
+        )  # fmt: skip
+    return found
+
+
+def _of_moved_days(side: set[str], common: set[str], moved: set[str]) -> set[str]:
+    """The side's files of days of which any file differs: `moved` files name them by their folder."""
+    folders = {_day_folder(f) for f in moved}
+    return {f for f in side if f not in common or _day_folder(f) in folders}
+
+
+def _day_folder(file: str) -> str:
+    return file.rsplit("/", 2)[-2]
+
+
+def _read(lake: Lake, contract: Contract, sides: Sides) -> Differences:
+    import duckdb
+
+    try:
+        return differences(lake, contract, sides)
+    except duckdb.Error as error:
+        raise BackfillError(
+            f"the table {contract.name}", f"a file of these versions cannot be read: {str(error).splitlines()[0]}",
+            "Nothing was compared", "Files are kept as long as `[retention] rollback_days` says; choose later versions",
+        ) from error  # fmt: skip

@@ -1,0 +1,103 @@
+"""Making a plan: what a range of days will touch, what it will cost, whether it may run, and what it is pinned to.
+
+Lives here: putting the parts together, from the lake's logs alone: no JVM, under a second on 1,096 days. Does not live
+here: the parts (`plan_impact`, `plan_price`, `plan_preflight`, `plan_pins`), its file (`plan_files`), running it
+(`plan_run`).
+"""
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from backfill_assets.core.days import DayRange
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.plans import MOST_CHUNK_DAYS, ChunkKind, Plan, Policy, cut
+from backfill_assets.core.states import States
+from backfill_assets.core.who import whoami
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.view import read_view
+from backfill_assets.operations.plan_files import new_id
+from backfill_assets.operations.plan_impact import impacts
+from backfill_assets.operations.plan_pins import take_pins
+from backfill_assets.operations.plan_preflight import preflight
+from backfill_assets.operations.plan_price import model_of, priced
+
+
+@dataclass(frozen=True)
+class PlanRequest:
+    """What someone asks to be planned. `most_days` caps a chunk; `user` and the words go into the plan."""
+
+    days: DayRange
+    tables: tuple[str, ...]
+    policy: Policy
+    reason: str = ""
+    note: str = ""
+    most_days: int = MOST_CHUNK_DAYS
+    user: str = ""
+
+
+def make_plan(lake: Lake, pipeline: Pipeline, asked: PlanRequest, now: datetime | None = None) -> Plan:
+    """The frozen plan of a request. Writes nothing; a plan whose preflight failed is made too, and refused when run."""
+    _refuse_unsafe(asked)
+    created = now or datetime.now(UTC)
+    states = pipeline.states(read_view(lake, pipeline.contracts))
+    logs = {t.name: list(lake.store.commits(t.name)) for t in pipeline.tables}
+    frontiers = {name: {c.version: c.receipt.frontier for c in log if c.receipt} for name, log in logs.items()}
+    found = impacts(states, frontiers, asked.tables, asked.days, asked.policy.force)
+    chunks = cut(asked.days, asked.policy.chunk, asked.policy.canary, asked.policy.order)
+    models = {i.table: model_of(logs[i.table], _row_bytes(lake, states, i.table)) for i in found}
+    per_table, per_chunk = priced(states, found, chunks, models)
+    plan = Plan(
+        id=new_id(created),
+        created=created,
+        user=asked.user or whoami(),
+        days=asked.days,
+        tables=asked.tables,
+        chunks=chunks,
+        policy=asked.policy,
+        pins=take_pins(pipeline, states),
+        impacts=tuple(replace(i, price=per_table.get(i.table)) for i in found),
+        prices=per_chunk,
+        reason=asked.reason,
+        note=asked.note,
+        retention_days=lake.settings.retention.rollback_days,
+    )
+    return replace(plan, preflight=preflight(lake, pipeline, states, plan, asked.most_days))
+
+
+def _row_bytes(lake: Lake, states: States, table: str) -> float:
+    """What a row of the table takes on disk now."""
+    stamps = states.view.table(table).stamps
+    rows = sum(s.entry.rows for s in stamps.values())
+    return sum(lake.store.day_bytes(table, states.contracts[table].day_column).values()) / rows if rows else 0.0
+
+
+def _refuse_unsafe(asked: PlanRequest) -> None:
+    chunks = cut(asked.days, asked.policy.chunk, asked.policy.canary, asked.policy.order)
+    largest = max(len(c.days) for c in chunks if c.kind is not ChunkKind.SEAMS)
+    if largest > asked.most_days:
+        raise BackfillError(
+            "the chunk",
+            f"{largest} days in one run are more than {asked.most_days}: what is wrong shows late, and is "
+            "a large thing to put back",
+            "Nothing was planned",
+            f"Use --chunk 7d, or say --max-chunk-days {largest} if you mean it",
+        )
+    if asked.policy.write_mode == "merge":
+        raise BackfillError(
+            "the write mode merge",
+            "this version cannot do it yet",
+            "Nothing was planned, and nothing is overwritten in its place",
+            "Use --write-mode overwrite, which makes the days anew from everything that landed",
+        )
+
+
+def refuse_append() -> BackfillError:
+    """The error of the write mode that no correction may use, and the incident that it prevents."""
+    return BackfillError(
+        "the write mode append",
+        "rows of a day that is there already would count twice: a backfill by append has doubled three years of sums "
+        "while the job succeeded and no alert came",
+        "Nothing was planned",
+        "Use --write-mode overwrite: each day is replaced as a whole, however often",
+    )

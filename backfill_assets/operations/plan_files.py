@@ -1,0 +1,141 @@
+"""The plans of a lake as files: `.plans/ID.json`, written once, and beside it what a person or an end says of it.
+
+Lives here: keeping and finding plans, and the marks `started`, `paused` and `ended`. Does not live here: how far a plan
+is, which receipts tell (`plan_progress`). A mark holds back or ends; it never says that a chunk is done.
+"""
+
+import json
+import os
+import re
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Literal
+
+from backfill_assets.core.disk import publish
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.plan_json import parse_plan, plan_json
+from backfill_assets.core.plans import Plan
+from backfill_assets.lake.home import Lake
+
+FOLDER = ".plans"
+ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{4}")
+Mark = Literal["started", "paused", "ended"]
+FINISHED, CANCELLED = "finished", "cancelled"  # what `ended` says
+
+
+def new_id(now: datetime) -> str:
+    """An id for a plan made at that instant: sorts by time, and differs from those of the same second."""
+    return f"{now.astimezone(UTC):%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:4]}"
+
+
+def keep_plan(lake: Lake, plan: Plan) -> Path:
+    """Write the plan's file, atomically; raises BackfillError where one of that id is there."""
+    path = _folder(lake) / f"{plan.id}.json"
+    if path.exists():
+        raise BackfillError(f"the plan {plan.id}", "it is there already", "Nothing was written", "Plan again")
+    _write(path, plan_json(plan))
+    return path
+
+
+def find_plan(lake: Lake, named: str) -> Plan:
+    """The plan of that id, or of the only id that begins so; raises BackfillError where none or several do."""
+    ids = [i for i in plan_ids(lake) if i.startswith(named)] if named else []
+    if named in ids:
+        ids = [named]
+    if len(ids) != 1:
+        told = f"{len(ids)} plans begin so" if ids else "this lake has no such plan"
+        raise BackfillError(f"the plan {named[:40]!r}", told, "Nothing was done", "See `backfill-assets plan list`")
+    return parse_plan((lake.root / FOLDER / f"{ids[0]}.json").read_text(encoding="utf-8"))
+
+
+def plan_ids(lake: Lake) -> list[str]:
+    """The ids of all plans, oldest first."""
+    return sorted(p.stem for p in (lake.root / FOLDER).glob("*.json") if ID.fullmatch(p.stem))
+
+
+def plans(lake: Lake) -> Iterator[Plan]:
+    """All plans, oldest first; a file that is not understood is left out (`find_plan` says why)."""
+    for found in plan_ids(lake):
+        with suppress(BackfillError):
+            yield find_plan(lake, found)
+
+
+def mark(lake: Lake, plan_id: str, name: Mark, told: str = "") -> None:
+    """Set a mark, with what is said; the first `started` and the first `ended` stay."""
+    path = _mark(lake, plan_id, name)
+    if not path.exists():
+        _folder(lake)
+        _write(path, json.dumps({"at": datetime.now(UTC).isoformat(), "told": told}))
+
+
+def unmark(lake: Lake, plan_id: str, name: Mark) -> None:
+    """Take a mark away; nothing happens where it is not set."""
+    _mark(lake, plan_id, name).unlink(missing_ok=True)
+
+
+def marked(lake: Lake, plan_id: str, name: Mark) -> str | None:
+    """What the mark says; None where it is not set."""
+    try:
+        return str(json.loads(_mark(lake, plan_id, name).read_text(encoding="utf-8"))["told"])
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError):
+        return ""
+
+
+def is_active(lake: Lake, plan: Plan) -> bool:
+    """Whether the plan was started and neither finished nor cancelled: its days are its own until then."""
+    return marked(lake, plan.id, "started") is not None and marked(lake, plan.id, "ended") is None
+
+
+def active_plans(lake: Lake) -> list[Plan]:
+    """The active plans, oldest first. Costs nothing where a lake has none."""
+    folder = lake.root / FOLDER
+    started = {p.name.removesuffix(".started") for p in folder.glob("*.started")}
+    return [find_plan(lake, i) for i in sorted(started) if (folder / f"{i}.json").exists() and _goes_on(lake, i)]
+
+
+def _goes_on(lake: Lake, plan_id: str) -> bool:
+    return marked(lake, plan_id, "ended") is None
+
+
+def days_of_active_plans(lake: Lake) -> dict[str, set[date]]:
+    """Per table the days of active plans: sensors and schedules leave them alone."""
+    found: dict[str, set[date]] = {}
+    for plan in active_plans(lake):
+        for table in plan.tables:
+            found.setdefault(table, set()).update(plan.days)
+    return found
+
+
+def refuse_overlap(lake: Lake, plan: Plan) -> None:
+    """Raise where another active plan has days of the same tables."""
+    for other in active_plans(lake):
+        shared = sorted(set(other.tables) & set(plan.tables))
+        days = sorted(set(other.days) & set(plan.days))
+        if other.id != plan.id and shared and days:
+            raise BackfillError(
+                f"the plan {plan.id}",
+                f"the plan {other.id} is active and has {days[0]}..{days[-1]} of {', '.join(shared)}",
+                "Nothing was run",
+                f"End it first: `backfill-assets run {other.id}`, or `backfill-assets plan cancel {other.id}`",
+            )
+
+
+def _folder(lake: Lake) -> Path:
+    folder = lake.root / FOLDER
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def _mark(lake: Lake, plan_id: str, name: Mark) -> Path:
+    return lake.root / FOLDER / f"{plan_id}.{name}"
+
+
+def _write(path: Path, text: str) -> None:
+    aside = path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}")
+    aside.write_text(text, encoding="utf-8")
+    publish(aside, path)

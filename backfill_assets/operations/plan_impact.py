@@ -1,0 +1,91 @@
+"""What a plan will touch: per table the days to write and why, the source days read, and what follows by itself.
+
+Lives here: the impact, from states alone, also outside the asked range. Does not live here: what it costs
+(`plan_price`) and whether it may run (`plan_preflight`).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence, Set
+from datetime import date, datetime
+
+from backfill_assets.core.coming import following
+from backfill_assets.core.contracts import Basis, Contract
+from backfill_assets.core.cuts import is_mature
+from backfill_assets.core.days import DayRange, contiguous
+from backfill_assets.core.digests import days_of
+from backfill_assets.core.plans import TableImpact
+from backfill_assets.core.states import State, States
+
+MISSING, STALE, OUTDATED, MATURED, FOLLOWS, FORCED = "missing", "stale", "outdated", "matured", "follows", "forced"
+
+
+Frontiers = Mapping[str, Mapping[int, datetime | None]]
+
+
+def impacts(
+    states: States, frontiers: Frontiers, tables: Sequence[str], days: DayRange, force: bool = False
+) -> tuple[TableImpact, ...]:
+    """The impact on every table, upstream first; tables that the plan leaves out have only days that follow.
+
+    `frontiers` are those that receipts name, per table and version: they tell which labels have become mature.
+    """
+    own = {t: {d: w for d in days if (w := _why(states, frontiers.get(t, {}), t, d, force))} for t in tables}
+    found = following(states, {t: frozenset(why) for t, why in own.items()})
+    result = []
+    for name, contract in states.contracts.items():
+        inside = {d for d in found[name] if name in own and d in days}
+        why = own.get(name, {}) | dict.fromkeys(inside, FOLLOWS)
+        held = [d for d in days if name in own and states.of(name, d) is State.HELD]
+        outside = found[name] - inside
+        if name in own or outside:
+            result.append(
+                TableImpact(
+                    name, contract.key, _by_why(why), _reads(states, contract, why),
+                    tuple(contiguous(outside)), tuple(contiguous(held)),
+                )
+            )  # fmt: skip
+    return tuple(result)
+
+
+def _why(states: States, frontiers: Mapping[int, datetime | None], table: str, day: date, force: bool) -> str:
+    """Why a day is written; empty where it is right as it is, or must be left alone."""
+    state = states.of(table, day)
+    if state is State.HELD:
+        return ""
+    if state is State.MISSING or (state is State.PENDING and states.stamp(table, day) is None):
+        return MISSING
+    if state is State.STALE:
+        return MATURED if _has_matured(states, frontiers, table, day) else STALE
+    if not states.is_settled(table, day):
+        return OUTDATED
+    return FORCED if force else ""
+
+
+def _has_matured(states: States, frontiers: Mapping[int, datetime | None], table: str, day: date) -> bool:
+    """Whether a label became mature after the frontier that its receipt names."""
+    ripe, stamp = states.contracts[table].matures_after_days, states.stamp(table, day)
+    if ripe is None or stamp is None or not is_mature(day, ripe, states.frontier):
+        return False
+    return not is_mature(day, ripe, frontiers.get(stamp.version))
+
+
+def _by_why(why: Mapping[date, str]) -> dict[str, tuple[DayRange, ...]]:
+    found = defaultdict(list)
+    for day, reason in why.items():
+        found[reason].append(day)
+    return {reason: tuple(contiguous(days)) for reason, days in sorted(found.items())}
+
+
+def _reads(states: States, contract: Contract, written: Iterable[date]) -> dict[str, tuple[DayRange, ...]]:
+    """Per input table the days that are read; of `landing` the arrival days."""
+    view, days = states.view, sorted(written)
+    found: dict[str, Set[date]] = {}
+    for wanted in contract.inputs:
+        if wanted.basis is Basis.FILES:
+            read = set(days)
+        elif wanted.basis is Basis.ARRIVALS:
+            read = {a for d in days for a, _ in view.arrivals.get(d, ())}
+        else:
+            read = {d for day in days for d in days_of(wanted, day, view)}
+        found[wanted.table] = found.get(wanted.table, set()) | read
+    return {table: tuple(contiguous(read)) for table, read in found.items()}

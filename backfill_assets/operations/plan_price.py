@@ -1,0 +1,100 @@
+"""What a plan costs, learnt from the receipts of past writes of the lake; said to be a guess where there are none.
+
+Lives here: seconds by number of days with an interval, rows and bytes. Does not live here: the real figures afterwards,
+which are the plan's own receipts (`plan_progress`). Processor seconds are in no receipt, so that none are promised.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import reduce
+from operator import add
+from statistics import linear_regression
+
+from backfill_assets.core.plans import ChunkKind, PlanChunk, Price, TableImpact
+from backfill_assets.core.states import States
+from backfill_assets.lake.store import Commit
+
+GUESS_FIXED_SECONDS, GUESS_DAY_SECONDS = 2.0, 0.05  # a small table on two cores
+GUESS_FACTOR = 4.0  # how far a guess may be off, both ways
+LEAST_FACTOR = 1.5  # few writes show less than all of the scatter: no interval is narrower
+ENOUGH_WRITES = 8  # from here on the scatter that was seen is believed
+NEWEST_WRITES = 40  # older ones tell of another machine and another size
+
+
+@dataclass(frozen=True)
+class Model:
+    """Seconds of a write as `fixed + per_day * days`, between these divided by and multiplied with `factor`; the rows
+    of a day and the bytes of a row. `writes` are those it was learnt from."""
+
+    fixed: float
+    per_day: float
+    factor: float
+    day_rows: float
+    row_bytes: float
+    writes: int
+
+    def price(self, days: int, rows: int | None = None) -> Price:
+        """The price of one write of so many days; of none it is nothing."""
+        if not days:
+            return Price(0.0, 0.0, 0.0, 0, 0, max(self.writes, 1))
+        seconds = self.fixed + self.per_day * days
+        told = round(self.day_rows * days) if rows is None else rows
+        return Price(
+            seconds, seconds / self.factor, seconds * self.factor, told, round(told * self.row_bytes), self.writes
+        )
+
+
+def model_of(log: Sequence[Commit], row_bytes: float) -> Model:
+    """What the table's receipts teach. Only writes that made rows count: a receipt alone costs next to nothing."""
+    made = [c.receipt for c in log if c.receipt is not None and c.receipt.seconds is not None and c.receipt.days]
+    made = made[-NEWEST_WRITES:]
+    points = [(len(r.days), float(r.seconds or 0)) for r in made]
+    rows = sum(e.rows for r in made for e in r.days.values())
+    day_rows = rows / max(sum(n for n, _ in points), 1)
+    if not points:
+        return Model(GUESS_FIXED_SECONDS, GUESS_DAY_SECONDS, GUESS_FACTOR, day_rows, row_bytes, 0)
+    fixed, per_day = _fitted(points)
+    off = [max(s, 0.05) / max(fixed + per_day * n, 0.05) for n, s in points]
+    seen = max(max(off), 1 / min(off))
+    unsure = 1 + (GUESS_FACTOR - 1) / (1 + len(points)) if len(points) < ENOUGH_WRITES else 1.0
+    return Model(fixed, per_day, max(LEAST_FACTOR, seen * unsure), day_rows, row_bytes, len(points))
+
+
+def _fitted(points: Sequence[tuple[int, float]]) -> tuple[float, float]:
+    """Fixed seconds and seconds per day, neither below nothing."""
+    sizes = [math.log1p(n) for n, _ in points]
+    if len({n for n, _ in points}) < 3 or max(sizes) - min(sizes) < 1:
+        n, s = sum(n for n, _ in points) / len(points), sum(s for _, s in points) / len(points)
+        per_day = min(GUESS_DAY_SECONDS, s / (2 * n)) if n else 0.0
+        return max(s - per_day * n, 0.0), per_day
+    found = linear_regression([n for n, _ in points], [s for _, s in points])
+    per_day = max(found.slope, 0.0)
+    total, days = sum(s for _, s in points), sum(n for n, _ in points)
+    return max((total - per_day * days) / len(points), 0.05), per_day
+
+
+def priced(
+    states: States, found: Iterable[TableImpact], chunks: Sequence[PlanChunk], models: Mapping[str, Model]
+) -> tuple[dict[str, Price], dict[int, Price]]:
+    """The price per table and per chunk. The seams cost nothing where nothing follows, which nobody knows before."""
+    per_table: dict[str, Price] = {}
+    per_chunk: dict[int, list[Price]] = {c.number: [] for c in chunks}
+    for impact in found:
+        days = impact.days()
+        worked = [c for c in chunks if c.kind is not ChunkKind.SEAMS]
+        prices = {c.number: _one(states, impact.table, models, [d for d in c.days if d in days]) for c in worked}
+        for number, price in prices.items():
+            per_chunk[number].append(price)
+        if days:
+            per_table[impact.table] = reduce(add, prices.values())
+    return per_table, {number: reduce(add, prices) for number, prices in per_chunk.items() if prices}
+
+
+def _one(states: States, table: str, models: Mapping[str, Model], days: Sequence[date]) -> Price:
+    """The price of one write: rows of days that are there as they are, of others as of an ordinary day."""
+    model, stamps = models[table], states.view.table(table).stamps
+    known = [stamps[d].entry.rows for d in days if d in stamps]
+    rows = sum(known) + round(model.day_rows * (len(days) - len(known)))
+    return model.price(len(days), rows)

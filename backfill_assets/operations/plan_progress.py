@@ -1,0 +1,102 @@
+"""How far a plan is, read from the lake: chunk by chunk, with what it was said to cost and what it did cost.
+
+Lives here: reading the receipts of a plan. Does not live here: what follows from them (`core.plan_states`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from backfill_assets.core.plan_states import ChunkState, PlanWrites, chunk_state, plan_writes, undone
+from backfill_assets.core.plans import ChunkKind, Plan, PlanChunk, Price
+from backfill_assets.core.states import States
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.view import read_view
+from backfill_assets.operations.plan_files import CANCELLED, FINISHED, marked
+
+
+@dataclass(frozen=True)
+class ChunkProgress:
+    """One chunk: its state, the days per table that are still to be made, the price before and the seconds and rows
+    of its receipts since (None: it wrote nothing yet)."""
+
+    chunk: PlanChunk
+    state: ChunkState
+    todo: Mapping[str, int]
+    price: Price | None
+    seconds: float | None
+    rows: int | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The chunk as JSON values."""
+        price = self.price
+        return {
+            "number": self.chunk.number, "from": str(self.chunk.days.start), "to": str(self.chunk.days.last),
+            "kind": self.chunk.kind.value, "state": self.state.value, "todo": dict(self.todo),
+            "expected_s": [price.least, price.seconds, price.most] if price else None,
+            "seconds": self.seconds, "rows": self.rows,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A plan with its chunks as they are now. `told` is `new`, `active`, `paused`, `finished` or `cancelled`."""
+
+    plan: Plan
+    told: str
+    states: States
+    writes: Mapping[str, PlanWrites]
+    chunks: tuple[ChunkProgress, ...] = field(default=())
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every chunk is; of a finished plan, a chunk that was put back since is not."""
+        return all(c.state is ChunkState.DONE for c in self.chunks)
+
+
+def progress(lake: Lake, pipeline: Pipeline, plan: Plan) -> Progress:
+    """How far the plan is now."""
+    writes = {name: read_writes(lake, plan, name) for name in plan.tables}
+    states = pipeline.states(read_view(lake, pipeline.contracts))
+    told = state_of(lake, plan)
+    found = [_chunk(plan, c, states, writes, told) for c in plan.chunks]
+    if found[-1].chunk.kind is ChunkKind.SEAMS and any(c.state is not ChunkState.DONE for c in found[:-1]):
+        found[-1] = replace(found[-1], state=ChunkState.PENDING)  # what is at the seams shows once all else is made
+    return Progress(plan, told, states, writes, tuple(found))
+
+
+def read_writes(lake: Lake, plan: Plan, table: str) -> PlanWrites:
+    """What the receipts of a table say of the plan."""
+    log = lake.store.commits(table)
+    return plan_writes(plan.id, ((c.version, c.receipt) for c in log if c.receipt is not None))
+
+
+def state_of(lake: Lake, plan: Plan) -> str:
+    """What the marks say: `new`, `active`, `paused`, `finished` or `cancelled`."""
+    ended = marked(lake, plan.id, "ended")
+    if ended is not None:
+        return CANCELLED if ended.startswith(CANCELLED) else FINISHED
+    if marked(lake, plan.id, "paused") is not None:
+        return "paused"
+    return "new" if marked(lake, plan.id, "started") is None else "active"
+
+
+def _chunk(plan: Plan, chunk: PlanChunk, states: States, writes: Mapping[str, PlanWrites], told: str) -> ChunkProgress:
+    mine = [w for w in writes.values() if chunk.number in w.ids]
+    state = chunk_state(plan, chunk, states, writes)
+    if (
+        told == FINISHED
+        and state is not ChunkState.HELD
+        and not any(w.is_put_back(chunk.number) for w in writes.values())
+    ):
+        state = ChunkState.DONE  # what came since belongs to those who look after new data
+    todo = {} if state is ChunkState.DONE else undone(plan, chunk, states, writes)
+    return ChunkProgress(
+        chunk,
+        state,
+        {table: len(days) for table, days in todo.items()},
+        plan.prices.get(chunk.number),
+        sum(w.seconds[chunk.number] for w in mine) if mine else None,
+        sum(e.rows for w in mine for e in w.after[chunk.number].values()) if mine else None,
+    )

@@ -1,0 +1,190 @@
+"""Running a plan: chunk after chunk, a gate after each, from wherever it stood when it was last ended or killed.
+
+Lives here: the order of things. Does not live here: how days are made, which the caller hands in (a run of Dagster),
+and how far a plan is (`plan_progress`). Nothing is remembered here: every look is a new one at receipts.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from filelock import FileLock, Timeout
+
+from backfill_assets.core.days import DayRange, contiguous
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.plan_states import ChunkState, gate_is_passed, held_days, undone
+from backfill_assets.core.plans import ChunkKind, Plan, PlanChunk
+from backfill_assets.core.who import BY, whoami
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.replace import Provenance
+from backfill_assets.operations.plan_files import CANCELLED, FINISHED, mark, marked, refuse_overlap
+from backfill_assets.operations.plan_gate import judge, refusal
+from backfill_assets.operations.plan_pins import refuse_moved
+from backfill_assets.operations.plan_progress import Progress, progress, state_of
+from backfill_assets.operations.rollback import RollbackRequest, roll_back
+from backfill_assets.operations.why import ranges
+
+
+@dataclass(frozen=True)
+class ChunkWork:
+    """Days of some tables (upstream first) for one run, in the name of a chunk."""
+
+    plan: Plan
+    chunk: PlanChunk
+    tables: tuple[str, ...]
+    days: DayRange
+
+    @property
+    def tags(self) -> Mapping[str, str]:
+        """What its receipts are tagged with."""
+        return self.plan.tags(self.chunk)
+
+
+class Worker(Protocol):
+    """Who makes days, and who hears of the plan."""
+
+    def make(self, work: ChunkWork) -> str:
+        """Make the days; gives the cause where that failed, else an empty text."""
+
+    def chunk_began(self, progress: Progress, chunk: PlanChunk) -> None:
+        """A chunk is to be made, or made further."""
+
+    def gate_passed(self, chunk: PlanChunk) -> None:
+        """Its gate found nothing."""
+
+
+Opener = Callable[[], tuple[Lake, Pipeline]]
+
+
+def run_plan(open_lake: Opener, plan: Plan, worker: Worker, accepted: int = 0) -> Progress:
+    """Run what is left of the plan, and give how far it is then: finished, or paused by a mark.
+
+    The gate of chunk `accepted` is passed over: someone has looked. Raises BackfillError where the plan may not run,
+    where a run fails (after the retries that the plan allows) and where a gate refuses.
+    """
+    lake, pipeline = open_lake()
+    lock = lake.locks / f"plan-{plan.id}.lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(lock, timeout=0):
+            refuse(lake, pipeline, plan)
+            mark(lake, plan.id, "started", plan.user)
+            for chunk in plan.chunks:
+                if state_of(lake, plan) not in ("active", FINISHED):
+                    break
+                _run_chunk(open_lake, plan, chunk, worker, accepted)
+            else:
+                mark(lake, plan.id, "ended", FINISHED)
+    except Timeout:
+        raise BackfillError(
+            f"the plan {plan.id}", "another process is running it", "Nothing was started",
+            f"Watch it with `backfill-assets plan show {plan.id}`",
+        ) from None  # fmt: skip
+    return progress(*open_lake(), plan)
+
+
+def refuse(lake: Lake, pipeline: Pipeline, plan: Plan) -> None:
+    """Raise where the plan may not run (on): ended, paused, its preflight failed, its days are another active plan's,
+    or a pin holds no longer. Changes nothing."""
+    now = progress(lake, pipeline, plan)
+    told = now.told
+    if told == CANCELLED or (told == FINISHED and now.is_done):
+        raise BackfillError(
+            f"the plan {plan.id}", f"it is {told}", "Nothing was run", "Make a new plan: `backfill-assets plan`"
+        )
+    if told == "paused":
+        raise BackfillError(
+            f"the plan {plan.id}", f"it is paused ({marked(lake, plan.id, 'paused')})", "Nothing was run",
+            f"Go on with `backfill-assets plan resume {plan.id}`",
+        )  # fmt: skip
+    failed = [t for t in plan.preflight if not t.passed]
+    if failed:
+        raise BackfillError(
+            f"the plan {plan.id}", f"its preflight failed: {failed[0].name}: {failed[0].told}", "Nothing was run",
+            "Correct that and plan again",
+        )  # fmt: skip
+    refuse_overlap(lake, plan)
+    refuse_moved(plan, pipeline, now.states)
+
+
+def _run_chunk(open_lake: Opener, plan: Plan, chunk: PlanChunk, worker: Worker, accepted: int) -> None:
+    """Make what is left of one chunk, then judge it, unless receipts prove that this was done."""
+    lake, pipeline = open_lake()
+    now = progress(lake, pipeline, plan)
+    refuse_moved(plan, pipeline, now.states)
+    state = now.chunks[chunk.number - 1].state
+    if state is ChunkState.HELD:
+        raise _held(plan, chunk, now)
+    if state is not ChunkState.DONE:
+        worker.chunk_began(now, chunk)
+        _make(open_lake, plan, chunk, worker)
+        now = progress(lake, pipeline, plan)
+        _refuse_undone(plan, chunk, now)
+    if chunk.number == accepted or gate_is_passed(plan, chunk, now.writes):
+        return
+    found = judge(lake, pipeline, plan, chunk, now.writes)
+    if found:
+        put_back = (
+            plan.policy.on_failure == "rollback" and roll_back(lake, pipeline, _undoing(plan, chunk), _said()).is_done
+        )
+        raise refusal(plan, chunk, found, put_back)
+    worker.gate_passed(chunk)
+
+
+def _make(open_lake: Opener, plan: Plan, chunk: PlanChunk, worker: Worker) -> None:
+    """The runs of a chunk: one for all its tables; of the seams one per table and range, as the states say then."""
+    if chunk.kind is not ChunkKind.SEAMS:
+        _tried(plan, ChunkWork(plan, chunk, plan.tables, chunk.days), worker)
+        return
+    for table in plan.tables:
+        now = progress(*open_lake(), plan)
+        left = undone(plan, chunk, now.states, now.writes).get(table, [])
+        for days in contiguous(left):
+            _tried(plan, ChunkWork(plan, chunk, (table,), days), worker)
+
+
+def _undoing(plan: Plan, chunk: PlanChunk) -> RollbackRequest:
+    return RollbackRequest(plan.id, str(chunk.number), note="its gate refused")
+
+
+def _said() -> Provenance:
+    return Provenance("", tags={BY: whoami()})
+
+
+def _refuse_undone(plan: Plan, chunk: PlanChunk, now: Progress) -> None:
+    left = undone(plan, chunk, now.states, now.writes)
+    if left:
+        told = ", ".join(f"{table} {ranges(days)}" for table, days in left.items())
+        raise BackfillError(
+            f"chunk {chunk.number} ({chunk.days}) of the plan {plan.id}",
+            f"its runs ended well, but {told} is still to be made",
+            "No later chunk was run",
+            f"See `backfill-assets status`; `backfill-assets run {plan.id}` goes on where it stood",
+        )
+
+
+def _tried(plan: Plan, work: ChunkWork, worker: Worker) -> None:
+    cause = worker.make(work)
+    for _ in range(plan.policy.retries):
+        if not cause:
+            return
+        cause = worker.make(work)
+    if cause:
+        raise BackfillError(
+            f"chunk {work.chunk.number} ({work.days}) of the plan {plan.id}",
+            cause.rstrip("."),
+            "What its receipts say is written, nothing else; no later chunk was run",
+            f"Correct the cause; `backfill-assets run {plan.id}` goes on where it stood",
+        )
+
+
+def _held(plan: Plan, chunk: PlanChunk, now: Progress) -> BackfillError:
+    held = held_days(plan.tables, chunk, now.states)
+    told = ", ".join(f"{table} {ranges(days)}" for table, days in held.items())
+    return BackfillError(
+        f"chunk {chunk.number} ({chunk.days}) of the plan {plan.id}",
+        f"a rollback put {told} back, and holds it",
+        "No later chunk was run",
+        f"`backfill-assets release --plan {plan.id} --chunk {chunk.number} --yes`, then run the plan again",
+    )

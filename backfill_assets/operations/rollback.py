@@ -1,0 +1,289 @@
+"""Rolling back: a plan's chunk through all its tables, or days of one table to a version. Looked at first, then done.
+
+Lives here: which days of which tables go back to which versions, by the receipts alone; who wrote them since; what else
+becomes stale; doing it, and releasing days. Does not live here: the files and commits (`lake.putback`).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import Any
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.days import DayRange, contiguous
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.receipts import Built, Receipt
+from backfill_assets.core.rollbacks import CHUNK, PLAN, RELEASE, ROLLBACK, stale_after
+from backfill_assets.core.states import States
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.putback import Prepared, PutBack, let_go, prepare, put_back
+from backfill_assets.lake.replace import Provenance
+from backfill_assets.lake.store import Commit
+from backfill_assets.lake.view import read_view
+from backfill_assets.operations.why import ranges
+
+UNDOING = (ROLLBACK, RELEASE)
+
+
+@dataclass(frozen=True)
+class RollbackRequest:
+    """What somebody wants put back: a `plan` (or one `chunk` of it), or `days` of `table` to `to_version`.
+
+    `over_newer`: also where somebody else wrote those days since.
+    """
+
+    plan: str = ""
+    chunk: str = ""
+    table: str = ""
+    days: DayRange | None = None
+    to_version: int | None = None
+    over_newer: bool = False
+    note: str = ""
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """What its receipts name besides the version."""
+        return ({PLAN: self.plan} if self.plan else {}) | ({CHUNK: self.chunk} if self.chunk else {})
+
+
+@dataclass(frozen=True)
+class TableRollback:
+    """One table of a rollback: what would be done, and the version of the commit once it was (None: not done)."""
+
+    prepared: Prepared
+    version: int | None = None
+
+    @property
+    def table(self) -> str:
+        """The table's name."""
+        return self.prepared.contract.name
+
+    def to_dict(self) -> dict[str, Any]:
+        """The table as JSON values."""
+        found = self.prepared
+        days = [
+            {
+                "day": str(d), "to_version": found.targets[d], "rows": found.now[d].entry.rows,
+                "fingerprint": found.now[d].entry.fingerprint, "rows_then": entry.rows,
+                "fingerprint_then": entry.fingerprint,
+            }
+            for d, entry in found.entries.items()
+        ]  # fmt: skip
+        return {
+            "table": self.table, "version": self.version, "days": days, "files_back": len(found.adds),
+            "files_out": len(found.removes), "bytes_back": sum(f.size for f in found.adds),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class RollbackReport:
+    """A rollback, looked at or done. `stale` are the other days that need making afterwards, per table; `untouched`
+    are landed tables that the plan wrote: what landed is never put back."""
+
+    tables: tuple[TableRollback, ...]
+    stale: Mapping[str, frozenset[date]] = field(default_factory=dict)
+    untouched: tuple[str, ...] = ()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether anything was written."""
+        return any(t.version is not None for t in self.tables)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as JSON values; days as ranges, both ends included."""
+        return {
+            "done": self.is_done,
+            "tables": [t.to_dict() for t in self.tables],
+            "stale": {
+                name: [{"from": str(r.start), "to": str(r.last)} for r in contiguous(days)]
+                for name, days in self.stale.items()
+            },
+            "untouched": list(self.untouched),
+        }
+
+
+def look(lake: Lake, pipeline: Pipeline, asked: RollbackRequest) -> RollbackReport:
+    """What the rollback would do; nothing is written. Raises BackfillError with the reason where it cannot be done."""
+    chosen, untouched = _chosen(lake, pipeline, asked)
+    states = pipeline.states(read_view(lake, pipeline.contracts))
+    for wanted in chosen if not asked.over_newer else ():
+        _refuse_foreign(states, wanted)
+    prepared = [prepare(lake, wanted) for wanted in chosen]
+    moving = [p for p in prepared if p.entries]
+    stale = stale_after(states, {p.contract.name: p.entries for p in moving}) if moving else {}
+    return RollbackReport(tuple(TableRollback(p) for p in moving), stale, untouched)
+
+
+def roll_back(lake: Lake, pipeline: Pipeline, asked: RollbackRequest, said: Provenance) -> RollbackReport:
+    """Do it: one commit per table, the last table first, so that nobody makes a table's days from what is going.
+
+    Everything is looked at before anything is written. Killed halfway, the same call does the rest.
+    """
+    found = look(lake, pipeline, asked)
+    signed = replace(said, note=asked.note or said.note, tags={**(said.tags or {}), **asked.tags})
+    done: dict[str, int | None] = {}
+    for table in reversed(found.tables):
+        prepared = table.prepared
+        seen = {d: stamp.version for d, stamp in prepared.now.items()}
+        done[table.table] = put_back(lake, PutBack(prepared.contract, prepared.targets, seen), signed)
+    return replace(found, tables=tuple(replace(t, version=done[t.table]) for t in found.tables))
+
+
+def release(
+    lake: Lake, pipeline: Pipeline, asked: RollbackRequest, said: Provenance, act: bool = True
+) -> dict[str, tuple[date, ...]]:
+    """Let held days go: those that a rollback of the plan (and chunk) put back, or `days` of `table`; per table.
+
+    Only tells them unless `act`. Raises BackfillError where there are none.
+    """
+    states = pipeline.states(read_view(lake, pipeline.contracts))
+    found = {c.name: _held(lake, states, c, asked) for c in _contracts(pipeline, asked)}
+    found = {name: days for name, days in found.items() if days}
+    if not found:
+        raise BackfillError(
+            _named(asked), "none of its days is held", "Nothing was done", "`backfill-assets status` shows held days"
+        )
+    signed = replace(said, note=asked.note or said.note, tags={**(said.tags or {}), **asked.tags})
+    for contract in pipeline.contracts if act else ():
+        if contract.name in found:
+            let_go(lake, contract, found[contract.name], signed)
+    return {name: tuple(days) for name, days in found.items()}
+
+
+def _held(lake: Lake, states: States, contract: Contract, asked: RollbackRequest) -> list[date]:
+    stamps = states.view.table(contract.name).stamps
+    held = sorted(d for d, s in stamps.items() if s.entry.built is Built.HELD)
+    if not asked.plan or not held:
+        return [d for d in held if asked.days is None or d in asked.days]
+    by_version = {c.version: c.receipt for c in lake.store.commits(contract.name)}
+    return [d for d in held if (said := by_version[stamps[d].version]) is not None and _is_of(said, asked)]
+
+
+def _chosen(lake: Lake, pipeline: Pipeline, asked: RollbackRequest) -> tuple[list[PutBack], tuple[str, ...]]:
+    """What goes back, table by table, upstream first; and the landed tables that the plan wrote."""
+    chosen, untouched, wrote = [], [], False
+    for contract in _contracts(pipeline, asked):
+        history = [c for c in lake.store.commits(contract.name) if c.receipt is not None]
+        if asked.plan and not any(_is_of(_said(c), asked) for c in history):
+            continue
+        wrote = True
+        if asked.plan and contract.is_landed:
+            untouched.append(contract.name)
+            continue
+        _refuse_future(contract, history, asked)
+        choice = _choice(contract, history, asked)
+        if choice.targets:
+            chosen.append(choice)
+    if not wrote:
+        raise BackfillError(
+            _named(asked), "no receipt names it", "Nothing was put back", "`backfill-assets audit` lists all writes"
+        )
+    return chosen, tuple(untouched)
+
+
+def _refuse_future(contract: Contract, history: Sequence[Commit], asked: RollbackRequest) -> None:
+    head = history[-1].version if history else -1
+    if asked.to_version is not None and asked.to_version > head:
+        raise BackfillError(
+            f"the table {contract.name}",
+            f"it has no version {asked.to_version}: its newest is {head}",
+            "Nothing was put back",
+            f"`backfill-assets audit --table {contract.name}` lists all writes",
+        )
+
+
+def _contracts(pipeline: Pipeline, asked: RollbackRequest) -> list[Contract]:
+    """The tables that may be meant; raises BackfillError where the lake has not the one named."""
+    found = [c for c in pipeline.contracts if not asked.table or c.name == asked.table]
+    if not found:
+        known = ", ".join(c.name for c in pipeline.contracts)
+        raise BackfillError(
+            f"the table {asked.table!r}", "this lake has no such table", "Nothing was done", f"Choose one of {known}"
+        )
+    return found
+
+
+def _choice(contract: Contract, history: Sequence[Commit], asked: RollbackRequest) -> PutBack:
+    targets, seen, newer = {}, {}, dict[date, Commit]()
+    for day, writes in _by_day(history, asked).items():
+        undone = _of_plan(writes, asked) if asked.plan else _after(writes, asked.to_version)
+        if not undone:
+            continue
+        targets[day] = undone[0].version - 1 if asked.to_version is None else asked.to_version
+        seen[day] = writes[-1].version
+        others = [c for c in writes if c.version > undone[-1].version and _said(c).reason not in UNDOING]
+        if others:
+            newer[day] = others[-1]
+    if newer and not asked.over_newer:
+        raise _written_since(contract, newer)
+    return PutBack(contract, targets, seen)
+
+
+def _by_day(history: Iterable[Commit], asked: RollbackRequest) -> dict[date, list[Commit]]:
+    """The writes of every day meant, ascending."""
+    found: dict[date, list[Commit]] = {}
+    for commit in history:
+        for day in _said(commit).days:
+            if asked.days is None or day in asked.days:
+                found.setdefault(day, []).append(commit)
+    return found
+
+
+def _of_plan(writes: Sequence[Commit], asked: RollbackRequest) -> list[Commit]:
+    """The plan's newest unbroken row of writes of a day; none where it was put back already."""
+    found: list[Commit] = []
+    for commit in reversed(writes):
+        if not _is_of(_said(commit), asked):
+            if found:
+                break
+        elif _said(commit).reason in UNDOING:
+            break
+        else:
+            found.insert(0, commit)
+    return found
+
+
+def _after(writes: Sequence[Commit], version: int | None) -> list[Commit]:
+    """The first write of a day after a version, with those of the same run that follow it."""
+    later = [c for c in writes if version is not None and c.version > version]
+    return [c for c in later if c is later[0] or (_said(c).run_id and _said(c).run_id == _said(later[0]).run_id)]
+
+
+def _is_of(said: Receipt, asked: RollbackRequest) -> bool:
+    return said.tags.get(PLAN) == asked.plan and asked.chunk in ("", said.tags.get(CHUNK))
+
+
+def _said(commit: Commit) -> Receipt:
+    if commit.receipt is None:
+        raise ValueError(f"version {commit.version} has no receipt")
+    return commit.receipt
+
+
+def _named(asked: RollbackRequest) -> str:
+    if asked.plan:
+        return f"the plan {asked.plan}" + (f", chunk {asked.chunk}" if asked.chunk else "")
+    return f"the table {asked.table}" + (f", {asked.days}" if asked.days else "")
+
+
+def _refuse_foreign(states: States, wanted: PutBack) -> None:
+    foreign = states.view.table(wanted.contract.name).foreign & set(wanted.targets)
+    if foreign:
+        raise BackfillError(
+            f"the table {wanted.contract.name}",
+            f"{ranges(foreign)} written since by a program that leaves no receipt",
+            "Nothing was put back",
+            "If that is to be undone too, add --over-newer",
+        )
+
+
+def _written_since(contract: Contract, newer: Mapping[date, Commit]) -> BackfillError:
+    first = min(newer)
+    by = _said(newer[first])
+    return BackfillError(
+        f"the table {contract.name}",
+        f"{ranges(newer)} written since by somebody else: {first} as version {newer[first].version} ({by.reason}"
+        + (f", run {by.run_id[:8]})" if by.run_id else ")"),
+        "Nothing was put back",
+        f"Look with `backfill-assets show {contract.name} {first}`; if that is to be undone too, add --over-newer",
+    )

@@ -1,0 +1,159 @@
+"""The jobs `rollback` and `release`: days put back and let go from the browser, each with a launchpad filled in.
+
+Lives here: their typed settings, what a run tells, and telling Dagster of the days. Does not live here: doing it
+(`operations.rollback`), and telling Dagster of what the command line did (`reconcile`).
+"""
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import date
+
+import dagster as dg
+from pydantic import Field
+
+from backfill_assets.core.days import DayRange, from_inclusive, parse_day
+from backfill_assets.core.errors import BackfillError, unusable
+from backfill_assets.core.who import BY, whoami
+from backfill_assets.lake.replace import Provenance
+from backfill_assets.lake.view import read_view
+from backfill_assets.operations.rollback import RollbackReport, RollbackRequest, look, release, roll_back
+from backfill_assets.operations.why import ranges
+from backfill_assets.orchestration.context import LakeContext
+from backfill_assets.orchestration.io_manager import as_failure
+from backfill_assets.orchestration.reconcile import undoing_event
+from backfill_assets.orchestration.runs import LAKE_TAG
+
+PUT_BACK, LET_GO = "put_days_back", "let_days_go"
+
+
+class WhichDays(dg.Config):
+    """Which days are meant; the descriptions are what the launchpad shows beside each field."""
+
+    plan: str = Field(default="", description="All that this plan wrote, through all its tables. Else leave it empty.")
+    chunk: str = Field(default="", description="Only this chunk of the plan.")
+    table: str = Field(default="", description="One table, where no plan is named.")
+    days: str = Field(default="", description="Days of that table: YYYY-MM-DD..YYYY-MM-DD, both included.")
+    note: str = Field(default="", description="Why, in your words: it goes into the receipts.")
+    act: bool = Field(default=False, description="false: only say what would be done. true: do it.")
+
+    def request(self, to_version: int = -1, over_newer: bool = False) -> RollbackRequest:
+        """What is asked for; raises BackfillError where that is neither a plan nor days of a table."""
+        if bool(self.plan) == bool(self.table and self.days):
+            raise BackfillError(
+                "the config", "it names neither a plan nor a table with days, or both", "Nothing was done",
+                "Fill in `plan` (and `chunk`), or `table` and `days`",
+            )  # fmt: skip
+        version = to_version if to_version >= 0 else None
+        return RollbackRequest(self.plan, self.chunk, self.table, _span(self.days), version, over_newer, self.note)
+
+
+class RollbackConfig(WhichDays):
+    """Which days go back, and to what."""
+
+    to_version: int = Field(
+        default=-1, description="For a table: the version whose content they get. A plan knows its own."
+    )
+    over_newer: bool = Field(default=False, description="Also days that somebody else wrote since.")
+
+
+def rollback_jobs(lake_context: LakeContext) -> list[dg.JobDefinition]:
+    """`rollback` and `release`, without an engine: seconds."""
+    put_days_back, let_days_go = _ops(lake_context)
+    tags = {LAKE_TAG: str(lake_context.root)}
+
+    @dg.job(
+        name="rollback", executor_def=dg.in_process_executor, tags=tags,
+        config=dg.RunConfig(ops={PUT_BACK: RollbackConfig.model_validate({})}),
+        description="Put days back to what they held before a plan, a chunk of it, or at a version of a table.",
+    )  # fmt: skip
+    def rollback_days() -> None:
+        """The rollback as a job of its own."""
+        put_days_back()
+
+    @dg.job(
+        name="release", executor_def=dg.in_process_executor, tags=tags,
+        config=dg.RunConfig(ops={LET_GO: WhichDays.model_validate({})}),
+        description="Let days go that a rollback holds: they are made again where they are stale.",
+    )  # fmt: skip
+    def release_days() -> None:
+        """The release as a job of its own."""
+        let_days_go()
+
+    return [rollback_days, release_days]
+
+
+def _ops(lake_context: LakeContext) -> tuple[dg.OpDefinition, dg.OpDefinition]:
+    @dg.op(name=PUT_BACK, description="Put days back to what they held, and hold them. Looks only, unless `act`.")
+    def put_days_back(context: dg.OpExecutionContext, config: RollbackConfig) -> None:
+        """One rollback."""
+        with _as_failures():
+            _roll_back(context, lake_context, config)
+
+    @dg.op(name=LET_GO, description="Let days go that a rollback holds. Looks only, unless `act`.")
+    def let_days_go(context: dg.OpExecutionContext, config: WhichDays) -> None:
+        """One release."""
+        with _as_failures():
+            _let_go(context, lake_context, config)
+
+    return put_days_back, let_days_go
+
+
+@contextlib.contextmanager
+def _as_failures() -> Iterator[None]:
+    try:
+        yield
+    except BackfillError as error:
+        raise as_failure(error) from None
+    except OSError as error:
+        raise as_failure(unusable(error)) from error
+
+
+def _let_go(context: dg.OpExecutionContext, lake_context: LakeContext, config: WhichDays) -> None:
+    lake, pipeline = lake_context.open()
+    found = release(lake, pipeline, config.request(), _said(context), act=config.act)
+    lines = [f"- {name}: {ranges(days)}" for name, days in found.items()]
+    head = "Let go:" if config.act else "Would be let go (`act: true` does it):"
+    context.add_output_metadata({"what": dg.MetadataValue.md("\n".join([head, "", *lines]))})
+    if config.act:
+        _tell(context, lake_context, found)
+
+
+def _roll_back(context: dg.OpExecutionContext, lake_context: LakeContext, config: RollbackConfig) -> None:
+    lake, pipeline = lake_context.open()
+    asked = config.request(config.to_version, config.over_newer)
+    if asked.table and asked.to_version is None:
+        raise BackfillError(
+            f"the table {asked.table}", "no version is named", "Nothing was put back", "Fill in `to_version`"
+        )
+    report = roll_back(lake, pipeline, asked, _said(context)) if config.act else look(lake, pipeline, asked)
+    context.add_output_metadata({"what": dg.MetadataValue.md(_told(report))})
+    if report.is_done:
+        _tell(context, lake_context, {t.table: tuple(t.prepared.entries) for t in report.tables})
+
+
+def _told(report: RollbackReport) -> str:
+    if not report.tables:
+        return "Nothing to put back: these days hold what they held before, or were never written."
+    head = "Put back and held:" if report.is_done else "Would be put back and held (`act: true` does it):"
+    lines = [f"- {t.table}: {ranges(t.prepared.entries)}, {len(t.prepared.adds)} file(s) back" for t in report.tables]
+    lines += [f"- {name}: {ranges(days)} stale then" for name, days in report.stale.items()]
+    lines += [f"- {name} keeps its days: what landed is never put back" for name in report.untouched]
+    return "\n".join([head, "", *lines])
+
+
+def _tell(context: dg.OpExecutionContext, lake_context: LakeContext, days: Mapping[str, Iterable[date]]) -> None:
+    """A materialization per day, from its receipt."""
+    lake, pipeline = lake_context.open()
+    view = read_view(lake, pipeline.contracts)
+    for name, mine in days.items():
+        for day in mine:
+            context.log_event(undoing_event(name, day, view.table(name).stamps[day]))
+
+
+def _said(context: dg.OpExecutionContext) -> Provenance:
+    return Provenance("", run_id=context.run_id, tags={BY: whoami()})
+
+
+def _span(text: str) -> DayRange | None:
+    first, _, last = text.partition("..")
+    return from_inclusive(parse_day(first), parse_day(last or first)) if text else None

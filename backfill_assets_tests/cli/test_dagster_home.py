@@ -1,0 +1,47 @@
+"""Which Dagster instance the commands mean where nobody named one. No run is started.
+
+Tested here: the instance inside a lake whose programs were installed from a wheel. Not tested here: `dagster dev`.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.cli import dagster_home
+from backfill_assets.cli.dagster_home import OF_A_LAKE, instance_of, silenced
+from backfill_assets.lake.home import Lake
+from backfill_assets_tests.operations.synthetic import synthetic_lake
+from backfill_assets_tests.sources import CHECKOUT
+
+BY_FOLDER = ("storage:", "local_artifact_storage:", "compute_logs:")  # of the checkout: a lake's lie beside its file
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
+    """A lake of programs that were installed from a wheel: there is no checkout around them, and no home is named."""
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    monkeypatch.setattr(dagster_home, "project_root", lambda: tmp_path / "elsewhere")
+    return synthetic_lake(tmp_path / "lake", 1)[0]
+
+
+def test_an_installed_package_says_of_dagster_what_the_checkout_says() -> None:
+    ours, lakes = ((p.read_text(encoding="utf-8")).split("\n\n") for p in (CHECKOUT / "dagster.yaml", OF_A_LAKE))
+    assert lakes[1:] == [section for section in ours[1:] if not section.startswith(BY_FOLDER)]
+
+
+def test_the_instance_of_a_lake_queues_and_watches_its_runs(installed: Lake) -> None:
+    with silenced(), instance_of(installed) as instance:
+        assert Path(instance.root_directory) == installed.root / ".dagster"
+        assert instance.run_monitoring_enabled
+        assert instance.run_retries_enabled
+        assert (limits := instance.get_concurrency_config().run_queue_config)
+        assert limits.max_concurrent_runs == 2
+
+
+def test_what_a_person_wrote_for_the_instance_of_a_lake_stays(installed: Lake) -> None:
+    home = installed.root / ".dagster"
+    home.mkdir(exist_ok=True)
+    (home / "dagster.yaml").write_text("telemetry:\n  enabled: false\n")
+    with silenced(), instance_of(installed) as instance:
+        assert not instance.run_monitoring_enabled
+    assert (home / "dagster.yaml").read_text() == "telemetry:\n  enabled: false\n"

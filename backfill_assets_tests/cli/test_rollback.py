@@ -1,0 +1,84 @@
+"""`rollback` and `release` as a person types them: shown first, done with --yes, refused in one line. No JVM."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from backfill_assets.cli import rollback as commands
+from backfill_assets.cli.app import app
+from backfill_assets_tests.builders import day
+from backfill_assets_tests.operations.planned import Planned
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Planned:
+    found = Planned(tmp_path / "lake")
+    found.chunk(4, (3, 4), 9)
+    found.write("features", {5: 3})
+    monkeypatch.setattr(commands, "opened", lambda: (found.lake, found.pipeline))
+    return found
+
+
+def run(*args: object) -> Result:
+    return CliRunner().invoke(app, [str(a) for a in args], terminal_width=160)
+
+
+def read(result: Result) -> Any:
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_a_chunk_is_shown_then_put_back_then_released(made: Planned) -> None:
+    which = ("--plan", "p1", "--chunk", "4")
+    shown = run("rollback", *which)
+    assert shown.exit_code == 0, shown.output
+    assert f"features: {day(5)} will be stale" in shown.stdout
+    assert "Nothing was done. Add --yes to do it." in shown.stdout
+    assert made.values("staging")[3] == 9
+    done = read(run("rollback", *which, "--yes", "--json", "--note", "wrong select"))
+    assert done["done"]
+    assert [(t["table"], len(t["days"]), t["files_back"], t["files_out"]) for t in done["tables"]] == [
+        ("staging", 2, 2, 2), ("features", 2, 2, 2)
+    ]  # fmt: skip
+    assert done["stale"] == {"features": [{"from": str(day(5)), "to": str(day(5))}]}
+    assert made.values("staging")[3] == 1
+    assert not read(run("release", *which, "--json"))["done"]
+    assert "held" in {e.entry.built for e in made.view("staging").stamps.values()}
+    assert "released" in run("release", *which, "--yes").stdout
+    assert "held" not in {e.entry.built for e in made.view("staging").stamps.values()}
+
+
+def test_days_of_a_table_go_back_to_a_version_and_the_command_that_ends_the_hold_is_told(made: Planned) -> None:
+    asked = run("rollback", "--table", "staging", "--days", f"{day(3)}..{day(4)}", "--to-version", 1, "--yes")
+    assert asked.exit_code == 0, asked.output
+    assert f"Held until: backfill-assets release staging --days {day(3)}..{day(4)} --yes" in asked.stdout
+    assert run("release", "staging", "--days", day(3), "--yes").exit_code == 0
+    assert made.values("staging")[3:5] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (("rollback",), "name either --plan ID or a table"),
+        (("rollback", "--table", "staging"), "--table needs --days A..B and --to-version N"),
+        (("rollback", "--plan", "p1", "--to-version", "3"), "leave out --to-version"),
+        (("rollback", "--table", "staging", "--chunk", "4"), "--chunk is one of a plan"),
+        (("release", "--plan", "p1", "--days", "2024-03-01"), "--days goes with a table"),
+        (("release", "staging", "--days", "2024-03-04..2024-03-01"), "before it starts"),
+    ],
+)
+def test_what_cannot_be_meant_is_wrong_usage(made: Planned, args: tuple[str, ...], told: str) -> None:
+    result = run(*args)
+    assert result.exit_code == 2
+    assert told in result.output
+
+
+def test_a_refusal_is_one_line_with_exit_code_1(made: Planned) -> None:
+    made.write("staging", {4: 5}, "another-run")
+    result = run("rollback", "--plan", "p1", "--chunk", "4", "--yes")
+    assert result.exit_code == 1
+    assert "Error: the table staging:" in result.output
+    assert "Nothing was put back" in result.output

@@ -1,0 +1,45 @@
+"""Which versions of a table are read as plain files, and which files hold the wanted days.
+
+Tested here: `lake.plain`, without Spark. Not tested here: that the frames hold the rows (every test of the load path).
+"""
+
+from pathlib import Path
+
+from deltalake import DeltaTable, write_deltalake
+
+from backfill_assets.lake.plain import plain_files
+from backfill_assets_tests.builders import STAGING, day
+from backfill_assets_tests.files import bare_lake, publish_by_hand
+
+ROWS = [{"entity": "A", "value": 1, "event_date": day(n)} for n in range(3)]
+
+
+def test_the_files_of_the_wanted_days_are_chosen_at_the_version_asked_for(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    path = lake.table_path("staging")
+    first = publish_by_hand(lake, STAGING, ROWS).version
+    second = publish_by_hand(lake, STAGING, [ROWS[1] | {"value": 2}]).version
+    before, after = (plain_files(path, v, "event_date", [day(1), day(9)]) for v in (first, second))
+    assert before is not None
+    assert after is not None
+    assert [len(before.paths), len(after.paths)] == [1, 1]
+    assert before.paths != after.paths
+    assert dict(after.columns) == {"entity": "string", "value": "bigint", "event_date": "date"}
+    every = plain_files(path, second, "event_date", None)
+    none = plain_files(path, second, "event_date", [])
+    assert every is not None
+    assert none is not None
+    assert [len(every.paths), len(none.paths)] == [3, 0]
+    assert all(Path(p).is_file() for p in every.paths)
+
+
+def test_what_plain_files_cannot_tell_is_left_to_deltas_own_reader(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path / "lake")
+    path = lake.table_path("staging")
+    version = publish_by_hand(lake, STAGING, ROWS).version
+    assert plain_files(path, version, "another_date", None) is None, "not laid out by its day"
+    odd = bare_lake(tmp_path / "a [lake]")
+    version = publish_by_hand(odd, STAGING, ROWS).version
+    assert plain_files(odd.table_path("staging"), version, "event_date", None) is None, "Spark would see a pattern"
+    write_deltalake(path, DeltaTable(path).to_pyarrow_table(), mode="append")
+    assert plain_files(path, DeltaTable(path).version(), "event_date", None) is not None, "others' files, our layout"

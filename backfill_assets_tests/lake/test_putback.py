@@ -1,0 +1,277 @@
+"""Days put back to an earlier version and let go again: the very files and receipts of before, or nothing at all.
+
+Tested here: `lake.putback` on real tables, without an engine, read back by delta-rs and DuckDB at every version. Not
+tested here: which days and versions a person means (`operations.test_rollback`), and Spark (`end_to_end`).
+"""
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from backfill_assets.core.errors import BackfillError, DaysHeld, Superseded
+from backfill_assets.core.receipts import Built, DayEntry
+from backfill_assets.core.rollbacks import target_of
+from backfill_assets.lake.audit import audit_table
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.log import read_commit, table_view
+from backfill_assets.lake.putback import PutBack, let_go, prepare, put_back
+from backfill_assets.lake.replace import Provenance
+from backfill_assets_tests.builders import RAW, STAGING, day, write_rows
+from backfill_assets_tests.files import bare_lake, publish_by_hand
+
+SAID = Provenance("rollback", note="why", tags={"plan": "p1", "chunk": "4"})
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """A lake whose table staging holds three days, of which the second was then written wrong (version 2)."""
+    made = bare_lake(tmp_path / "it's a `lake`")
+    publish_by_hand(made, STAGING, rows({0: 1, 1: 1, 2: 1}))
+    publish_by_hand(made, STAGING, rows({1: 7}), digest="other")
+    return made
+
+
+def rows(values: Mapping[int, int]) -> list[dict[str, Any]]:
+    return [{"entity": "A", "value": v, "event_date": day(n)} for n, v in values.items()]
+
+
+def path_of(lake: Lake) -> Path:
+    return lake.table_path("staging")
+
+
+def entry(lake: Lake, of: date) -> DayEntry:
+    return table_view(path_of(lake), "event_date").stamps[of].entry
+
+
+def back(lake: Lake, targets: Mapping[date, int]) -> int | None:
+    stamps = table_view(path_of(lake), "event_date").stamps
+    return put_back(lake, PutBack(STAGING, targets, {d: stamps[d].version for d in targets}), SAID)
+
+
+def content(lake: Lake, version: int | None = None) -> dict[date, int]:
+    found = DeltaTable(str(path_of(lake)), version=version).to_pyarrow_table().to_pylist()
+    return {r["event_date"]: r["value"] for r in found}
+
+
+def on_disk(root: Path) -> dict[str, int]:
+    return {str(p): p.stat().st_mtime_ns for p in root.rglob("*") if p.is_file() and ".locks" not in p.parts}
+
+
+def test_a_day_gets_its_old_files_and_fingerprint_back_by_one_commit_and_is_held(lake: Lake) -> None:
+    first, right = entry(lake, day(0)), read_commit(path_of(lake), 1).receipt
+    assert back(lake, {day(1): 1}) == 3
+    assert content(lake) == {day(0): 1, day(1): 1, day(2): 1}
+    assert right is not None
+    assert entry(lake, day(1)) == replace(right.days[day(1)], built=Built.HELD)
+    said = read_commit(path_of(lake), 3).receipt
+    assert said is not None
+    assert (said.reason, said.note, list(said.days)) == ("rollback", "why", [day(1)])
+    assert said.tags == {"plan": "p1", "chunk": "4", "to_version": "1"}
+    assert entry(lake, day(0)) == first, "other days keep their receipts"
+    assert back(lake, {day(1): 1}) is None, "once more, nothing moves"
+
+
+def test_a_released_day_says_again_what_its_write_said(lake: Lake) -> None:
+    back(lake, {day(1): 1})
+    before = read_commit(path_of(lake), 1).receipt
+    assert let_go(lake, STAGING, [day(0), day(1)], SAID) == [4]
+    said = read_commit(path_of(lake), 4).receipt
+    assert before is not None
+    assert said is not None
+    assert said.days == {day(1): before.days[day(1)]}
+    assert (said.reason, said.code_digest, said.settings_digest) == ("release", before.code_digest, "")
+    assert let_go(lake, STAGING, [day(1)], SAID) == [], "what is not held is not let go"
+
+
+def test_a_rollback_can_be_rolled_back_and_released_to_what_it_undid(lake: Lake) -> None:
+    wrong = entry(lake, day(1))
+    back(lake, {day(1): 1})
+    assert back(lake, {day(1): 2}) == 4
+    assert content(lake)[day(1)] == 7
+    let_go(lake, STAGING, [day(1)], SAID)
+    assert entry(lake, day(1)) == wrong
+
+
+def test_a_rollback_to_a_held_version_is_released_to_the_write_behind_it(lake: Lake) -> None:
+    right = read_commit(path_of(lake), 1).receipt
+    back(lake, {day(1): 1})
+    back(lake, {day(1): 2})
+    assert back(lake, {day(1): 3}) == 5
+    let_go(lake, STAGING, [day(1)], SAID)
+    assert right is not None
+    assert entry(lake, day(1)) == right.days[day(1)]
+
+
+def test_days_go_back_to_versions_of_their_own_in_one_commit(lake: Lake) -> None:
+    publish_by_hand(lake, STAGING, rows({2: 9}), digest="third")
+    assert back(lake, {day(1): 1, day(2): 2}) == 4
+    assert content(lake) == {day(0): 1, day(1): 1, day(2): 1}
+    said = read_commit(path_of(lake), 4).receipt
+    assert said is not None
+    assert [target_of(said, day(n)) for n in range(4)] == [None, 1, 2, None]
+
+
+def test_a_day_that_was_never_made_before_is_empty_and_after_its_release_equal_to_no_digest(lake: Lake) -> None:
+    publish_by_hand(lake, STAGING, rows({5: 3}))
+    back(lake, {day(5): 2})
+    assert day(5) not in content(lake)
+    assert entry(lake, day(5)) == DayEntry(0, "0", "", Built.HELD)
+    let_go(lake, STAGING, [day(5)], SAID)
+    assert entry(lake, day(5)) == DayEntry(0, "0", "", Built.COMPLETE)
+
+
+def test_held_days_cannot_be_published_over(lake: Lake) -> None:
+    back(lake, {day(1): 1})
+    with pytest.raises(DaysHeld, match=r"held.*backfill-assets release staging --days"):
+        publish_by_hand(lake, STAGING, rows({1: 8, 2: 8}), digest="new")
+    assert content(lake) == {day(0): 1, day(1): 1, day(2): 1}
+
+
+def old_file(lake: Lake) -> Path:
+    """The file that held the second day before it was written wrong."""
+    named = {f.path for f in prepare(lake, PutBack(STAGING, {day(1): 1}, {day(1): 2})).adds}
+    [path] = (path_of(lake) / name for name in named)
+    return path
+
+
+def gone(lake: Lake) -> None:
+    old_file(lake).unlink()
+
+
+def torn(lake: Lake) -> None:
+    file = old_file(lake)
+    file.write_bytes(file.read_bytes()[:-1])
+
+
+def other_columns(lake: Lake) -> None:
+    """The same size in other columns: only the footer tells."""
+    file = old_file(lake)
+    size = file.stat().st_size
+    pq.write_table(pa.table({"entity": ["A"], "amount": [1]}), file)
+    path = next(path_of(lake).glob("_delta_log/*1.json"))
+    path.write_text(path.read_text().replace(f'"size":{size}', f'"size":{file.stat().st_size}'))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [(gone, "gone or altered"), (torn, "gone or altered"), (other_columns, "contract changed since")],
+)
+def test_files_of_the_past_that_are_not_what_they_were_refuse_and_nothing_moves(
+    lake: Lake, spoil: Any, told: str
+) -> None:
+    spoil(lake)
+    before = on_disk(lake.root)
+    with pytest.raises(BackfillError, match=told):
+        back(lake, {day(1): 1})
+    assert on_disk(lake.root) == before
+
+
+def test_versions_that_are_none_foreign_rows_and_raw_are_refused(lake: Lake) -> None:
+    with pytest.raises(BackfillError, match="it has no version 9"):
+        back(lake, {day(1): 9})
+    write_rows(path_of(lake), STAGING, rows({1: 99}))
+    with pytest.raises(BackfillError, match="another program's"):
+        back(lake, {day(1): 3})
+    publish_by_hand(lake, RAW, [{"entity": "A", "value": 1, "arrival_date": day(1)}])
+    with pytest.raises(BackfillError, match="what landed is never put back"):
+        prepare(lake, PutBack(RAW, {day(1): 0}, {day(1): 1}))
+
+
+def test_who_wrote_meanwhile_is_not_overwritten(lake: Lake) -> None:
+    seen = {day(1): 2}
+    publish_by_hand(lake, STAGING, rows({1: 8}), digest="newer")
+    with pytest.raises(Superseded, match="were written while the rollback was decided"):
+        put_back(lake, PutBack(STAGING, {day(1): 1}, seen), SAID)
+    assert content(lake)[day(1)] == 8
+
+
+def test_what_another_program_wrote_over_a_held_day_is_not_released_as_ours(lake: Lake) -> None:
+    back(lake, {day(1): 1})
+    write_rows(path_of(lake), STAGING, rows({1: 99}))
+    with pytest.raises(BackfillError, match="another program wrote"):
+        let_go(lake, STAGING, [day(1)], SAID)
+
+
+@dataclass
+class World:
+    """What the table should hold at every version: a model of publishes, rollbacks and releases."""
+
+    lake: Lake
+    states: list[dict[int, int]] = field(default_factory=lambda: [{}])
+    held: set[int] = field(default_factory=set)
+
+    def publish(self, n: int, value: int) -> None:
+        if n in self.held:
+            with pytest.raises(DaysHeld):
+                publish_by_hand(self.lake, STAGING, rows({n: value}), digest=str(value))
+            return
+        if publish_by_hand(self.lake, STAGING, rows({n: value}), digest=str(value)).committed:
+            self.states.append({**self.states[-1], n: value})
+
+    def roll_back(self, n: int, to: int) -> None:
+        stamps = table_view(path_of(self.lake), "event_date").stamps
+        if day(n) not in stamps:
+            return
+        at = to % len(self.states)
+        if back(self.lake, {day(n): at}) is not None:
+            then = {k: v for k, v in self.states[-1].items() if k != n}
+            self.states.append(then | ({n: self.states[at][n]} if n in self.states[at] else {}))
+        self.held.add(n)
+
+    def release(self, n: int) -> None:
+        for _ in let_go(self.lake, STAGING, [day(n)], SAID):
+            self.states.append(self.states[-1])
+        self.held.discard(n)
+
+
+steps = st.tuples(st.sampled_from(["publish", "back", "release"]), st.integers(0, 2), st.integers(0, 12))
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.lists(steps, min_size=3, max_size=8))
+def test_after_any_steps_every_version_reads_as_it_was_and_a_rollback_undone_is_the_identity(
+    tmp_path_factory: pytest.TempPathFactory, taken: list[tuple[str, int, int]]
+) -> None:
+    lake = bare_lake(tmp_path_factory.mktemp("lake"))
+    publish_by_hand(lake, STAGING, rows({0: 0, 1: 0}))
+    world = World(lake, [{}, {0: 0, 1: 0}])
+    for verb, n, number in taken:
+        if verb == "publish":
+            world.publish(n, number)
+        elif verb == "back":
+            world.roll_back(n, number)
+        else:
+            world.release(n)
+    for version, held in list(enumerate(world.states))[1:]:
+        assert content(lake, version) == {day(n): v for n, v in held.items()}
+    found = audit_table(lake, STAGING)  # DuckDB, over the files of the newest version
+    stamps = table_view(path_of(lake), "event_date").stamps
+    for at, stamp in stamps.items():
+        assert stamp.entry.fingerprint == (found[at].fingerprint if at in found else "0")
+    shutil.rmtree(lake.root)
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.lists(st.integers(0, 9), min_size=2, max_size=4, unique=True), st.integers(0, 2))
+def test_rolling_back_a_rollback_and_releasing_gives_the_receipt_of_before(
+    tmp_path_factory: pytest.TempPathFactory, values: list[int], to: int
+) -> None:
+    lake = bare_lake(tmp_path_factory.mktemp("lake"))
+    for value in values:
+        publish_by_hand(lake, STAGING, rows({0: value}), digest=str(value))
+    before, last = entry(lake, day(0)), len(values)
+    back(lake, {day(0): min(to, last - 1)})
+    back(lake, {day(0): last})
+    let_go(lake, STAGING, [day(0)], SAID)
+    assert entry(lake, day(0)) == before
+    assert content(lake)[day(0)] == values[-1]

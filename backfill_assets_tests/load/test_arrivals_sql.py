@@ -1,0 +1,80 @@
+"""The ledger's rows and the days a load changes, by SQL of the embedded engine, against the same counted in Python.
+
+Tested here: `load.arrivals_sql` over unruly deliveries, without Spark. Not tested here: the order of loads
+(`test_arrivals`).
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from typing import Any
+
+import pytest
+
+from backfill_assets.lake.audit import connection, selection
+from backfill_assets.lake.home import Lake
+from backfill_assets.load.arrivals_sql import changed_days, ledger_rows
+from backfill_assets.pipeline.contracts import raw
+from backfill_assets_tests.files import bare_lake, stage_by_hand
+from backfill_assets_tests.oracle import Row, arrivals_of, delivery, unruly
+
+RAW, START = raw(), date(2024, 3, 1)
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    return bare_lake(tmp_path_factory.mktemp("lake"))
+
+
+def query_for(lake: Lake, rows: Sequence[Row]) -> str:
+    made = [
+        {k: v.replace(tzinfo=UTC) if isinstance(v, datetime) else v for k, v in row.items()}
+        | {"source_file": "f", "arrival_date": row["arrival_ts"].date()}
+        for row in rows
+    ]
+    return selection(stage_by_hand(lake, RAW, made).paths, RAW)
+
+
+def answer(lake: Lake, query: str) -> list[tuple[Any, ...]]:
+    with connection(lake) as engine:
+        return engine.execute(query).fetchall()
+
+
+def on(rows: Sequence[Row], days: set[date]) -> list[Row]:
+    return [r for r in rows if r["arrival_ts"].date() in days]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_rows_of_all_days_and_of_some_are_what_python_counts(lake: Lake, seed: int) -> None:
+    rows = unruly(seed, START)
+    some = {date(2024, 3, 2), date(2024, 3, 5)}
+    everything = answer(lake, ledger_rows(query_for(lake, rows), None, RAW))
+    assert {r[:2]: r[2:6] for r in everything} == arrivals_of(rows)
+    mine = answer(lake, ledger_rows(query_for(lake, on(rows, some)), query_for(lake, rows), RAW))
+    assert sorted(mine) == sorted(r for r in everything if r[0] in some), "fingerprints too"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_days_a_load_changes_hold_every_day_whose_rows_differ(lake: Lake, seed: int) -> None:
+    rows, moved = unruly(seed, START), {date(2024, 3, 4)}
+    others = [r for r in rows if r["arrival_ts"].date() not in moved]
+    query = changed_days(query_for(lake, []), query_for(lake, on(rows, moved)), query_for(lake, others))
+    changed = {day for (day,) in answer(lake, query)}
+    before, after = arrivals_of(others), arrivals_of(rows)
+    differ = {key[0] for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
+    assert differ - moved <= changed
+    event_days: dict[str, list[set[date]]] = defaultdict(lambda: [set(), set()])
+    for side, held in enumerate((others, rows)):
+        for row in held:
+            if row["op"] == "upsert":
+                event_days[row["event_key"]][side].add(row["event_ts"].date())
+    told = {r["arrival_ts"].date() for r in rows if len(set(map(frozenset, event_days[r["event_key"]]))) > 1}
+    assert changed == told
+
+
+def test_a_late_second_is_floored_and_a_deletes_time_is_no_event_day(lake: Lake) -> None:
+    early = delivery(1, "2024-03-01 10:00:00", "2024-03-01 10:00:00.500000", key="early")
+    gone = delivery(2, "2024-03-02 10:00:00", "2024-03-09 00:00:00", key="early", op="delete")
+    found = {r[:2]: r[2:6] for r in answer(lake, ledger_rows(query_for(lake, [early, gone]), None, RAW))}
+    first, second = date(2024, 3, 1), date(2024, 3, 2)
+    assert found == {(first, first): (1, 1, 0, -1), (second, first): (1, 1, 0, None)}

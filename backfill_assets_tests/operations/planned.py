@@ -1,0 +1,103 @@
+"""A small lake on disk, without an engine, whose tables were written whole and then by the chunks of a plan.
+
+Lives here: `Planned`, with the pipeline of `builders` over real files. Does not live here: anything that Spark
+computes.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from deltalake import DeltaTable
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.parameters import PARAMETERS, parameters_of
+from backfill_assets.core.receipts import DayEntry
+from backfill_assets.core.states import State, States
+from backfill_assets.core.view import TableView
+from backfill_assets.lake.audit import audit
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.ledger import ARRIVALS
+from backfill_assets.lake.log import table_view
+from backfill_assets.lake.model import Pipeline, Table
+from backfill_assets.lake.replace import Provenance, Write, replace_days
+from backfill_assets.lake.view import read_view
+from backfill_assets_tests.builders import CODE, CONTRACTS, WINDOW, day, receipt, write_rows
+from backfill_assets_tests.files import bare_lake, stage_by_hand
+
+DAYS = 8
+BUILT = ("staging", "features")
+
+
+@dataclass
+class Planned:
+    """Raw, staging and features of eight days, all fresh; `write` writes days of a table with some value."""
+
+    root: Path
+    lake: Lake = field(init=False)
+    pipeline: Pipeline = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.lake = bare_lake(self.root)
+        used = CONTRACTS[:3]
+        self.pipeline = Pipeline(tuple(Table(c) for c in used), {c.name: CODE for c in used})
+        everything = range(DAYS)
+        self.write("raw", dict.fromkeys(everything, 1))
+        rows = [_arrival(day(n)) for n in everything]
+        said = receipt("arrivals", {day(n): DayEntry(1, f"F-{n}", "") for n in everything}, inputs={"raw": 1})
+        write_rows(self.lake.table_path(ARRIVALS.name), ARRIVALS, rows, said)
+        for table in BUILT:
+            self.write(table, dict.fromkeys(everything, 1))
+
+    def contract(self, table: str) -> Contract:
+        """The contract of a table."""
+        return self.pipeline.table(table).contract
+
+    def states(self) -> States:
+        """The states of all days."""
+        return self.pipeline.states(read_view(self.lake, self.pipeline.contracts))
+
+    def write(self, table: str, values: Mapping[int, int], run_id: str = "", **tags: str) -> int:
+        """Publish days of a table, a row of that value each, signed as the load path signs; the table's version."""
+        contract, states = self.contract(table), self.states()
+        column = contract.day_column
+        staged = stage_by_hand(
+            self.lake, contract, [{"entity": "A", "value": v, column: day(n)} for n, v in values.items()]
+        )
+        digests = {day(n): states.digests.of(table, day(n)) for n in values}
+        found = audit(self.lake, staged.paths, contract)
+        entries = {d: DayEntry(found[d].rows, found[d].fingerprint, digests[d]) for d in digests}
+        made_with = {PARAMETERS: parameters_of(contract, states.view).to_json()}
+        said = Provenance(
+            "plan" if tags else "test", run_id, "", CODE.code_digest, CODE.settings_digest, tags={**made_with, **tags}
+        )
+        version = states.view.table(table).version
+        return replace_days(self.lake, Write(contract, staged, entries, version, said), lambda _: digests).version
+
+    def chunk(self, number: int, days: Iterable[int], value: int, plan: str = "p1") -> None:
+        """What a plan's chunk writes: staging, then features."""
+        for table in BUILT:
+            self.write(table, dict.fromkeys(days, value), f"run-{plan}-{number}", plan=plan, chunk=str(number))
+
+    def view(self, table: str) -> TableView:
+        """The table's receipts."""
+        return table_view(self.lake.table_path(table), self.contract(table).day_column)
+
+    def values(self, table: str, version: int | None = None) -> list[int]:
+        """The value of every day that has a row, ascending by day, as delta-rs reads them."""
+        rows = DeltaTable(str(self.lake.table_path(table)), version=version).to_pyarrow_table().to_pylist()
+        return [r["value"] for r in sorted(rows, key=lambda r: r[self.contract(table).day_column])]
+
+    def of(self, table: str, state: State) -> list[date]:
+        """The days in a state."""
+        states = self.states()
+        return [day(n) for n in range(DAYS + WINDOW) if states.of(table, day(n)) is state]
+
+
+def _arrival(of: date) -> dict[str, Any]:
+    return {
+        "arrival_date": of, "event_date": of, "deliveries": 1, "keys": 1, "moved_keys": 0,
+        "greatest_lateness_s": 60, "fingerprint": f"F-{of}", "arrival_month": f"{of:%Y-%m}",
+    }  # fmt: skip

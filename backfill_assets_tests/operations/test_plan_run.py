@@ -1,0 +1,196 @@
+"""Running plans: from wherever they stand, a gate after each chunk, and nothing beyond a gate that refuses.
+
+Tested here: `operations.plan_run` with a worker that writes without an engine. Not tested here: the runs of Dagster
+behind it (`end_to_end/test_plan.py`).
+"""
+
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.plan_states import ChunkState
+from backfill_assets.core.plans import Plan, Tolerances
+from backfill_assets.lake.audit import audit_table
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.log import versions
+from backfill_assets.lake.model import Pipeline
+from backfill_assets.operations.plan_files import mark, unmark
+from backfill_assets.operations.plan_progress import Progress, progress
+from backfill_assets.operations.plan_run import run_plan
+from backfill_assets_tests.operations.planning import (
+    DAYS,
+    HandWorker,
+    Killed,
+    bare_staging,
+    good_rows,
+    planned,
+    versions_of,
+    write_by_hand,
+)
+
+ALL = ["made 2024-02-26", "gate 1", "made 2024-02-27..2024-02-29", "gate 2", "made 2024-03-01..2024-03-03", "gate 3",
+       "made 2024-03-04..2024-03-06", "gate 4", "gate 5"]  # fmt: skip
+
+
+def run(lake: Lake, pipeline: Pipeline, plan: Plan, accepted: int = 0, **worker: Any) -> tuple[Progress, list[str]]:
+    """Run it by hand; what it came to, and what was done."""
+    by = HandWorker(lake, pipeline, **worker)
+    return run_plan(lambda: (lake, pipeline), plan, by, accepted), by.told
+
+
+def fingerprints(lake: Lake, pipeline: Pipeline) -> dict[date | None, str]:
+    """What staging holds, by a reader that did not write it."""
+    return {d: p.fingerprint for d, p in audit_table(lake, pipeline.table("staging").contract).items()}
+
+
+def test_a_plan_runs_canary_and_chunks_in_order_and_ends(tmp_path: Path) -> None:
+    lake, pipeline = bare_staging(tmp_path)
+    plan = planned(lake, pipeline)
+    now, told = run(lake, pipeline, plan)
+    assert told == ALL
+    assert (now.told, now.is_done) == ("finished", True)
+    with pytest.raises(BackfillError, match="it is finished"):
+        run(lake, pipeline, plan)
+
+
+@pytest.mark.parametrize("dies_after", [False, True])
+@pytest.mark.parametrize("dies_at", [1, 3])
+def test_killed_at_any_chunk_a_rerun_goes_on_and_ends_as_if_undisturbed(
+    tmp_path: Path, dies_at: int, dies_after: bool
+) -> None:
+    undisturbed, pipeline = bare_staging(tmp_path / "undisturbed")
+    run(undisturbed, pipeline, planned(undisturbed, pipeline))
+    lake, pipeline = bare_staging(tmp_path / "killed")
+    plan = planned(lake, pipeline)
+    with pytest.raises(Killed):
+        run(lake, pipeline, plan, dies_at=dies_at, dies_after=dies_after)
+    now, told = run(lake, pipeline, plan)
+    # Nothing is made twice, no gate is skipped: the newest is taken again until a receipt of a later chunk proves it.
+    assert told == ALL[max(2 * dies_at - (1 if dies_after else 3), 0) :]
+    assert now.told == "finished"
+    assert fingerprints(lake, pipeline) == fingerprints(undisturbed, pipeline)
+    assert len(versions(lake.table_path("staging"))) == len(versions(undisturbed.table_path("staging")))
+
+
+def _doubled(day: date) -> list[dict[str, Any]]:
+    return good_rows(day) * 2 if day == date(2024, 3, 1) else good_rows(day)
+
+
+def _without_entity(day: date) -> list[dict[str, Any]]:
+    empty = {"entity": None} if day == date(2024, 3, 2) else {}
+    return [row | empty for row in good_rows(day)]
+
+
+def _shifted(day: date) -> list[dict[str, Any]]:
+    """Amounts moved from one day of the chunk to the next: its total stays."""
+    more = {date(2024, 3, 1): 10, date(2024, 3, 2): -10}.get(day, 0)
+    return [row | {"value": row["value"] + more} for row in good_rows(day)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "figures"),
+    [
+        (_doubled, "30 row\\(s\\) repeat a key"),
+        (_without_entity, "staging 2024-03-02 NULL share: 100% of entity is NULL, usually 0%"),
+        (_shifted, "the mean of value was 14.5, is 24.5 \\(69%, allowed 30%\\)"),
+    ],
+    ids=["duplicates", "a NULL spike", "a shift whose total matches"],
+)
+def test_a_fault_in_chunk_3_stops_there_and_names_day_column_and_figures(
+    tmp_path: Path, rows: Any, figures: str
+) -> None:
+    lake, pipeline = bare_staging(tmp_path)
+    write_by_hand(lake, pipeline, DAYS, good_rows)
+    plan = planned(lake, pipeline, tolerances=Tolerances(rows=None, means=0.3))
+    by = HandWorker(lake, pipeline, rows)
+    with pytest.raises(BackfillError, match=figures) as refused:
+        run_plan(lambda: (lake, pipeline), plan, by)
+    assert "chunk 3 (2024-03-01..2024-03-03)" in str(refused.value)
+    assert by.told == [
+        "made 2024-02-26",
+        "gate 1",
+        "made 2024-02-27..2024-02-29",
+        "gate 2",
+        "made 2024-03-01..2024-03-03",
+    ]
+    states = [c.state for c in progress(lake, pipeline, plan).chunks]
+    assert states[:4] == [ChunkState.DONE, ChunkState.DONE, ChunkState.DONE, ChunkState.PENDING]
+    with pytest.raises(BackfillError, match=figures):
+        run(lake, pipeline, plan)
+    _, told = run(lake, pipeline, plan, accepted=3)
+    assert told[0] == "made 2024-03-04..2024-03-06"
+
+
+def test_a_failing_run_is_tried_as_often_as_the_plan_allows_and_stops_it(tmp_path: Path) -> None:
+    lake, pipeline = bare_staging(tmp_path)
+    plan = planned(lake, pipeline, retries=2)
+    by = HandWorker(lake, pipeline, fails_at=2)
+    with pytest.raises(BackfillError, match="the server is gone"):
+        run_plan(lambda: (lake, pipeline), plan, by)
+    assert by.told == ["made 2024-02-26", "gate 1", "failed 2", "failed 2", "failed 2"]
+
+
+def test_days_of_another_active_plan_are_refused(tmp_path: Path) -> None:
+    lake, pipeline = bare_staging(tmp_path)
+    one, other = planned(lake, pipeline), planned(lake, pipeline)
+    with pytest.raises(Killed):
+        run(lake, pipeline, one, dies_at=2)
+    before = versions_of(lake)
+    with pytest.raises(BackfillError, match=f"the plan {one.id} is active and has 2024-02-26..2024-03-06 of staging"):
+        run(lake, pipeline, other)
+    assert versions_of(lake) == before
+    mark(lake, one.id, "ended", "cancelled")
+    assert run(lake, pipeline, other)[0].told == "finished"
+
+
+def test_a_pin_that_moved_is_refused_with_both_digests(tmp_path: Path) -> None:
+    lake, pipeline = bare_staging(tmp_path)
+    plan = planned(lake, pipeline)
+    with pytest.raises(Killed):
+        run(lake, pipeline, plan, dies_at=3)
+    before, known = versions_of(lake), pipeline.codes["staging"]
+    changed = replace(pipeline, codes={**pipeline.codes, "staging": replace(known, code_digest="other")})
+    with pytest.raises(BackfillError, match=f"the code of staging was {known.code_digest}, is other"):
+        run_plan(lambda: (lake, changed), plan, HandWorker(lake, changed))
+    assert versions_of(lake) == before
+
+
+def test_a_paused_plan_waits_until_it_is_resumed(tmp_path: Path) -> None:
+    lake, pipeline = bare_staging(tmp_path)
+    plan = planned(lake, pipeline)
+    mark(lake, plan.id, "paused", "lunch")
+    with pytest.raises(BackfillError, match="it is paused \\(lunch\\)"):
+        run(lake, pipeline, plan)
+    unmark(lake, plan.id, "paused")
+    assert run(lake, pipeline, plan)[0].told == "finished"
+
+
+def test_the_gate_finds_files_that_are_not_what_the_receipt_says(tmp_path: Path) -> None:
+    lake, pipeline = bare_staging(tmp_path)
+    plan = planned(lake, pipeline)
+    with pytest.raises(Killed):
+        run(lake, pipeline, plan, dies_at=1, dies_after=True)
+    other, _ = bare_staging(tmp_path / "other")
+    write_by_hand(other, pipeline, DAYS, lambda d: good_rows(d)[:7])
+    (file,) = _first_files(lake)
+    (file_of_7_rows,) = _first_files(other)
+    file.write_bytes(file_of_7_rows.read_bytes())
+    with pytest.raises(BackfillError, match=r"read-back: the receipt says 30 rows .* the files 7"):
+        run(lake, pipeline, plan)
+
+
+def _first_files(lake: Lake) -> list[Path]:
+    return [p for p in lake.table_path("staging").rglob("*.parquet") if "event_date=2024-02-26" in p.parts]
+
+
+def test_without_force_days_that_are_right_are_not_made(tmp_path: Path) -> None:
+    lake, pipeline = bare_staging(tmp_path)
+    write_by_hand(lake, pipeline, DAYS, good_rows)
+    before = versions(lake.table_path("staging"))
+    now, told = run(lake, pipeline, planned(lake, pipeline, force=False))
+    assert (now.told, [t for t in told if t.startswith("made")]) == ("finished", [])
+    assert versions(lake.table_path("staging")) == before

@@ -1,0 +1,46 @@
+"""What the tags of a run and the names of its steps say, and that each is written and read in one place.
+
+Tested here: the values of `orchestration.runs`, without an instance. Not tested here: whole runs (`test_runs`).
+"""
+
+import ast
+
+import dagster as dg
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.orchestration.runs import PARTITION, days_of, op_name, range_tags, table_made_by
+from backfill_assets_tests.builders import day
+from backfill_assets_tests.sources import PACKAGE, sources
+
+
+@given(st.integers(0, 400), st.integers(1, 1100))
+def test_a_range_of_days_comes_back_from_the_tags_of_its_run(first: int, days: int) -> None:
+    span = DayRange(day(first), day(first) + ONE_DAY * days)
+    assert days_of(dg.DagsterRun("rebuild", tags=range_tags(span))) == span
+
+
+@pytest.mark.parametrize(
+    ("tags", "days"),
+    [
+        ({PARTITION: "2024-03-01"}, "2024-03-01"),
+        ({}, "None"),
+        ({PARTITION: "all of them"}, "None"),
+        ({PARTITION: "2024-13-01"}, "None"),
+    ],
+)
+def test_a_run_has_the_days_that_its_tags_name_or_none(tags: dict[str, str], days: str) -> None:
+    assert str(days_of(dg.DagsterRun("rebuild", tags=tags))) == days
+
+
+def test_a_step_names_the_table_that_it_makes_and_other_steps_name_none() -> None:
+    assert table_made_by(op_name("staging")) == "staging"
+    assert table_made_by("features_no_stale_days") is None
+
+
+@pytest.mark.parametrize("spelled", ["make_", "dagster/asset_partition_range_start"])
+def test_names_of_steps_and_tags_of_days_are_spelled_in_one_file(spelled: str) -> None:
+    texts = [(f.place, n.value) for f in sources(PACKAGE) for n in ast.walk(f.tree) if isinstance(n, ast.Constant)]
+    assert {place for place, value in texts if value == spelled} == {f"{PACKAGE}/orchestration/runs.py"}

@@ -1,0 +1,93 @@
+"""The wheel: what lies in it, what its metadata says, and that its commands work far from the checkout.
+
+Lives here: one wheel, built in a moment by the locked builder, without network. Does not live here: installing it (a
+person or `.ci/env.py` does), and what the commands do.
+"""
+
+import importlib.metadata
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from email.message import Message
+from email.parser import Parser
+from pathlib import Path
+
+import pytest
+
+from backfill_assets_tests.sources import CHECKOUT, PACKAGE, sources
+
+PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+# Declared although no line imports them: the web server is a program, delta-spark names the jars by its version, and
+# pandas is bound from above for pyspark's sake.
+DECLARED_FOR_OTHER_REASONS = {"dagster-webserver", "delta-spark", "pandas"}
+COMES_WITH = {"grpcio": "pyspark", "markupsafe": "jinja2"}  # and is declared there
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    """The wheel of this checkout."""
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(command, cwd=CHECKOUT, check=True, capture_output=True)
+    (built,) = folder.glob("*.whl")
+    return zipfile.ZipFile(built)
+
+
+def _metadata(wheel: zipfile.ZipFile) -> Message:
+    (name,) = [n for n in wheel.namelist() if n.endswith(".dist-info/METADATA")]
+    return Parser().parsestr(wheel.read(name).decode())
+
+
+def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel: zipfile.ZipFile) -> None:
+    there = {p.relative_to(CHECKOUT).as_posix() for p in (CHECKOUT / PACKAGE).rglob("*") if p.is_file()}
+    packed = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    assert packed == {name for name in there if "__pycache__" not in name}
+    assert {f"{PACKAGE}/py.typed", f"{PACKAGE}/cli/templates/dagster.yaml", f"{PACKAGE}/CHANGELOG.md"} <= packed
+
+
+def test_the_licence_and_the_readme_are_in_the_wheels_metadata(wheel: zipfile.ZipFile) -> None:
+    metadata = _metadata(wheel)
+    assert metadata["License-Expression"] == "MIT"
+    (place,) = [n for n in wheel.namelist() if n.endswith(f".dist-info/licenses/{metadata['License-File']}")]
+    assert wheel.read(place) == (CHECKOUT / PACKAGE / "LICENSE").read_bytes()
+    assert wheel.read(place).startswith(b"MIT License")
+    assert metadata.get_payload() == (CHECKOUT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_commands_of_the_wheel_run_far_from_the_checkout(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+    unpacked, elsewhere = tmp_path / "unpacked", tmp_path / "elsewhere"
+    wheel.extractall(unpacked)
+    elsewhere.mkdir()
+    env = {**os.environ, "PYTHONPATH": str(unpacked), "PYTHONSAFEPATH": "1"}
+
+    def said(*args: str) -> str:
+        done = subprocess.run(
+            [sys.executable, *args], cwd=elsewhere, env=env, capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+    assert Path(said("-c", f"import {PACKAGE} as p; print(p.__file__)").strip()).is_relative_to(unpacked)
+    said("-m", PACKAGE, "init", "--lake", "lake")
+    assert json.loads(said("-m", PACKAGE, "status", "--lake", "lake", "--json"))["totals"]
+
+
+def test_the_changelog_tells_of_this_version_and_of_every_one_before() -> None:
+    text = (CHECKOUT / PACKAGE / "CHANGELOG.md").read_text(encoding="utf-8")
+    told = re.findall(r"^## \[(.+?)\](?: - (\d{4}-\d\d-\d\d))?$", text, re.MULTILINE)
+    assert [version for version, _ in told] == ["Unreleased", PROJECT["version"], "0.1.0"]
+    assert all(day for version, day in told if version != "Unreleased")
+
+
+def test_what_is_declared_is_imported_and_what_is_imported_is_declared() -> None:
+    declared = {re.split(r"[^\w-]", line, maxsplit=1)[0].lower() for line in PROJECT["dependencies"]}
+    of_module = importlib.metadata.packages_distributions()
+    roots = {i.module.split(".")[0] for f in sources(PACKAGE) for i in f.imports()}
+    foreign = {root for root in roots if root not in sys.stdlib_module_names and root != PACKAGE}
+    imported = {of_module[root][0].lower().replace("_", "-") for root in foreign}
+    assert declared - imported == DECLARED_FOR_OTHER_REASONS
+    assert imported - declared == set(COMES_WITH)
+    assert set(COMES_WITH.values()) <= declared

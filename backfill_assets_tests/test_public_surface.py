@@ -1,0 +1,88 @@
+"""What a user may import from `backfill_assets`: the names, their signatures, and that asking for none costs nothing.
+
+Lives here: the pinned list; whoever changes it changes a promise and writes a line into `CHANGELOG.md`. Does not live
+here: what the names do (`end_to_end/test_own_pipeline.py` uses them as a user does).
+"""
+
+import ast
+import inspect
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+import backfill_assets
+from backfill_assets_tests.sources import PACKAGE, sources
+
+ERROR = "(object, culprit, consequence, fix)"
+SIGNATURES = {  # names, order and defaults; the types are held by mypy, which reads the own pipeline of our tests
+    "BackfillError": ERROR,
+    "ContractBroken": ERROR,
+    "SettingsError": ERROR,
+    "TransientError": ERROR,
+    "Chunk": "(days, frontier)",
+    "Column": "(name, type, description, nullable=False, tags=<factory>)",
+    "Contract": "(name, description, columns, day_column, key, inputs, waits_for_cut=False, matures_after_days=None, "
+    "partition_by=None)",
+    "DayRange": "(start, end)",
+    "Input": "(table, before=0, after=0, basis=<Basis.CONTENT: 'content'>)",
+    "Table": "(contract, transform=None, settings=<factory>, sources=(), drops_incomplete=False, facts=None, "
+    "revisions=None)",
+    "assemble": "(root, tables_of, rebuilt=None)",
+    "lake_folder": "(named=None)",
+    "tables": "(settings)",
+}
+WITHOUT_SIGNATURE = {
+    "Basis": "an enumeration",
+    "LakeSettings": "a file's content, see `lake/test_settings.py`",
+}
+
+
+def test_the_public_surface_is_this_list_and_nothing_else() -> None:
+    assert list(backfill_assets.__all__) == sorted([*SIGNATURES, *WITHOUT_SIGNATURE])
+    assert dir(backfill_assets) == list(backfill_assets.__all__)
+
+
+@pytest.mark.parametrize("name", sorted(SIGNATURES))
+def test_what_is_public_keeps_its_signature(name: str) -> None:
+    assert _signature(getattr(backfill_assets, name)) == SIGNATURES[name]
+
+
+@pytest.mark.parametrize("name", sorted([*SIGNATURES, *WITHOUT_SIGNATURE]))
+def test_what_is_public_says_what_it_is(name: str) -> None:
+    assert inspect.getdoc(getattr(backfill_assets, name))
+
+
+def test_a_basis_is_one_of_four() -> None:
+    assert [b.name for b in backfill_assets.Basis] == ["CONTENT", "KNOWN_AT_CUT", "ARRIVALS", "FILES"]
+
+
+def test_type_checkers_see_the_names_that_python_gives() -> None:
+    (package,) = [f for f in sources(PACKAGE) if not f.room]
+    imported = {
+        alias.name
+        for node in ast.walk(package.tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE)
+        for alias in node.names
+    }
+    assert imported == set(backfill_assets.__all__)
+
+
+def test_a_name_that_is_not_public_is_no_attribute() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'rebuild'"):
+        getattr(backfill_assets, "rebuild")  # noqa: B009 - a type checker refuses the plain form, as it should
+
+
+def test_importing_the_package_imports_neither_dagster_nor_spark() -> None:
+    asked = "import sys, backfill_assets; print(*(m for m in sys.modules if m.partition('.')[0] in sys.argv[1:]))"
+    heavy = ["dagster", "pyspark", "deltalake", "duckdb", "pyarrow", "pydantic"]
+    done = subprocess.run([sys.executable, "-c", asked, *heavy], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+def _signature(value: Any) -> str:
+    """The parameters without their types."""
+    found = inspect.signature(value)
+    bare = [p.replace(annotation=inspect.Parameter.empty) for p in found.parameters.values()]
+    return str(found.replace(parameters=bare, return_annotation=inspect.Signature.empty))
