@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.engine.server_state import Process, Record, ServerFolder, ServerRequest, end, take
+from backfill_assets.engine.processes import Process, end
+from backfill_assets.engine.server_state import Record, ServerFolder, ServerRequest, take
 
 
 @pytest.fixture
