@@ -40,6 +40,7 @@ TEMPLATE_NAMES = ("daily-repair", "feature-fix", "late-labels", "migration")
 @click.option("--retries", type=click.IntRange(0, 9), default=0, show_default=True, help="Of a chunk that fails.")
 @click.option("--max-row-change", type=click.FloatRange(0), help="Share by which a day's rows may change.")
 @click.option("--max-mean-change", type=click.FloatRange(0), help="Share by which a column's mean may change on a day.")
+@click.option("--max-drift", type=click.FloatRange(0), help="Population stability index of a column; 0.25 is large.")
 @click.option("--rollback-on-failure", is_flag=True, help="A chunk whose gate refuses is put back at once.")
 @click.option("--force", is_flag=True, help="Make even what is known to be right.")
 @click.option("--reason", default="", help="Why, in a word or two.")
@@ -83,7 +84,7 @@ def _policy(asked: dict[str, Any]) -> Policy:
 
     base = TEMPLATES[asked["template"]][1] if asked["template"] else Policy()
     named = {k: asked[k] for k in ("chunk", "canary", "order") if asked[k] is not None}
-    bounds = {"rows": asked["max_row_change"], "means": asked["max_mean_change"]}
+    bounds = {"rows": asked["max_row_change"], "means": asked["max_mean_change"], "drift": asked["max_drift"]}
     return replace(
         base, **named, max_parallel=asked["max_parallel"], retries=asked["retries"], force=asked["force"],
         on_failure="rollback" if asked["rollback_on_failure"] else base.on_failure, write_mode=asked["write_mode"],

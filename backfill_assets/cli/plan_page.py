@@ -91,6 +91,7 @@ def _gates(plan: Plan) -> str:
     told += [f"rows within {bounds.rows:.0%}"] if bounds.rows is not None else []
     told += [f"NULL shares within {bounds.nulls:.0%} of usual"] if bounds.nulls is not None else []
     told += [f"means within {bounds.means:.0%}"] if bounds.means is not None else []
+    told += [f"drift within {bounds.drift:g} (population stability index)"] if bounds.drift is not None else []
     act = "puts the chunk back and stops" if plan.policy.on_failure == "rollback" else "stops"
     return f"{', '.join(told)}; a failed gate {act}"
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.gates import TRAILING_DAYS, usual_null_shares
+from backfill_assets.core.drift import chance, stability_index
+from backfill_assets.core.gates import TRAILING_DAYS, usual_histograms, usual_null_shares
 from backfill_assets.core.plans import Tolerances
-from backfill_assets.core.profiles import DayProfile, counted_nulls
+from backfill_assets.core.profiles import DayProfile, counted_histograms, counted_nulls
 from backfill_assets.core.receipts import Built, DayEntry
 
 FEWEST_ROWS = 20  # below it a relative change is chance
@@ -50,6 +51,7 @@ def judge_chunk(evidence: TableEvidence, bounds: Tolerances) -> list[GateFinding
         found += _rows(evidence, day, bounds)
         found += _nulls(evidence, day, bounds)
         found += _means(evidence, day, bounds)
+        found += _drift(evidence, day, bounds)
     return found
 
 
@@ -82,8 +84,7 @@ def _nulls(evidence: TableEvidence, day: date, bounds: Tolerances) -> Iterator[G
     after = evidence.after[day]
     if bounds.nulls is None or not after.rows:
         return
-    earlier = sorted((d, e) for d, e in evidence.earlier.items() if d < day and e.rows)[-TRAILING_DAYS:]
-    usual = usual_null_shares([_shares(e) for _, e in earlier])
+    usual = usual_null_shares([_shares(e) for e in _trailing(evidence, day)])
     own = evidence.before.get(day)
     known = _shares(own) if own is not None and own.rows else {}
     read = evidence.read.get(day, DayProfile())
@@ -109,4 +110,23 @@ def _means(evidence: TableEvidence, day: date, bounds: Tolerances) -> Iterator[G
         change = abs(now - was) / abs(was) if was else float(bool(now))
         if change > bounds.means:
             told = f"the mean of {column} was {was:.4g}, is {now:.4g} ({change:.0%}, allowed {bounds.means:.0%})"
+            yield GateFinding(evidence.contract.name, day, "distribution", told, column)
+
+
+def _trailing(evidence: TableEvidence, day: date) -> list[DayEntry]:
+    """The newest days with rows before `day`, as receipts told them before the plan began."""
+    earlier = sorted(d for d, e in evidence.earlier.items() if d < day and e.rows)
+    return [evidence.earlier[d] for d in earlier[-TRAILING_DAYS:]]
+
+
+def _drift(evidence: TableEvidence, day: date, bounds: Tolerances) -> Iterator[GateFinding]:
+    """Values that moved are found also where rows, sums and means are what they were."""
+    read = evidence.read.get(day)
+    if bounds.drift is None or read is None:
+        return
+    usual = usual_histograms([counted_histograms(e.counts) for e in _trailing(evidence, day)])
+    for column, before in usual.items():
+        index = stability_index(now := read.histograms.get(column, {}), before)
+        if index > bounds.drift + chance(now, before):
+            told = f"the values of {column} drifted: population stability index {index:.2f} (allowed {bounds.drift:g})"
             yield GateFinding(evidence.contract.name, day, "distribution", told, column)

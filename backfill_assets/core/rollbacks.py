@@ -4,11 +4,11 @@ Lives here: the words in reasons and tags, and what a rollback would do to the s
 files (`lake.putback`), and which days somebody asks for (`operations.rollback`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import date
 
-from backfill_assets.core.days import contiguous, from_inclusive, parse_day
+from backfill_assets.core.days import DayRange, contiguous, from_inclusive, parse_day
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG
 from backfill_assets.core.receipts import DayEntry, Receipt
@@ -45,6 +45,11 @@ def target_of(receipt: Receipt, day: date) -> int | None:
     except (ValueError, BackfillError):
         return None
     return None
+
+
+def unheld(states: States, days: Iterable[date]) -> list[DayRange]:
+    """The days as ranges, without those that any table holds: a range with one of them is refused whole."""
+    return contiguous(d for d in days if all(states.of(name, d) is not State.HELD for name in states.contracts))
 
 
 def stale_after(states: States, entries: Mapping[str, Mapping[date, DayEntry]]) -> dict[str, frozenset[date]]:

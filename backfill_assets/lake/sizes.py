@@ -9,17 +9,16 @@ from datetime import date
 from pathlib import Path
 
 from backfill_assets.lake.log import actions, versions
+from backfill_assets.lake.opening import open_delta
 
 SAMPLED_COMMITS = 5  # the newest: rows change their size rarely
 
 
 def day_bytes(table: Path, day_column: str) -> dict[date, int]:
     """Bytes of data files per day; days without a file are not in it. Empty where there is no table. No JVM."""
-    from deltalake import DeltaTable
-
     if not (table / "_delta_log").is_dir():
         return {}
-    added = DeltaTable(str(table)).get_add_actions(flatten=True)
+    added = open_delta(table).get_add_actions(flatten=True)
     found: dict[date, int] = {}
     days, sizes = (added.column(name).to_pylist() for name in (f"partition.{day_column}", "size_bytes"))
     for day, size in zip(days, sizes, strict=True):

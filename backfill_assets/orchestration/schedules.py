@@ -9,7 +9,8 @@ from typing import Any
 
 import dagster as dg
 
-from backfill_assets.core.days import ONE_DAY, DayRange, contiguous
+from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.core.rollbacks import unheld
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.plan_files import days_of_active_plans
@@ -43,7 +44,7 @@ def lake_schedules(lake_context: LakeContext, rebuild: Any) -> list[dg.ScheduleD
         default_status=dg.DefaultScheduleStatus.STOPPED,
         description="The simple way: the last `rolling_days` that ended `delay_days` ago again, whatever happened.",
     )  # fmt: skip
-    def rolling_reprocess(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+    def rolling_reprocess(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
         """The last days again."""
         if not is_there(lake_context.root):
             return dg.SkipReason(str(no_lake(lake_context.root)))
@@ -57,7 +58,10 @@ def lake_schedules(lake_context: LakeContext, rebuild: Any) -> list[dg.ScheduleD
                 f"{days} has days of an active plan, which are left alone: `backfill-assets plan list`"
             )
         built = [dg.AssetKey(t.name) for t in pipeline.tables if not t.is_landed]
-        return _request(ROLLING, asked, days, built)
+        ranges = unheld(pipeline.states(read_view(lake, pipeline.contracts)), days)
+        return [_request(ROLLING, asked, free, built) for free in ranges] or dg.SkipReason(
+            f"a rollback put all of {days} back, and holds them: `backfill-assets release` lets them go"
+        )
 
     return [daily_load, rolling_reprocess]
 
@@ -69,8 +73,9 @@ def _today(context: dg.ScheduleEvaluationContext) -> date:
 
 def missed_days(lake_context: LakeContext, today: date) -> list[DayRange]:
     """The days before `today` to load: yesterday, and every day since raw's first receipt of which a table was never
-    made (without receipts: since the lake's first day). None at or after `as_of` or of an active plan;
-    as ranges, ascending, yesterday by itself: a missed day that fails again keeps no new day from being made."""
+    made (without receipts: since the lake's first day). None at or after `as_of`, of an active plan, or held by a
+    rollback; as ranges, ascending, yesterday by itself: a missed day that fails again keeps no new day from being
+    made."""
     lake, pipeline = lake_context.open()
     states = pipeline.states(read_view(lake, pipeline.contracts))
     landed = next(t.name for t in pipeline.tables if t.is_landed)
@@ -79,8 +84,8 @@ def missed_days(lake_context: LakeContext, today: date) -> list[DayRange]:
     yesterday = today - ONE_DAY
     planned = set().union(*days_of_active_plans(lake).values())
     due = [d for d in days if states.view.is_due(d) and d not in planned]
-    missed = contiguous(d for d in due if d < yesterday and _is_missing(states, d))
-    return missed + contiguous(d for d in due if d == yesterday)
+    missed = unheld(states, (d for d in due if d < yesterday and _is_missing(states, d)))
+    return missed + unheld(states, (d for d in due if d == yesterday))
 
 
 def _is_missing(states: States, day: date) -> bool:

@@ -15,6 +15,7 @@ from backfill_assets.core.cascade import with_riders
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.needs import Needs, needs
+from backfill_assets.core.rollbacks import unheld
 from backfill_assets.core.states import State, States
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.home import Lake
@@ -195,6 +196,15 @@ def _rolling_tick(seen: LakeSnapshot) -> Tick:
         tick.notes.append("runs are queued or running; the next tick looks again")
         return tick
     built = [t.name for t in seen.pipeline.tables if not t.is_landed]
+    _tell_left_alone(tick, seen.states, built)
+    for free in unheld(seen.states, days):
+        _roll(tick, seen, free, built)
+    return tick
+
+
+def _roll(tick: Tick, seen: LakeSnapshot, days: DayRange, built: Sequence[str]) -> None:
+    """Ask for a range once per version of the ledger and per rule, as often as may be tried."""
+    settings, ledger = seen.lake.settings, seen.states.view.ledger.version
     rules = digest_of([seen.asker.rules(), *(str(seen.states.codes.get(name)) for name in built)])
     base = f"rolling {days} ledger {ledger} rules {rules}"
     tried = next_attempt(seen.instance, LATE_DATA, base, settings.lateness.attempts)
@@ -204,7 +214,6 @@ def _rolling_tick(seen: LakeSnapshot) -> Tick:
         tick.alarm("given up rolling", f"{days} {_in_vain(tried)}")
     else:
         _request(tick, seen, LATE_DATA, [_whole(seen, base, tried, LATE_DATA, runs.range_tags(days), built)])
-    return tick
 
 
 def _has_succeeded(instance: dg.DagsterInstance, base: str) -> bool:

@@ -10,12 +10,14 @@ import dagster as dg
 import pytest
 
 from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.lake.home import Lake
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.runs import RANGE_END, RANGE_START
 from backfill_assets.orchestration.schedules import DAILY, ROLLING, missed_days, rolling_span
 from backfill_assets.pipeline.tables import tables
+from backfill_assets_tests.builders import make_commit, receipt
 from backfill_assets_tests.operations.synthetic import START, TOML, synthetic_lake
 
 DAYS = 6
@@ -67,6 +69,20 @@ def test_nothing_at_or_after_as_of_is_asked_for(lake: Lake) -> None:
     path = lake.root / "lake.toml"
     path.write_text(f"as_of = {day(DAYS + 2)}T00:00:00Z\n" + path.read_text())
     assert missed_days(LakeContext(lake.root, tables), day(DAYS + 9)) == [DayRange(day(DAYS), day(DAYS + 2))]
+
+
+def test_days_that_a_rollback_holds_are_left_out_of_what_schedules_ask_for(lake: Lake) -> None:
+    path = lake.root / "lake.toml"
+    path.write_text(path.read_text() + "[lateness]\nrolling_days = 4\ndelay_days = 1\n")
+    held = {day(3): DayEntry(3, "F", "digest", Built.HELD), day(DAYS): DayEntry(3, "F", "digest", Built.HELD)}
+    make_commit(lake.table_path("staging"), 2, receipt("staging", held))
+    assert [span[:2] for span in asked(lake, ROLLING, day(DAYS))] == [
+        (str(day(1)), str(day(2))),
+        (str(day(4)), str(day(4))),
+    ]
+    assert [str(r) for r in missed_days(LakeContext(lake.root, tables), day(DAYS + 3))] == [
+        str(day(DAYS + 1)), str(day(DAYS + 2))
+    ]  # fmt: skip
 
 
 def test_the_rolling_reprocess_is_off_and_asks_for_the_last_days_but_the_newest_of_the_built_tables(lake: Lake) -> None:
