@@ -4,13 +4,12 @@ Lives here: seconds by number of days with an interval, rows and bytes. Does not
 which are the plan's own receipts (`plan_progress`). Processor seconds are in no receipt, so that none are promised.
 """
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import reduce
 from operator import add
-from statistics import linear_regression
+from statistics import median
 
 from backfill_assets.core.plans import ChunkKind, PlanChunk, Price, TableImpact
 from backfill_assets.core.states import States
@@ -20,6 +19,7 @@ GUESS_FIXED_SECONDS, GUESS_DAY_SECONDS = 2.0, 0.05  # a small table on two cores
 GUESS_FACTOR = 4.0  # how far a guess may be off, both ways
 LEAST_FACTOR = 1.5  # few writes show less than all of the scatter: no interval is narrower
 ENOUGH_WRITES = 8  # from here on the scatter that was seen is believed
+FEWEST_SLOPES = 3
 NEWEST_WRITES = 40  # older ones tell of another machine and another size
 
 
@@ -56,23 +56,22 @@ def model_of(log: Sequence[Commit], row_bytes: float) -> Model:
     if not points:
         return Model(GUESS_FIXED_SECONDS, GUESS_DAY_SECONDS, GUESS_FACTOR, day_rows, row_bytes, 0)
     fixed, per_day = _fitted(points)
-    off = [max(s, 0.05) / max(fixed + per_day * n, 0.05) for n, s in points]
-    seen = max(max(off), 1 / min(off))
+    off = sorted(max(s, 0.05) / max(fixed + per_day * n, 0.05) for n, s in points)
+    cut = len(off) // ENOUGH_WRITES  # of many writes the oddest are left out at each end
+    seen = max(off[-1 - cut], 1 / off[cut])
     unsure = 1 + (GUESS_FACTOR - 1) / (1 + len(points)) if len(points) < ENOUGH_WRITES else 1.0
     return Model(fixed, per_day, max(LEAST_FACTOR, seen * unsure), day_rows, row_bytes, len(points))
 
 
 def _fitted(points: Sequence[tuple[int, float]]) -> tuple[float, float]:
-    """Fixed seconds and seconds per day, neither below nothing."""
-    sizes = [math.log1p(n) for n, _ in points]
-    if len({n for n, _ in points}) < 3 or max(sizes) - min(sizes) < 1:
-        n, s = sum(n for n, _ in points) / len(points), sum(s for _, s in points) / len(points)
-        per_day = min(GUESS_DAY_SECONDS, s / (2 * n)) if n else 0.0
-        return max(s - per_day * n, 0.0), per_day
-    found = linear_regression([n for n, _ in points], [s for _, s in points])
-    per_day = max(found.slope, 0.0)
-    total, days = sum(s for _, s in points), sum(n for n, _ in points)
-    return max((total - per_day * days) / len(points), 0.05), per_day
+    """Fixed seconds and seconds per day, neither below nothing: by medians, so that one cold start teaches nothing.
+
+    Seconds per day are the median slope between writes of unlike size (Theil and Sen); without such, a guess.
+    """
+    slopes = [(s - t) / (n - m) for i, (n, s) in enumerate(points) for m, t in points[:i] if n != m]
+    per_day = max(median(slopes), 0.0) if len(slopes) >= FEWEST_SLOPES else GUESS_DAY_SECONDS
+    per_day = min(per_day, median([s / n for n, s in points]))
+    return max(median([s - per_day * n for n, s in points]), 0.0), per_day
 
 
 def priced(

@@ -1,0 +1,44 @@
+"""`backfill-assets run`: a plan of days that are right ends without a run; several chunks at once are processes.
+
+Tested here: `cli.run` where nothing has to be made. Not tested here: runs of Dagster (`end_to_end/test_plan.py`).
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from backfill_assets.cli.app import app
+from backfill_assets.cli.run import CommandWorker
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline
+from backfill_assets.operations.plan_files import find_plan
+from backfill_assets.operations.plan_run import ChunkWork
+from backfill_assets_tests.operations.planning import planned
+from backfill_assets_tests.operations.synthetic import synthetic_lake
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> tuple[Lake, Pipeline]:
+    """Ten fresh days."""
+    return synthetic_lake(tmp_path / "lake", 10)
+
+
+def test_a_plan_of_days_that_are_right_ends_without_a_run(lake: tuple[Lake, Pipeline]) -> None:
+    plan = planned(*lake, force=False)
+    done = CliRunner().invoke(app, ["--lake", str(lake[0].root), "run", plan.id, "--json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["state"] == "finished"
+    again = CliRunner().invoke(app, ["--lake", str(lake[0].root), "run", plan.id])
+    assert again.exit_code == 1
+    assert "it is finished" in again.output
+
+
+def test_chunks_at_once_are_processes_that_find_their_chunk_by_the_plan(lake: tuple[Lake, Pipeline]) -> None:
+    plan = find_plan(lake[0], planned(*lake, force=False, max_parallel=2).id)
+    works = [ChunkWork(plan, chunk, plan.tables, chunk.days) for chunk in plan.chunks[1:3]]
+    assert CommandWorker(lake[0], plan).make(works) == ["", ""]
+    lost = [ChunkWork(plan, chunk, plan.tables, chunk.days) for chunk in plan.chunks[1:3]]
+    (lake[0].root / ".plans" / f"{plan.id}.json").unlink()
+    assert all("exit code 1" in cause for cause in CommandWorker(lake[0], plan).make(lost))
