@@ -4,6 +4,7 @@ Lives here: the Spark session of the test run, the folder of shared data, and th
 test's fixtures say. Does not live here: builders and scenarios. Nothing starts unless a test asks for it.
 """
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +28,16 @@ PROCESSES = 2
 # How long an example takes says something about the machine, which others use too, and nothing about the code.
 settings.register_profile("shared machine", deadline=None)
 settings.load_profile("shared machine")
+
+
+def pytest_configure() -> None:
+    """Output is drawn as for a pipe: readline, where something imports it, tells every child the width of a screen.
+
+    Java compiles quickly and not well, which is right for drivers and servers that live for minutes: half the CPU.
+    """
+    for name in ("COLUMNS", "LINES"):
+        os.environ.pop(name, None)
+    os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,11 +1,11 @@
-"""What the tables must hold, computed apart from Spark and from the package: DuckDB SQL with naive joins, and Python.
+"""What the tables of a lake must hold, computed apart from Spark and from the package.
 
-Lives here: the SQL of the shared goldens for any deliveries and parameters, the ledger `arrivals` by hand, and seeded
-deliveries that are as unruly as real ones. Does not live here: writing them to files and running a lake (`worlds`).
+Lives here: which deliveries count under a lake's rules, the ledger `arrivals` by hand, and seeded deliveries that are
+as unruly as real ones. Does not live here: the SQL of the tables (`pipeline.oracle`, the only one), and writing
+deliveries to files and running a lake (`worlds`).
 """
 
 import random
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +14,10 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+
+from backfill_assets.core.days import from_inclusive
+from backfill_assets_tests.pipeline import oracle as content
+from backfill_assets_tests.pipeline.oracle import Measure, Rule, answers, staging_of
 
 Row = dict[str, Any]
 COLUMNS = ("seq", "arrival_ts", "version_ts", "event_ts", "event_key", "op", "entity", "value", "flag")
@@ -36,11 +40,20 @@ class Rules:
     last_day: date
     windows_days: tuple[int, int] = (2, 4)
     grace_hours: int = 0
-    measure: str = "events"
-    rule: str = "any"
+    measure: Measure = "events"
+    rule: Rule = "any"
     horizon_days: int = 3
     maturity_days: int = 1
     early_tolerance_days: int = 1
+
+    @property
+    def of_content(self) -> content.Rules:
+        """The same as the tables' SQL asks for them."""
+        days = from_inclusive(self.start, self.last_day)
+        return content.Rules(
+            days, self.windows_days, self.grace_hours, self.horizon_days, self.maturity_days, self.measure, self.rule,
+            self.until,
+        )  # fmt: skip
 
 
 def delivery(seq: int, arrival: str, event: str | None = None, key: str = "k", **facts: Any) -> Row:
@@ -85,65 +98,30 @@ def unruly(seed: int, start: date, days: int = 12, rows: int = 90, keys: int = 3
     return made
 
 
-_SQL = {
-    "d": """select * from landed where arrival_ts < $until and (op = 'delete' or
-        (cast(event_ts as date) >= $start and event_ts <= arrival_ts + to_days($tolerance)))""",
-    "win": """with o as
-        (select *, row_number() over (partition by event_key order by version_ts, arrival_ts, seq) r from d),
-        w as (select *, max(r) over (partition by event_key order by arrival_ts, seq
-                                     rows between unbounded preceding and 1 preceding) best from o)
-        select *, lead(arrival_ts) over (partition by event_key order by arrival_ts, seq) as valid_to
-        from w where best is null or r > best""",
-    "staging": """select event_key, event_ts, entity, value, flag, version_ts, seq, arrival_ts as known_from,
-        valid_to as known_until, cast(event_ts as date) as event_date from win
-        where op <> 'delete' and (valid_to is null or valid_to > arrival_ts)""",
-    "now": """select * exclude (n), cast(event_ts as date) as event_date from (select *, row_number() over
-        (partition by event_key order by version_ts desc, arrival_ts desc, seq desc) n from d)
-        where n = 1 and op <> 'delete'""",
-    "days": """select cast(range as date) d, range + interval 1 day + to_hours($grace) as cut
-        from range($start, $last + 1, interval 1 day)""",
-    "pit": "select *, cast(event_ts as date) as event_date from win where op <> 'delete'",
-}  # fmt: skip
-_FEATURES = """select s.entity, count(*) filter (s.event_date > x.d - $w1) as events_short, count(*) as events_long,
-    coalesce(sum(s.value) filter (s.event_date > x.d - $w1), 0)::bigint as value_short,
-    sum(s.value)::bigint as value_long,
-    sum(s.flag)::bigint as flagged_long, (x.d - max(s.event_date))::int as days_since_last, x.d as feature_date
-    from days x join {source} s on s.event_date between x.d - $w2 + 1 and x.d {also}
-    where s.entity is not null group by s.entity, x.d"""
-_KNOWN = "and s.arrival_ts < x.cut and (s.valid_to is null or s.valid_to >= x.cut) and x.cut <= $until"
-_LABELS = """with sums as (select f.entity, f.feature_date as d,
-    coalesce(sum({amount}) filter (s.event_date > f.feature_date), 0)::bigint as forward,
-    coalesce(sum({amount}) filter (s.event_date <= f.feature_date), 0)::bigint as backward
-    from features_as_known f left join now s on s.entity = f.entity
-      and s.event_date > f.feature_date - $h and s.event_date <= f.feature_date + $h group by 1, 2)
-    select entity, forward, backward, cast(forward > {bar} as int) as label,
-    case when d::timestamp + to_days(1 + $h + $m) <= $until then 'mature' else 'provisional' end as label_state,
-    d as label_date from sums"""
-_TRAINING = """select f.*, l.label from features_as_known f
-    join labels l on l.entity = f.entity and l.label_date = f.feature_date where l.label_state = 'mature'"""
 TABLES = ("staging", "features", "features_as_known", "labels", "training")
+USABLE = """SELECT * FROM landed WHERE arrival_ts < $until AND (op = 'delete' OR
+    (cast(event_ts AS date) >= $start AND event_ts <= arrival_ts + to_days($tolerance)))"""
 
 
 def expected(rows: Iterable[Mapping[str, Any]], rules: Rules) -> dict[str, list[Row]]:
     """The rows of every table for the days from the lake's first through `last_day`, sorted."""
     db = duckdb.connect()
-    db.register("landed", pa.Table.from_pylist([dict(r) for r in rows], SCHEMA))
-    known: dict[str, Any] = {
-        "until": rules.until, "start": rules.start, "last": rules.last_day, "tolerance": rules.early_tolerance_days,
-        "grace": rules.grace_hours, "w1": rules.windows_days[0], "w2": rules.windows_days[1],
-        "h": rules.horizon_days, "m": rules.maturity_days,
-    }  # fmt: skip
-    amount = {"events": "cast(s.event_key is not null as int)"}.get(rules.measure, f"s.{rules.measure}")
-    steps = _SQL | {
-        "features": _FEATURES.format(source="now", also=""),
-        "features_as_known": _FEATURES.format(source="pit", also=_KNOWN),
-        "labels": _LABELS.format(amount=amount, bar="0" if rules.rule == "any" else "backward"),
-        "training": _TRAINING,
-    }
-    for name, sql in steps.items():
-        used = {k: v for k, v in known.items() if re.search(rf"\${k}\b", sql)}
-        db.execute(f"create table {name} as {sql}", used)
-    return {t: _rows_of(db.table(t)) for t in TABLES}
+    db.register("landed", table_of(rows))
+    used = {"until": rules.until, "start": rules.start, "tolerance": rules.early_tolerance_days}
+    usable = db.sql(USABLE, params=used).to_arrow_table()
+    answered = answers(usable, rules.of_content, waits_for_cut=True)
+    return {t: _rows_of(answered.table(t)) for t in TABLES}
+
+
+def staged(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
+    """All of staging, with no rule about which deliveries count but that each number counts once."""
+    unique = {row["seq"]: row for row in rows}
+    return _rows_of(staging_of(table_of(unique.values())).table("staging"))
+
+
+def table_of(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """Deliveries as Arrow."""
+    return pa.Table.from_pylist([dict(r) for r in rows], SCHEMA)
 
 
 def _rows_of(table: duckdb.DuckDBPyRelation) -> list[Row]:

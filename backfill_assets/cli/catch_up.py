@@ -177,6 +177,7 @@ def until_settled(lake: "Lake", note: str, reason: str, left_alone: Settled = ()
     from backfill_assets.cli.backfill import work
 
     done, tried = CaughtUp(), Tried(lake.settings.lateness.attempts)
+    left_alone = {*left_alone, *_planned(lake)}
     while (found := next(_asks(lake, left_alone, tried), None)) is not None:
         asked = BackfillRequest(found.span, (found.table, *found.riders), note=note, reason=reason)
         outcome = work(lake, asked)
@@ -200,6 +201,16 @@ def _why(left: "Needs", name: str, tried: Collection[date]) -> str:
     return "; ".join(told)
 
 
+def _planned(lake: "Lake") -> set[Day]:
+    """The days of active plans, which are left to those."""
+    from backfill_assets.operations.plan_files import days_of_active_plans
+
+    planned = days_of_active_plans(lake)
+    for name, days in planned.items():
+        aside(f"{name}: {len(days)} day(s) from {min(days)} are left alone: of an active plan (see `plan list`)")
+    return {(name, day) for name, days in planned.items() for day in days}
+
+
 def _asks(lake: "Lake", left_alone: Settled, tried: Tried) -> "Iterator[RunRequest]":
     """Today's requests, upstream first; the first together with what follows from it, unless it failed before."""
     from backfill_assets.core.cascade import with_riders
@@ -207,7 +218,9 @@ def _asks(lake: "Lake", left_alone: Settled, tried: Tried) -> "Iterator[RunReque
 
     states = _states(lake)
     found = _needs(states)
-    alone = {n: {d for d in days if (n, d) in left_alone or not tried.may(n, d)} for n, days in found.needed.items()}
+    alone = {n: {d for d in days if not tried.may(n, d)} for n, days in found.needed.items()}
+    for name, day in left_alone:  # also days that would only ride along
+        alone[name].add(day)
     requests: list[RunRequest] = []
     for name, days in found.ready.items():
         known = identities(states, name, days - alone[name])
@@ -218,7 +231,9 @@ def _asks(lake: "Lake", left_alone: Settled, tried: Tried) -> "Iterator[RunReque
 
 
 def _tell_first(lake: "Lake", as_json: bool) -> None:
-    wanted = [" ".join([r.table, str(r.span), *(f"+ {name}" for name in r.riders)]) for r in _asks(lake, (), Tried(1))]
+    left_alone = _planned(lake)
+    asked = _asks(lake, left_alone, Tried(1))
+    wanted = [" ".join([r.table, str(r.span), *(f"+ {name}" for name in r.riders)]) for r in asked]
     if as_json:
         print_json({"would_run_first": wanted})
         return

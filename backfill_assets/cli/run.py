@@ -4,7 +4,11 @@ Lives here: the command and what it tells while it works. Does not live here: th
 (`operations.plan_run`) and the runs of Dagster (`runner`).
 """
 
+import json
+import subprocess
+import sys
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -25,19 +29,23 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("plan_id", metavar="PLAN")
 @click.option("--accept", type=click.IntRange(1), help="Pass over this chunk's gate: someone has looked.")
+@click.option("--only", type=click.IntRange(1), hidden=True, help="For `run` itself: this chunk, without its gate.")
 @json_option
 @lake_option
-def run(plan_id: str, accept: int | None, as_json: bool) -> None:
+def run(plan_id: str, accept: int | None, only: int | None, as_json: bool) -> None:
     """Run a plan, or what is left of it. Exit code 1 where it is refused, a run fails, or a gate stops it."""
     from backfill_assets.cli.plan_page import draw_plan
     from backfill_assets.core.plan_json import plan_dict
     from backfill_assets.operations.plan_files import find_plan
-    from backfill_assets.operations.plan_run import run_plan
+    from backfill_assets.operations.plan_run import make_chunk, run_plan
 
     lake, _ = opened()
     plan = find_plan(lake, plan_id)
     if accept is not None:
         plan.chunk(accept)
+    if only is not None:
+        print_json({"cause": make_chunk(opened, plan, plan.chunk(only), CommandWorker(lake, plan))})
+        return
     now = run_plan(opened, plan, CommandWorker(lake, plan), accept or 0)
     if as_json:
         print_json(plan_dict(plan) | {"state": now.told, "progress": [c.to_dict() for c in now.chunks]})
@@ -52,8 +60,25 @@ class CommandWorker:
         self.lake, self.plan = lake, plan
         self.began, self.rows, self.expected = time.monotonic(), 0, 0.0
 
-    def make(self, work_asked: "ChunkWork") -> str:
-        """One run; the cause where it failed."""
+    def make(self, works: "Sequence[ChunkWork]") -> list[str]:
+        """One run here, or several at once in processes of their own; the causes where they failed."""
+        return [self._make(works[0])] if len(works) == 1 else self._make_at_once(works)
+
+    def _make_at_once(self, works: "Sequence[ChunkWork]") -> list[str]:
+        plan, begun = self.plan, []
+        lake = (sys.executable, "-m", "backfill_assets", "--lake", str(self.lake.root))
+        try:
+            for work_asked in works:
+                command = [*lake, "run", plan.id, "--only", str(work_asked.chunk.number), "--json"]
+                begun.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+            return [_cause(process.communicate()[0], process.returncode) for process in begun]
+        finally:
+            for process in begun:
+                if process.poll() is None:
+                    process.terminate()
+                    process.wait()
+
+    def _make(self, work_asked: "ChunkWork") -> str:
         plan = self.plan
         note = "; ".join(t for t in (plan.reason, plan.note) if t)
         outcome = work(
@@ -77,3 +102,11 @@ class CommandWorker:
     def gate_passed(self, chunk: PlanChunk) -> None:
         """Say so."""
         aside(f"chunk {chunk.number}: gate passed")
+
+
+def _cause(told: str, code: int) -> str:
+    """What a process that made one chunk says; empty where it went well."""
+    try:
+        return str(json.loads(told)["cause"])
+    except (ValueError, KeyError, TypeError):
+        return f"its process ended with exit code {code}; what it said stands above"

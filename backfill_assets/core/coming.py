@@ -41,9 +41,9 @@ def following(states: States, made: Mapping[str, Set[date]]) -> dict[str, frozen
         return found
     changed: dict[str, Set[date]] = {}
     for name, contract in states.contracts.items():
-        touched = _touched(states, then, contract, changed) & set(states.view.table(name).stamps)
+        reached = touched(states, then, contract, changed) & set(states.view.table(name).stamps)
         found[name] = frozenset(
-            d for d in touched - needed[name] if states.of(name, d) in MAY_FOLLOW and then.of(name, d) is State.STALE
+            d for d in reached - needed[name] if states.of(name, d) in MAY_FOLLOW and then.of(name, d) is State.STALE
         )
         changed[name] = found[name] | needed[name]
         if changed[name]:
@@ -51,7 +51,7 @@ def following(states: States, made: Mapping[str, Set[date]]) -> dict[str, frozen
     return found
 
 
-def _touched(states: States, then: States, contract: Contract, changed: Mapping[str, Set[date]]) -> Set[date]:
+def touched(states: States, then: States, contract: Contract, changed: Mapping[str, Set[date]]) -> Set[date]:
     """The days whose digest can differ then: what a window reaches from changed days; all where the frontier moved."""
     if then.frontier != states.frontier:
         return set(states.view.table(contract.name).stamps)

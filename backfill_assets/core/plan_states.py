@@ -135,8 +135,10 @@ def held_days(tables: Sequence[str], chunk: PlanChunk, states: States) -> dict[s
 
 
 def gate_is_passed(plan: Plan, chunk: PlanChunk, writes: Mapping[str, PlanWrites]) -> bool:
-    """Whether receipts prove it: a later chunk wrote something, and it may only after this one's gate."""
-    later = {c.number for c in plan.chunks if c.number > chunk.number}
+    """Whether receipts prove it: a chunk of a later wave wrote something, and it may only after this one's gate."""
+    waves = plan.waves()
+    own_wave = next(i for i, wave in enumerate(waves) if chunk in wave)
+    later = {c.number for wave in waves[own_wave + 1 :] for c in wave}
     newest = {name: max((w.last[c] for c in later & set(w.last)), default=None) for name, w in writes.items()}
     own = {name: w.last.get(chunk.number, -1) for name, w in writes.items()}
     # Where it was made again after a rollback, its newest write is newer than theirs: that one was not judged yet.

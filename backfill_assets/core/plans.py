@@ -181,6 +181,13 @@ class Plan:
             f"Name one of 1 to {len(self.chunks)}",
         )  # fmt: skip
 
+    def waves(self) -> list[tuple[PlanChunk, ...]]:
+        """The chunks that may run at once, in order: canary and seams alone, the others at most `max_parallel`."""
+        alone = [(c,) for c in self.chunks if c.kind is ChunkKind.CANARY]
+        last = [(c,) for c in self.chunks if c.kind is ChunkKind.SEAMS]
+        others, most = [c for c in self.chunks if c.kind is ChunkKind.CHUNK], self.policy.max_parallel
+        return [*alone, *(tuple(others[i : i + most]) for i in range(0, len(others), most)), *last]
+
     def impact(self, table: str) -> TableImpact:
         """What it does to a table; raises KeyError."""
         return {i.table: i for i in self.impacts}[table]

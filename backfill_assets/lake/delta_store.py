@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING, Any
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.view import TableView
-from backfill_assets.lake import log, rows, staging
+from backfill_assets.lake import log, putback, rows, staging
 from backfill_assets.lake.committer import commit_files, commit_receipt, ensure_table, live_files
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import inspect
 from backfill_assets.lake.lock import table_lock
 from backfill_assets.lake.merge import merge_days
+from backfill_assets.lake.opening import open_delta
 from backfill_assets.lake.plain import plain_files, read_plain
-from backfill_assets.lake.sizes import day_bytes
+from backfill_assets.lake.replace import Provenance
+from backfill_assets.lake.sizes import day_bytes, row_bytes
 from backfill_assets.lake.staging import Staged, StagedFile
 from backfill_assets.lake.store import Commit, Inspection, LiveFile
 from backfill_assets.lake.table import days_predicate
@@ -62,9 +64,7 @@ class DeltaStore:
 
     def live_files(self, contract: Contract, version: int | None = None) -> list[LiveFile]:
         """By delta-rs."""
-        from deltalake import DeltaTable
-
-        opened = DeltaTable(str(self.lake.table_path(contract.name)), version=version)
+        opened = open_delta(self.lake.table_path(contract.name), version)
         return live_files(opened, contract.partition_column)
 
     def data_files(
@@ -80,6 +80,10 @@ class DeltaStore:
     def day_bytes(self, table: str, day_column: str) -> dict[date, int]:
         """By delta-rs."""
         return day_bytes(self.lake.table_path(table), day_column)
+
+    def row_bytes(self, table: str) -> float:
+        """By its log."""
+        return row_bytes(self.lake.table_path(table))
 
     def inspect(self, contract: Contract) -> Inspection:
         """By reading log and folder directly."""
@@ -150,6 +154,18 @@ class DeltaStore:
     def append_receipt(self, table: str, receipt: Receipt) -> int:
         """One commit of delta-rs, without a file."""
         return commit_receipt(self.lake.table_path(table), receipt)
+
+    def prepare_back(self, wanted: putback.PutBack) -> putback.Prepared:
+        """By logs at both versions, and the footers of the files that come back."""
+        return putback.prepare(self.lake, wanted)
+
+    def put_back(self, wanted: putback.PutBack, said: Provenance) -> int | None:
+        """One commit of delta-rs, under the table's lock."""
+        return putback.put_back(self.lake, wanted, said)
+
+    def let_go(self, contract: Contract, days: Collection[date], said: Provenance) -> list[int]:
+        """One commit of delta-rs per write that made the days, under the table's lock."""
+        return putback.let_go(self.lake, contract, days, said)
 
     def _made(self, contract: Contract) -> Path:
         path = self.lake.table_path(contract.name)

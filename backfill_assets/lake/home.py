@@ -27,7 +27,7 @@ DAGSTER_FOLDER = ".dagster"  # of the project's own instance, next to its dagste
 class Lake:
     """An opened lake: its folder (absolute) and its settings.
 
-    `logs` is what those who look again and again have read of its tables before (None: every look reads anew).
+    `logs` is what was read of its tables' logs before, so that only what is new is read (None: every look reads anew).
     """
 
     root: Path
@@ -72,7 +72,7 @@ def open_lake(root: Path) -> Lake:
     os.umask(settings.access.umask)
     for name in OWN_FOLDERS:
         close_folder(root / name, settings.access.umask)
-    return Lake(root, settings)
+    return Lake(root, settings, Logs())
 
 
 def close_folder(folder: Path, umask: int) -> None:

@@ -7,6 +7,7 @@ in-commit timestamps `commitInfo` is a commit's first line (Delta protocol), so 
 
 import json
 import os
+import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -20,21 +21,24 @@ from backfill_assets.core.receipts import parse_receipt
 from backfill_assets.core.view import Stamp, TableView
 from backfill_assets.lake.store import Commit
 
+ACTIONS = "backfill_assets.actions"  # in the commit's information: how many actions follow it
 T = TypeVar("T")
 CommitFile = tuple[int, int, int, int, int]  # version, inode, size, time of content, time of any change
 
 
 def versions(table: Path) -> list[int]:
     """The commit versions that lie in the log, ascending; empty where there is no table."""
-    log = table / "_delta_log"
-    if not log.is_dir():
+    try:
+        names = os.listdir(table / "_delta_log")  # noqa: PTH208  # a log of years: names are enough
+    except (FileNotFoundError, NotADirectoryError):
         return []
-    return sorted(int(p.stem) for p in log.iterdir() if p.suffix == ".json" and p.stem.isdigit())
+    return sorted(int(n[:-5]) for n in names if n.endswith(".json") and n[:-5].isdigit())
 
 
 def commits(table: Path, after: int = -1) -> Iterator[Commit]:
     """The commits with a version greater than `after`, ascending; raises BackfillError where the log has a gap."""
-    for expected, version in enumerate(versions(table)):
+    present = versions(table)
+    for expected, version in enumerate(present):
         if version != expected:
             raise BackfillError(
                 f"the table {table.name}",
@@ -42,8 +46,29 @@ def commits(table: Path, after: int = -1) -> Iterator[Commit]:
                 "It was not read",
                 "Restore the file from a backup, or move the table away and rebuild it; see `backfill-assets doctor`",
             )
-        if version > after:
-            yield read_commit(table, version)
+    refuse_torn(table, *present[-1:])
+    yield from (read_commit(table, version) for version in present if version > after)
+
+
+def refuse_torn(table: Path, *found: int) -> None:
+    """Raise BackfillError where one of these commits is not whole: a power cut can leave the newest so."""
+    for version in found:
+        if not is_whole(commit_file(table, version)):
+            raise _torn(table, version)
+
+
+def is_whole(file: Path) -> bool:
+    """Whether a commit can be read to its end. The committer's tell how many actions they hold, so that a file which
+    was cut off between two lines is told, too."""
+    try:
+        found = [json.loads(line) for line in file.read_bytes().splitlines()]
+    except (ValueError, OSError):
+        return False
+    if not found or not all(isinstance(action, dict) for action in found):
+        return False
+    told = (action["commitInfo"].get(ACTIONS) for action in found if isinstance(action.get("commitInfo"), dict))
+    wanted = next((n for n in told if n is not None), None)
+    return wanted is None or sum("commitInfo" not in action for action in found) == int(wanted)
 
 
 def read_commit(table: Path, version: int) -> Commit:
@@ -76,17 +101,31 @@ def actions(table: Path, version: int) -> Iterator[dict[str, Any]]:
 
 
 def _torn(table: Path, version: int) -> BackfillError:
+    file = commit_file(table, version)
     return BackfillError(
         f"the table {table.name}",
-        f"version {version} of its log is torn ({commit_file(table, version).name})",
+        f"version {version} of its log is torn ({file.name})",
         "It was not read",
-        "Run `backfill-assets doctor`; move the torn file away and rebuild the days written last",
+        f"If it is the newest, a power cut tore it before anybody was told of it: take it away with {set_aside(file)}, "
+        "then run `backfill-assets catch-up`. Else restore it from a backup",
     )
+
+
+def set_aside(file: Path) -> str:
+    """What an operator types to take a torn commit away: no reader knows it by its new name."""
+    return f"`mv {shlex.quote(str(file))} {shlex.quote(f'{file}.torn')}`"
 
 
 def find_write(table: Path, write_id: str, after: int = -1) -> int | None:
     """The version whose receipt names `write_id`, or None: the answer to 'did my commit happen?'."""
-    return next((c.version for c in commits(table, after) if c.receipt and c.receipt.write_id == write_id), None)
+    found = commits(table) if after < 0 else _following(table, after)
+    return next((c.version for c in found if c.receipt and c.receipt.write_id == write_id), None)
+
+
+def _following(table: Path, after: int) -> Iterator[Commit]:
+    """The commits after a version that is there, without a look at the others: after a commit that is one file."""
+    while commit_file(table, after := after + 1).exists():
+        yield read_commit(table, after)
 
 
 def table_view(table: Path, day_column: str) -> TableView:

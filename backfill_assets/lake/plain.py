@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backfill_assets.lake.committer import live_files
+from backfill_assets.lake.opening import open_delta
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,9 +37,7 @@ def plain_files(table: Path, version: int, day_column: str, days: Collection[dat
     """The files of a version with rows of these days (None: all). None where its files alone do not tell its rows: the
     table is not laid out by its day, or another program gave it what our tables do not have.
     """
-    from deltalake import DeltaTable
-
-    opened = DeltaTable(str(table), version=version)
+    opened = open_delta(table, version)
     kinds = [(f.name, SPARK_TYPES.get(str(getattr(f.type, "type", "")))) for f in opened.schema().fields]
     columns = tuple((name, kind) for name, kind in kinds if kind is not None)
     laid_out = opened.metadata().partition_columns == [day_column]

@@ -30,6 +30,7 @@ from backfill_assets.lake.committer import (
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.lock import table_lock
 from backfill_assets.lake.log import commits, table_view, views_at
+from backfill_assets.lake.opening import open_delta
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.staging import StagedFile
 from backfill_assets.lake.store import Commit, LiveFile
@@ -155,14 +156,12 @@ def _refuse_unknown(wanted: PutBack, then: Mapping[int, TableView]) -> None:
 
 def _moves(path: Path, contract: Contract, targets: Mapping[date, int]) -> tuple[tuple[LiveFile, ...], ...]:
     """The files that come back and those that go."""
-    from deltalake import DeltaTable
-
     if not targets:
         return (), ()
     wanted: set[LiveFile] = set()
     for at in {v for v in targets.values() if v >= 0}:
         named = {str(d) for d, version in targets.items() if version == at}
-        then = live_files(DeltaTable(str(path), version=at), contract.partition_column)
+        then = live_files(open_delta(path, at), contract.partition_column)
         wanted |= {f for f in then if f.partition in named}
     days = {str(d) for d in targets}
     live = {f for f in live_files(open_table(path), contract.partition_column) if f.partition in days}

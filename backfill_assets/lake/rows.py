@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.log import Logs, actions, commits
+from backfill_assets.lake.opening import open_delta
 
 
 def is_table(table: Path) -> bool:
@@ -21,25 +22,25 @@ def is_table(table: Path) -> bool:
 
 def read_arrow(table: Path, version: int | None = None, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
     """The rows of a small table; empty where there is no table."""
-    from deltalake import DeltaTable, QueryBuilder
+    from deltalake import QueryBuilder
 
     if not is_table(table):
         return []
-    opened = DeltaTable(str(table), version=version)
-    names = list(columns) if columns else [f.name for f in opened.schema().fields]
+    pinned = open_delta(table, version)
+    names = list(columns) if columns else [f.name for f in pinned.schema().fields]
     listed = ", ".join(f'"{name}"' for name in names)
-    found = QueryBuilder().register("ledger", opened).execute(f"SELECT {listed} FROM ledger").read_all()
+    found = QueryBuilder().register("ledger", pinned).execute(f"SELECT {listed} FROM ledger").read_all()
     values = [found.column(name).to_pylist() for name in names]
     return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
 
 
 def query(sql: str, tables: Mapping[str, tuple[Path, int | None]]) -> Iterator[Any]:
     """Arrow batches of a query over tables, given by the names it uses: folder and version (None: the newest)."""
-    from deltalake import DeltaTable, QueryBuilder
+    from deltalake import QueryBuilder
 
     engine = QueryBuilder()
     for name, (path, version) in tables.items():
-        engine = engine.register(name, DeltaTable(str(path), version=version))
+        engine = engine.register(name, open_delta(path, version))
     yield from engine.execute(sql)
 
 

@@ -12,7 +12,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.days import DayRange
-from backfill_assets.engine.confs import code_generation_confs
+from backfill_assets.engine.confs import size_confs
 from backfill_assets.engine.session import EngineSettings, explained, is_engine_loss, open_session
 from backfill_assets.lake.home import Lake
 
@@ -89,7 +89,7 @@ class LakeSession:
     def expect(self, rows: int) -> None:
         """Prepare the session for queries over about so many rows."""
         session = self.spark()
-        for key, value in code_generation_confs(self.engine, rows).items():
+        for key, value in size_confs(self.engine, rows).items():
             session.conf.set(key, value)
 
     def read(self, table: str, version: int, day_column: str, days: Iterable[date] | None = None) -> "DataFrame":

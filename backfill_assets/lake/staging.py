@@ -86,11 +86,20 @@ def begin(lake: Lake, contract: Contract) -> Staged:
     write_id = uuid.uuid4().hex
     marker = markers(lake, contract.name) / write_id
     marker.parent.mkdir(parents=True, exist_ok=True)
-    hold = os.open(marker, os.O_CREAT | os.O_RDWR, 0o600)
-    fcntl.flock(hold, fcntl.LOCK_EX)
+    hold = _held(marker)
     folder = lake.table_path(contract.name) / WRITES / write_id
     folder.mkdir(parents=True)
     return Staged(write_id, folder, marker, contract.partition_column, (), hold)
+
+
+def _held(marker: Path) -> int:
+    """The marker made and locked, as a descriptor; made again where a sweep took it away in between."""
+    while True:
+        hold = os.open(marker, os.O_CREAT | os.O_RDWR, 0o600)
+        fcntl.flock(hold, fcntl.LOCK_EX)
+        if os.fstat(hold).st_nlink:
+            return hold
+        os.close(hold)
 
 
 def stage(lake: Lake, contract: Contract, frame: "DataFrame") -> Staged:

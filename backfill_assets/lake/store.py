@@ -21,6 +21,8 @@ from backfill_assets.core.view import TableView
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from backfill_assets.lake.putback import Prepared, PutBack
+    from backfill_assets.lake.replace import Provenance
     from backfill_assets.lake.staging import Staged
 
 
@@ -56,9 +58,10 @@ class LiveFile:
 class Inspection:
     """What a look at a stored table finds, without an engine. Of a damaged log (`lacking`, `torn`) only that is told.
 
-    `torn` are commits that cannot be read: version and what it is stored as. `foreign` are versions that changed data
-    and are not ours; `absent` and `altered` data files of the newest version; `lost` and `lost_bytes` what no version
-    names. `day_rows` are rows by the log's statistics; None where it does not tell them, and then `untold` says what.
+    `torn` are commits that cannot be read: version and the command that takes it away. `foreign` are versions that
+    changed data and are not ours; `absent` and `altered` data files of the newest version; `lost` and `lost_bytes` what
+    no version names. `day_rows` are rows by the log's statistics; None where it does not tell them, and then `untold`
+    says what. `mend` is the command that takes away a torn checkpoint.
     """
 
     commits: int = 0
@@ -73,6 +76,7 @@ class Inspection:
     lost_bytes: int = 0
     day_rows: Mapping[date, int] | None = field(default_factory=dict)
     untold: str = ""
+    mend: str = ""
 
 
 class TableStore(Protocol):
@@ -111,6 +115,9 @@ class TableStore(Protocol):
 
     def day_bytes(self, table: str, day_column: str) -> dict[date, int]:
         """Bytes of data files per day; days without a file are not in it."""
+
+    def row_bytes(self, table: str) -> float:
+        """About what a row takes on disk, in bytes, by what was written last; 0.0 where nothing was. Milliseconds."""
 
     def inspect(self, contract: Contract) -> Inspection:
         """Whether the log is whole and its files are there, told of a table that no engine opens any more, too."""
@@ -167,3 +174,14 @@ class TableStore(Protocol):
 
     def append_receipt(self, table: str, receipt: Receipt) -> int:
         """One commit of a receipt alone; returns its version. Raises as `replace_days` does."""
+
+    # The way back: commits of metadata alone, no row is read or written.
+
+    def prepare_back(self, wanted: "PutBack") -> "Prepared":
+        """What putting days back would do; nothing is written. Raises BackfillError where it cannot be done."""
+
+    def put_back(self, wanted: "PutBack", said: "Provenance") -> int | None:
+        """In one commit the days hold what they held at a version; its version, or None where they do so already."""
+
+    def let_go(self, contract: Contract, days: Collection[date], said: "Provenance") -> list[int]:
+        """End the hold of days that were put back; the commits' versions, none for days that are not held."""

@@ -6,12 +6,12 @@
      4  refuse     `load.derived.refuse_unbuildable`: days that are held, or that an input table has never had
      5  read       `lake.session.LakeSession.read_span`: the input days, pinned at the versions that were looked at
      6  transform  `lake.model.Table`: the table's own pure function, over the whole range at once
-     7  stage      `lake.staging.stage`: Parquet files that no log names, so that nobody can read them
+     7  stage      `lake.store.TableStore.stage`: Parquet files that no log names, so that nobody can read them
      8  audit      `lake.profile.audited`: rows, NULLs, repeated keys and fingerprint per day, of exactly these files
      9  judge      `load.judging.Bench.judge`: each day by each check; a refusal ends here, without a commit
     10  compare    `lake.replace.replace_days`: under the table's lock, the days that differ from their receipts
     11  fence      `core.errors.Superseded`: newer inputs were published meanwhile, so 2 to 9 are done again
-    12  commit     `lake.committer.commit_files`: one commit removes the old files and adds the new, with the receipt
+    12  commit     `lake.store.TableStore.replace_days` (Delta: `lake.committer.commit_files`): once, with the receipt
     13  show       `orchestration.metadata.day_metadata`: what Dagster shows of each day follows the receipt
 
 For raw, `load.raw.load` takes the place of 2 to 8: `load.scan.scan` lists the landed files,

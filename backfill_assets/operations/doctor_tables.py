@@ -51,10 +51,10 @@ def _log_damage(name: str, found: Inspection) -> Iterator[Diagnosis]:
     if found.lacking:
         yield broken(name, f"its log lacks version(s) {some(found.lacking)}", RESTORE)
     newest = found.commits + len(found.lacking) - 1
-    for version, file in found.torn.items():
+    for version, command in found.torn.items():
         told = " (the newest: a power cut does that)" if version == newest else ""
-        advice = "Move the torn file away and rebuild the days written last" if told else RESTORE
-        yield broken(name, f"version {version} of its log is torn{told}: {file}", advice)
+        advice = f"Take it away with {command}, then run `backfill-assets catch-up`" if told else RESTORE
+        yield broken(name, f"version {version} of its log is torn{told}", advice)
 
 
 def _foreign(name: str, contract: Contract, found: Inspection, view: TableView, landed: str) -> Iterator[Diagnosis]:
@@ -79,6 +79,9 @@ def _foreign(name: str, contract: Contract, found: Inspection, view: TableView, 
 
 
 def _files(name: str, found: Inspection) -> Iterator[Diagnosis]:
+    if found.mend:
+        told = "a checkpoint of its log is torn (a power cut does that), and no engine opens it"
+        yield broken(name, told, f"Take it away with {found.mend}: every commit is kept, and nothing is lost")
     advice = "Rebuild the days with `backfill-assets backfill --force`, or restore the files from a backup"
     if found.absent:
         told = f"{len(found.absent)} data file(s) of its newest version are gone: {some(found.absent)}"

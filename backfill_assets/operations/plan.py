@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import MOST_CHUNK_DAYS, ChunkKind, Plan, Policy, cut
-from backfill_assets.core.states import States
 from backfill_assets.core.who import whoami
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
@@ -45,7 +44,7 @@ def make_plan(lake: Lake, pipeline: Pipeline, asked: PlanRequest, now: datetime 
     frontiers = {name: {c.version: c.receipt.frontier for c in log if c.receipt} for name, log in logs.items()}
     found = impacts(states, frontiers, asked.tables, asked.days, asked.policy.force)
     chunks = cut(asked.days, asked.policy.chunk, asked.policy.canary, asked.policy.order)
-    models = {i.table: model_of(logs[i.table], _row_bytes(lake, states, i.table)) for i in found}
+    models = {i.table: model_of(logs[i.table], lake.store.row_bytes(i.table)) for i in found}
     per_table, per_chunk = priced(states, found, chunks, models)
     plan = Plan(
         id=new_id(created),
@@ -63,13 +62,6 @@ def make_plan(lake: Lake, pipeline: Pipeline, asked: PlanRequest, now: datetime 
         retention_days=lake.settings.retention.rollback_days,
     )
     return replace(plan, preflight=preflight(lake, pipeline, states, plan, asked.most_days))
-
-
-def _row_bytes(lake: Lake, states: States, table: str) -> float:
-    """What a row of the table takes on disk now."""
-    stamps = states.view.table(table).stamps
-    rows = sum(s.entry.rows for s in stamps.values())
-    return sum(lake.store.day_bytes(table, states.contracts[table].day_column).values()) / rows if rows else 0.0
 
 
 def _refuse_unsafe(asked: PlanRequest) -> None:

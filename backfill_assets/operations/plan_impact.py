@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from datetime import date, datetime
 
-from backfill_assets.core.coming import following
+from backfill_assets.core.coming import following, touched
 from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.cuts import is_mature
 from backfill_assets.core.days import DayRange, contiguous
@@ -31,8 +31,13 @@ def impacts(
     """
     own = {t: {d: w for d in days if (w := _why(states, frontiers.get(t, {}), t, d, force))} for t in tables}
     found = following(states, {t: frozenset(why) for t, why in own.items()})
+    changed: dict[str, Set[date]] = {}
     result = []
     for name, contract in states.contracts.items():
+        # Days that are stale already and will be so again: they follow as well, whoever makes them.
+        again = {d for d in touched(states, states, contract, changed) if states.of(name, d) is State.STALE}
+        found[name] |= again - own.get(name, {}).keys()
+        changed[name] = found[name] | own.get(name, {}).keys()
         inside = {d for d in found[name] if name in own and d in days}
         why = own.get(name, {}) | dict.fromkeys(inside, FOLLOWS)
         held = [d for d in days if name in own and states.of(name, d) is State.HELD]

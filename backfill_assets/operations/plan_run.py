@@ -4,7 +4,7 @@ Lives here: the order of things. Does not live here: how days are made, which th
 and how far a plan is (`plan_progress`). Nothing is remembered here: every look is a new one at receipts.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -44,8 +44,8 @@ class ChunkWork:
 class Worker(Protocol):
     """Who makes days, and who hears of the plan."""
 
-    def make(self, work: ChunkWork) -> str:
-        """Make the days; gives the cause where that failed, else an empty text."""
+    def make(self, works: Sequence[ChunkWork]) -> list[str]:
+        """Make the days of each, at once where it can; gives per work the cause where it failed, else an empty text."""
 
     def chunk_began(self, progress: Progress, chunk: PlanChunk) -> None:
         """A chunk is to be made, or made further."""
@@ -68,12 +68,13 @@ def run_plan(open_lake: Opener, plan: Plan, worker: Worker, accepted: int = 0) -
     lock.parent.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(lock, timeout=0):
-            refuse(lake, pipeline, plan)
-            mark(lake, plan.id, "started", plan.user)
-            for chunk in plan.chunks:
+            with FileLock(lake.locks / "plans.lock"):  # two plans that start at once see each other
+                refuse(lake, pipeline, plan)
+                mark(lake, plan.id, "started", plan.user)
+            for wave in plan.waves():
                 if state_of(lake, plan) not in ("active", FINISHED):
                     break
-                _run_chunk(open_lake, plan, chunk, worker, accepted)
+                _run_wave(open_lake, plan, wave, worker, accepted)
             else:
                 mark(lake, plan.id, "ended", FINISHED)
     except Timeout:
@@ -108,40 +109,78 @@ def refuse(lake: Lake, pipeline: Pipeline, plan: Plan) -> None:
     refuse_moved(plan, pipeline, now.states)
 
 
-def _run_chunk(open_lake: Opener, plan: Plan, chunk: PlanChunk, worker: Worker, accepted: int) -> None:
-    """Make what is left of one chunk, then judge it, unless receipts prove that this was done."""
+def _run_wave(open_lake: Opener, plan: Plan, wave: Sequence[PlanChunk], worker: Worker, accepted: int) -> None:
+    """Make what is left of the chunks of a wave, then judge each, unless receipts prove that this was done."""
     lake, pipeline = open_lake()
     now = progress(lake, pipeline, plan)
     refuse_moved(plan, pipeline, now.states)
-    state = now.chunks[chunk.number - 1].state
-    if state is ChunkState.HELD:
-        raise _held(plan, chunk, now)
-    if state is not ChunkState.DONE:
-        worker.chunk_began(now, chunk)
-        _make(open_lake, plan, chunk, worker)
+    states = {c: now.chunks[c.number - 1].state for c in wave}
+    for chunk, state in states.items():
+        if state is ChunkState.HELD:
+            raise _held(plan, chunk, now)
+    todo = [c for c, state in states.items() if state is not ChunkState.DONE]
+    if todo:
+        for chunk in todo:
+            worker.chunk_began(now, chunk)
+        _make(open_lake, plan, todo, worker)
         now = progress(lake, pipeline, plan)
-        _refuse_undone(plan, chunk, now)
-    if chunk.number == accepted or gate_is_passed(plan, chunk, now.writes):
-        return
+        for chunk in todo:
+            _refuse_undone(plan, chunk, now)
+    for chunk in wave:
+        if chunk.number != accepted and not gate_is_passed(plan, chunk, now.writes):
+            _judge(lake, pipeline, plan, chunk, now, worker)
+
+
+def _judge(lake: Lake, pipeline: Pipeline, plan: Plan, chunk: PlanChunk, now: Progress, worker: Worker) -> None:
+    """Raise where the gate of a chunk finds something, after putting it back where the plan says so."""
     found = judge(lake, pipeline, plan, chunk, now.writes)
     if found:
-        put_back = (
-            plan.policy.on_failure == "rollback" and roll_back(lake, pipeline, _undoing(plan, chunk), _said()).is_done
-        )
-        raise refusal(plan, chunk, found, put_back)
+        acts = plan.policy.on_failure == "rollback"
+        raise refusal(plan, chunk, found, acts and roll_back(lake, pipeline, _undoing(plan, chunk), _said()).is_done)
     worker.gate_passed(chunk)
 
 
-def _make(open_lake: Opener, plan: Plan, chunk: PlanChunk, worker: Worker) -> None:
-    """The runs of a chunk: one for all its tables; of the seams one per table and range, as the states say then."""
-    if chunk.kind is not ChunkKind.SEAMS:
-        _tried(plan, ChunkWork(plan, chunk, plan.tables, chunk.days), worker)
+def make_chunk(open_lake: Opener, plan: Plan, chunk: PlanChunk, worker: Worker) -> str:
+    """Make one chunk for a run that works on several at once; gives the cause where that failed. No gate, no mark.
+
+    Where another process is still at it, because the run that began it was killed, that one is waited for.
+    """
+    lake, pipeline = open_lake()
+    with FileLock(lake.locks / f"plan-{plan.id}-chunk-{chunk.number}.lock"):
+        now = progress(lake, pipeline, plan)
+        refuse_moved(plan, pipeline, now.states)
+        if now.chunks[chunk.number - 1].state is ChunkState.DONE:
+            return ""
+        return worker.make([ChunkWork(plan, chunk, plan.tables, chunk.days)])[0]
+
+
+def _make(open_lake: Opener, plan: Plan, chunks: Sequence[PlanChunk], worker: Worker) -> None:
+    """The runs of chunks: one for all tables of each; of the seams one per table and range, as the states say then."""
+    if chunks[0].kind is not ChunkKind.SEAMS:
+        _tried(plan, [ChunkWork(plan, c, plan.tables, c.days) for c in chunks], worker)
         return
     for table in plan.tables:
         now = progress(*open_lake(), plan)
-        left = undone(plan, chunk, now.states, now.writes).get(table, [])
+        left = undone(plan, chunks[0], now.states, now.writes).get(table, [])
         for days in contiguous(left):
-            _tried(plan, ChunkWork(plan, chunk, (table,), days), worker)
+            _tried(plan, [ChunkWork(plan, chunks[0], (table,), days)], worker)
+
+
+def _tried(plan: Plan, works: Sequence[ChunkWork], worker: Worker) -> None:
+    """Make them; those that fail again, as often as the plan allows. Raises the first cause that is left then."""
+    failed: list[tuple[ChunkWork, str]] = []
+    for _ in range(1 + plan.policy.retries):
+        failed = [(w, cause) for w, cause in zip(works, worker.make(works), strict=True) if cause]
+        works = [w for w, _ in failed]
+        if not works:
+            return
+    work, cause = failed[0]
+    raise BackfillError(
+        f"chunk {work.chunk.number} ({work.days}) of the plan {plan.id}",
+        cause.rstrip("."),
+        "What its receipts say is written, nothing else; no later chunk was run",
+        f"Correct the cause; `backfill-assets run {plan.id}` goes on where it stood",
+    )
 
 
 def _undoing(plan: Plan, chunk: PlanChunk) -> RollbackRequest:
@@ -161,21 +200,6 @@ def _refuse_undone(plan: Plan, chunk: PlanChunk, now: Progress) -> None:
             f"its runs ended well, but {told} is still to be made",
             "No later chunk was run",
             f"See `backfill-assets status`; `backfill-assets run {plan.id}` goes on where it stood",
-        )
-
-
-def _tried(plan: Plan, work: ChunkWork, worker: Worker) -> None:
-    cause = worker.make(work)
-    for _ in range(plan.policy.retries):
-        if not cause:
-            return
-        cause = worker.make(work)
-    if cause:
-        raise BackfillError(
-            f"chunk {work.chunk.number} ({work.days}) of the plan {plan.id}",
-            cause.rstrip("."),
-            "What its receipts say is written, nothing else; no later chunk was run",
-            f"Correct the cause; `backfill-assets run {plan.id}` goes on where it stood",
         )
 
 

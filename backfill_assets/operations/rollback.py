@@ -17,7 +17,7 @@ from backfill_assets.core.rollbacks import CHUNK, PLAN, RELEASE, ROLLBACK, stale
 from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.putback import Prepared, PutBack, let_go, prepare, put_back
+from backfill_assets.lake.putback import Prepared, PutBack
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.store import Commit
 from backfill_assets.lake.view import read_view
@@ -109,7 +109,7 @@ def look(lake: Lake, pipeline: Pipeline, asked: RollbackRequest) -> RollbackRepo
     states = pipeline.states(read_view(lake, pipeline.contracts))
     for wanted in chosen if not asked.over_newer else ():
         _refuse_foreign(states, wanted)
-    prepared = [prepare(lake, wanted) for wanted in chosen]
+    prepared = [lake.store.prepare_back(wanted) for wanted in chosen]
     moving = [p for p in prepared if p.entries]
     stale = stale_after(states, {p.contract.name: p.entries for p in moving}) if moving else {}
     return RollbackReport(tuple(TableRollback(p) for p in moving), stale, untouched)
@@ -126,7 +126,7 @@ def roll_back(lake: Lake, pipeline: Pipeline, asked: RollbackRequest, said: Prov
     for table in reversed(found.tables):
         prepared = table.prepared
         seen = {d: stamp.version for d, stamp in prepared.now.items()}
-        done[table.table] = put_back(lake, PutBack(prepared.contract, prepared.targets, seen), signed)
+        done[table.table] = lake.store.put_back(PutBack(prepared.contract, prepared.targets, seen), signed)
     return replace(found, tables=tuple(replace(t, version=done[t.table]) for t in found.tables))
 
 
@@ -147,7 +147,7 @@ def release(
     signed = replace(said, note=asked.note or said.note, tags={**(said.tags or {}), **asked.tags})
     for contract in pipeline.contracts if act else ():
         if contract.name in found:
-            let_go(lake, contract, found[contract.name], signed)
+            lake.store.let_go(contract, found[contract.name], signed)
     return {name: tuple(days) for name, days in found.items()}
 
 

@@ -17,6 +17,7 @@ from backfill_assets.orchestration.beginning import is_there, sample_job, stand_
 from backfill_assets.orchestration.context import LakeContext, Opened, TablesOf
 from backfill_assets.orchestration.io_manager import Hears, LakeIOManager
 from backfill_assets.orchestration.ledgers import ledger_specs
+from backfill_assets.orchestration.plan_job import backfill_job
 from backfill_assets.orchestration.rollbacks import rollback_jobs
 from backfill_assets.orchestration.runs import LAKE_TAG, REBUILD
 from backfill_assets.orchestration.schedules import lake_schedules
@@ -79,10 +80,20 @@ def _made(
         tags={LAKE_TAG: str(lake.root)},
     )
     scanning = scan_job(lake_context)
+
+    def rebuild_of(tables: Collection[str]) -> dg.JobDefinition:
+        """The job `rebuild` of some tables, as a run of a chunk needs it."""
+        return assemble(lake_context.root, lake_context.tables_of, tables).resolve_job_def(REBUILD)
+
     return dg.Definitions(
         assets=[*assets, *ledger_specs(opened, GROUP)],
         asset_checks=checks,
-        jobs=[rebuild, scanning, *rollback_jobs(lake_context)],
+        jobs=[
+            rebuild,
+            scanning,
+            backfill_job(lake_context, lake.settings.start_date, rebuild_of),
+            *rollback_jobs(lake_context),
+        ],
         sensors=[*lake_sensors(lake_context, [rebuild, scanning]), *alert_sensors(lake.root)],
         schedules=lake_schedules(lake_context, rebuild),
         resources={IO_MANAGER: store, "io_manager": store},

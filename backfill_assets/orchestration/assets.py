@@ -141,7 +141,7 @@ def _steps(
             telling.plan_unsettled()
             findings = rebuild.prepare()
             if any(f.refuses for f in findings):
-                yield from evaluations(context, rebuild, findings, telling.news(findings))
+                yield from telling.tell(evaluations(context, rebuild, findings, telling.news(findings)))
                 raise rebuild.refusal()
             yield from _told(context, telling, rebuild)
             if rebuild.table.is_landed:
@@ -168,9 +168,9 @@ def _told(context: dg.AssetExecutionContext, telling: Telling, rebuild: Rebuild)
     days = telling.news(rebuild.findings)
     if telling.news_only:
         rebuild.told_before = told_before(context.instance, rebuild, days)
-    yield from telling.materialized(output, days)
+    telling.materialize(output, days)
     yield from check_outputs(context)
-    yield from evaluations(context, rebuild, rebuild.findings, days)
+    yield from telling.tell(evaluations(context, rebuild, rebuild.findings, days))
 
 
 def _planned(context: dg.AssetExecutionContext, opened: Opened) -> list[str]:

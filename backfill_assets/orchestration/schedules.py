@@ -13,6 +13,7 @@ from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.rollbacks import unheld
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.view import read_view
+from backfill_assets.operations.plan_files import days_of_active_plans
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.beginning import is_there, no_lake
 from backfill_assets.orchestration.context import LakeContext
@@ -52,6 +53,10 @@ def lake_schedules(lake_context: LakeContext, rebuild: Any) -> list[dg.ScheduleD
         if days is None:
             return dg.SkipReason("the lake's first day is not that long ago")
         lake, pipeline = lake_context.open()
+        if any(set(days) & planned for planned in days_of_active_plans(lake).values()):
+            return dg.SkipReason(
+                f"{days} has days of an active plan, which are left alone: `backfill-assets plan list`"
+            )
         built = [dg.AssetKey(t.name) for t in pipeline.tables if not t.is_landed]
         ranges = unheld(pipeline.states(read_view(lake, pipeline.contracts)), days)
         return [_request(ROLLING, asked, free, built) for free in ranges] or dg.SkipReason(
@@ -68,15 +73,17 @@ def _today(context: dg.ScheduleEvaluationContext) -> date:
 
 def missed_days(lake_context: LakeContext, today: date) -> list[DayRange]:
     """The days before `today` to load: yesterday, and every day since raw's first receipt of which a table was never
-    made (without receipts: since the lake's first day). None at or after `as_of`, and none that a rollback holds; as
-    ranges, ascending, yesterday by itself: a missed day that fails again keeps no new day from being made."""
+    made (without receipts: since the lake's first day). None at or after `as_of`, of an active plan, or held by a
+    rollback; as ranges, ascending, yesterday by itself: a missed day that fails again keeps no new day from being
+    made."""
     lake, pipeline = lake_context.open()
     states = pipeline.states(read_view(lake, pipeline.contracts))
     landed = next(t.name for t in pipeline.tables if t.is_landed)
     first = min(states.view.table(landed).stamps, default=lake.settings.start_date)
     days = [first + ONE_DAY * i for i in range((today - first).days)]
     yesterday = today - ONE_DAY
-    due = [d for d in days if states.view.is_due(d)]
+    planned = set().union(*days_of_active_plans(lake).values())
+    due = [d for d in days if states.view.is_due(d) and d not in planned]
     missed = unheld(states, (d for d in due if d < yesterday and _is_missing(states, d)))
     return missed + unheld(states, (d for d in due if d == yesterday))
 

@@ -23,6 +23,7 @@ from backfill_assets.orchestration.dagster_private import (
     newest_verdicts,
     plan,
     set_partition_metadata,
+    tell,
 )
 from backfill_assets.orchestration.io_manager import Handover
 from backfill_assets.orchestration.metadata import day_metadata
@@ -73,11 +74,20 @@ class Telling:
 
         return [d for d in self._rebuild.days if not is_shown(d)]
 
-    def materialized(self, output: dg.Output[Handover], days: Sequence[date]) -> Iterator[dg.AssetMaterialization]:
-        """The materializations of these days, where Dagster does not tell them by itself."""
+    def tell(self, events: Iterable[dg.AssetCheckEvaluation]) -> Iterator[dg.AssetCheckEvaluation]:
+        """Tell of evaluations: what comes out is to be yielded."""
+        if not self.news_only:
+            yield from events
+            return
+        for event in events:
+            tell(self._context, event)
+
+    def materialize(self, output: dg.Output[Handover], days: Sequence[date]) -> None:
+        """Tell of these days, where Dagster does not do so by itself."""
         published = output.value.published
         if not self.news_only or published is None or not days:
             return
         key = dg.AssetKey(self._rebuild.table.name)
         set_partition_metadata(self._context, key, day_metadata(self._rebuild, published, days))
-        yield from materializations(self._context, key, output, [str(d) for d in days])
+        for event in materializations(self._context, key, output, [str(d) for d in days]):
+            tell(self._context, event)

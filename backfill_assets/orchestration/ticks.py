@@ -27,6 +27,7 @@ from backfill_assets.landing.files import is_complete
 from backfill_assets.landing.hashes import Hashes
 from backfill_assets.load.compare import Comparison, compare, look
 from backfill_assets.load.counting import is_counted
+from backfill_assets.operations.plan_files import days_of_active_plans
 from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.context import LakeContext
@@ -58,7 +59,8 @@ class Tick:
 
 @dataclass(frozen=True)
 class LakeSnapshot:
-    """The lake and Dagster's runs at one moment. `until` is the first day (exclusive end) that is no partition yet."""
+    """The lake and Dagster's runs at one moment. `until` is the first day (exclusive end) that is no partition yet;
+    `planned` are the days of active plans, which nothing here is asked for."""
 
     instance: dg.DagsterInstance
     lake: Lake
@@ -66,6 +68,7 @@ class LakeSnapshot:
     states: States
     busy: Mapping[str, Set[date]]
     now: datetime
+    planned: Mapping[str, Set[date]] = field(default_factory=dict)
 
     @property
     def until(self) -> date:
@@ -75,7 +78,12 @@ class LakeSnapshot:
     @property
     def asker(self) -> RequestPlanner:
         """Who knows what was tried."""
-        return RequestPlanner(self.instance, self.lake, self.states, self.busy)
+        taken = {n: {*self.busy.get(n, ()), *self.planned.get(n, ())} for n in {*self.busy, *self.planned}}
+        return RequestPlanner(self.instance, self.lake, self.states, taken)
+
+    def free(self, name: str, days: Set[date]) -> Set[date]:
+        """The days of a table that are no active plan's."""
+        return days - self.planned.get(name, frozenset())
 
 
 def look_around(instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime) -> LakeSnapshot:
@@ -84,7 +92,8 @@ def look_around(instance: dg.DagsterInstance, lake_context: LakeContext, now: da
     end_dead_runs(instance, lake)
     names = [t.name for t in pipeline.tables]
     busy = runs.busy_days(instance, str(lake.root), names)
-    return LakeSnapshot(instance, lake, pipeline, pipeline.states(read_view(lake, pipeline.contracts)), busy, now)
+    states = pipeline.states(read_view(lake, pipeline.contracts))
+    return LakeSnapshot(instance, lake, pipeline, states, busy, now, days_of_active_plans(lake))
 
 
 def late_data_tick(instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime) -> Tick:
@@ -112,14 +121,15 @@ def _exact_tick(seen: LakeSnapshot) -> tuple[Tick, Mapping[str, str]]:
     """The tick, and per table the days that were given up, in words."""
     tick, found = Tick(), needs(seen.states, seen.busy, seen.until)
     built = [t.name for t in seen.pipeline.tables if not t.is_landed]
-    asked = seen.asker.asked(LATE_DATA, {name: found.ready[name] for name in built})
+    asked = seen.asker.asked(LATE_DATA, {name: seen.free(name, found.ready[name]) for name in built})
     for name in built:
         _tell_given_up(tick, name, asked)
         _tell_waiting(tick, name, found)
     _tell_left_alone(tick, seen.states, built)
-    wanted = with_riders(seen.states, asked.requests, found, seen.busy)
+    _tell_planned(tick, seen, built)
+    wanted = with_riders(seen.states, asked.requests, found, seen.asker.busy)
     _request(tick, seen, LATE_DATA, [as_request(request, LATE_DATA, seen.lake) for request in wanted])
-    landed = {name: days for name, days in found.ready.items() if name not in built}
+    landed = {name: seen.free(name, days) for name, days in found.ready.items() if name not in built}
     return tick, {**seen.asker.given_up(landed), **asked.given_up}
 
 
@@ -143,6 +153,13 @@ def _tell_left_alone(tick: Tick, states: States, names: list[str]) -> None:
             days = [d for d, s in found.items() if s is state]
             if days:
                 tick.notes.append(f"{name}: {ranges(days)} left alone: {state.value}")
+
+
+def _tell_planned(tick: Tick, seen: LakeSnapshot, names: Iterable[str]) -> None:
+    for name in names:
+        if seen.planned.get(name):
+            told = "left alone: of an active plan (`backfill-assets plan list`)"
+            tick.notes.append(f"{name}: {ranges(seen.planned[name])} {told}")
 
 
 def _request(tick: Tick, seen: LakeSnapshot, sensor: str, wanted: Sequence[dg.RunRequest]) -> None:
@@ -172,6 +189,9 @@ def _rolling_tick(seen: LakeSnapshot) -> Tick:
         return tick
     end = min(frontier.date(), seen.until)
     days = DayRange(max(settings.start_date, end - ONE_DAY * settings.lateness.rolling_days), end)
+    if any(set(days) & planned for planned in seen.planned.values()):
+        _tell_planned(tick, seen, seen.planned)
+        return tick
     if any(seen.busy.values()):
         tick.notes.append("runs are queued or running; the next tick looks again")
         return tick
@@ -230,7 +250,8 @@ def landing(seen: LakeSnapshot, found: Comparison, records: Sequence[FileRecord]
     blocked = {d for r in (*found.altered, *found.missing) for d in r.days}
     _tell_landing(tick, found, blocked)
     raw = next(t.name for t in seen.pipeline.tables if t.is_landed)
-    ready = needs(seen.states, seen.busy, seen.until).ready[raw] - blocked
+    ready = seen.free(raw, needs(seen.states, seen.busy, seen.until).ready[raw] - blocked)
+    _tell_planned(tick, seen, [raw])
     asked = seen.asker.asked(LANDING, {raw: ready})
     _tell_given_up(tick, raw, asked)
     scans = _scan_requests(tick, seen, found, records)

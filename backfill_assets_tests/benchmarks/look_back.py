@@ -26,9 +26,9 @@ from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.benchmarks.replay import NAME, SHARED, deliveries
 from backfill_assets_tests.daemon import Daemon
-from backfill_assets_tests.end_to_end.replay import by_event_day, staged
+from backfill_assets_tests.end_to_end.replay import by_event_day
 from backfill_assets_tests.end_to_end.worlds import World, by_arrival, land, make_world
-from backfill_assets_tests.oracle import Row, Rules
+from backfill_assets_tests.oracle import Row, Rules, staged
 
 FIRST = date(2013, 10, 1)
 POLICIES = {"exact": "", "look-back of 3 days": "3", "look-back of 7 days": "7"}
@@ -79,7 +79,7 @@ def _replay(world: World, root: Path, before: list[Row], later: list[tuple[date,
 
 
 def _tell(name: str, world: World, rows: list[Row], seconds: float) -> None:
-    truth, found = staged(rows), by_event_day(world.content("staging"))
+    truth, found = by_event_day(staged(rows)), by_event_day(world.content("staging"))
     wrong, on_days = 0, 0
     for day in truth.keys() | found.keys():
         want, got = ({tuple(map(str, r.values())) for r in side.get(day, [])} for side in (truth, found))

@@ -86,6 +86,6 @@ def test_what_waits_for_a_day_that_failed_says_so(lake: tuple[Lake, Pipeline], m
     build(*lake, "staging", {day(3): 3}, digests={day(3): "older"})
     stale(lake, 3)
     done = caught_up(lake, monkeypatch, lambda _: False)
-    assert [asked.tables for asked, _ in done.runs] == [("staging",)]
+    assert [asked.tables[0] for asked, _ in done.runs] == ["staging"]
     assert "tried in vain" in done.why["staging"]
     assert "wait for their inputs" in done.why["training"]

@@ -2,8 +2,6 @@
 
 import json
 import re
-from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -11,14 +9,7 @@ from click.testing import CliRunner, Result
 
 from backfill_assets.cli.app import app
 from backfill_assets.cli.drawing import percent, span, wanted
-from backfill_assets.cli.lateness_page import page
-from backfill_assets.cli.lateness_plots import inline
-from backfill_assets.core.days import DayRange, midnight
-from backfill_assets.core.lateness import Watermark
-from backfill_assets.operations.lateness import LatenessReport, LatenessScope, lateness
 from backfill_assets_tests.operations.late_lake import DAYS, FRONTIER, SINCE, late_lake
-
-HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>{{ 7 * 7 }}&"
 
 
 def run(root: Path, *args: object) -> Result:
@@ -30,22 +21,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("lateness") / "lake"
     late_lake(folder)
     return folder
-
-
-@pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> LatenessReport:
-    return lateness(*late_lake(tmp_path_factory.mktemp("report")), LatenessScope(since=midnight(SINCE)), FRONTIER)
-
-
-@pytest.fixture(scope="module")
-def html(report: LatenessReport) -> str:
-    return page(report)
-
-
-@pytest.fixture(scope="module")
-def bare(report: LatenessReport) -> LatenessReport:
-    """The same without what plots are drawn from, because drawing takes most of a page's time."""
-    return replace(report, ages=(), by_arrival=(), completeness=())
 
 
 def test_the_tables_say_what_is_late_and_what_a_look_back_would_miss(root: Path) -> None:
@@ -117,68 +92,9 @@ def test_days_without_an_arrival_have_nothing_to_measure(root: Path, tmp_path: P
     assert "<figure>" not in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
-def test_the_page_fetches_nothing_and_runs_nothing(html: str, report: LatenessReport) -> None:
-    assert not re.search(r"https?:|//\w|@import|url\((?!#)", html)
-    assert "<script" not in html
-    assert "default-src 'none'; style-src 'unsafe-inline'; img-src data:" in html
-    assert html == page(report), "the same report gives the same bytes"
-
-
-def test_the_page_has_four_plots_each_with_a_caption_and_its_numbers(html: str) -> None:
-    assert html.count("<figure ") == html.count("</svg>") == html.count("<figcaption") == 4
-    assert html.count("<details>") == 5
-    assert not re.search(r"#00000[1-5]", html), "colours are the page's own, so that they follow light and dark"
-    ids = re.findall(r'\bid="([^"]+)"', html)
-    assert len(ids) == len(set(ids))
-    assert set(re.findall(r'(?:href="#|url\(#|aria-labelledby=")([^")]+)', html)) <= set(ids)
-
-
-def test_every_element_of_the_page_is_closed(html: str) -> None:
-    told: list[str] = []
-
-    class Elements(HTMLParser):
-        def handle_starttag(self, tag: str, attrs: object) -> None:
-            if tag not in ("meta", "th", "td"):  # HTML closes these by itself
-                told.append(tag)
-
-        def handle_endtag(self, tag: str) -> None:
-            assert told.pop() == tag
-
-    Elements().feed(html)
-    assert not told
-
-
-def test_hostile_text_is_escaped(bare: LatenessReport) -> None:
-    marks = (Watermark(HOSTILE, None, None, None, None),)
-    html = page(replace(bare, lake=HOSTILE, watermarks=marks))
-    assert "<script" not in html
-    assert "<img" not in html
-    assert html.count("&lt;script&gt;alert(1)&lt;/script&gt;&#34;&#39;&gt;") == 3, "title, heading, table"
-    assert "{{ 7 * 7 }}" in html
-
-
-def test_an_svg_becomes_an_element_with_ids_of_its_own() -> None:
-    svg = """<?xml version="1.0"?><!DOCTYPE svg><svg xmlns="http://x" viewBox="0 0 1 2" width="3"><metadata>
-    http://y</metadata><g id="a" fill="url(#b)" style="stroke: #000004"/><use xlink:href="#a"/></svg>"""
-    assert inline("n", svg) == (
-        '<svg viewBox="0 0 1 2" role="img" aria-labelledby="n-caption"><g id="n-a" fill="url(#n-b)" '
-        'style="stroke: var(--accent)"/><use xlink:href="#n-a"/></svg>'
-    )
-
-
 def test_shares_and_durations_are_told_as_people_read_them() -> None:
     assert [percent(s) for s in (0, 1e-9, 0.5, 0.999999, 1)] == ["0.00 %", "<0.01 %", "50.00 %", ">99.99 %", "100.00 %"]
     assert [span(d) for d in (None, 0, 1 / 1440, 0.25, -0.5, 31.26)] == [
         "-", "0.0 d", "1.0 min", "6.0 h", "-12.0 h", "31.3 d",
     ]  # fmt: skip
     assert [wanted(s) for s in (0.9, 0.999)] == ["90 %", "99.9 %"]
-
-
-def test_a_year_of_arrivals_is_drawn_without_its_dots_slowing_the_page(report: LatenessReport) -> None:
-    html = page(replace(report, by_arrival=report.by_arrival * 60))
-    assert len(html) < 400_000
-
-
-def test_a_range_of_arrivals_is_named_on_the_page(bare: LatenessReport) -> None:
-    days = DayRange(SINCE, FRONTIER.date())
-    assert f"arrived on {days}" in page(replace(bare, asked=LatenessScope(days)))

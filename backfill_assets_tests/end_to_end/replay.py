@@ -11,24 +11,14 @@ from datetime import date
 
 import dagster as dg
 import duckdb
-import pyarrow as pa
 from deltalake import DeltaTable
 
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets_tests.daemon import Daemon
 from backfill_assets_tests.end_to_end.worlds import World, land
 from backfill_assets_tests.lakes import data_files
-from backfill_assets_tests.oracle import SCHEMA, Row, ordered
+from backfill_assets_tests.oracle import Row, ordered, staged
 
-STAGED = """with o as
-    (select *, row_number() over (partition by event_key order by version_ts, arrival_ts, seq) r from d),
-    w as (select *, max(r) over (partition by event_key order by arrival_ts, seq
-                                 rows between unbounded preceding and 1 preceding) best from o),
-    k as (select *, lead(arrival_ts) over (partition by event_key order by arrival_ts, seq) as known_until
-          from w where best is null or r > best)
-    select event_key, event_ts, entity, value, flag, version_ts, seq, arrival_ts as known_from, known_until,
-           cast(event_ts as date) as event_date
-    from k where op <> 'delete' and (known_until is null or known_until > arrival_ts)"""
 Days = dict[date, list[Row]]
 
 
@@ -67,7 +57,7 @@ class Replay:
         """Tick until nothing is asked for; what changed on disk is exactly what the deliveries changed."""
         before, files_before = self._truth_before(), data_files(self.lake, "staging")
         runs = self.daemon.settle()
-        after, files_after = staged(self.landed), data_files(self.lake, "staging")
+        after, files_after = by_event_day(staged(self.landed)), data_files(self.lake, "staging")
         changed = {d for d in before.keys() | after.keys() if before.get(d) != after.get(d)}
         rewritten = {d for d in files_before.keys() | files_after.keys() if files_before.get(d) != files_after.get(d)}
         assert rewritten == changed, f"only on disk {rewritten - changed}, only in truth {changed - rewritten}"
@@ -90,15 +80,6 @@ class Replay:
         db.register("staging", DeltaTable(str(self.world.root / "tables" / "staging")).to_pyarrow_table())
         twice = "select event_key from staging where known_until is null group by 1 having count(*) > 1"
         assert db.execute(twice).fetchall() == []
-
-
-def staged(rows: Iterable[Row]) -> Days:
-    """Staging by event day, as the deliveries say, each day's rows in an order of their own."""
-    db = duckdb.connect()
-    unique = {r["seq"]: r for r in rows}
-    db.register("d", pa.Table.from_pylist([dict(r) for r in unique.values()], SCHEMA))
-    found = db.sql(STAGED)
-    return by_event_day(dict(zip(found.columns, row, strict=True)) for row in found.fetchall())
 
 
 def by_event_day(rows: Iterable[Row]) -> Days:

@@ -11,14 +11,10 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from backfill_assets.core.contracts import Basis, Column, Contract, Input
-from backfill_assets.lake.model import Chunk, Table
-from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.orchestration.assemble import assemble
+from backfill_assets import Basis, Chunk, Column, Contract, Input, LakeSettings, Table, assemble, tables
 from backfill_assets.orchestration.context import TablesOf
 from backfill_assets.orchestration.runs import REBUILD
 from backfill_assets.pipeline import contracts
-from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.end_to_end.worlds import World, land, make_world, span
 from backfill_assets_tests.oracle import Rules, delivery
 

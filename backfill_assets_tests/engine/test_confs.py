@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.engine.confs import EngineSettings, launch_confs, scrub, shown
+from backfill_assets.engine.confs import EngineSettings, launch_confs, scrub, shown, size_confs
 
 
 @pytest.mark.parametrize("engine", ["embedded", "local[2]"])
@@ -41,3 +41,18 @@ def test_a_login_in_an_address_is_scrubbed() -> None:
 )
 def test_a_setting_is_shown_without_its_secret(key: str, value: object, told: str) -> None:
     assert shown(key, value) == told
+
+
+@pytest.mark.parametrize(("rows", "large"), [(0, "false"), (99_999, "false"), (100_000, "true")])
+def test_small_inputs_are_neither_compiled_nor_planned_again_after_every_stage(rows: int, large: str) -> None:
+    chosen = size_confs(EngineSettings(), rows)
+    assert [chosen["spark.sql.codegen.wholeStage"], chosen["spark.sql.adaptive.enabled"]] == [large, large]
+    assert size_confs(EngineSettings("sc://somewhere"), rows) == {}, "a cluster's administrator decides"
+
+
+def test_what_the_user_says_of_planning_or_compiling_stands() -> None:
+    ours = size_confs(EngineSettings(confs={"spark.sql.adaptive.enabled": "true"}), 5)
+    assert set(ours) == {"spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode"}
+    assert set(size_confs(EngineSettings(confs={"spark.sql.codegen.comments": "true"}), 5)) == {
+        "spark.sql.adaptive.enabled"
+    }

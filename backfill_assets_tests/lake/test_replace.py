@@ -1,47 +1,113 @@
-"""Publishing: what is compared with the receipts decides which days' rows move.
+"""The only writer: exactly the changed days are replaced, what is equal is left, what is older loses.
 
-Tested here: `lake.replace` on real tables, without an engine. Not tested here: the commit (`test_committer`), races of
-processes (`end_to_end.test_races`) and what a publish does after newer inputs (`end_to_end.test_fault_conflicts`).
+Tested here: `lake.replace` without an engine. Not tested here: commits (`test_committer`) and races (`end_to_end`).
 """
 
+from datetime import date
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from backfill_assets.core.days import ONE_DAY
+from backfill_assets.core.errors import Superseded
 from backfill_assets.core.profiles import SCHEME
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.replace import Provenance, Published, Write, replace_days
-from backfill_assets_tests.builders import STAGING, day
+from backfill_assets_tests.builders import STAGING
 from backfill_assets_tests.files import bare_lake, stage_by_hand
+from backfill_assets_tests.lakes import content, data_files, version
+
+DAY = date(2024, 3, 1)
+NEXT = DAY + ONE_DAY
 
 
-def rows(*numbers: int) -> list[dict[str, Any]]:
-    return [{"entity": "A", "value": 1, "event_date": day(n)} for n in numbers]
+def write(lake: Lake, rows: dict[date, int | None], digest: str = "d", now: str = "d", **more: Any) -> Published:
+    """One row of this value per day, none where the value is None; the inputs are now those of the digest `now`."""
+    told = [{"entity": "A", "value": v, "event_date": d} for d, v in rows.items() if v is not None]
+    staged = stage_by_hand(lake, STAGING, told) if told else None
+    found = audit(lake, staged.paths, STAGING) if staged else {}
+    scheme = more.pop("scheme", SCHEME)
+    entries = {
+        d: DayEntry(found[d].rows, found[d].fingerprint, digest, scheme=scheme)
+        if d in found
+        else DayEntry(0, "", digest)
+        for d in rows
+    }
+    wanted = Write(STAGING, staged, entries, more.pop("base", version(lake, "staging")), Provenance("test"), **more)
+    return replace_days(lake, wanted, lambda days: dict.fromkeys(days, now))
 
 
-def published(lake: Lake, *numbers: int, scheme: int = SCHEME) -> Published:
-    """The same row on each of these days, told in a receipt of this scheme."""
-    staged = stage_by_hand(lake, STAGING, rows(*numbers))
-    found = audit(lake, staged.paths, STAGING)
-    entries = {d: DayEntry(p.rows, p.fingerprint, "digest", scheme=scheme) for d, p in found.items() if d is not None}
-    return replace_days(
-        lake, Write(STAGING, staged, entries, -1, Provenance("test")), lambda days: dict.fromkeys(days, "digest")
-    )
-
-
-def test_days_that_hold_what_they_should_are_not_written_again(tmp_path: Path) -> None:
+def test_only_the_days_that_differ_get_other_files(tmp_path: Path) -> None:
     lake = bare_lake(tmp_path)
-    first = published(lake, 0, 1)
-    assert first.changed == {day(0), day(1)}
-    again = published(lake, 0, 1)
-    assert (again.committed, again.version) == (False, first.version)
-    assert lake.store.inspect(STAGING).lost == 0, "what was not published is deleted"
+    write(lake, {DAY: 1, NEXT: 2})
+    before = data_files(lake, "staging")
+    done = write(lake, {DAY: 1, NEXT: 3})
+    after = data_files(lake, "staging")
+    assert done.changed == {NEXT}
+    assert not done.receipted
+    assert after[DAY] == before[DAY]
+    assert not after[NEXT] & before[NEXT]
+
+
+def test_a_write_of_what_is_there_commits_nothing(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    first = write(lake, {DAY: 1})
+    again = write(lake, {DAY: 1})
+    assert first.committed
+    assert not again.committed
+    assert version(lake, "staging") == first.version
+
+
+def test_equal_rows_from_other_inputs_get_a_new_receipt_and_keep_their_files(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    write(lake, {DAY: 1})
+    before = data_files(lake, "staging")
+    done = write(lake, {DAY: 1}, "newer", "newer")
+    assert not done.changed
+    assert done.receipted == {DAY}
+    assert data_files(lake, "staging") == before
+
+
+def test_what_is_forced_is_written_though_it_is_equal(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    write(lake, {DAY: 1})
+    before = data_files(lake, "staging")
+    assert write(lake, {DAY: 1}, force=True).changed == {DAY}
+    assert not data_files(lake, "staging")[DAY] & before[DAY]
+
+
+def test_a_day_that_has_no_rows_any_more_is_emptied_and_the_others_stay(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    write(lake, {DAY: 1, NEXT: 2})
+    write(lake, {DAY: None})
+    assert set(data_files(lake, "staging")) == {NEXT}
+
+
+def test_a_slower_run_from_older_inputs_loses_against_what_was_written_meanwhile(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    write(lake, {DAY: 1})
+    base = version(lake, "staging")
+    write(lake, {DAY: 2}, "newer", "newer")
+    before = content(lake, "staging")
+    with pytest.raises(Superseded, match="1 day"):
+        write(lake, {DAY: 1}, "d", "newer", base=base)
+    assert content(lake, "staging") == before
+
+
+def test_a_slower_run_from_the_newest_inputs_wins(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    write(lake, {DAY: 1})
+    base = version(lake, "staging")
+    write(lake, {DAY: 2})
+    assert write(lake, {DAY: 3}, "newest", "newest", base=base).changed == {DAY}
 
 
 def test_a_day_whose_receipt_fingerprints_in_another_way_is_written_again_once(tmp_path: Path) -> None:
     lake = bare_lake(tmp_path)
-    published(lake, 0, scheme=SCHEME - 1)
-    assert lake.store.view("staging", "event_date").stamps[day(0)].entry.scheme == SCHEME - 1
-    assert published(lake, 0, 1).changed == {day(0), day(1)}
-    assert not published(lake, 0, 1).committed
+    write(lake, {DAY: 1}, scheme=SCHEME - 1)
+    assert lake.store.view("staging", "event_date").stamps[DAY].entry.scheme == SCHEME - 1
+    assert write(lake, {DAY: 1, NEXT: 1}).changed == {DAY, NEXT}
+    assert not write(lake, {DAY: 1, NEXT: 1}).committed

@@ -5,13 +5,13 @@ fail, to die and to write nonsense. Does not live here: runs of Dagster (`end_to
 """
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time
 from pathlib import Path
 from typing import Any
 
-from backfill_assets.core.days import ONE_DAY, DayRange, midnight
+from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.plans import PLAN_REASON, Plan, PlanChunk, Policy
 from backfill_assets.core.profiles import null_counts
 from backfill_assets.core.receipts import DayEntry
@@ -62,9 +62,14 @@ class HandWorker:
     dies_at: int = 0
     dies_after: bool = False
     told: list[str] = field(default_factory=list)
+    most_at_once: int = 0
 
-    def make(self, work: ChunkWork) -> str:
-        """Write the days in the chunk's name."""
+    def make(self, works: Sequence[ChunkWork]) -> list[str]:
+        """Write the days in the chunks' names."""
+        self.most_at_once = max(self.most_at_once, len(works))
+        return [self._make(work) for work in works]
+
+    def _make(self, work: ChunkWork) -> str:
         if work.chunk.number == self.fails_at:
             self.told.append(f"failed {work.chunk.number}")
             return "the server is gone"
@@ -136,8 +141,3 @@ def planned(lake: Lake, pipeline: Pipeline, days: DayRange = DAYS, **policy: Any
 def versions_of(lake: Lake) -> list[str]:
     """The names of everything in the lake but the locks, to see that nothing changed."""
     return sorted(str(p.relative_to(lake.root)) for p in lake.root.rglob("*") if ".locks" not in p.parts)
-
-
-def past(day: date) -> datetime:
-    """A moment after a day."""
-    return midnight(day + ONE_DAY)

@@ -134,6 +134,25 @@ def test_a_failing_run_is_tried_as_often_as_the_plan_allows_and_stops_it(tmp_pat
     assert by.told == ["made 2024-02-26", "gate 1", "failed 2", "failed 2", "failed 2"]
 
 
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_at_most_max_parallel_chunks_run_at_once_and_so_many_do(tmp_path: Path, most: int) -> None:
+    lake, pipeline = bare_staging(tmp_path)
+    plan = planned(lake, pipeline, chunk="1d", max_parallel=most)
+    by = HandWorker(lake, pipeline)
+    assert run_plan(lambda: (lake, pipeline), plan, by).told == "finished"
+    assert by.most_at_once == most
+    assert [t for t in by.told if t.startswith("gate")] == [f"gate {n}" for n in range(1, 12)]
+
+
+def test_killed_among_chunks_that_run_at_once_no_gate_is_skipped(tmp_path: Path) -> None:
+    lake, pipeline = bare_staging(tmp_path)
+    plan = planned(lake, pipeline, chunk="1d", max_parallel=3)
+    with pytest.raises(Killed):
+        run(lake, pipeline, plan, dies_at=4, dies_after=True)  # 2 and 3 of its wave are written, none is judged
+    _, told = run(lake, pipeline, plan)
+    assert told[:3] == ["gate 2", "gate 3", "gate 4"]
+
+
 def test_days_of_another_active_plan_are_refused(tmp_path: Path) -> None:
     lake, pipeline = bare_staging(tmp_path)
     one, other = planned(lake, pipeline), planned(lake, pipeline)

@@ -128,23 +128,22 @@ def test_a_rollback_cut_off_between_tables_is_finished_by_the_same_call(
     made: Planned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from backfill_assets.lake import putback
-    from backfill_assets.operations import rollback
 
     real = putback.put_back
 
     def dies(*args: object) -> int | None:
-        monkeypatch.setattr(rollback, "put_back", killed)
+        monkeypatch.setattr(putback, "put_back", killed)
         return real(*args)  # type: ignore[arg-type]
 
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(rollback, "put_back", dies)
+    monkeypatch.setattr(putback, "put_back", dies)
     with pytest.raises(KeyboardInterrupt):
         roll_back(made.lake, made.pipeline, SECOND, SAID)
     assert made.values("features")[3:5] == [1, 1], "the last table first"
     assert made.values("staging")[3:5] == [3, 3]
-    monkeypatch.setattr(rollback, "put_back", real)
+    monkeypatch.setattr(putback, "put_back", real)
     assert [t.table for t in roll_back(made.lake, made.pipeline, SECOND, SAID).tables] == ["staging"]
     assert made.values("staging")[3:5] == [1, 1]
 

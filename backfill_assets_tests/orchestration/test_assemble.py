@@ -6,8 +6,6 @@ we use of Dagster's inside is where it was. Not tested here: runs (`test_runs`).
 
 from datetime import date
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import dagster as dg
 import pytest
@@ -17,7 +15,7 @@ from backfill_assets.core.gates import CHECKS
 from backfill_assets.engine.server import server_status
 from backfill_assets.lake import delta_store
 from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.orchestration import context, dagster_private
+from backfill_assets.orchestration import context
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.assets import IO_MANAGER
 from backfill_assets.orchestration.io_manager import LakeIOManager
@@ -29,7 +27,6 @@ from backfill_assets_tests.operations.synthetic import synthetic_lake
 
 TABLES = ["raw", "staging", "features", "features_as_known", "labels", "training"]
 START = "2024-03-01"
-INSIDE: Any = dagster_private
 
 
 @pytest.fixture
@@ -140,26 +137,6 @@ def test_a_run_reads_the_settings_once_so_that_its_steps_cannot_mix_two(
         result = run_rebuild(lake, SYNTHETIC, SYNTHETIC, instance, ["staging", "features", "labels"])
     assert result.success
     assert opened == [lake.root]
-
-
-def test_the_private_things_of_dagster_are_where_they_were() -> None:
-    target = INSIDE.check_target(SimpleNamespace(storage_id=3, run_id="r", timestamp=1.5))
-    assert (target.storage_id, target.run_id, target.timestamp) == (3, "r", 1.5)
-    handle = INSIDE.AssetMetadataHandle(asset_key=dg.AssetKey("a"), partition_key="2024-03-01")
-    kept = INSIDE.OutputMetadataAccumulator(per_output_metadata={handle: {"a": 1}})
-    assert kept.per_output_metadata
-    asked = kept.get_asset_metadata(dg.AssetKey("a"), partition_key="2024-03-01")
-    assert asked == {"a": 1}
-
-
-def test_the_newest_materializations_are_those_of_the_partitions_asked_for() -> None:
-    with dg.DagsterInstance.ephemeral() as instance:
-        for partition in ("a", "b", "a"):
-            instance.report_runless_asset_event(dg.AssetMaterialization("t", partition=partition))
-        found = dagster_private.newest_materializations(instance, "t", ["a", "c"])
-        (newest,) = instance.fetch_materializations(dg.AssetKey("t"), limit=1).records
-        assert {p: r.storage_id for p, r in found.items()} == {"a": newest.storage_id}
-        assert dagster_private.newest_materializations(instance, "t", []) == {}
 
 
 def test_a_gate_for_a_table_that_is_not_there_is_refused_by_its_name(tmp_path: Path) -> None:

@@ -15,10 +15,10 @@ import pytest
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.core.gates import CHECKS
+from backfill_assets.lake import delta_store
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.load.rebuild import Rebuild
-from backfill_assets.orchestration import metadata
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.dagster_private import check_rows, unmade_partitions
 from backfill_assets.orchestration.runs import OWN_EVENTS, RANGE_END, RANGE_START, REBUILD
@@ -38,7 +38,7 @@ def instance() -> Iterator[dg.DagsterInstance]:
 
 @pytest.fixture
 def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
-    monkeypatch.setattr(metadata, "day_bytes", lambda *_: {})  # such logs have no schema to read sizes by
+    monkeypatch.setattr(delta_store, "day_bytes", lambda *_: {})  # such logs have no schema to read sizes by
     return synthetic_lake(tmp_path / "lake", DAYS)
 
 
@@ -82,7 +82,7 @@ def test_both_ways_tell_the_same(lake: Made) -> None:
             run(lake, instance, ours)
             records = instance.fetch_materializations(dg.AssetKey("staging"), limit=DAYS).records
             made = [(str(r.partition_key), r.asset_materialization) for r in records]
-            said.append({d: (_facts(m), m.tags) for d, m in made if m is not None})
+            said.append({d: (_facts(m), m.tags or {}) for d, m in made if m is not None})
     assert said[0] == said[1]
     assert "dagster/data_version" in (said[0][str(START)][1] or {})
 

@@ -1,7 +1,8 @@
 """What the tables must hold, said once more and naively: DuckDB SQL after `golden.json: sql`, a join per day.
 
-Lives here: the SQL of every table, and its parameters. Does not live here: random deliveries (`worlds`) and the
-comparison with Spark (`frames`). Nothing is shared with the transforms, so both cannot be wrong in the same way.
+Lives here: the SQL of every table, and its parameters. Does not live here: random deliveries (`worlds`), which
+deliveries of a lake count (`backfill_assets_tests.oracle`) and the comparison with Spark (`frames`). Nothing is shared
+with the transforms, so both cannot be wrong in the same way.
 """
 
 from dataclasses import dataclass
@@ -11,6 +12,9 @@ from typing import Any, Literal
 import duckdb
 
 from backfill_assets.core.days import DayRange
+
+Measure = Literal["events", "flag", "value"]
+Rule = Literal["any", "rise"]
 
 
 @dataclass(frozen=True)
@@ -22,8 +26,8 @@ class Rules:
     grace_hours: int = 0
     horizon_days: int = 3
     maturity_days: int = 1
-    measure: Literal["events", "flag", "value"] = "flag"
-    rule: Literal["any", "rise"] = "any"
+    measure: Measure = "flag"
+    rule: Rule = "any"
     frontier: datetime = datetime(2100, 1, 1)  # noqa: DTZ001 - DuckDB's TIMESTAMP has no zone
 
 
@@ -81,20 +85,29 @@ SELECT f.*, l.label FROM features_as_known f JOIN labels l
 """
 
 
-def answers(raw: Any, rules: Rules) -> duckdb.DuckDBPyConnection:
-    """A connection with the tables raw (from an Arrow table with zone-less times), staging … training by their names.
-
-    `staging` and `current` hold all event days, the others the days of the rules.
-    """
+def staging_of(raw: Any) -> duckdb.DuckDBPyConnection:
+    """A connection with the tables raw (from an Arrow table with zone-less times) and staging, of all event days."""
     answered = duckdb.connect()
     answered.register("landed", raw)
+    answered.execute("CREATE TABLE raw AS SELECT * FROM landed")
+    answered.execute(f"CREATE TABLE staging AS {STAGING}")
+    return answered
+
+
+def answers(raw: Any, rules: Rules, *, waits_for_cut: bool = False) -> duckdb.DuckDBPyConnection:
+    """A connection with the tables raw (from an Arrow table with zone-less times), staging … training by their names.
+
+    `staging` and `current` hold all event days, the others the days of the rules; with `waits_for_cut`, as a lake has
+    them, days whose cut the frontier has not reached are left out of what is as known at the cut.
+    """
+    answered = staging_of(raw)
     first, end = rules.days.start, rules.days.end
     days = f"SELECT cast(range AS date) AS d FROM range(DATE '{first}', DATE '{end}', INTERVAL 1 DAY)"
     known = "s.known_from < x.cut AND (s.known_until IS NULL OR s.known_until >= x.cut)"
+    if waits_for_cut:
+        known += f" AND x.cut <= TIMESTAMP '{rules.frontier}'"
     tables = {
-        "raw": "SELECT * FROM landed",
         "days": days,
-        "staging": STAGING,
         "current": CURRENT,
         "features": _features(rules, "current", "true"),
         "features_as_known": _features(rules, "staging", known),

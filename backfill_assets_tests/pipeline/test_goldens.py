@@ -19,6 +19,7 @@ from backfill_assets.pipeline.transforms.features_as_known import features_as_kn
 from backfill_assets.pipeline.transforms.labels import LabelOutcome, labels
 from backfill_assets.pipeline.transforms.staging import staging
 from backfill_assets.pipeline.transforms.training import training
+from backfill_assets_tests import by_hand, oracle
 from backfill_assets_tests.pipeline.frames import to_spark, without_zone
 from backfill_assets_tests.pipeline.oracle import Rules, answers
 from backfill_assets_tests.pipeline.worlds import aware
@@ -95,6 +96,10 @@ def md5(connection: duckdb.DuckDBPyConnection, table: str, source: str) -> str:
 def made_md5(frame: "DataFrame", table: str) -> str:
     """The checksum of a frame."""
     return md5(duckdb.connect().register("made", without_zone(frame.toArrow())), table, "made")
+
+
+def test_the_oracle_gives_the_answers_reasoned_by_hand() -> None:
+    assert oracle.expected(by_hand.DELIVERIES, by_hand.RULES) == by_hand.ANSWERS
 
 
 @pytest.mark.parametrize("name", SETS)

@@ -1,0 +1,74 @@
+"""Opening a Delta table through delta-rs, and what a torn checkpoint says of itself.
+
+Lives here: opening, and finding checkpoints that no reader can use. Does not live here: torn commits (`log`). Every
+commit is kept beside its checkpoint, so that a checkpoint can always be taken away: nothing but time is lost.
+"""
+
+import json
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.lake.log import refuse_torn, versions
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+MAGIC = b"PAR1"  # what a whole Parquet file begins and ends with
+HINT = "_last_checkpoint"
+
+
+def open_delta(path: Path, version: int | None = None) -> "DeltaTable":
+    """The table at a version (None: the newest). Raises BackfillError where the newest commit or a checkpoint is
+    torn, with the command that mends it; else what delta-rs raises."""
+    from deltalake import DeltaTable
+
+    try:
+        return DeltaTable(str(path), version=version)
+    except Exception as error:
+        refuse_torn(path, *versions(path)[-1:])
+        torn = torn_checkpoints(path)
+        if not torn:
+            raise
+        raise BackfillError(
+            f"the table {path.name}",
+            f"a checkpoint of its log is torn ({torn[0].name}); a power cut does that",
+            "It was not read",
+            f"Take it away with {take_away(torn)}: every commit is kept, and nothing is lost",
+        ) from error
+
+
+def take_away(files: list[Path]) -> str:
+    """What an operator types to delete these files."""
+    return f"`rm {' '.join(shlex.quote(str(f)) for f in files)}`"
+
+
+def checkpoint_files(path: Path, version: int) -> list[Path]:
+    """What a checkpoint at a version consists of; empty where there is none."""
+    log = path / "_delta_log"
+    file = log / f"{version:020d}.checkpoint.parquet"
+    return [file, log / HINT] if file.exists() else []
+
+
+def torn_checkpoints(path: Path) -> list[Path]:
+    """The checkpoints that are no whole Parquet file, and the hint that names such a one or one that is not there."""
+    log = path / "_delta_log"
+    torn = [f for f in sorted(log.glob("*.checkpoint.parquet")) if not _is_whole(f)]
+    return torn + ([log / HINT] if _misleads(log) else [])
+
+
+def _is_whole(file: Path) -> bool:
+    with file.open("rb") as read:
+        head = read.read(len(MAGIC))
+        read.seek(max(0, file.stat().st_size - len(MAGIC)))
+        return head == MAGIC == read.read()
+
+
+def _misleads(log: Path) -> bool:
+    try:
+        version = json.loads((log / HINT).read_bytes())["version"]
+        file = log / f"{version:020d}.checkpoint.parquet"
+        return not file.exists() or not _is_whole(file)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False  # readers leave alone a hint that they cannot read

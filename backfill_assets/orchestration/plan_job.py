@@ -1,0 +1,189 @@
+"""The job `backfill_range`: a plan made and run from the browser, with a launchpad that is typed and filled in.
+
+Lives here: its settings, the runs of its chunks and what it tells. Does not live here: making a plan
+(`operations.plan`), the order of chunks and the gates (`operations.plan_run`), which are those of the command line.
+"""
+
+import uuid
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import UTC, date, datetime
+from typing import Literal
+
+import dagster as dg
+from pydantic import Field
+
+from backfill_assets.core.days import ONE_DAY, DayRange, from_inclusive, parse_day
+from backfill_assets.core.errors import BackfillError, unusable
+from backfill_assets.core.plans import PLAN_REASON, Plan, PlanChunk, Policy
+from backfill_assets.core.who import whoami
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline
+from backfill_assets.operations.plan import PlanRequest, make_plan, refuse_append
+from backfill_assets.operations.plan_files import find_plan, keep_plan, plans, refuse_overlap
+from backfill_assets.operations.plan_progress import Progress, state_of
+from backfill_assets.operations.plan_run import ChunkWork, run_plan
+from backfill_assets.orchestration.context import LakeContext
+from backfill_assets.orchestration.history import cause_of
+from backfill_assets.orchestration.interrupts import ends_when_interrupted
+from backfill_assets.orchestration.io_manager import as_failure
+from backfill_assets.orchestration.runs import (
+    BY_TAG,
+    LAKE_TAG,
+    NOTE_TAG,
+    OWN_EVENTS,
+    REASON_TAG,
+    op_name,
+    range_tags,
+)
+
+BACKFILL_RANGE, RUN_CHUNKS = "backfill_range", "run_chunks"
+PARENT, ROOT = "dagster/parent_run_id", "dagster/root_run_id"  # by these the runs list shows which run began which
+JobOf = Callable[[Collection[str]], dg.JobDefinition]
+SILENCE = {"console": {"config": {"log_level": "CRITICAL"}}}
+
+
+class BackfillConfig(dg.Config):
+    """What a person says in the launchpad; the descriptions are what it shows beside each field."""
+
+    start_date: str = Field(description="The first day, YYYY-MM-DD.")
+    end_date: str = Field(description="The last day, included.")
+    max_parallel: int = Field(default=1, description="Chunks at once, at most.")
+    write_mode: Literal["overwrite", "merge", "append"] = Field(
+        default="overwrite", description="overwrite: each day is replaced as a whole. append is refused."
+    )
+    chunk: str = Field(default="7d", description="Days of one run: 7d, 14, week or month.")
+    canary: int = Field(default=1, description="Days that are made first, alone.")
+    retries: int = Field(default=0, description="How often a chunk that fails is tried again.")
+    tables: str = Field(default="", description="Comma-separated, e.g. staging,features. Empty: all.")
+    force: bool = Field(default=False, description="Make even what is known to be right.")
+    note: str = Field(default="", description="Why, in your words: it goes into the receipts.")
+    plan: str = Field(default="", description="Go on with this plan; all else above is then its own.")
+
+
+def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> dg.JobDefinition:
+    """The job. `start` is the lake's first day; `rebuild_of(tables)` gives the job `rebuild` of these tables."""
+
+    @dg.op(name=RUN_CHUNKS, description="Plan the range, then run its chunks one after another, a gate after each.")
+    def run_chunks(context: dg.OpExecutionContext, config: BackfillConfig) -> None:
+        """One plan, or what is left of one."""
+        try:
+            with ends_when_interrupted():
+                lake, pipeline = lake_context.open()
+                plan = find_plan(lake, config.plan) if config.plan else _planned(lake, pipeline, config)
+                context.instance.add_run_tags(context.run_id, {"plan": plan.id})
+                context.log.info(f"plan {plan.id}: {plan.days} in {len(plan.chunks)} chunks")
+                now = run_plan(lake_context.open, plan, _RunWorker(context, lake, rebuild_of))
+                context.add_output_metadata({"plan": plan.id, "chunks": dg.MetadataValue.md(_told(now))})
+        except BackfillError as error:
+            raise as_failure(error) from None
+        except OSError as error:
+            raise as_failure(unusable(error)) from error
+
+    yesterday = max(start, datetime.now(UTC).date() - ONE_DAY)
+    first = BackfillConfig(start_date=str(start), end_date=str(min(start + 6 * ONE_DAY, yesterday)))
+
+    @dg.job(
+        name=BACKFILL_RANGE, executor_def=dg.in_process_executor, tags={LAKE_TAG: str(lake_context.root)},
+        config=dg.RunConfig(ops={RUN_CHUNKS: first}),
+        description="A range of days in chunks: planned, canary first, a gate after each chunk. Each chunk is a run.",
+    )  # fmt: skip
+    def backfill_range() -> None:
+        """The plan as a job of its own."""
+        run_chunks()
+
+    return backfill_range
+
+
+def _planned(lake: Lake, pipeline: Pipeline, config: BackfillConfig) -> Plan:
+    """The kept plan of what was said; raises BackfillError where it may not be asked for. A run that is launched again
+    with the same settings goes on with the plan that it left."""
+    if config.write_mode == "append":
+        raise refuse_append()
+    days = from_inclusive(parse_day(config.start_date), parse_day(config.end_date))
+    _refuse_days(lake, days)
+    names = [n.strip() for n in config.tables.split(",") if n.strip()] or [t.name for t in pipeline.tables]
+    unknown = sorted(set(names) - {t.name for t in pipeline.tables})
+    if unknown:
+        raise BackfillError("the config", f"no table {', '.join(unknown)}", "Nothing was planned", "Correct `tables`")
+    policy = _policy(config)
+    for known in plans(lake):
+        same = (known.days, set(known.tables), known.policy) == (days, set(names), policy)
+        if same and state_of(lake, known) == "active":
+            return known
+    tables = tuple(t.name for t in pipeline.tables if t.name in names)
+    plan = make_plan(lake, pipeline, PlanRequest(days, tables, policy, note=config.note))
+    refuse_overlap(lake, plan)
+    keep_plan(lake, plan)
+    return plan
+
+
+def _policy(config: BackfillConfig) -> Policy:
+    try:
+        return Policy(
+            config.chunk, config.canary, max_parallel=config.max_parallel,
+            write_mode="merge" if config.write_mode == "merge" else "overwrite", retries=config.retries,
+            force=config.force,
+        )  # fmt: skip
+    except ValueError as error:
+        raise BackfillError("the config", str(error), "Nothing was planned", "Correct these numbers") from None
+
+
+def _refuse_days(lake: Lake, days: DayRange) -> None:
+    newest = datetime.now(UTC).date() - ONE_DAY
+    if days.start < lake.settings.start_date or days.last > newest:
+        raise BackfillError(
+            f"the days {days}", "not all of them are partitions", "Nothing was planned",
+            f"Stay within {lake.settings.start_date} and {newest}",
+        )  # fmt: skip
+
+
+class _RunWorker:
+    """Makes days by runs of the job `rebuild`, each a run of its own in the same instance."""
+
+    def __init__(self, context: dg.OpExecutionContext, lake: Lake, rebuild_of: JobOf) -> None:
+        self.context, self.lake, self.rebuild_of = context, lake, rebuild_of
+
+    def make(self, works: Sequence[ChunkWork]) -> list[str]:
+        """One run after another; the causes where they failed."""
+        return [self._make(work) for work in works]
+
+    def _make(self, work: ChunkWork) -> str:
+        plan = work.plan
+        config = {op_name(name): {"config": {"force": plan.policy.force, "note": plan.note}} for name in work.tables}
+        result = self.rebuild_of(work.tables).execute_in_process(
+            instance=self.context.instance,
+            run_id=str(uuid.uuid4()),
+            tags=self._tags(work),
+            run_config={"loggers": SILENCE, "ops": config},
+            raise_on_error=False,
+        )
+        if result.success:
+            return ""
+        return next((cause_of(e) for e in result.all_events if e.is_step_failure), "the run failed")
+
+    def _tags(self, work: ChunkWork) -> Mapping[str, str]:
+        run, note = self.context.run, work.plan.note
+        return {
+            **range_tags(work.days), REASON_TAG: PLAN_REASON,
+            BY_TAG: whoami(), LAKE_TAG: str(self.lake.root), PARENT: run.run_id, ROOT: run.root_run_id or run.run_id,
+            **({NOTE_TAG: note} if note else {}), **OWN_EVENTS, **work.tags,
+        }  # fmt: skip
+
+    def chunk_began(self, progress: Progress, chunk: PlanChunk) -> None:
+        """A line in the run's log."""
+        self.context.log.info(f"chunk {chunk.number} of {len(progress.plan.chunks)}: {chunk.days}")
+
+    def gate_passed(self, chunk: PlanChunk) -> None:
+        """A line in the run's log."""
+        self.context.log.info(f"chunk {chunk.number}: gate passed")
+
+
+def _told(now: Progress) -> str:
+    lines = ["| chunk | days | kind | state | rows | seconds |", "|---|---|---|---|---|---|"]
+    for found in now.chunks:
+        chunk, took = found.chunk, "-" if found.seconds is None else f"{found.seconds:.1f}"
+        lines.append(
+            f"| {chunk.number} | {chunk.days} | {chunk.kind.value} | {found.state.value} | "
+            f"{'-' if found.rows is None else found.rows} | {took} |"
+        )
+    return "\n".join(lines)

@@ -1,0 +1,214 @@
+"""The whole way from landed file to training rows, beside hand-written scripts on the same rows, answers checked.
+
+Lives here: one command for all workloads and contestants. Does not live here: making rows, the scripts to beat and the
+checker, which lie beside the checkout (../shared/tools/bench), and any assertion.
+
+usage: python -m backfill_assets_tests.benchmarks.whole_way DIR [DAYSxROWS ...] [--against floor_delta,duckdb]
+       [--late k7_n700] [--memory 2g] [--repeat 1]        e.g. 90x20000 1096x2000 60x300 1x2000000
+Each line is also appended to DIR/results.jsonl. Compare lines of one run only: other users of the machine slow all.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import asdict
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+from backfill_assets.engine.cache import present_jars
+from backfill_assets_tests.benchmarks.measuring import measured, since, spark_work, stored
+from backfill_assets_tests.processes import CHECKOUT
+
+BENCH = CHECKOUT.parent / "shared" / "tools" / "bench"
+EARLY_DAYS = 226  # the made-up rows hold a few lone events this long before the first day
+FORWARD = ("features", "features_as_known", "labels", "training")
+
+
+def main() -> None:
+    """Make what is missing, run every contestant on every workload, print a line per piece of work."""
+    asked = _asked()
+    for size in asked.sizes:
+        workload = asked.root / size
+        if not (workload / "workload.json").exists():
+            days, rows = size.split("x")
+            _run(BENCH / "make_workload.py", "synth", workload, "--days", days, "--per-day", rows)
+        for _ in range(asked.repeat):
+            for name in filter(None, asked.against.split(",")):
+                _tell(asked.root, _by_script(name, workload, asked.root / "out"))
+            Ours(workload, asked.root, asked.memory).run(asked.late.split(",") if asked.late else [])
+
+
+def _asked() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="whole_way")
+    parser.add_argument("root", type=Path)
+    parser.add_argument("sizes", nargs="*", default=["30x5000"])
+    parser.add_argument("--against", default="floor_delta,floor_parquet,duckdb")
+    parser.add_argument("--late", default="")
+    parser.add_argument("--memory", default="2g")
+    parser.add_argument("--repeat", type=int, default=1)
+    asked = parser.parse_args()
+    asked.root = asked.root.resolve()
+    asked.root.mkdir(parents=True, exist_ok=True)
+    return asked
+
+
+def _run(*command: object) -> str:
+    return subprocess.run([sys.executable, *map(str, command)], check=True, capture_output=True, text=True).stdout
+
+
+def _tell(root: Path, line: dict[str, Any]) -> None:
+    print(json.dumps(line), flush=True)
+    with (root / "results.jsonl").open("a", encoding="utf-8") as lines:
+        lines.write(json.dumps(line) + "\n")
+
+
+def _by_script(name: str, workload: Path, out: Path) -> dict[str, Any]:
+    """One of the scripts to beat, as it measures and checks itself; it gets the jars that we have."""
+    shutil.rmtree(out, ignore_errors=True)
+    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"--jars {','.join(map(str, present_jars()))} pyspark-shell")
+    params = json.loads((workload / "workload.json").read_text())
+    days = ("--from", params["D0"], "--to", params["D1"])
+    told = _run(BENCH / "contestants" / f"{name}.py", "backfill", "--input", workload, *days, "--out", out)
+    files, size = stored(out)
+    shutil.rmtree(out)
+    return {"workload": workload.name, **json.loads(told.splitlines()[-1]), "files": files, "bytes": size}
+
+
+class Ours:
+    """This package on one workload: cold, the same forced on a warm server, nothing changed, one day, late batches."""
+
+    def __init__(self, workload: Path, root: Path, memory: str) -> None:
+        self.workload, self.root, self.memory = workload, root, memory
+        self.params = json.loads((workload / "workload.json").read_text())
+        self.out = root / "ours"
+        self.lake, self.events = self.out / "lake", self.out / "events"
+        self.first, self.last = (date.fromisoformat(self.params[name]) for name in ("D0", "D1"))
+        self.start = self.first - timedelta(days=EARLY_DAYS)
+
+    def run(self, late: list[str]) -> None:
+        """A line per piece of work; the server is stopped at the end."""
+        shutil.rmtree(self.out, ignore_errors=True)
+        (self.lake / "landing").mkdir(parents=True)
+        self.events.mkdir()
+        shutil.copy(self.workload / "deliveries.parquet", self.lake / "landing")
+        self._configure(self.params["T"])
+        middle = self.first + (self.last - self.first) // 2
+        try:
+            self._range("cold", check="base")
+            self._range("warm, forced", "--force", check="base")
+            self._range("nothing changed")
+            for number in range(3):
+                self._measure(f"one day forced {number}", [("--from", middle, "--to", middle, "--force")])
+            for name in late:
+                self._late(name)
+        finally:
+            self._cli("server", "stop", log=self.out / "stop.log")
+
+    def _range(self, what: str, *more: str, check: str = "") -> None:
+        landed = ("--from", self.start, "--to", self.last, "--tables", "raw,staging", *more)
+        forward = ("--from", self.first, "--to", self.last, "--tables", ",".join(FORWARD), *more)
+        self._measure(what, [landed, forward], check)
+
+    def _late(self, name: str) -> None:
+        for file in (self.workload / "arrivals" / name).glob("*.parquet"):
+            shutil.copy(file, self.lake / "landing" / f"late_{name}_{file.name}")
+        self._configure(self.params["arrivals"][name]["T"])
+        self._measure(f"late {name}", ["catch-up"], name)
+
+    def _measure(self, what: str, steps: list[Any], check: str = "") -> None:
+        """One line for commands that follow each other; of backfills with the seconds of each phase."""
+        before, costs, phases = spark_work(self.events), [], []
+        for step in steps:
+            command = ["catch-up"] if step == "catch-up" else ["backfill", *map(str, step), "--json"]
+            log = self.out / f"{len(list(self.out.glob('*.log')))}.log"
+            costs.append(measured(self._command(*command), self.lake, self._env(), log))
+            phases += _tables_told(log)
+        files, size = stored(self.lake / "tables")
+        line: dict[str, Any] = {"workload": self.workload.name, "contestant": "ours", "cmd": what}
+        line |= {
+            "wall_s": round(sum(c.wall_s for c in costs), 2), "cpu_s": round(sum(c.cpu_s for c in costs), 2),
+            "client_cpu_s": round(sum(c.client_cpu_s for c in costs), 2), "peak_mib": max(c.peak_mib for c in costs),
+            "files": files, "bytes": size, "spark": asdict(since(spark_work(self.events), before)), "phases": phases,
+        }  # fmt: skip
+        _tell(self.root, line | (self._answer(check) if check else {}))
+
+    def _command(self, *args: str) -> list[str]:
+        return [str(Path(sys.executable).with_name("backfill-assets")), "--lake", str(self.lake), *args]
+
+    def _cli(self, *args: str, log: Path) -> None:
+        measured(self._command(*args), self.lake, self._env(), log)
+
+    def _env(self) -> dict[str, str]:
+        return {"DAGSTER_HOME": str(self.out / "dagster"), "BACKFILL_ASSETS_LAKE": str(self.lake)}
+
+    def _configure(self, as_of: str) -> None:
+        (self.out / "dagster").mkdir(exist_ok=True)
+        p = self.params
+        moment = as_of.replace(" ", "T") if ":" in as_of else f"{as_of}T00:00:00"
+        (self.lake / "lake.toml").write_text(
+            f"""start_date = {self.start}
+as_of = {moment}Z
+[source]
+files = "landing/*.parquet"
+format = "parquet"
+select = "seq, arrival_ts, version_ts, event_ts, event_key, op, entity, value, flag"
+[features]
+windows_days = [{p["w1"]}, {p["w2"]}]
+cutoff_grace_hours = {p["grace_h"]}
+[labels]
+measure = "{p["label_value"]}"
+rule = "{p["label_rule"]}"
+horizon_days = {p["H"]}
+maturity_days = {p["M"]}
+[lateness]
+early_tolerance_days = 60
+[spark]
+memory = "{self.memory}"
+[spark.confs]
+"spark.eventLog.enabled" = "true"
+"spark.eventLog.dir" = "{self.events.as_uri()}"
+""",
+            encoding="utf-8",
+        )
+
+    def _answer(self, state: str) -> dict[str, Any]:
+        """What the checker beside the checkout says of our tables, told by its names."""
+        window = f"between date '{self.params['D0']}' and date '{self.params['D1']}'"
+        at = {n: f"{{delta:{self.lake / 'tables' / n}}}" for n in ("staging", "features", "training", "labels")}
+        named = (
+            "entity, feature_date as d, events_short as n_w1, events_long as n_w2, value_short as v_w1, "
+            "value_long as v_w2, flagged_long as f_w2, days_since_last as recency"
+        )
+        tables = {
+            "staging": f"sql:select * from {at['staging']} where known_until is null",
+            "features": f"sql:select {named} from {at['features']} where feature_date {window}",
+            "training": f"sql:select t.*, l.y_sum from (select {named}, label as y from {at['training']} where "
+            f"feature_date {window}) t join (select entity, label_date as d, forward as y_sum from {at['labels']}) l "
+            "using (entity, d)",
+        }
+        code = "import json, sys; from check import check; print(json.dumps(check(*json.loads(sys.argv[1]))))"
+        asked = json.dumps([str(self.workload), str(self.out), state, tables])
+        done = subprocess.run(
+            [sys.executable, "-c", code, asked], env={**os.environ, "PYTHONPATH": str(BENCH / "workers")},
+            check=True, capture_output=True, text=True,
+        )  # fmt: skip
+        found = json.loads(done.stdout)
+        return {"answer": found["answer"], "wrong": found["wrong"]}
+
+
+def _tables_told(log: Path) -> list[dict[str, Any]]:
+    """What `--json` said of the tables, if the command was one that does."""
+    text = log.read_text(encoding="utf-8", errors="replace")
+    found = text.find('{\n  "from"')
+    if found < 0:
+        found = text.find('{"from"')
+    tables = json.JSONDecoder().raw_decode(text[found:])[0]["tables"] if found >= 0 else []
+    return [{"table": t["table"], "seconds": t["seconds"], **t["phases"]} for t in tables]
+
+
+if __name__ == "__main__":
+    main()

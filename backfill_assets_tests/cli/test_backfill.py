@@ -1,0 +1,51 @@
+"""What may be asked of `backfill`, and what is refused before anything starts. No JVM.
+
+Tested here: `cli.backfill`. Not tested here: the run (`test_runner`, `end_to_end`).
+"""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+import pytest
+
+from backfill_assets.cli.backfill import chosen
+from backfill_assets_tests.cli.typed import run
+from backfill_assets_tests.operations.synthetic import START, synthetic_lake
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (("--from", "2024-2-3", "--to", "2024-02-04"), "not a date of the form YYYY-MM-DD"),
+        (("--from", "2024-03-02", "--to", "2024-03-01"), "Give the earlier day first"),
+        (("--from", "2024-01-01", "--to", "2024-03-01"), "before the lake's first day, 2024-02-26"),
+        (("--from", "2024-02-26", "--to", "9999-01-01"), "is not over yet (UTC)"),
+        (("--from", "2024-02-26", "--to", "2024-02-27", "--tables", "raw,nix"), "no table nix; this lake has raw, "),
+    ],
+)
+def test_what_cannot_be_backfilled_is_refused_before_anything_starts(
+    tmp_path: Path, args: tuple[str, ...], told: str
+) -> None:
+    synthetic_lake(tmp_path, 1)
+    result = run("backfill", "--lake", tmp_path, *args)
+    assert result.exit_code == 2
+    assert told in " ".join(result.stderr.split())
+
+
+def test_today_is_not_over(tmp_path: Path) -> None:
+    synthetic_lake(tmp_path, 1)
+    result = run("backfill", "--lake", tmp_path, "--from", START, "--to", datetime.now(UTC).date())
+    assert (result.exit_code, "is not over yet" in result.stderr) == (2, True)
+
+
+def test_tables_are_chosen_by_name_and_made_upstream_first() -> None:
+    known = ["raw", "staging", "features"]
+    assert chosen("features, raw", known) == ("raw", "features")
+    assert chosen(None, known) == tuple(known)
+
+
+@pytest.mark.parametrize(("named", "told"), [("nix,raw", "no table nix; this lake has raw"), (" , ", "is named")])
+def test_tables_that_are_not_there_or_none_at_all_are_wrong_usage(named: str, told: str) -> None:
+    with pytest.raises(click.BadParameter, match=told):
+        chosen(named, ["raw"])

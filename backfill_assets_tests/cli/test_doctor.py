@@ -1,0 +1,18 @@
+"""`doctor` as a person meets it: exit codes, lines, and what it leaves unread. No JVM.
+
+Tested here: `cli.doctor`. Not tested here: the examinations (`operations.test_doctor`).
+"""
+
+from pathlib import Path
+
+from backfill_assets_tests.cli.typed import run
+from backfill_assets_tests.operations.synthetic import START, synthetic_lake
+
+
+def test_doctor_ends_with_one_when_something_is_broken(tmp_path: Path) -> None:
+    lake, _ = synthetic_lake(tmp_path, 1)
+    (lake.table_path("staging") / f"event_date={START}/part-1.parquet").unlink()
+    result = run("doctor", "--deep", "--lake", tmp_path)
+    assert result.exit_code == 1
+    assert "error the table staging: 1 data file(s)" in result.stdout
+    assert "not read while something is broken" in result.stderr

@@ -1,0 +1,76 @@
+"""How things look to people: tables that fit, numbers that claim nothing false, text that is shown and not obeyed.
+
+Tested here: `cli.drawing`. Not tested here: what commands say with it.
+"""
+
+import pytest
+
+from backfill_assets.cli.drawing import aside, draw_table, line_width, number, percent, say, span, wanted
+
+LONG = "a sentence that is much longer than thirty characters"
+
+
+@pytest.mark.parametrize(
+    ("share", "shown"),
+    [(0, "0.00 %"), (1e-9, "<0.01 %"), (0.5, "50.00 %"), (0.999999, ">99.99 %"), (1, "100.00 %")],
+)
+def test_a_share_claims_neither_nothing_nor_everything_where_it_is_not_so(share: float, shown: str) -> None:
+    assert percent(share) == shown
+
+
+@pytest.mark.parametrize(
+    ("days", "shown"), [(None, "-"), (0, "0.0 d"), (-2, "-2.0 d"), (0.5, "12.0 h"), (1 / 1440, "1.0 min")]
+)
+def test_a_duration_has_the_unit_that_people_would_take(days: float | None, shown: str) -> None:
+    assert span(days) == shown
+
+
+def test_numbers_have_their_thousands_separated() -> None:
+    assert (number(None), number(0), number(1234567), wanted(0.995)) == ("-", "0", "1,234,567", "99.5 %")
+
+
+def test_a_pipe_gets_whole_lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert line_width() is None
+    draw_table(["day", "why"], [["2024-03-01", LONG * 9]])
+    assert capsys.readouterr().out.splitlines()[1] == f"2024-03-01  {LONG * 9}"
+
+
+def test_a_narrow_screen_breaks_sentences_between_words(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    draw_table(["day", "why"], [["2024-03-01", LONG]])
+    say(LONG, hang=4)
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 40
+    assert " ".join(" ".join(lines[1:-2]).removeprefix("2024-03-01").split()) == LONG
+    assert lines[-1].startswith("    ")
+
+
+def test_columns_that_do_not_fit_are_drawn_below_each_other_with_their_day(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "24")
+    draw_table(["day", "raw", "staging"], [["2024-03-01", "fresh_12345", "stale_12345"]])
+    assert capsys.readouterr().out.split("\n\n") == [
+        "day         raw\n2024-03-01  fresh_12345", "day         staging\n2024-03-01  stale_12345\n",
+    ]  # fmt: skip
+
+
+def test_whole_numbers_stand_to_the_right(capsys: pytest.CaptureFixture[str]) -> None:
+    draw_table(["table", "rows"], [["raw", "7"], ["staging", "1,234"]], "what there is")
+    assert capsys.readouterr().out.splitlines() == [
+        "what there is",
+        "table     rows",
+        "raw          7",
+        "staging  1,234",
+    ]
+
+
+def test_what_a_lake_contains_is_shown_and_not_obeyed(capsys: pytest.CaptureFixture[str]) -> None:
+    say("a\x1b[31mb")
+    aside("c\u202ed")
+    said = capsys.readouterr()
+    assert "\x1b" not in said.out
+    assert "\u202e" not in said.err

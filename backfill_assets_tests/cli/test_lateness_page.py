@@ -1,0 +1,83 @@
+"""The page of lateness: nothing fetched, nothing run, plots with captions and numbers, whatever the lake is called.
+
+Tested here: `cli.lateness_page`. Not tested here: the command (`test_lateness`) and the page in a browser (`browser`).
+"""
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+from backfill_assets.cli.lateness_page import page
+from backfill_assets.core.days import DayRange, midnight
+from backfill_assets.core.lateness import Watermark
+from backfill_assets.operations.lateness import LatenessReport, LatenessScope, lateness
+from backfill_assets_tests.cli.typed import HOSTILE
+from backfill_assets_tests.operations.late_lake import FRONTIER, SINCE, late_lake
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> LatenessReport:
+    return lateness(*late_lake(tmp_path_factory.mktemp("report")), LatenessScope(since=midnight(SINCE)), FRONTIER)
+
+
+@pytest.fixture(scope="module")
+def html(report: LatenessReport) -> str:
+    return page(report)
+
+
+@pytest.fixture(scope="module")
+def bare(report: LatenessReport) -> LatenessReport:
+    """The same without what plots are drawn from, because drawing takes most of a page's time."""
+    return replace(report, ages=(), by_arrival=(), completeness=())
+
+
+def test_the_page_fetches_nothing_and_runs_nothing(html: str, report: LatenessReport) -> None:
+    assert not re.search(r"https?:|//\w|@import|url\((?!#)", html)
+    assert "<script" not in html
+    assert "default-src 'none'; style-src 'unsafe-inline'; img-src data:" in html
+    assert html == page(report), "the same report gives the same bytes"
+
+
+def test_the_page_has_four_plots_each_with_a_caption_and_its_numbers(html: str) -> None:
+    assert html.count("<figure ") == html.count("</svg>") == html.count("<figcaption") == 4
+    assert html.count("<details>") == 5
+    assert not re.search(r"#00000[1-5]", html), "colours are the page's own, so that they follow light and dark"
+    ids = re.findall(r'\bid="([^"]+)"', html)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'(?:href="#|url\(#|aria-labelledby=")([^")]+)', html)) <= set(ids)
+
+
+def test_every_element_of_the_page_is_closed(html: str) -> None:
+    told: list[str] = []
+
+    class Elements(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: object) -> None:
+            if tag not in ("meta", "th", "td"):  # HTML closes these by itself
+                told.append(tag)
+
+        def handle_endtag(self, tag: str) -> None:
+            assert told.pop() == tag
+
+    Elements().feed(html)
+    assert not told
+
+
+def test_hostile_text_is_escaped(bare: LatenessReport) -> None:
+    marks = (Watermark(HOSTILE, None, None, None, None),)
+    html = page(replace(bare, lake=HOSTILE, watermarks=marks))
+    assert "<script" not in html
+    assert "<img" not in html
+    assert html.count("&lt;script&gt;alert(1)&lt;/script&gt;&#34;&#39;&gt;") == 3, "title, heading, table"
+    assert "{{ 7 * 7 }}" in html
+
+
+def test_a_year_of_arrivals_is_drawn_without_its_dots_slowing_the_page(report: LatenessReport) -> None:
+    html = page(replace(report, by_arrival=report.by_arrival * 60))
+    assert len(html) < 400_000
+
+
+def test_a_range_of_arrivals_is_named_on_the_page(bare: LatenessReport) -> None:
+    days = DayRange(SINCE, FRONTIER.date())
+    assert f"arrived on {days}" in page(replace(bare, asked=LatenessScope(days)))

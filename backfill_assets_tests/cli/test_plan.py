@@ -1,0 +1,91 @@
+"""`backfill-assets plan`: what it prints and refuses, and the marks of a plan.
+
+Tested here: `cli.plan` and `cli.plan_page`. Not tested here: running a plan (`end_to_end/test_plan.py`).
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from backfill_assets.cli.app import app
+from backfill_assets.core.days import ONE_DAY
+from backfill_assets_tests.operations.planning import versions_of
+from backfill_assets_tests.operations.synthetic import START, synthetic_lake
+
+LAST = START + ONE_DAY * 9
+RANGE = f"{START}..{LAST}"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A lake of ten fresh days."""
+    return synthetic_lake(tmp_path / "lake", 10)[0].root
+
+
+def call(root: Path, *words: str) -> Result:
+    """One command on the lake."""
+    return CliRunner().invoke(app, ["--lake", str(root), *words])
+
+
+def test_a_plan_is_kept_listed_and_shown_as_json_and_as_a_runbook(root: Path) -> None:
+    made = call(root, "plan", "--partitions", RANGE, "--tables", "staging", "--force", "--chunk", "3d", "--json")
+    assert made.exit_code == 0, made.output
+    said = json.loads(made.output)
+    assert [c["days"] for c in said["chunks"]][:2] == [
+        [str(START)] * 2,
+        [str(START + ONE_DAY), str(START + ONE_DAY * 3)],
+    ]
+    assert [p["id"] for p in json.loads(call(root, "plan", "list", "--json").output)] == [said["id"]]
+    shown = call(root, "plan", "show", said["id"][:-1])
+    assert "1  2024-02-26" in shown.output
+    assert f"next: backfill-assets run {said['id']}" in shown.output
+    runbook = call(root, "plan", "show", said["id"], "--markdown").output
+    for part in ("# Backfill", "## Window, tables, keys", "## Preflight", "## Steps", "rollback --plan", "## Pins"):
+        assert part in runbook
+
+
+def test_append_is_refused_with_the_incident_it_prevents(root: Path) -> None:
+    lake = synthetic_lake(root.parent / "other", 2)[0]
+    before = versions_of(lake)
+    refused = call(lake.root, "plan", "--from", str(START), "--to", str(START), "--write-mode", "append")
+    assert refused.exit_code == 2
+    assert "a backfill by append has doubled three years of sums" in " ".join(refused.output.split())
+    assert versions_of(lake) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--partitions", RANGE, "--chunk", "40d", "--max-chunk-days", "5"), "--max-chunk-days 9"),
+        (("--partitions", RANGE, "--from", str(START)), "--partitions says the days already"),
+        ((), "which days?"),
+        (("--partitions", "2024-02-26..x"), "is not a date"),
+        (("--partitions", RANGE, "--write-mode", "upsert"), "is neither overwrite nor merge"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused_and_says_what_to_type(root: Path, words: tuple[str, ...], told: str) -> None:
+    refused = call(root, "plan", *words)
+    assert refused.exit_code == 2, refused.output
+    assert told in " ".join(refused.output.split())
+    assert not (root / ".plans").exists()
+
+
+def test_a_plan_can_be_paused_resumed_and_cancelled(root: Path) -> None:
+    plan = json.loads(call(root, "plan", "--partitions", RANGE, "--tables", "staging", "--json").output)["id"]
+
+    def state() -> str:
+        return str(json.loads(call(root, "plan", "list", "--json").output)[0]["state"])
+
+    assert state() == "new"
+    assert call(root, "plan", "pause", plan, "--note", "lunch").exit_code == 0
+    assert state() == "paused"
+    assert "plan resume" in call(root, "run", plan).output
+    assert call(root, "plan", "resume", plan).exit_code == 0
+    assert state() == "new"
+    assert call(root, "plan", "cancel", plan).exit_code == 0
+    assert state() == "cancelled"
+    refused = call(root, "run", plan)
+    assert refused.exit_code == 1
+    assert "it is cancelled" in refused.output

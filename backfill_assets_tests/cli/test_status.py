@@ -1,0 +1,69 @@
+"""`status` as a person meets it: the grid, what is stale and why, the command that rebuilds it. No JVM.
+
+Tested here: `cli.status`. Not tested here: the states (`operations.test_status`).
+"""
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.days import ONE_DAY
+from backfill_assets_tests.cli.typed import read, run
+from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
+
+TABLES = ("raw", "staging", "features", "features_as_known", "labels", "training")
+
+
+def test_status_draws_days_and_tables_and_collapses_long_spans(tmp_path: Path) -> None:
+    synthetic_lake(tmp_path, 50)
+    lines = run("status", "--lake", tmp_path).stdout.splitlines()
+    assert lines[1].startswith("2024-02-26..2024-04-15 (50 days)  fresh 150 v1")
+    assert "A cell is the state, the rows and the table's version (v) that wrote them." in lines
+    assert len(run("status", "--lake", tmp_path, "--every-day").stdout.splitlines()) == len(lines) + 49
+    assert "frontier: 2024-04-16T00:00:00Z" in lines
+
+
+def test_status_finds_something_only_when_asked_to_check(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path, 4)
+    assert run("status", "--lake", tmp_path, "--check").exit_code == 0
+    build(lake, pipeline, "staging", {START: 4})
+    assert run("status", "--lake", tmp_path).exit_code == 0
+    assert run("status", "--lake", tmp_path, "--check").exit_code == 1
+    stale = run("status", "--lake", tmp_path, "--stale").stdout
+    assert "features 2024-02-26..2024-02-28: its inputs changed since" in stale
+    assert "backfill --from 2024-02-26 --to 2024-02-28 --tables features,labels" in stale
+
+
+def test_what_will_change_is_marked_explained_and_part_of_the_command(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path, 4)
+    build(lake, pipeline, "staging", {START: 4})
+    told = run("status", "--lake", tmp_path).stdout
+    assert re.search(r"2024-02-26 .*stale 3 v1 +fresh 3 v1 +stale 3 v1 +fresh\* 3 v1\n", told)
+    assert "* will change: right today" in told
+    assert "training: 4 fresh (2 will change)" in told
+    stale = run("status", "--lake", tmp_path, "--stale").stdout
+    assert "training 2024-02-26..2024-02-27: will change after these" in stale
+    assert "--tables features,labels,training" in stale
+    shown = run("show", "training", START, "--lake", tmp_path).stdout
+    assert "it will change" in shown
+    assert read(run("status", "--lake", tmp_path, "--json"))["will_change"] == {"training": 2}
+
+
+def test_status_advises_only_days_that_can_be_made(tmp_path: Path) -> None:
+    synthetic_lake(tmp_path, 2)
+    early = run("status", "--lake", tmp_path, "--from", "2020-01-01", "--to", START)
+    assert (early.exit_code, "before the lake's first day, 2024-02-26" in early.stderr) == (2, True)
+    today = datetime.now(UTC).date()
+    assert "rebuild:" not in run("status", "--lake", tmp_path, "--from", today, "--to", today + ONE_DAY).stdout
+
+
+def test_a_narrow_screen_breaks_neither_days_nor_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synthetic_lake(tmp_path, 3)
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = run("status", "--lake", tmp_path).stdout.splitlines()
+    assert max(map(len, lines)) <= 60
+    heads = [line.split() for line in lines if line.startswith("day ")]
+    assert [name for head in heads for name in head if name != "day"] == list(TABLES)
+    assert sum(line.startswith("2024-02-26 ") for line in lines) == len(heads)

@@ -1,0 +1,94 @@
+"""A plan run by the command line, with Spark behind it, killed in the middle; and by the job with a launchpad.
+
+Tested here: SIGKILL of `run` after its second chunk wrote, then the same command again; the job `backfill_range` on the
+same lake. Not tested here: kills at every chunk and what gates refuse (`operations/test_plan_run.py`).
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG
+from backfill_assets.engine.server import stop_server
+from backfill_assets.lake.audit import audit_table
+from backfill_assets.lake.home import Lake
+from backfill_assets.orchestration.assemble import assemble
+from backfill_assets.orchestration.plan_job import BACKFILL_RANGE, RUN_CHUNKS
+from backfill_assets.pipeline.tables import tables
+from backfill_assets_tests.lakes import delivery, make_lake
+from backfill_assets_tests.processes import CHECKOUT, until
+
+FIRST, LAST = "2024-03-01", "2024-03-04"
+TABLES = ("raw", "staging")
+PATIENCE_SECONDS = 600.0
+
+
+@pytest.fixture(scope="module")
+def spark_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    """A lake into which four days landed; its server ends with the module."""
+    root = tmp_path_factory.mktemp("plan")
+    rows = [delivery(n, f"2024-03-0{n} 10:00:00", None, f"k{n}") for n in (1, 2, 3, 4)]
+    lake = make_lake(root / "lake", rows, FIRST, spark={"engine": "embedded", "memory": "1g"})
+    (root / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    yield lake
+    stop_server(lake.root, force=True)
+
+
+def command(lake: Lake, *words: str) -> "subprocess.Popen[str]":
+    """The command line at work on the lake; what it tells goes to a file."""
+    env = {**os.environ, "DAGSTER_HOME": str(lake.root.parent)}
+    whole = [sys.executable, "-m", "backfill_assets", "--lake", str(lake.root), *words]
+    with (lake.root.parent / "told.txt").open("a") as told:
+        return subprocess.Popen(whole, cwd=CHECKOUT, env=env, stdout=subprocess.PIPE, stderr=told, text=True)
+
+
+def answer(lake: Lake, *words: str) -> Any:
+    """What a command that succeeds says with --json."""
+    with command(lake, *words, "--json") as made:
+        text, _ = made.communicate(timeout=PATIENCE_SECONDS)
+    assert made.returncode == 0, text + (lake.root.parent / "told.txt").read_text()
+    return json.loads(text)
+
+
+def chunks_of(lake: Lake, table: str) -> list[str]:
+    """The chunks that a table's receipts name, in the order of its commits."""
+    found = [c.receipt for c in lake.store.commits(table) if c.receipt is not None]
+    return [r.tags[CHUNK_TAG] for r in found if PLAN_TAG in r.tags]
+
+
+def test_a_plan_that_was_killed_goes_on_where_it_stood(spark_server: Lake) -> None:
+    lake = spark_server
+    plan = answer(lake, "plan", "--partitions", f"{FIRST}..{LAST}", "--chunk", "1d", "--tables", ",".join(TABLES))["id"]
+    with command(lake, "run", plan) as killed:
+        until(lambda: "2" in chunks_of(lake, "raw"), lake.root.parent / "told.txt", PATIENCE_SECONDS)
+        killed.send_signal(signal.SIGKILL)
+    done = answer(lake, "run", plan)
+    assert done["state"] == "finished"
+    assert {c["state"] for c in done["progress"]} == {"done"}
+    for table in TABLES:  # nothing took effect twice
+        assert chunks_of(lake, table) == ["1", "2", "3", "4"]
+        held = audit_table(lake, next(t.contract for t in tables(lake.settings) if t.name == table))
+        assert {str(d): p.rows for d, p in held.items()} == {f"2024-03-0{n}": 1 for n in (1, 2, 3, 4)}
+
+
+def test_the_launchpads_job_runs_the_chunks_as_runs_of_their_own(spark_server: Lake, tmp_path: Path) -> None:
+    lake = spark_server
+    job = assemble(lake.root, tables).resolve_job_def(BACKFILL_RANGE)
+    asked = {"start_date": FIRST, "end_date": "2024-03-02", "chunk": "1d", "tables": "raw,staging", "force": True}
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+        result = job.execute_in_process(
+            instance=instance, run_config={"ops": {RUN_CHUNKS: {"config": asked}}}, raise_on_error=False
+        )
+        told = [e.step_failure_data for e in result.all_events if e.is_step_failure]
+        assert result.success, told
+        runs = [r for r in instance.get_runs() if r.parent_run_id == result.run_id]
+        assert sorted(r.tags[CHUNK_TAG] for r in runs) == ["1", "2"]
+    assert chunks_of(lake, "staging")[-2:] == ["1", "2"]

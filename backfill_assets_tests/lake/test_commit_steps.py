@@ -1,0 +1,277 @@
+"""A commit broken off at every step, by SIGKILL and by a power cut: before or after, never half, never unnoticed.
+
+Tested here: `lake.committer`, `lake.staging` and `lake.log` together, through the product's writer, without an engine.
+Not tested here: what a commit refuses (`test_committer`), races of processes (`end_to_end.test_races`).
+"""
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.lake import committer, delta_store
+from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.staging import WRITES, Staged
+from backfill_assets.operations.diagnosis import Level
+from backfill_assets.operations.doctor_tables import examine_table
+from backfill_assets_tests.builders import STAGING, day, receipt
+from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
+from backfill_assets_tests.processes import CHECKOUT
+
+Content = list[tuple[Any, Any]]
+BEFORE, AFTER = [(day(0), 1)], [(day(0), 2), (day(1), 2)]
+KILLED = """
+import sys
+from pathlib import Path
+from backfill_assets.lake.home import open_lake
+from backfill_assets_tests.lake.test_commit_steps import STEPS, written
+STEPS[sys.argv[2]][0]()
+written(open_lake(Path(sys.argv[1])), 2, 0, 1)
+"""
+
+
+def written(lake: Lake, value: int, *numbers: int) -> None:
+    """This value on these days, published."""
+    publish_by_hand(lake, STAGING, [{"entity": "A", "value": value, "event_date": day(n)} for n in numbers])
+
+
+def content(lake: Lake) -> Content:
+    """What the table holds, by delta-rs; none where there is no table. Raises what the store's own view raises."""
+    if lake.store.view("staging", "event_date").version < 0:
+        return []
+    found = DeltaTable(str(lake.table_path("staging"))).to_pyarrow_table().to_pylist()
+    return sorted((r["event_date"], r["value"]) for r in found)
+
+
+def log_of(lake: Lake) -> Path:
+    return lake.table_path("staging") / "_delta_log"
+
+
+def dies(*_: Any, **__: Any) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def dies_before_the_commit() -> None:
+    delta_store.commit_files = dies  # type: ignore[attr-defined, assignment]
+
+
+def dies_with_its_data_synced() -> None:
+    committer._commit = dies  # type: ignore[assignment]
+
+
+def dies_with_its_commit_unsynced() -> None:
+    committer._sync_log = dies
+
+
+def dies_before_tidying_up() -> None:
+    Staged.keep = dies  # type: ignore[method-assign]
+
+
+STEPS: dict[str, tuple[Callable[[], None], Content]] = {
+    "staged": (dies_before_the_commit, BEFORE),
+    "data synced": (dies_with_its_data_synced, BEFORE),
+    "committed": (dies_with_its_commit_unsynced, AFTER),
+    "commit synced": (dies_before_tidying_up, AFTER),
+}
+
+
+@pytest.mark.parametrize("step", sorted(STEPS))
+def test_whatever_step_a_process_is_killed_at_the_next_writer_finds_a_whole_table(tmp_path: Path, step: str) -> None:
+    lake = bare_lake(tmp_path)
+    written(lake, 1, 0)
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(lake.root), step], cwd=CHECKOUT, check=False, timeout=60)
+    assert killed.returncode == -signal.SIGKILL
+    assert content(lake) == STEPS[step][1]
+    for _ in range(2):
+        written(lake, 2, 0, 1)
+        assert content(lake) == AFTER
+        (told,) = examine_table(lake, STAGING, landed="raw")
+        assert (told.level, "log whole" in told.what) == (Level.OK, True), "nothing of the killed write is left"
+
+
+def test_what_a_commit_left_half_way_to_its_name_is_no_commit(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    written(lake, 1, 0)
+    whole = (log_of(lake) / f"{1:020d}.json").read_bytes()
+    (log_of(lake) / f"{2:020d}.json#1").write_bytes(whole[:100])  # killed between delta-rs's two steps
+    assert content(lake) == BEFORE
+    written(lake, 2, 0, 1)
+    assert content(lake) == AFTER
+    assert examine_table(lake, STAGING, landed="raw")[0].level is Level.OK
+
+
+def nothing(_: bytes) -> bytes:
+    return b""
+
+
+def zeros(whole: bytes) -> bytes:
+    return bytes(len(whole))
+
+
+def half_a_line(whole: bytes) -> bytes:
+    return whole[:-9]
+
+
+def one_line_less(whole: bytes) -> bytes:
+    return whole[: whole.rindex(b"\n")]
+
+
+@pytest.mark.parametrize("tear", [nothing, zeros, half_a_line, one_line_less])
+def test_a_torn_last_commit_is_never_read_nor_written_over_and_the_command_that_is_told_mends_it(
+    tmp_path: Path, tear: Callable[[bytes], bytes]
+) -> None:
+    lake = bare_lake(tmp_path)
+    written(lake, 1, 0)
+    written(lake, 2, 0, 1)
+    newest = max(log_of(lake).glob("*.json"))
+    newest.write_bytes(tear(newest.read_bytes()))
+    with pytest.raises(BackfillError, match=rf"version 2 of its log is torn \({newest.name}\)"):
+        content(lake)
+    with pytest.raises(BackfillError, match="version 2 of its log is torn"):
+        committer.commit_receipt(lake.table_path("staging"), receipt(write_id="on top"))
+    (told,) = examine_table(lake, STAGING, landed="raw")
+    assert told.level is Level.ERROR
+    subprocess.run(shlex.split(told.advice.split("`")[1]), check=True)
+    assert content(lake) == BEFORE
+    written(lake, 2, 0, 1)
+    assert content(lake) == AFTER
+
+
+class Disk:
+    """What the disk holds of a folder: contents and lists of names as they were when they were last synced."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.contents, self.names = root, dict[Path, bytes](), dict[Path, set[str]]()
+        self.sync_all()
+
+    def sync_all(self) -> None:
+        """Everything there is, as `os.sync` does."""
+        for path in (self.root, *self.root.rglob("*")):
+            self.sync(path)
+
+    def sync(self, path: Path) -> None:
+        """One file, or one folder's list of names."""
+        if path.is_dir():
+            self.names[path] = {p.name for p in path.iterdir()}
+        elif path.exists():
+            self.contents[path] = path.read_bytes()
+
+    def cut(self, target: Path, names_first: bool) -> Lake:
+        """The lake as a power cut leaves it. `names_first`: the file system wrote names that nobody asked it to."""
+        self._rebuild(self.root, target, names_first)
+        return open_lake(target)
+
+    def _rebuild(self, folder: Path, target: Path, names_first: bool) -> None:
+        target.mkdir(parents=True)
+        there = {p.name for p in folder.iterdir()}
+        for name in there & (there if names_first else self.names.get(folder, set())):
+            path = folder / name
+            if path.is_dir():
+                self._rebuild(path, target / name, names_first)
+            else:
+                (target / name).write_bytes(self.contents.get(path, b""))
+
+
+@pytest.fixture
+def cuts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Lake, Callable[[], None]], list[Lake]]:
+    """Does something to a lake; gives the lakes that power cuts would leave, two after each sync and at the end."""
+
+    def after(lake: Lake, work: Callable[[], None]) -> list[Lake]:
+        disk, left = Disk(lake.root), list[Lake]()
+
+        def cut() -> None:
+            left.extend(disk.cut(tmp_path / f"cut-{len(left)}-{n}", names_first=bool(n)) for n in range(2))
+
+        def synced(descriptor: int) -> None:
+            disk.sync(Path(f"/proc/self/fd/{descriptor}").readlink())
+            cut()
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", synced)
+            patch.setattr(os, "sync", disk.sync_all)
+            work()
+        cut()
+        return left
+
+    return after
+
+
+def outcome(lake: Lake) -> Content:
+    """What a lake holds; of a torn newest commit, after the command that is told."""
+    try:
+        return content(lake)
+    except BackfillError as torn:
+        subprocess.run(shlex.split(torn.fix.split("`")[1]), check=True)
+        return content(lake)
+
+
+def test_a_power_cut_at_any_moment_leaves_the_table_as_before_or_as_after_and_after_once_it_was_told(
+    tmp_path: Path, cuts: Callable[[Lake, Callable[[], None]], list[Lake]]
+) -> None:
+    lake = bare_lake(tmp_path / "lake")
+    written(lake, 1, 0)
+    left = cuts(lake, lambda: written(lake, 2, 0, 1))
+    assert len(left) > 10
+    found = [outcome(each) for each in left]
+    assert found[-2:] == [AFTER, AFTER], "what was acknowledged is there"
+    assert all(f in (BEFORE, AFTER) for f in found)
+    assert found[0] == BEFORE
+    for each in left[-4:]:
+        written(each, 2, 0, 1)
+        assert content(each) == AFTER
+
+
+def test_a_power_cut_after_the_first_commit_of_a_new_table_does_not_take_the_table(
+    tmp_path: Path, cuts: Callable[[Lake, Callable[[], None]], list[Lake]]
+) -> None:
+    lake = bare_lake(tmp_path / "lake")
+    found = [outcome(each) for each in cuts(lake, lambda: written(lake, 1, 0))]
+    assert found[-2:] == [BEFORE, BEFORE]
+    assert all(f in ([], BEFORE) for f in found)
+
+
+def test_a_power_cut_at_a_checkpoint_leaves_a_table_that_can_be_read(
+    tmp_path: Path, cuts: Callable[[Lake, Callable[[], None]], list[Lake]]
+) -> None:
+    lake = bare_lake(tmp_path / "lake")
+    for n in range(committer.CHECKPOINT_EVERY - 2):
+        written(lake, n, 0)
+    left = cuts(lake, lambda: written(lake, 2, 0, 1))
+    assert list(log_of(lake).glob("*.checkpoint.parquet"))
+    assert [outcome(each) for each in left[-2:]] == [AFTER, AFTER]
+
+
+@pytest.mark.parametrize("tear", [nothing, zeros, half_a_line])
+def test_a_torn_checkpoint_is_told_with_the_command_that_mends_it_and_loses_nothing(
+    tmp_path: Path, tear: Callable[[bytes], bytes]
+) -> None:
+    lake = bare_lake(tmp_path)
+    for n in range(committer.CHECKPOINT_EVERY):
+        written(lake, n, 0)
+    (checkpoint,) = log_of(lake).glob("*.checkpoint.parquet")
+    checkpoint.write_bytes(tear(checkpoint.read_bytes()))
+    with pytest.raises(BackfillError, match="a checkpoint of its log is torn") as refused:
+        written(lake, 2, 0, 1)
+    told = examine_table(lake, STAGING, landed="raw")[0]
+    assert told.level is Level.ERROR
+    assert told.advice == refused.value.fix
+    subprocess.run(shlex.split(told.advice.split("`")[1]), check=True)
+    written(lake, 2, 0, 1)
+    assert content(lake) == AFTER
+
+
+def test_a_sweep_leaves_alone_what_a_write_of_this_process_has_not_published_yet(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    staged = stage_by_hand(lake, STAGING, [{"entity": "A", "value": 1, "event_date": day(3)}])
+    written(lake, 1, 0)  # another write, which sweeps first
+    assert [f.path.exists() for f in staged.files] == [True]
+    staged.drop()
+    assert len(list((lake.table_path("staging") / WRITES).iterdir())) == 1

@@ -1,0 +1,63 @@
+"""What came too late: counted while it waits, released once with a note, and never twice.
+
+Tested here: `lake.too_late` without an engine. Not tested here: which rows a load keeps apart (`end_to_end`).
+"""
+
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from backfill_assets.core.days import midnight
+from backfill_assets.core.ledgers import TOO_LATE
+from backfill_assets.core.view import Release
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.log import commits
+from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.too_late import REASON, contract_of, release, releases, waiting
+from backfill_assets.pipeline import contracts
+from backfill_assets_tests.files import bare_lake, publish_by_hand
+
+ARRIVED, HAPPENED, OTHER = date(2024, 3, 9), date(2024, 3, 1), date(2024, 3, 2)
+
+
+def kept(seq: int, event: date) -> dict[str, Any]:
+    facts = {
+        "seq": seq, "arrival_ts": midnight(ARRIVED), "version_ts": midnight(ARRIVED), "event_ts": midnight(event),
+        "event_key": f"k{seq}", "op": "upsert", "entity": "A", "value": 1, "flag": 0, "arrival_date": ARRIVED,
+    }  # fmt: skip
+    return {c.name: facts.get(c.name, "file") for c in contracts.raw().columns}
+
+
+def late_lake(root: Path) -> Lake:
+    lake = bare_lake(root)
+    publish_by_hand(lake, contract_of(contracts.raw()), [kept(1, HAPPENED), kept(2, HAPPENED), kept(3, OTHER)])
+    return lake
+
+
+def test_nothing_waits_where_nothing_was_ever_late(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    assert waiting(lake, date.min, date.max) == {}
+    assert releases(lake) == ()
+    assert release(LakeSession(lake), HAPPENED, OTHER, "why") == {}
+    assert not lake.table_path(TOO_LATE).exists()
+
+
+def test_what_waits_is_counted_by_arrival_and_event_day_within_the_days_asked_for(tmp_path: Path) -> None:
+    lake = late_lake(tmp_path)
+    assert waiting(lake, HAPPENED, OTHER) == {(ARRIVED, HAPPENED): 2, (ARRIVED, OTHER): 1}
+    assert waiting(lake, OTHER, OTHER) == {(ARRIVED, OTHER): 1}
+
+
+def test_a_release_is_a_commit_with_its_note_that_names_the_days_and_moves_no_row(tmp_path: Path) -> None:
+    lake = late_lake(tmp_path)
+    assert release(LakeSession(lake), HAPPENED, HAPPENED, "the sender was down") == {(ARRIVED, HAPPENED): 2}
+    assert releases(lake) == (Release(frozenset({ARRIVED}), HAPPENED, HAPPENED),)
+    said = [c.receipt for c in commits(lake.table_path(TOO_LATE), -1) if c.receipt is not None][-1]
+    assert (said.reason, said.note, said.days) == (REASON, "the sender was down", {})
+    assert waiting(lake, HAPPENED, OTHER)[ARRIVED, HAPPENED] == 2, "rows leave with the load that takes them"
+
+
+def test_days_for_which_nothing_waits_are_not_released(tmp_path: Path) -> None:
+    lake = late_lake(tmp_path)
+    assert release(LakeSession(lake), ARRIVED, ARRIVED, "why") == {}
+    assert releases(lake) == ()

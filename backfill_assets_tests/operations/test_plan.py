@@ -1,0 +1,134 @@
+"""Making plans: which days are written and why, what follows outside the range, what it costs, and what is refused.
+
+Tested here: `operations.plan` with its parts, on lakes without an engine. Not tested here: running one
+(`test_plan_run.py`).
+"""
+
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.plans import Plan, Policy
+from backfill_assets.core.receipts import DayEntry, Receipt
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.log import versions
+from backfill_assets.lake.model import Pipeline
+from backfill_assets.operations.plan import PlanRequest, make_plan
+from backfill_assets.operations.plan_files import find_plan, keep_plan, plan_ids
+from backfill_assets.operations.plan_templates import TEMPLATES
+from backfill_assets_tests.builders import make_commit
+from backfill_assets_tests.operations.planning import versions_of
+from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
+
+
+def day(number: int) -> date:
+    """The lake's day of that number."""
+    return START + ONE_DAY * number
+
+
+def made(
+    lake: tuple[Lake, Pipeline], first: int, end: int, *names: str, policy: Policy | None = None, most_days: int = 31
+) -> Plan:
+    """A plan of these days; nothing is kept."""
+    days = DayRange(day(first), day(end))
+    return make_plan(*lake, PlanRequest(days, names, policy or Policy(), most_days=most_days))
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> tuple[Lake, Pipeline]:
+    """Twelve days, all fresh; windows of two and three days, a horizon of two."""
+    return synthetic_lake(tmp_path / "lake", 12)
+
+
+def test_a_plan_of_fresh_days_writes_nothing_and_says_so(lake: tuple[Lake, Pipeline]) -> None:
+    plan = made(lake, 0, 12, "staging", "features")
+    assert [i.days() for i in plan.impacts] == [frozenset(), frozenset()]
+
+
+def test_stale_days_are_written_and_windows_carry_them_beyond_the_range(lake: tuple[Lake, Pipeline]) -> None:
+    build(*lake, "staging", {day(4): 3, day(5): 3}, digests={day(4): "older", day(5): "older"})
+    plan = made(lake, 4, 6, "staging", "features")
+    staging, features = plan.impact("staging"), plan.impact("features")
+    assert staging.write == {"stale": (DayRange(day(4), day(6)),)}
+    assert staging.reads == {"raw": (DayRange(day(4), day(6)),)}
+    assert features.days() == {day(4), day(5)}
+    assert features.reads["staging"] == (DayRange(day(2), day(6)),)
+    # A trailing window of three days: the two days after the last one follow, and nothing makes them in this plan.
+    written = {d for i in plan.impacts for d in i.days() if i.table == "features"}
+    follows = {d for span in features.follows for d in span}
+    assert follows | written >= {day(4), day(5), day(6), day(7)}
+    assert not follows & written
+    labels = {d for span in plan.impact("labels").follows for d in span}
+    assert {day(2), day(3)} <= labels  # a horizon looks ahead: days before the range follow, too
+
+
+def test_other_code_makes_days_outdated_and_force_makes_all(lake: tuple[Lake, Pipeline]) -> None:
+    there, pipeline = lake
+    other = replace(pipeline.codes["staging"], code_digest="other")
+    changed = replace(pipeline, codes={**pipeline.codes, "staging": other})
+    assert made((there, changed), 3, 6, "staging").impact("staging").write == {"outdated": (DayRange(day(3), day(6)),)}
+    forced = made(lake, 3, 6, "staging", policy=Policy(force=True))
+    assert forced.impact("staging").write == {"forced": (DayRange(day(3), day(6)),)}
+
+
+def test_a_price_without_past_writes_is_a_guess_and_past_writes_teach_it(lake: tuple[Lake, Pipeline]) -> None:
+    guess = made(lake, 0, 6, "staging", policy=Policy(force=True, canary=0)).prices[1]
+    assert guess.is_guess
+    path = lake[0].table_path("staging")
+    for _ in range(10):
+        entries = {day(n): DayEntry(3, "F1", "digest") for n in range(6)}
+        make_commit(
+            path, len(versions(path)), Receipt(f"w{len(versions(path))}", "staging", "manual", entries, seconds=30)
+        )
+    learnt = made(lake, 0, 6, "staging", policy=Policy(force=True, canary=0)).prices[1]
+    assert not learnt.is_guess
+    assert learnt.least < 30 < learnt.most < 60
+    assert learnt.rows == 18
+
+
+def test_a_kept_plan_is_found_by_the_beginning_of_its_id_as_it_was_made(lake: tuple[Lake, Pipeline]) -> None:
+    plan = made(lake, 3, 6, "staging", policy=Policy(force=True))
+    keep_plan(lake[0], plan)
+    assert find_plan(lake[0], plan.id[:-2]) == plan
+    assert plan_ids(lake[0]) == [plan.id]
+    with pytest.raises(BackfillError, match="this lake has no such plan"):
+        find_plan(lake[0], "../lake")
+
+
+def test_the_preflight_fails_where_an_input_was_never_made(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path / "lake", 6)
+    days = DayRange(day(3), day(9))
+    plan = make_plan(lake, pipeline, PlanRequest(days, ("features",), Policy()))
+    (failed,) = [t for t in plan.preflight if not t.passed]
+    assert failed.name == "inputs present"
+    assert f"staging {day(6)}..{day(8)}" in failed.told
+    both = make_plan(lake, pipeline, PlanRequest(days, ("staging", "features"), Policy()))
+    assert all(t.passed for t in both.preflight)
+
+
+@pytest.mark.parametrize(
+    ("policy", "most_days", "told"),
+    [
+        (Policy("12d", 0), 7, "12 days in one run are more than 7.*--max-chunk-days 12"),
+        (Policy(write_mode="merge"), 31, "the write mode merge: this version cannot do it yet"),
+        (Policy("fortnight"), 31, "is no size"),
+    ],
+)
+def test_what_is_not_safe_is_refused_and_nothing_changes(
+    lake: tuple[Lake, Pipeline], policy: Policy, most_days: int, told: str
+) -> None:
+    before = versions_of(lake[0])
+    with pytest.raises(BackfillError, match=told):
+        made(lake, 0, 12, "staging", policy=policy, most_days=most_days)
+    assert versions_of(lake[0]) == before
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_every_template_is_a_policy_that_plans(lake: tuple[Lake, Pipeline], name: str) -> None:
+    plan = made(lake, 0, 12, "staging", policy=TEMPLATES[name][1])
+    assert plan.policy.template == name
+    assert plan.chunks[0].kind == "canary"

@@ -1,0 +1,49 @@
+"""A lake as definitions see it: opened with its tables, or shown with what is missing where there is none yet.
+
+Tested here: `orchestration.context`. Not tested here: what definitions are made of it (`test_assemble`).
+"""
+
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.lake.home import open_lake
+from backfill_assets.lake.model import make_pipeline
+from backfill_assets.orchestration.context import LakeContext, Opened
+from backfill_assets.pipeline.tables import tables
+from backfill_assets_tests.orchestration.ticking import empty_lake
+
+
+def test_settings_that_changed_count_from_the_next_opening_on(tmp_path: Path) -> None:
+    lake, _ = empty_lake(tmp_path / "lake")
+    context = LakeContext(lake.root, tables)
+    before = context.open()[0].settings.labels.horizon_days
+    path = lake.root / "lake.toml"
+    path.write_text(path.read_text().replace(f"horizon_days = {before}", f"horizon_days = {before + 1}"))
+    again, pipeline = context.open()
+    assert again.settings.labels.horizon_days == before + 1
+    assert [t.name for t in pipeline.tables] == [t.name for t in tables(again.settings)]
+
+
+def test_a_folder_without_a_lake_is_an_error_and_stays_as_it_is(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError):
+        LakeContext(tmp_path, tables).open()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_missing_stands_before_every_description_and_ends_every_run(tmp_path: Path) -> None:
+    lake, pipeline = empty_lake(tmp_path / "lake")
+    missing = SettingsError("the lake", "is not there", "Nothing was read", "Run `backfill-assets init`")
+    shown = Opened(lake, pipeline, missing)
+    assert shown.said_of("Raw rows.").startswith("**No lake yet.** the lake: is not there")
+    assert shown.said_of("Raw rows.").endswith("\n\nRaw rows.")
+    with pytest.raises(SettingsError, match="is not there"):
+        shown.require()
+
+
+def test_a_lake_that_is_there_is_described_as_it_is(tmp_path: Path) -> None:
+    lake, _ = empty_lake(tmp_path / "lake")
+    opened = Opened(open_lake(lake.root), make_pipeline(tables(lake.settings)))
+    assert opened.said_of("Raw rows.") == "Raw rows."
+    assert opened.require() == (opened.lake, opened.pipeline)

@@ -1,0 +1,32 @@
+"""The only door to a table: what is refused there, and how an error looks in Dagster.
+
+Tested here: `orchestration.io_manager` without a run. Not tested here: a rebuild that it publishes (`end_to_end`).
+"""
+
+import dagster as dg
+import pytest
+
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.orchestration.io_manager import LakeIOManager, as_failure
+
+
+def test_an_asset_that_returns_a_plain_value_is_refused_by_name_and_type() -> None:
+    context = dg.build_output_context(asset_key=dg.AssetKey("mine"))
+    with pytest.raises(dg.Failure, match=r"the asset mine returned a list; .* Nothing was written") as refused:
+        LakeIOManager().handle_output(context, [1])
+    assert not refused.value.allow_retries
+
+
+def test_nothing_is_read_through_it() -> None:
+    with pytest.raises(dg.Failure, match="any Delta reader"):
+        LakeIOManager().load_input(dg.build_input_context(asset_key=dg.AssetKey("raw")))
+
+
+def test_an_error_is_one_line_with_its_four_parts_and_is_not_retried_by_dagster() -> None:
+    failure = as_failure(BackfillError("the table raw", "the disk is full", "Nothing was written", "Free space"))
+    assert failure.description == "the table raw: the disk is full. Nothing was written. Free space."
+    assert {name: value.value for name, value in failure.metadata.items()} == {
+        "what": "the table raw", "cause": "the disk is full", "consequence": "Nothing was written",
+        "next": "Free space", "kind": "BackfillError",
+    }  # fmt: skip
+    assert not failure.allow_retries

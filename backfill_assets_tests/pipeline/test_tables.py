@@ -1,0 +1,62 @@
+"""The tables of a lake: which settings reach which content, so that a change makes outdated only what it reaches.
+
+Tested here: `pipeline.tables` without an engine. Not tested here: what the transforms compute (`transforms`).
+"""
+
+from typing import Any
+
+import pytest
+
+from backfill_assets.lake.model import make_pipeline
+from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.pipeline.tables import tables
+
+NAMES = ["raw", "staging", "features", "features_as_known", "labels", "training"]
+SOURCE = {"files": "landing/**", "format": "jsonl", "select": "seq"}
+
+
+def lake_settings(**sections: Any) -> LakeSettings:
+    body = {"start_date": "2024-03-01", "source": SOURCE, **sections}
+    return LakeSettings.model_validate(body)
+
+
+def moved_by(**sections: Any) -> list[str]:
+    """The tables whose settings digest another setting moves."""
+    before, after = (make_pipeline(tables(s)).codes for s in (lake_settings(), lake_settings(**sections)))
+    return [n for n in NAMES if before[n].settings_digest != after[n].settings_digest]
+
+
+def test_each_table_is_made_from_those_before_it() -> None:
+    made = tables(lake_settings())
+    assert [t.name for t in made] == NAMES
+    for place, table in enumerate(made):
+        assert {i.table for i in table.contract.inputs} & set(NAMES) <= set(NAMES[:place])
+
+
+@pytest.mark.parametrize(
+    ("sections", "moved"),
+    [
+        ({"features": {"windows_days": [2, 3]}}, ["features", "features_as_known"]),
+        ({"features": {"cutoff_grace_hours": 6}}, ["features_as_known"]),
+        ({"labels": {"rule": "rise"}}, ["labels"]),
+        ({"source": {**SOURCE, "select": "seq + 1 AS seq"}}, ["raw"]),
+        ({"lateness": {"early_tolerance_days": 5}}, ["raw"]),
+        ({"spark": {"memory": "7g"}}, []),
+        ({"lateness": {"runs_per_day": 7}}, []),
+    ],
+)
+def test_a_setting_makes_outdated_what_it_reaches_and_nothing_else(sections: dict[str, Any], moved: list[str]) -> None:
+    assert moved_by(**sections) == moved
+
+
+def test_nothing_of_spark_is_imported_to_know_the_tables() -> None:
+    from backfill_assets_tests.processes import run_python
+
+    code = """
+        import sys
+        from backfill_assets.pipeline.tables import tables
+        from backfill_assets_tests.pipeline.test_tables import lake_settings
+        tables(lake_settings())
+        print("pyspark" in sys.modules)
+    """
+    assert run_python(code) == "False\n"
