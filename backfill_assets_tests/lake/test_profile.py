@@ -69,7 +69,7 @@ def test_what_is_too_large_for_one_machine_is_profiled_by_spark(
     staged = stage(lake, TABLE, conform(spark.createDataFrame(AWKWARD, SCHEMA), TABLE))
     small = audited(LakeSession(lake), TABLE, staged)
     monkeypatch.setattr(profile_module, "AUDIT_BYTES", 0)
-    monkeypatch.setattr(LakeSession, "session", lambda _: spark)
+    monkeypatch.setattr(LakeSession, "spark", lambda _: spark)
     assert audited(LakeSession(lake), TABLE, staged) == small
 
 
