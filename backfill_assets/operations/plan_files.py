@@ -8,7 +8,7 @@ import json
 import os
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -19,6 +19,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plan_json import parse_plan, plan_json
 from backfill_assets.core.plans import Plan
 from backfill_assets.lake.home import Lake
+from backfill_assets.operations.why import ranges
 
 FOLDER = ".plans"
 ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{4}")
@@ -109,6 +110,12 @@ def days_of_active_plans(lake: Lake) -> dict[str, set[date]]:
         for table in plan.tables:
             found.setdefault(table, set()).update(plan.days)
     return found
+
+
+def left_to_plans(planned: Mapping[str, Set[date]], tables: Iterable[str]) -> list[str]:
+    """A line per table of these whose `planned` days are left alone."""
+    told = "left alone: of an active plan (`backfill-assets plan list`)"
+    return [f"{name}: {ranges(planned[name])} {told}" for name in tables if planned.get(name)]
 
 
 def refuse_overlap(lake: Lake, plan: Plan) -> None:

@@ -55,14 +55,12 @@ def _keys(tables: Sequence[Table]) -> PreflightTick:
 
 def _deterministic(tables: Sequence[Table]) -> PreflightTick:
     files = {path for t in tables if not t.is_landed for path in source_files(t)}
-    found = [
-        f"{path.name}:{line} {word}" for path in sorted(files) for line, word in _unsteady(path.read_text("utf-8"))
-    ]
+    found = [f"{path.name}:{line} {word}" for path in sorted(files) for line, word in unsteady(path.read_text("utf-8"))]
     told = f"{'; '.join(found[:5])}" if found else f"no clock and no chance in {len(files)} file(s) of transforms"
     return PreflightTick("transforms deterministic", not found, told)
 
 
-def _unsteady(source: str) -> Iterator[tuple[int, str]]:
+def unsteady(source: str) -> Iterator[tuple[int, str]]:
     """Lines that call what differs from call to call: by a name of Python, or in a text that Spark parses."""
     tree = ast.parse(source)
     prose = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}

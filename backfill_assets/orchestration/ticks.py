@@ -24,6 +24,7 @@ from backfill_assets.landing.files import is_complete
 from backfill_assets.landing.hashes import Hashes
 from backfill_assets.load.compare import Comparison, compare, look
 from backfill_assets.load.counting import is_counted
+from backfill_assets.operations.plan_files import left_to_plans
 from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.context import LakeContext
@@ -83,7 +84,7 @@ def _exact_tick(seen: LakeSnapshot) -> tuple[Tick, Mapping[str, str]]:
         _tell_given_up(tick, name, asked)
         _tell_waiting(tick, name, found)
     _tell_left_alone(tick, seen.states, built)
-    _tell_planned(tick, seen, built)
+    tick.notes += left_to_plans(seen.planned, built)
     wanted = with_riders(seen.states, asked.requests, found, seen.asker.busy)
     _request(tick, seen, LATE_DATA, [as_request(request, LATE_DATA, seen.lake) for request in wanted])
     landed = {name: seen.free(name, days) for name, days in found.ready.items() if name not in built}
@@ -110,13 +111,6 @@ def _tell_left_alone(tick: Tick, states: States, names: list[str]) -> None:
             days = [d for d, s in found.items() if s is state]
             if days:
                 tick.notes.append(f"{name}: {ranges(days)} left alone: {state.value}")
-
-
-def _tell_planned(tick: Tick, seen: LakeSnapshot, names: Iterable[str]) -> None:
-    for name in names:
-        if seen.planned.get(name):
-            told = "left alone: of an active plan (`backfill-assets plan list`)"
-            tick.notes.append(f"{name}: {ranges(seen.planned[name])} {told}")
 
 
 def _request(tick: Tick, seen: LakeSnapshot, sensor: str, wanted: Sequence[dg.RunRequest]) -> None:
@@ -147,7 +141,7 @@ def _rolling_tick(seen: LakeSnapshot) -> Tick:
     end = min(frontier.date(), seen.until)
     days = DayRange(max(settings.start_date, end - ONE_DAY * settings.lateness.rolling_days), end)
     if any(set(days) & planned for planned in seen.planned.values()):
-        _tell_planned(tick, seen, seen.planned)
+        tick.notes += left_to_plans(seen.planned, seen.planned)
         return tick
     if any(seen.busy.values()):
         tick.notes.append("runs are queued or running; the next tick looks again")
@@ -208,7 +202,7 @@ def landing(seen: LakeSnapshot, found: Comparison, records: Sequence[FileRecord]
     _tell_landing(tick, found, blocked)
     raw = next(t.name for t in seen.pipeline.tables if t.is_landed)
     ready = seen.free(raw, needs(seen.states, seen.busy, seen.until).ready[raw] - blocked)
-    _tell_planned(tick, seen, [raw])
+    tick.notes += left_to_plans(seen.planned, [raw])
     asked = seen.asker.asked(LANDING, {raw: ready})
     _tell_given_up(tick, raw, asked)
     scans = _scan_requests(tick, seen, found, records)

@@ -21,7 +21,7 @@ from backfill_assets.engine.server import stop_server
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.home import Lake
 from backfill_assets.orchestration.assemble import assemble
-from backfill_assets.orchestration.plan_job import BACKFILL_RANGE, RUN_CHUNKS
+from backfill_assets.orchestration.plan_job import BACKFILL_RANGE, PARENT, RUN_CHUNKS
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.lakes import delivery, make_lake
 from backfill_assets_tests.processes import CHECKOUT, until
@@ -89,6 +89,6 @@ def test_the_launchpads_job_runs_the_chunks_as_runs_of_their_own(spark_server: L
         )
         told = [e.step_failure_data for e in result.all_events if e.is_step_failure]
         assert result.success, told
-        runs = [r for r in instance.get_runs() if r.parent_run_id == result.run_id]
+        runs = [r for r in instance.get_runs() if r.tags.get(PARENT) == result.run_id]
         assert sorted(r.tags[CHUNK_TAG] for r in runs) == ["1", "2"]
     assert chunks_of(lake, "staging")[-2:] == ["1", "2"]

@@ -1,0 +1,23 @@
+"""How far a plan is, read from a lake: its marks in a word, its chunks with price and truth.
+
+Tested here: `operations.plan_progress`. Not tested here: the rule of a chunk's state (`core/test_plan_states.py`).
+"""
+
+from pathlib import Path
+
+from backfill_assets.operations.plan_files import mark
+from backfill_assets.operations.plan_progress import progress
+from backfill_assets_tests.operations.planning import planned
+from backfill_assets_tests.operations.synthetic import synthetic_lake
+
+
+def test_a_plan_that_is_forced_waits_and_one_of_right_days_is_done(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path, 10)
+    forced, right = planned(lake, pipeline), planned(lake, pipeline, force=False)
+    now = progress(lake, pipeline, forced)
+    assert now.told == "new"
+    assert {c.state.value for c in now.chunks} == {"pending"}
+    assert [c.todo for c in now.chunks][:2] == [{"staging": 1}, {"staging": 3}]
+    assert progress(lake, pipeline, right).is_done
+    mark(lake, right.id, "ended", "cancelled: changed our minds")
+    assert progress(lake, pipeline, right).told == "cancelled"

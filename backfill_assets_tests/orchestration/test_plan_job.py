@@ -1,0 +1,50 @@
+"""The job `backfill_range`: what its launchpad refuses, before anything is planned.
+
+Tested here: the job's settings on a lake without an engine. Not tested here: its runs (`end_to_end/test_plan.py`).
+"""
+
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from backfill_assets.orchestration.assemble import assemble
+from backfill_assets.orchestration.plan_job import BACKFILL_RANGE, RUN_CHUNKS
+from backfill_assets.pipeline.tables import tables
+from backfill_assets_tests.operations.synthetic import synthetic_lake
+
+DAYS = {"start_date": "2024-02-26", "end_date": "2024-02-28", "tables": "staging"}
+
+
+def run(root: Path, **config: Any) -> str:
+    """One run in this process; the cause where it failed, else an empty text."""
+    job = assemble(root, tables).resolve_job_def(BACKFILL_RANGE)
+    with dg.DagsterInstance.ephemeral() as instance:
+        asked = {"ops": {RUN_CHUNKS: {"config": {**DAYS, **config}}}}
+        result = job.execute_in_process(run_config=asked, instance=instance, raise_on_error=False)
+    failed = [e.step_failure_data.user_failure_data for e in result.all_events if e.is_step_failure]
+    return next((str(f.description) for f in failed if f is not None), "")
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        ({"write_mode": "append"}, "a backfill by append has doubled"),
+        ({"write_mode": "merge"}, "cannot do it yet"),
+        ({"chunk": "fortnight"}, "is no size"),
+        ({"end_date": "2999-01-01"}, "not all of them are partitions"),
+        ({"tables": "stagin"}, "no table stagin"),
+        ({"max_parallel": 0}, "max_parallel at least 1"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused_in_one_line(tmp_path: Path, config: dict[str, Any], told: str) -> None:
+    lake, _ = synthetic_lake(tmp_path, 5)
+    assert told in run(lake.root, **config)
+    assert not (lake.root / ".plans").exists()
+
+
+def test_a_range_of_right_days_ends_well_and_without_a_run(tmp_path: Path) -> None:
+    lake, _ = synthetic_lake(tmp_path, 5)
+    assert run(lake.root) == ""
+    assert len(list((lake.root / ".plans").glob("*.json"))) == 1
