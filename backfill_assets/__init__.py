@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from backfill_assets.core.contracts import Basis, Column, Contract, Input
+    from backfill_assets.core.contracts import Basis, Column, Contract, Input, Rule
     from backfill_assets.core.days import DayRange
     from backfill_assets.core.errors import BackfillError, ContractBroken, SettingsError, TransientError
     from backfill_assets.lake.home import lake_folder
@@ -29,6 +29,7 @@ __all__ = [
     "DayRange",
     "Input",
     "LakeSettings",
+    "Rule",
     "SettingsError",
     "Table",
     "TransientError",
@@ -38,7 +39,7 @@ __all__ = [
 ]
 
 _NAMES_OF = {
-    "core.contracts": ("Basis", "Column", "Contract", "Input"),
+    "core.contracts": ("Basis", "Column", "Contract", "Input", "Rule"),
     "core.days": ("DayRange",),
     "core.errors": ("BackfillError", "ContractBroken", "SettingsError", "TransientError"),
     "lake.home": ("lake_folder",),
