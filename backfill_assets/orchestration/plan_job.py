@@ -26,6 +26,7 @@ from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.history import cause_of
 from backfill_assets.orchestration.interrupts import ends_when_interrupted
 from backfill_assets.orchestration.io_manager import as_failure
+from backfill_assets.orchestration.markers import markers_of
 from backfill_assets.orchestration.runs import (
     BY_TAG,
     LAKE_TAG,
@@ -69,6 +70,7 @@ def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> d
         try:
             with ends_when_interrupted():
                 lake, pipeline = lake_context.open()
+                markers_of(context.instance, lake).mark(context.run_id)
                 plan = find_plan(lake, config.plan) if config.plan else _planned(lake, pipeline, config)
                 context.instance.add_run_tags(context.run_id, {"plan": plan.id})
                 context.log.info(f"plan {plan.id}: {plan.days} in {len(plan.chunks)} chunks")

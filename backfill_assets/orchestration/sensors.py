@@ -20,6 +20,7 @@ from backfill_assets.orchestration.beginning import is_there, no_lake
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.dagster_private import instance_id
 from backfill_assets.orchestration.io_manager import as_failure
+from backfill_assets.orchestration.markers import markers_of
 from backfill_assets.orchestration.runs import LAKE_TAG
 from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN, Tick, landing_tick, late_data_tick
 
@@ -35,6 +36,7 @@ def scan_job(lake_context: LakeContext) -> dg.JobDefinition:
         """One scan, under the load lock."""
         try:
             lake, _ = lake_context.open()
+            markers_of(context.instance, lake).mark(context.run_id)
             with load_lock(lake.locks), telling_losses():
                 report = scan(LakeSession(lake))
         except BackfillError as error:
