@@ -43,15 +43,10 @@ KEPT_FOR_TESTS = {"drop_session"}  # a test must be able to end what a process w
 # To be emptied: each of these is tested through its neighbours, or end to end, and has no test file of its own yet.
 WITHOUT_TEST_FILE = {
     "cli/landing.py",
-    "core/ledgers.py",
     "engine/classic.py",
     "engine/supervisor.py",
-    "lake/delta_store.py",
     "lake/differences.py",
-    "lake/inspection.py",
-    "lake/rows.py",
     "lake/session.py",
-    "lake/store.py",
     "load/facts.py",
     "load/placing.py",
     "load/raw.py",

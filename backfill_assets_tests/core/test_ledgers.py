@@ -1,0 +1,15 @@
+"""The names of the machinery's tables are those that its contracts have.
+
+Tested here: `core.ledgers`. Not tested here: that nobody else spells them (`test_architecture`).
+"""
+
+from backfill_assets.core import ledgers
+from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE
+
+
+def test_contracts_are_called_what_the_names_say() -> None:
+    assert (ARRIVALS.name, FILES.name, QUARANTINE.name) == (ledgers.ARRIVALS, ledgers.FILES, ledgers.QUARANTINE)
+
+
+def test_what_a_load_writes_besides_the_landed_table_is_every_ledger_but_the_account_of_files() -> None:
+    assert set(ledgers.BESIDE) == {ledgers.ARRIVALS, ledgers.QUARANTINE, ledgers.TOO_LATE}

@@ -1,0 +1,70 @@
+"""The store of tables as the load path sees it: by name, whole days, receipts.
+
+Tested here: `lake.delta_store` through what `lake.store` promises. Not tested here: rows through Spark (`test_plain`),
+commits (`test_committer`) and the way back (`test_putback`).
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.store import TableStore
+from backfill_assets_tests.builders import STAGING, day
+from backfill_assets_tests.files import bare_lake, publish_by_hand
+
+
+def rows(*numbers: int, value: int = 1) -> list[dict[str, Any]]:
+    return [{"entity": "A", "value": value, "event_date": day(n)} for n in numbers]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return bare_lake(tmp_path)
+
+
+def test_a_table_that_was_never_made_has_no_commits_no_rows_and_the_version_before_the_first(lake: Lake) -> None:
+    store: TableStore = lake.store
+    assert not store.exists("staging")
+    assert list(store.commits("staging")) == []
+    assert store.rows("staging") == []
+    assert store.view("staging", "event_date").version == -1
+    assert store.inspect(STAGING).commits == 0
+
+
+def test_a_write_of_days_leaves_the_files_of_all_others_alone(lake: Lake) -> None:
+    publish_by_hand(lake, STAGING, rows(0, 1))
+    before = set(lake.store.data_files(STAGING, days=[day(0)]))
+    publish_by_hand(lake, STAGING, rows(1, value=2))
+    assert set(lake.store.data_files(STAGING, days=[day(0)])) == before
+    assert {r["event_date"]: r["value"] for r in lake.store.rows("staging")} == {day(0): 1, day(1): 2}
+
+
+def test_every_version_can_still_be_asked_for(lake: Lake) -> None:
+    first = publish_by_hand(lake, STAGING, rows(0)).version
+    publish_by_hand(lake, STAGING, rows(0, value=2))
+    assert [r["value"] for r in lake.store.rows("staging", first)] == [1]
+    (batch,) = lake.store.query("SELECT sum(value) AS v FROM t", {"t": ("staging", first)})
+    assert batch.column("v").to_pylist() == [1]
+    assert len(lake.store.live_files(STAGING, first)) == 1
+
+
+def test_commits_after_a_version_are_those_that_came_since(lake: Lake) -> None:
+    publish_by_hand(lake, STAGING, rows(0))
+    since = publish_by_hand(lake, STAGING, rows(1)).version
+    newest = publish_by_hand(lake, STAGING, rows(2)).version
+    (commit,) = lake.store.commits("staging", since)
+    assert (commit.version, set(commit.receipt.days if commit.receipt else ())) == (newest, {day(2)})
+    assert lake.store.read_commit("staging", newest) == commit
+
+
+def test_sizes_are_told_per_day_and_per_row(lake: Lake) -> None:
+    publish_by_hand(lake, STAGING, rows(0, 1))
+    sizes = lake.store.day_bytes("staging", "event_date")
+    assert set(sizes) == {day(0), day(1)}
+    assert lake.store.row_bytes("staging") == sum(sizes.values()) / 2
+
+
+def test_its_address_is_for_people_and_other_programs(lake: Lake) -> None:
+    assert lake.store.address("staging") == (lake.root / "tables" / "staging").as_uri()

@@ -1,0 +1,68 @@
+"""Rows through delta-rs: small tables, queries over pinned versions, and what others did to append-only tables.
+
+Tested here: `lake.rows` on tables committed by hand. Not tested here: what rows mean (`test_ledger`).
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.lake.rows import changed_by_others, is_table, query, read_arrow, read_ours
+from backfill_assets_tests.builders import STAGING, day
+from backfill_assets_tests.files import bare_lake, publish_by_hand
+
+
+def row(entity: str, number: int) -> dict[str, Any]:
+    return {"entity": entity, "value": 1, "event_date": day(number)}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Two days in two commits, after the one that makes the table."""
+    lake = bare_lake(tmp_path)
+    publish_by_hand(lake, STAGING, [row("A", 0)])
+    publish_by_hand(lake, STAGING, [row("B", 1)])
+    return lake.table_path(STAGING.name)
+
+
+def entities(rows: list[dict[str, Any]]) -> list[str]:
+    return sorted(r["entity"] for r in rows)
+
+
+def test_a_table_that_is_not_there_has_no_rows(tmp_path: Path) -> None:
+    assert not is_table(tmp_path)
+    assert read_arrow(tmp_path) == []
+
+
+def test_rows_are_those_of_the_version_and_columns_asked_for(table: Path) -> None:
+    assert entities(read_arrow(table)) == ["A", "B"]
+    assert read_arrow(table, 1, ["entity"]) == [{"entity": "A"}]
+
+
+def test_a_query_sees_each_table_at_its_own_version(table: Path) -> None:
+    sql = "SELECT (SELECT count(*) FROM old) AS before, (SELECT count(*) FROM new) AS now"
+    (batch,) = query(sql, {"old": (table, 1), "new": (table, None)})
+    assert [batch.column(n).to_pylist() for n in ("before", "now")] == [[1], [2]]
+
+
+def test_what_another_program_added_or_deleted_is_not_read_as_ours(table: Path) -> None:
+    assert not changed_by_others(table)
+    added = pa.table({"entity": ["C"], "value": pa.array([1], pa.int64()), "event_date": [day(2)]})
+    write_deltalake(str(table), added.cast(pa.schema(DeltaTable(str(table)).schema().to_arrow())), mode="append")
+    DeltaTable(str(table)).delete("entity = 'A'")
+    assert changed_by_others(table)
+    assert entities(read_arrow(table)) == ["B", "C"]
+    assert entities(read_ours(table)) == ["A", "B"]
+
+
+def test_where_a_file_of_ours_is_gone_after_others_changed_the_table_nothing_is_read(table: Path) -> None:
+    DeltaTable(str(table)).delete("entity = 'A'")
+    for file in table.rglob("*.parquet"):
+        if "_delta_log" not in file.parts:
+            file.unlink()
+    with pytest.raises(BackfillError, match="another program changed it, and 2 data file"):
+        read_ours(table)
