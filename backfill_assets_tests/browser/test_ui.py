@@ -76,17 +76,20 @@ def gate(made: Site, lines: str) -> Iterator[None]:
 
 def test_the_lineage_is_drawn_at_once_with_every_table(ui: Ui) -> None:
     ui.go(LINEAGE)
+    names = ("raw", "staging", "features", "features_as_known", "labels", "training")
+    said = ui.says(*names)
     ui.shot("lineage")
-    for table in ("raw", "staging", "features", "features_as_known", "labels", "training"):
-        assert table in ui.text()
+    for table in names:
+        assert table in said
 
 
 def test_the_page_of_a_table_tells_what_it_is(ui: Ui) -> None:
     ui.go("/assets/staging")
     ui.page.get_by_text("Every version of an event").first.wait_for()
+    facts = ("Every version of an event", "event_key", "role: key", "Delta Lake", "staging.py")
+    said = ui.says(*facts)
     ui.shot("asset")
-    said = ui.text()
-    for told in ("Every version of an event", "event_key", "role: key", "Delta Lake", "staging.py"):
+    for told in facts:
         assert told in said
 
 
@@ -95,10 +98,10 @@ def test_one_day_is_materialized_with_a_click_and_tells_what_it_did(ui: Ui, spar
     ui.go("/assets/features")
     seconds = ui.launch_run(chosen)
     ui.shot("one_day")
-    assert "Success" in ui.text()
+    assert "Success" in ui.says("Success")
     ui.go(f"/assets/features?view=partitions&partition={chosen}")
     ui.shot("one_day_metadata")
-    assert "backfill_assets/fingerprint" in ui.text()
+    assert "backfill_assets/fingerprint" in ui.says("backfill_assets/fingerprint")
     ui.took("one day of one table, nothing to change: from the click to Success on the page", seconds)
 
 
@@ -134,8 +137,9 @@ def test_a_failing_check_is_red_on_its_day_explains_itself_and_is_green_after_th
         ui.page.locator("[data-sonner-toast]").get_by_text("View").click()
         ui.ended()
     ui.shot("failed_run")
-    said = " ".join(ui.text().split())
-    for told in ("row_count fails on 1 of 1 day(s)", "more than max_rows = 1", "Nothing was written"):
+    facts = ("row_count fails on 1 of 1 day(s)", "more than max_rows = 1", "Nothing was written")
+    said = ui.says(*facts)
+    for told in facts:
         assert told in said
     assert f"backfill-assets backfill --from {chosen} --to {chosen} --tables staging" in said
     failed = ui.page.url
@@ -144,14 +148,14 @@ def test_a_failing_check_is_red_on_its_day_explains_itself_and_is_green_after_th
     ui.page.get_by_text("more than max_rows = 1").first.wait_for()
     ui.settle()
     ui.shot("check_red")
-    assert "more than max_rows = 1" in ui.text()
-    assert chosen in ui.text()
+    assert "more than max_rows = 1" in ui.says("more than max_rows = 1")
+    assert chosen in ui.says(chosen)
     ui.page.goto(failed)
     ui.settle()
     seconds = ui.re_execute()
     ui.took("one day of one table, computed and written again: from the click to Success on the page", seconds)
     ui.shot("re_executed_run")
-    assert "Success" in ui.text()
+    assert "Success" in ui.says("Success")
     ui.go(CHECKS)
     ui.page.get_by_text("row_count", exact=True).first.click()
     ui.settle()
@@ -174,7 +178,7 @@ def test_a_late_file_is_found_and_exactly_the_days_it_touches_are_rebuilt(ui: Ui
     assert {d for d in after if after[d] != before.get(d)} == {first + ONE_DAY * 4}
     ui.go(f"/locations/{LOCATION}/sensors/late_data")
     ui.shot("late_data_ticks")
-    assert "Rebuilds exactly the days whose inputs changed" in ui.text()
+    assert "Rebuilds exactly the days whose inputs changed" in ui.says("Rebuilds exactly the days whose inputs changed")
     ui.go("/runs")
     ui.shot("late_data_runs")
     ui.took("a late file: from its landing to all tables green", seconds)
@@ -244,7 +248,8 @@ def test_the_numbers_of_every_day_are_plotted(ui: Ui) -> None:
     ui.page.get_by_text("Plots", exact=True).first.click()
     ui.settle()
     ui.shot("plots")
-    said = ui.text()
-    for name in ("dagster/partition_row_count", "backfill_assets/bytes", "backfill_assets/late_share"):
+    names = ("dagster/partition_row_count", "backfill_assets/bytes", "backfill_assets/late_share")
+    said = ui.says(*names)
+    for name in names:
         assert name in said
     assert ui.page.locator("canvas").count() >= 3

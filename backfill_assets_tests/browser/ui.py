@@ -70,8 +70,16 @@ class Ui:
         self.settle()
 
     def settle(self) -> None:
+        """Wait until the network is quiet and the page says the same twice and loads nothing: on a busy machine it is
+        quiet before the page has begun to draw itself."""
         self.page.wait_for_load_state("networkidle")
-        self.page.wait_for_timeout(SETTLED_MS)
+        last = ""
+        for _ in range(PATIENCE_MS // SETTLED_MS):
+            self.page.wait_for_timeout(SETTLED_MS)
+            now = self.text()
+            if now == last and "Loading" not in now:
+                return
+            last = now
 
     def shot(self, name: str) -> Path:
         """A picture of what is to be seen now."""
@@ -87,6 +95,15 @@ class Ui:
     def text(self) -> str:
         """All text of the page."""
         return self.page.locator("body").inner_text()
+
+    def says(self, *texts: str) -> str:
+        """All text of the page once it holds all of these, line breaks as blanks; after `PATIENCE_MS` as it is then."""
+        for _ in range(PATIENCE_MS // SETTLED_MS):
+            found = " ".join(self.text().split())
+            if all(text in found for text in texts):
+                break
+            self.page.wait_for_timeout(SETTLED_MS)
+        return found
 
     def ask_for(self, days: str) -> "Locator":
         """Open the page's Materialize dialog and choose days: one, or `[first...last]`."""
