@@ -7,7 +7,7 @@ Lives here: the commands and what may be asked. Does not live here: making a pla
 import time
 from dataclasses import replace
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -15,9 +15,6 @@ from backfill_assets.cli.backfill import allowed, chosen
 from backfill_assets.cli.common import DAY, inclusive, json_option, lake_option, opened, print_json, usage
 from backfill_assets.core.days import DayRange, parse_day
 from backfill_assets.core.plans import MOST_CHUNK_DAYS, Policy
-
-if TYPE_CHECKING:
-    from backfill_assets.operations.plan_progress import Progress
 
 WATCH_SECONDS = 2.0  # between two looks of `plan show --watch`; a look reads logs only
 TEMPLATE_NAMES = ("daily-repair", "feature-fix", "late-labels", "migration")
@@ -55,6 +52,7 @@ def plan(as_json: bool, **asked: Any) -> None:
     ctx = click.get_current_context()
     if ctx.invoked_subcommand is not None:
         return
+    from backfill_assets.cli.plan_page import show_progress
     from backfill_assets.operations.plan import make_plan
     from backfill_assets.operations.plan_files import keep_plan, refuse_overlap
     from backfill_assets.operations.plan_progress import progress
@@ -67,7 +65,7 @@ def plan(as_json: bool, **asked: Any) -> None:
         made = make_plan(lake, pipeline, _request(days, tables, asked))
     refuse_overlap(lake, made)
     keep_plan(lake, made)
-    _show(progress(lake, pipeline, made), "json" if as_json else "")
+    show_progress(progress(lake, pipeline, made), "json" if as_json else "")
     if not all(t.passed for t in made.preflight):
         ctx.exit(1)
 
@@ -141,6 +139,7 @@ def list_plans(as_json: bool) -> None:
 @lake_option
 def show_plan(plan_id: str, markdown: bool, watch: bool, as_json: bool) -> None:
     """A plan and how far it is. ID may be shortened to what only one plan begins with."""
+    from backfill_assets.cli.plan_page import show_progress
     from backfill_assets.operations.plan_files import find_plan
     from backfill_assets.operations.plan_progress import progress
 
@@ -150,22 +149,10 @@ def show_plan(plan_id: str, markdown: bool, watch: bool, as_json: bool) -> None:
         now = progress(lake, pipeline, found)
         if watch and not as_json:
             click.clear()
-        _show(now, "markdown" if markdown else "json" if as_json else "")
+        show_progress(now, "markdown" if markdown else "json" if as_json else "")
         if not watch or now.told in ("finished", "cancelled"):
             return
         time.sleep(WATCH_SECONDS)
-
-
-def _show(now: "Progress", form: str) -> None:
-    from backfill_assets.cli.plan_page import draw_plan, runbook
-    from backfill_assets.core.plan_json import plan_dict
-
-    if form == "json":
-        print_json(plan_dict(now.plan) | {"state": now.told, "progress": [c.to_dict() for c in now.chunks]})
-    elif form == "markdown":
-        click.echo(runbook(now))
-    else:
-        draw_plan(now)
 
 
 @plan.command("pause")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from backfill_assets.cli.common import print_json
 from backfill_assets.cli.drawing import draw_table, number, say
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.plans import Plan, Price, TableImpact
@@ -28,6 +29,18 @@ def draw_list(found: Sequence[tuple[Plan, str]]) -> None:
         return
     rows = [[p.id, s, str(p.days), str(len(p.chunks)), p.user, p.reason or p.note or "-"] for p, s in found]
     draw_table(["plan", "state", "days", "chunks", "by", "why"], rows)
+
+
+def show_progress(now: "Progress", form: str = "") -> None:
+    """The plan and how far it is, as `json`, as a runbook in `markdown`, or else drawn."""
+    from backfill_assets.core.plan_json import plan_dict
+
+    if form == "json":
+        print_json(plan_dict(now.plan) | {"state": now.told, "progress": [c.to_dict() for c in now.chunks]})
+    elif form == "markdown":
+        click.echo(runbook(now))
+    else:
+        draw_plan(now)
 
 
 def draw_plan(now: "Progress") -> None:

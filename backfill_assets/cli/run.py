@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 @lake_option
 def run(plan_id: str, accept: int | None, only: int | None, as_json: bool) -> None:
     """Run a plan, or what is left of it. Exit code 1 where it is refused, a run fails, or a gate stops it."""
-    from backfill_assets.cli.plan_page import draw_plan
-    from backfill_assets.core.plan_json import plan_dict
+    from backfill_assets.cli.plan_page import show_progress
     from backfill_assets.operations.plan_files import find_plan
     from backfill_assets.operations.plan_run import make_chunk, run_plan
 
@@ -46,11 +45,7 @@ def run(plan_id: str, accept: int | None, only: int | None, as_json: bool) -> No
     if only is not None:
         print_json({"cause": make_chunk(opened, plan, plan.chunk(only), CommandWorker(lake, plan))})
         return
-    now = run_plan(opened, plan, CommandWorker(lake, plan), accept or 0)
-    if as_json:
-        print_json(plan_dict(plan) | {"state": now.told, "progress": [c.to_dict() for c in now.chunks]})
-    else:
-        draw_plan(now)
+    show_progress(run_plan(opened, plan, CommandWorker(lake, plan), accept or 0), "json" if as_json else "")
 
 
 class CommandWorker:

@@ -32,15 +32,13 @@ from backfill_assets.orchestration.runs import (
     OWN_EVENTS,
     REASON_TAG,
     REBUILD,
+    SILENCE,
     op_name,
     range_tags,
     table_made_by,
 )
 from backfill_assets.orchestration.summary import rewritten
 from backfill_assets.pipeline.tables import tables
-
-# What a run needs to know of its own is in the lake; Dagster's console log would bury the progress.
-SILENCE = {"console": {"config": {"log_level": "CRITICAL"}}}
 
 
 def run_backfill(lake: Lake, asked: BackfillRequest, watcher: Watcher) -> RunOutcome:

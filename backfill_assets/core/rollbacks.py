@@ -10,13 +10,11 @@ from datetime import date
 
 from backfill_assets.core.days import DayRange, contiguous, from_inclusive, parse_day
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.core.states import State, States
 from backfill_assets.core.view import Stamp
 
 ROLLBACK, RELEASE = "rollback", "release"  # reasons of receipts
-PLAN, CHUNK = PLAN_TAG, CHUNK_TAG  # tags of receipts: which plan and which of its chunks the write belongs to
 TO_VERSION = "to_version"  # tag of a rollback's receipt: `VERSION`, or `VERSION:FIRST..LAST …` where days differ
 NO_DIGEST = ""  # the input digest of a day put back to before it was ever made: equal to no digest
 COMING = "rollback to come"

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.digests import digest_of
-from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.states import Codes, States
 from backfill_assets.core.view import LakeView
 from backfill_assets.lake.home import Lake
@@ -99,6 +99,15 @@ class Pipeline:
     def table(self, name: str) -> Table:
         """The table of that name; raises KeyError."""
         return next(t for t in self.tables if t.name == name)
+
+    def contract(self, name: str, consequence: str) -> Contract:
+        """The contract of a table that a person named; raises BackfillError, which tells the `consequence`."""
+        known = {c.name: c for c in self.contracts}
+        if name not in known:
+            raise BackfillError(
+                f"the table {name!r}", "this lake has no such table", consequence, f"Choose one of {', '.join(known)}"
+            )
+        return known[name]
 
     def states(self, view: LakeView) -> States:
         """The states of all days of a view."""

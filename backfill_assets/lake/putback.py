@@ -236,14 +236,10 @@ def _origin(history: Sequence[Commit], day: date, version: int) -> int:
                 "Its hold was not ended",
                 "Put the day back once more, naming the version, then let it go",
             )
-        before = [c.version for c in history[: to + 1] if _names(c, day)]
+        before = [c.version for c in history[: to + 1] if c.names(day)]
         if not before:
             return -1
         version = before[-1]
-
-
-def _names(commit: Commit, day: date) -> bool:
-    return commit.receipt is not None and day in commit.receipt.days
 
 
 def _released(history: Sequence[Commit], origin: int, days: Sequence[date], said: Provenance) -> Receipt:

@@ -44,6 +44,10 @@ class Commit:
         """When it was made, as an aware instant."""
         return datetime.fromtimestamp(self.timestamp_ms / 1000, UTC)
 
+    def names(self, day: date) -> bool:
+        """Whether its receipt speaks of the day."""
+        return self.receipt is not None and day in self.receipt.days
+
 
 @dataclass(frozen=True)
 class LiveFile:

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG
 from backfill_assets.core.receipts import DayEntry, Receipt
-from backfill_assets.core.rollbacks import CHUNK, PLAN
 from backfill_assets.core.who import BY
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
@@ -71,12 +70,8 @@ class AuditRequest:
 
 def audit(lake: Lake, pipeline: Pipeline, asked: AuditRequest = AuditRequest()) -> tuple[DayAudit, ...]:
     """The writes asked for, newest first. No JVM, no data file is read. Raises BackfillError for an unknown table."""
-    known = [c.name for c in pipeline.contracts]
-    if asked.table and asked.table not in known:
-        raise BackfillError(
-            f"the table {asked.table!r}", "this lake has no such table", "There is nothing to tell",
-            f"Choose one of {', '.join(known)}",
-        )  # fmt: skip
+    if asked.table:
+        pipeline.contract(asked.table, "There is nothing to tell")
     found = [
         write
         for contract in pipeline.contracts
@@ -115,9 +110,10 @@ def _of_receipt(table: str, commit: Commit, said: Receipt, last: dict[date, DayE
     for day, entry in said.days.items():
         before = last.get(day)
         yield DayAudit(
-            table, day, commit.version, commit.at, by, said.reason, said.note, said.tags.get(PLAN, ""),
-            said.tags.get(CHUNK, ""), said.run_id, said.code_digest, said.settings_digest, inputs, entry.built.value,
-            before.rows if before else None, entry.rows, before.fingerprint if before else None, entry.fingerprint,
+            table, day, commit.version, commit.at, by, said.reason, said.note, said.tags.get(PLAN_TAG, ""),
+            said.tags.get(CHUNK_TAG, ""), said.run_id, said.code_digest, said.settings_digest, inputs,
+            entry.built.value, before.rows if before else None, entry.rows,
+            before.fingerprint if before else None, entry.fingerprint,
         )  # fmt: skip
 
 

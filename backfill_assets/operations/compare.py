@@ -136,15 +136,7 @@ def compare(pipeline: Pipeline, asked: CompareRequest, before: Moment, after: Mo
 
 
 def _contract(pipeline: Pipeline, asked: CompareRequest) -> Contract:
-    found = next((c for c in pipeline.contracts if c.name == asked.table), None)
-    if found is None:
-        known = ", ".join(c.name for c in pipeline.contracts)
-        raise BackfillError(
-            f"the table {asked.table!r}",
-            "this lake has no such table",
-            "Nothing was compared",
-            f"Choose one of {known}",
-        )
+    found = pipeline.contract(asked.table, "Nothing was compared")
     strangers = sorted(set(asked.meant or ()) - set(found.column_names))
     if strangers:
         raise BackfillError(

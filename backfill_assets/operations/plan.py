@@ -5,12 +5,13 @@ here: the parts (`plan_impact`, `plan_price`, `plan_preflight`, `plan_pins`), it
 (`plan_run`).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plans import MOST_CHUNK_DAYS, ChunkKind, Plan, Policy, cut
+from backfill_assets.core.plans import MOST_CHUNK_DAYS, ChunkKind, Plan, PlanChunk, Policy, cut
 from backfill_assets.core.who import whoami
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
@@ -37,13 +38,13 @@ class PlanRequest:
 
 def make_plan(lake: Lake, pipeline: Pipeline, asked: PlanRequest, now: datetime | None = None) -> Plan:
     """The frozen plan of a request. Writes nothing; a plan whose preflight failed is made too, and refused when run."""
-    _refuse_unsafe(asked)
+    chunks = cut(asked.days, asked.policy.chunk, asked.policy.canary, asked.policy.order)
+    _refuse_unsafe(asked, chunks)
     created = now or datetime.now(UTC)
     states = pipeline.states(read_view(lake, pipeline.contracts))
     logs = {t.name: list(lake.store.commits(t.name)) for t in pipeline.tables}
     frontiers = {name: {c.version: c.receipt.frontier for c in log if c.receipt} for name, log in logs.items()}
     found = impacts(states, frontiers, asked.tables, asked.days, asked.policy.force)
-    chunks = cut(asked.days, asked.policy.chunk, asked.policy.canary, asked.policy.order)
     models = {i.table: model_of(logs[i.table], lake.store.row_bytes(i.table)) for i in found}
     per_table, per_chunk = priced(states, found, chunks, models)
     plan = Plan(
@@ -64,8 +65,7 @@ def make_plan(lake: Lake, pipeline: Pipeline, asked: PlanRequest, now: datetime 
     return replace(plan, preflight=preflight(lake, pipeline, states, plan, asked.most_days))
 
 
-def _refuse_unsafe(asked: PlanRequest) -> None:
-    chunks = cut(asked.days, asked.policy.chunk, asked.policy.canary, asked.policy.order)
+def _refuse_unsafe(asked: PlanRequest, chunks: Sequence[PlanChunk]) -> None:
     largest = max(len(c.days) for c in chunks if c.kind is not ChunkKind.SEAMS)
     if largest > asked.most_days:
         raise BackfillError(

@@ -87,13 +87,9 @@ def marked(lake: Lake, plan_id: str, name: Mark) -> str | None:
         return ""
 
 
-def is_active(lake: Lake, plan: Plan) -> bool:
-    """Whether the plan was started and neither finished nor cancelled: its days are its own until then."""
-    return marked(lake, plan.id, "started") is not None and marked(lake, plan.id, "ended") is None
-
-
 def active_plans(lake: Lake) -> list[Plan]:
-    """The active plans, oldest first. Costs nothing where a lake has none."""
+    """The plans that were started and neither finished nor cancelled, oldest first: their days are their own until
+    then. Costs nothing where a lake has none."""
     folder = lake.root / FOLDER
     started = {p.name.removesuffix(".started") for p in folder.glob("*.started")}
     return [find_plan(lake, i) for i in sorted(started) if (folder / f"{i}.json").exists() and _goes_on(lake, i)]

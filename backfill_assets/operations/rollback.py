@@ -12,8 +12,9 @@ from typing import Any
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange, contiguous
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG
 from backfill_assets.core.receipts import Built, Receipt
-from backfill_assets.core.rollbacks import CHUNK, PLAN, RELEASE, ROLLBACK, stale_after
+from backfill_assets.core.rollbacks import RELEASE, ROLLBACK, stale_after
 from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
@@ -44,7 +45,7 @@ class RollbackRequest:
     @property
     def tags(self) -> dict[str, str]:
         """What its receipts name besides the version."""
-        return ({PLAN: self.plan} if self.plan else {}) | ({CHUNK: self.chunk} if self.chunk else {})
+        return ({PLAN_TAG: self.plan} if self.plan else {}) | ({CHUNK_TAG: self.chunk} if self.chunk else {})
 
 
 @dataclass(frozen=True)
@@ -195,13 +196,7 @@ def _refuse_future(contract: Contract, history: Sequence[Commit], asked: Rollbac
 
 def _contracts(pipeline: Pipeline, asked: RollbackRequest) -> list[Contract]:
     """The tables that may be meant; raises BackfillError where the lake has not the one named."""
-    found = [c for c in pipeline.contracts if not asked.table or c.name == asked.table]
-    if not found:
-        known = ", ".join(c.name for c in pipeline.contracts)
-        raise BackfillError(
-            f"the table {asked.table!r}", "this lake has no such table", "Nothing was done", f"Choose one of {known}"
-        )
-    return found
+    return [pipeline.contract(asked.table, "Nothing was done")] if asked.table else list(pipeline.contracts)
 
 
 def _choice(contract: Contract, history: Sequence[Commit], asked: RollbackRequest) -> PutBack:
@@ -251,7 +246,7 @@ def _after(writes: Sequence[Commit], version: int | None) -> list[Commit]:
 
 
 def _is_of(said: Receipt, asked: RollbackRequest) -> bool:
-    return said.tags.get(PLAN) == asked.plan and asked.chunk in ("", said.tags.get(CHUNK))
+    return said.tags.get(PLAN_TAG) == asked.plan and asked.chunk in ("", said.tags.get(CHUNK_TAG))
 
 
 def _said(commit: Commit) -> Receipt:

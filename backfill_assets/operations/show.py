@@ -99,7 +99,7 @@ def show(lake: Lake, pipeline: Pipeline, table: str, day: date) -> DayReport:
     """The report of a day; raises BackfillError as `find` does."""
     contract = find(lake, pipeline, table, day)
     states = pipeline.states(read_view(lake, pipeline.contracts))
-    history = tuple(_written(c) for c in reversed([*lake.store.commits(table)]) if _names(c, day))
+    history = tuple(_written(c) for c in reversed([*lake.store.commits(table)]) if c.names(day))
     return DayReport(
         table,
         day,
@@ -115,14 +115,7 @@ def show(lake: Lake, pipeline: Pipeline, table: str, day: date) -> DayReport:
 
 def find(lake: Lake, pipeline: Pipeline, table: str, day: date) -> Contract:
     """The contract of the table; raises BackfillError where the lake has no such table, or the day before its first."""
-    known = {c.name: c for c in pipeline.contracts}
-    if table not in known:
-        raise BackfillError(
-            f"the table {table!r}",
-            "this lake has no such table",
-            "There is nothing to show",
-            f"Choose one of {', '.join(known)}",
-        )
+    contract = pipeline.contract(table, "There is nothing to show")
     if day < lake.settings.start_date:
         raise BackfillError(
             f"the day {day}",
@@ -130,11 +123,7 @@ def find(lake: Lake, pipeline: Pipeline, table: str, day: date) -> Contract:
             "There is nothing to show",
             "Ask for a later day",
         )
-    return known[table]
-
-
-def _names(commit: Commit, day: date) -> bool:
-    return commit.receipt is not None and day in commit.receipt.days
+    return contract
 
 
 def _written(commit: Commit) -> DayWrite:

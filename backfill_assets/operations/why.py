@@ -13,8 +13,9 @@ from backfill_assets.core.contracts import Basis, Input, reads
 from backfill_assets.core.cuts import cut_has_passed, cut_of, is_mature
 from backfill_assets.core.days import contiguous, midnight
 from backfill_assets.core.digests import days_of, raw_digest
+from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG
 from backfill_assets.core.receipts import Built, Receipt
-from backfill_assets.core.rollbacks import CHUNK, PLAN, target_of
+from backfill_assets.core.rollbacks import target_of
 from backfill_assets.core.states import State, States
 from backfill_assets.core.view import LakeView
 from backfill_assets.core.who import BY
@@ -61,8 +62,8 @@ def in_full(states: States, table: str, day: date, receipt: Receipt | None) -> t
 def _of_rollback(table: str, day: date, receipt: Receipt) -> Iterator[str]:
     """To which version, by whom, for which plan; and what ends the hold."""
     said = receipt.tags
-    plan = f" of plan {said[PLAN]}" if PLAN in said else ""
-    what = f"the rollback{plan}{f', chunk {said[CHUNK]}' if CHUNK in said else ''}"
+    plan = f" of plan {said[PLAN_TAG]}" if PLAN_TAG in said else ""
+    what = f"the rollback{plan}{f', chunk {said[CHUNK_TAG]}' if CHUNK_TAG in said else ''}"
     by = f" by {said[BY]}" if BY in said else ""
     yield f"{what}{by} gave it what it held at version {target_of(receipt, day)}"
     yield f"nothing makes it again until `backfill-assets release {table} --days {day}..{day} --yes`"

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.days import DayRange
-from backfill_assets.core.errors import BackfillError, unusable
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG
 from backfill_assets.core.who import BY, whoami
 from backfill_assets.lake.lock import load_lock
@@ -28,7 +28,7 @@ from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.checks import check_outputs, check_specs, evaluations, newest_day_results
 from backfill_assets.orchestration.context import Opened
 from backfill_assets.orchestration.interrupts import ends_when_interrupted
-from backfill_assets.orchestration.io_manager import Handover, as_failure
+from backfill_assets.orchestration.io_manager import Handover, as_failures
 from backfill_assets.orchestration.ledgers import tell_ledgers
 from backfill_assets.orchestration.metadata import asset_metadata, told_before
 from backfill_assets.orchestration.quick_events import quick_events
@@ -105,7 +105,7 @@ def _days(context: dg.AssetExecutionContext) -> DayRange | None:
 
 
 def _run(context: dg.AssetExecutionContext, config: LoadConfig, opened: Opened, contract: Contract) -> Iterator[Any]:
-    try:
+    with as_failures():
         opened.require()
         with ends_when_interrupted():
             days = _days(context)
@@ -113,10 +113,6 @@ def _run(context: dg.AssetExecutionContext, config: LoadConfig, opened: Opened, 
                 yield from newest_day_results(opened, contract)
             else:
                 yield from _steps(context, config, opened, contract.name, days)
-    except BackfillError as error:
-        raise as_failure(error) from None  # one line of cause; Dagster would add the stack of what led to it
-    except OSError as error:
-        raise as_failure(unusable(error)) from error
 
 
 def _steps(

@@ -5,13 +5,14 @@ load path pins and reads them itself, windows included) and any other way of sto
 value is refused, never pickled).
 """
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
 
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import BackfillError, unusable
 from backfill_assets.lake.replace import Published
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.dagster_private import set_partition_metadata
@@ -71,3 +72,14 @@ def as_failure(error: BackfillError) -> dg.Failure:
         },
         allow_retries=False,
     )  # fmt: skip
+
+
+@contextlib.contextmanager
+def as_failures() -> Iterator[None]:
+    """Whatever the block cannot do is shown by Dagster in one line: the product's own errors and the system's."""
+    try:
+        yield
+    except BackfillError as error:
+        raise as_failure(error) from None  # one line of cause; Dagster would add the stack of what led to it
+    except OSError as error:
+        raise as_failure(unusable(error)) from error

@@ -13,7 +13,7 @@ import dagster as dg
 from pydantic import Field
 
 from backfill_assets.core.days import ONE_DAY, DayRange, from_inclusive, parse_day
-from backfill_assets.core.errors import BackfillError, unusable
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import PLAN_REASON, Plan, PlanChunk, Policy
 from backfill_assets.core.who import whoami
 from backfill_assets.lake.home import Lake
@@ -25,7 +25,7 @@ from backfill_assets.operations.plan_run import ChunkWork, run_plan
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.history import cause_of
 from backfill_assets.orchestration.interrupts import ends_when_interrupted
-from backfill_assets.orchestration.io_manager import as_failure
+from backfill_assets.orchestration.io_manager import as_failures
 from backfill_assets.orchestration.markers import markers_of
 from backfill_assets.orchestration.runs import (
     BY_TAG,
@@ -33,6 +33,7 @@ from backfill_assets.orchestration.runs import (
     NOTE_TAG,
     OWN_EVENTS,
     REASON_TAG,
+    SILENCE,
     op_name,
     range_tags,
 )
@@ -40,7 +41,6 @@ from backfill_assets.orchestration.runs import (
 BACKFILL_RANGE, RUN_CHUNKS = "backfill_range", "run_chunks"
 PARENT, ROOT = "dagster/parent_run_id", "dagster/root_run_id"  # by these the runs list shows which run began which
 JobOf = Callable[[Collection[str]], dg.JobDefinition]
-SILENCE = {"console": {"config": {"log_level": "CRITICAL"}}}
 
 
 class BackfillConfig(dg.Config):
@@ -67,19 +67,14 @@ def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> d
     @dg.op(name=RUN_CHUNKS, description="Plan the range, then run its chunks one after another, a gate after each.")
     def run_chunks(context: dg.OpExecutionContext, config: BackfillConfig) -> None:
         """One plan, or what is left of one."""
-        try:
-            with ends_when_interrupted():
-                lake, pipeline = lake_context.open()
-                markers_of(context.instance, lake).mark(context.run_id)
-                plan = find_plan(lake, config.plan) if config.plan else _planned(lake, pipeline, config)
-                context.instance.add_run_tags(context.run_id, {"plan": plan.id})
-                context.log.info(f"plan {plan.id}: {plan.days} in {len(plan.chunks)} chunks")
-                now = run_plan(lake_context.open, plan, _RunWorker(context, lake, rebuild_of))
-                context.add_output_metadata({"plan": plan.id, "chunks": dg.MetadataValue.md(_told(now))})
-        except BackfillError as error:
-            raise as_failure(error) from None
-        except OSError as error:
-            raise as_failure(unusable(error)) from error
+        with as_failures(), ends_when_interrupted():
+            lake, pipeline = lake_context.open()
+            markers_of(context.instance, lake).mark(context.run_id)
+            plan = find_plan(lake, config.plan) if config.plan else _planned(lake, pipeline, config)
+            context.instance.add_run_tags(context.run_id, {"plan": plan.id})
+            context.log.info(f"plan {plan.id}: {plan.days} in {len(plan.chunks)} chunks")
+            now = run_plan(lake_context.open, plan, _RunWorker(context, lake, rebuild_of))
+            context.add_output_metadata({"plan": plan.id, "chunks": dg.MetadataValue.md(_told(now))})
 
     yesterday = max(start, datetime.now(UTC).date() - ONE_DAY)
     first = BackfillConfig(start_date=str(start), end_date=str(min(start + 6 * ONE_DAY, yesterday)))

@@ -4,22 +4,21 @@ Lives here: their typed settings, what a run tells, and telling Dagster of the d
 (`operations.rollback`), and telling Dagster of what the command line did (`reconcile`).
 """
 
-import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import date
 
 import dagster as dg
 from pydantic import Field
 
 from backfill_assets.core.days import DayRange, from_inclusive, parse_day
-from backfill_assets.core.errors import BackfillError, unusable
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.who import BY, whoami
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.rollback import RollbackReport, RollbackRequest, look, release, roll_back
 from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration.context import LakeContext
-from backfill_assets.orchestration.io_manager import as_failure
+from backfill_assets.orchestration.io_manager import as_failures
 from backfill_assets.orchestration.reconcile import undoing_event
 from backfill_assets.orchestration.runs import LAKE_TAG
 
@@ -86,26 +85,16 @@ def _ops(lake_context: LakeContext) -> tuple[dg.OpDefinition, dg.OpDefinition]:
     @dg.op(name=PUT_BACK, description="Put days back to what they held, and hold them. Looks only, unless `act`.")
     def put_days_back(context: dg.OpExecutionContext, config: RollbackConfig) -> None:
         """One rollback."""
-        with _as_failures():
+        with as_failures():
             _roll_back(context, lake_context, config)
 
     @dg.op(name=LET_GO, description="Let days go that a rollback holds. Looks only, unless `act`.")
     def let_days_go(context: dg.OpExecutionContext, config: WhichDays) -> None:
         """One release."""
-        with _as_failures():
+        with as_failures():
             _let_go(context, lake_context, config)
 
     return put_days_back, let_days_go
-
-
-@contextlib.contextmanager
-def _as_failures() -> Iterator[None]:
-    try:
-        yield
-    except BackfillError as error:
-        raise as_failure(error) from None
-    except OSError as error:
-        raise as_failure(unusable(error)) from error
 
 
 def _let_go(context: dg.OpExecutionContext, lake_context: LakeContext, config: WhichDays) -> None:

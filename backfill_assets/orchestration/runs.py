@@ -18,6 +18,8 @@ from backfill_assets.core.requests import RunRequest
 from backfill_assets.orchestration.dagster_private import tag_values
 
 REBUILD = "rebuild"
+# What a run needs to know of its own is in the lake; Dagster's console log would bury the progress.
+SILENCE = {"console": {"config": {"log_level": "CRITICAL"}}}
 MAKE = "make_"  # how the step of a table is called, followed by its name
 REASON_TAG, NOTE_TAG, BY_TAG = "backfill_assets/reason", "backfill_assets/note", "backfill_assets/by"
 DAYS_TAG, TABLES_TAG = "days", "tables"  # shown in every row of the runs list, so that names are short

@@ -39,12 +39,6 @@ Made = tuple[Lake, Pipeline]
 
 
 @pytest.fixture
-def instance() -> Iterator[dg.DagsterInstance]:
-    with dg.DagsterInstance.ephemeral() as made:
-        yield made
-
-
-@pytest.fixture
 def on_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dg.DagsterInstance]:
     """Storage as `dagster dev` has it: files of their own for runs, and connections that `quick_events` keeps."""
     with dg.DagsterInstance.local_temp(str(tmp_path_factory.mktemp("home"))) as made:

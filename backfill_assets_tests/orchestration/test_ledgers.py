@@ -4,7 +4,6 @@ Tested here: `orchestration.ledgers` and `operations.aside`, on tables written b
 write them (`end_to_end`).
 """
 
-from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -24,12 +23,6 @@ from backfill_assets_tests.builders import write_rows
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 
 BESIDE = ("quarantine", "too_late", "arrivals")
-
-
-@pytest.fixture
-def instance() -> Iterator[dg.DagsterInstance]:
-    with dg.DagsterInstance.ephemeral() as made:
-        yield made
 
 
 @pytest.fixture

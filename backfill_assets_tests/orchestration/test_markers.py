@@ -30,12 +30,6 @@ STARTED, FAILURE, SUCCESS = (
 
 
 @pytest.fixture
-def instance() -> Iterator[dg.DagsterInstance]:
-    with dg.DagsterInstance.ephemeral() as made:
-        yield made
-
-
-@pytest.fixture
 def other() -> Iterator[dg.DagsterInstance]:
     """Dagster with another home."""
     with dg.DagsterInstance.ephemeral() as made:

@@ -3,11 +3,9 @@
 Tested here: `ticks` and `schedules` with a plan's marks. Not tested here: what a plan is (`operations/test_plan.py`).
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
-import pytest
 
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.plans import Policy
@@ -20,13 +18,6 @@ from backfill_assets.orchestration.schedules import missed_days
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 from backfill_assets_tests.orchestration.ticking import DAYS, asked, day, late, stale
-
-
-@pytest.fixture
-def instance() -> Iterator[dg.DagsterInstance]:
-    """Dagster's storage in memory."""
-    with dg.DagsterInstance.ephemeral() as made:
-        yield made
 
 
 def _active(lake: Lake, pipeline: Pipeline, first: int, end: int, *names: str) -> str:

@@ -4,7 +4,6 @@ Tested here: `orchestration.requesting` through ticks. Not tested here: what a t
 and a long life of them (`test_simulation`).
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +22,6 @@ from backfill_assets_tests.orchestration.ticking import (
     asked,
     day,
     drop,
-    empty_lake,
     gates,
     landing,
     late,
@@ -32,22 +30,6 @@ from backfill_assets_tests.orchestration.ticking import (
     settings,
     stale,
 )
-
-
-@pytest.fixture
-def instance() -> Iterator[dg.DagsterInstance]:
-    with dg.DagsterInstance.ephemeral() as made:
-        yield made
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> tuple[Lake, Pipeline]:
-    return synthetic_lake(tmp_path / "lake", DAYS)
-
-
-@pytest.fixture
-def empty(tmp_path: Path) -> tuple[Lake, Pipeline]:
-    return empty_lake(tmp_path / "lake")
 
 
 def test_a_day_whose_runs_end_in_vain_is_asked_for_a_bounded_number_of_times_and_then_shown(

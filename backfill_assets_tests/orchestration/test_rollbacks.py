@@ -1,6 +1,5 @@
 """Rolling back from the browser's launchpad, and Dagster hearing of rollbacks that the command line did. No JVM."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +19,6 @@ from backfill_assets_tests.operations.planned import DAYS, Planned
 
 SAID = Provenance("", tags={"by": "ann@desk"})
 ASKED = RollbackRequest(plan="p1", chunk="4")
-
-
-@pytest.fixture
-def instance() -> Iterator[dg.DagsterInstance]:
-    with dg.DagsterInstance.ephemeral() as made:
-        yield made
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ Tested here: `orchestration.standing` by way of ticks and of runs that change no
 here: its button (`test_runs`).
 """
 
-from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
@@ -24,12 +23,6 @@ from backfill_assets_tests.operations.synthetic import START, build, end_of, syn
 
 DAYS = 10
 Made = tuple[Lake, Pipeline]
-
-
-@pytest.fixture
-def instance() -> Iterator[dg.DagsterInstance]:
-    with dg.DagsterInstance.ephemeral() as made:
-        yield made
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ storage (`test_quick_events`), metadata of computed days (`test_runs`).
 """
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -28,12 +27,6 @@ from backfill_assets_tests.operations.synthetic import START, build, synthetic_l
 DAYS = 6
 KINDS = ("ASSET_MATERIALIZATION", "ASSET_MATERIALIZATION_PLANNED", "ASSET_CHECK_EVALUATION", "STEP_SUCCESS")
 Made = tuple[Lake, Pipeline]
-
-
-@pytest.fixture
-def instance() -> Iterator[dg.DagsterInstance]:
-    with dg.DagsterInstance.ephemeral() as made:
-        yield made
 
 
 @pytest.fixture

@@ -4,9 +4,7 @@ Tested here: `orchestration.ticks` and `orchestration.runs` on lakes without an 
 (`test_asking`), what runs make of it (`end_to_end.test_late_data`), and which days need making (`core.test_needs`).
 """
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -17,36 +15,18 @@ from backfill_assets.lake.model import Pipeline
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN
 from backfill_assets.pipeline.tables import tables
-from backfill_assets_tests.operations.synthetic import synthetic_lake
 from backfill_assets_tests.orchestration.ticking import (
     DAYS,
     NOW,
     asked,
     day,
     drop,
-    empty_lake,
     landing,
     late,
     ran,
     settings,
     stale,
 )
-
-
-@pytest.fixture
-def instance() -> Iterator[dg.DagsterInstance]:
-    with dg.DagsterInstance.ephemeral() as made:
-        yield made
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> tuple[Lake, Pipeline]:
-    return synthetic_lake(tmp_path / "lake", DAYS)
-
-
-@pytest.fixture
-def empty(tmp_path: Path) -> tuple[Lake, Pipeline]:
-    return empty_lake(tmp_path / "lake")
 
 
 def test_a_tick_with_nothing_to_do_asks_for_nothing_and_starts_no_engine(

@@ -1,0 +1,35 @@
+"""Fixtures that several tests of this room share.
+
+Lives here: Dagster's storage in memory, and lakes without an engine. Does not live here: what is asked of them
+(`ticking`). A module that needs a lake of other days has a fixture of its own by the same name.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline
+from backfill_assets_tests.operations.synthetic import synthetic_lake
+from backfill_assets_tests.orchestration.ticking import DAYS, empty_lake
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    """Dagster's storage in memory."""
+    with dg.DagsterInstance.ephemeral() as made:
+        yield made
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> tuple[Lake, Pipeline]:
+    """A lake of the days that ticks look at, and its pipeline."""
+    return synthetic_lake(tmp_path / "lake", DAYS)
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> tuple[Lake, Pipeline]:
+    """A lake into which nothing has landed."""
+    return empty_lake(tmp_path / "lake")
