@@ -32,6 +32,7 @@ TEMPLATE_NAMES = ("daily-repair", "feature-fix", "late-labels", "migration")
 @click.option(
     "--write-mode", metavar="overwrite|merge", default="overwrite", show_default=True, help="How days change."
 )
+@click.option("--keep-removed", is_flag=True, help="merge: keep rows that the new ones lack, instead of refusing.")
 @click.option("--max-parallel", type=click.IntRange(1), default=1, show_default=True, help="Chunks at once, at most.")
 @click.option("--max-chunk-days", type=click.IntRange(1), default=MOST_CHUNK_DAYS, show_default=True, help="The cap.")
 @click.option("--retries", type=click.IntRange(0, 9), default=0, show_default=True, help="Of a chunk that fails.")
@@ -86,6 +87,7 @@ def _policy(asked: dict[str, Any]) -> Policy:
     return replace(
         base, **named, max_parallel=asked["max_parallel"], retries=asked["retries"], force=asked["force"],
         on_failure="rollback" if asked["rollback_on_failure"] else base.on_failure, write_mode=asked["write_mode"],
+        keep_removed=asked["keep_removed"],
         tolerances=replace(base.tolerances, **{k: v for k, v in bounds.items() if v is not None}),
     )  # fmt: skip
 

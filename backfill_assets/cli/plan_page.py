@@ -78,8 +78,8 @@ def _table_row(impact: TableImpact) -> list[str]:
 def _chunk_row(found: "ChunkProgress") -> list[str]:
     took = "-" if found.seconds is None else f"{found.seconds:.1f} s"
     price = _priced(found.price) if found.price else "-"
-    chunk = found.chunk
-    return [str(chunk.number), str(chunk.days), chunk.kind.value, found.state.value, price, took, number(found.rows)]
+    chunk, rows = found.chunk, number(found.rows) + (f" ({number(found.kept)} kept)" if found.kept else "")
+    return [str(chunk.number), str(chunk.days), chunk.kind.value, found.state.value, price, took, rows]
 
 
 def _priced(price: Price | None) -> str:
@@ -136,7 +136,9 @@ def _runbook(now: "Progress") -> Iterator[str]:
         follows = _spans(i.follows) or "-"
         yield from _rows((i.table, ", ".join(i.key), row[1], row[2], row[3], follows), head=False)
     yield "\n## Method\n"
-    yield f"Write mode `{plan.policy.write_mode}`: each day is replaced as a whole, one commit per table and chunk. "
+    by_key = "rows are upserted by key, then " if plan.policy.merges else ""
+    yield f"Write mode `{plan.policy.write_mode}`: {by_key}each day is replaced as a whole, "
+    yield "one commit per table and chunk. "
     yield f"Order {plan.policy.order}, at most {plan.policy.max_parallel} chunk(s) at once.\n"
     yield "## Preflight\n"
     yield from (f"- [{'x' if t.passed else ' '}] {t.name}: {t.told}" for t in plan.preflight)

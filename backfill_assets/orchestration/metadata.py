@@ -14,8 +14,8 @@ import dagster as dg
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import parse_day
 from backfill_assets.core.ledgers import QUARANTINE
-from backfill_assets.core.receipts import Built, DayEntry
-from backfill_assets.core.states import State
+from backfill_assets.core.receipts import DayEntry
+from backfill_assets.core.states import written_as
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Table, source_files
 from backfill_assets.lake.replace import Published
@@ -70,7 +70,7 @@ def entry_metadata(entry: DayEntry, version: int) -> dict[str, Any]:
     """What a receipt says of a day, by the names that Dagster is told; the state is the one that it was written in."""
     return {
         ROWS: entry.rows,
-        PREFIX + "state": (State.FRESH if entry.built is Built.COMPLETE else State(entry.built.value)).value,
+        PREFIX + "state": written_as(entry.built).value,
         PREFIX + "version": str(version),  # a text: as a number it would be one plot more
         FINGERPRINT: entry.fingerprint,
         INPUT_DIGEST: entry.input_digest,

@@ -50,8 +50,10 @@ class BackfillConfig(dg.Config):
     end_date: str = Field(description="The last day, included.")
     max_parallel: int = Field(default=1, description="Chunks at once, at most.")
     write_mode: Literal["overwrite", "merge", "append"] = Field(
-        default="overwrite", description="overwrite: each day is replaced as a whole. append is refused."
+        default="overwrite",
+        description="overwrite: each day is replaced as a whole. merge: upserted by key, never raw. append is refused.",
     )
+    keep_removed: bool = Field(default=False, description="merge: keep what the new rows lack. Else it is refused.")
     chunk: str = Field(default="7d", description="Days of one run: 7d, 14, week or month.")
     canary: int = Field(default=1, description="Days that are made first, alone.")
     retries: int = Field(default=0, description="How often a chunk that fails is tried again.")
@@ -119,7 +121,7 @@ def _policy(config: BackfillConfig) -> Policy:
         return Policy(
             config.chunk, config.canary, max_parallel=config.max_parallel,
             write_mode="merge" if config.write_mode == "merge" else "overwrite", retries=config.retries,
-            force=config.force,
+            force=config.force, keep_removed=config.keep_removed,
         )  # fmt: skip
     except ValueError as error:
         raise BackfillError("the config", str(error), "Nothing was planned", "Correct these numbers") from None

@@ -20,7 +20,7 @@ from backfill_assets_tests.operations.synthetic import START, build, synthetic_l
 def test_the_state_that_is_told_is_one_of_the_documented_ones(built: Built) -> None:
     state = entry_metadata(DayEntry(3, "F", "d", built), 7)["backfill_assets/state"]
     assert state in {s.value for s in State}
-    assert state == ("fresh" if built is Built.COMPLETE else built.value)
+    assert state == {Built.COMPLETE: "fresh", Built.MERGED: "outdated"}.get(built, built.value)
 
 
 def test_rows_and_what_happened_come_before_digests() -> None:
