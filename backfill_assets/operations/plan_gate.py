@@ -1,22 +1,20 @@
 """The gate after a chunk: the figures gathered, and the verdict of the pure rules on them.
 
-Lives here: receipts before and after, the independent read-back of the written files by an engine that did not write
-them, and the account of landed rows. Does not live here: the rules (`core.plan_gates`) and acting on them (`plan_run`).
+Lives here: receipts before and after, and the independent read-back of the written files by an engine that did not
+write them. Does not live here: layers against each other (`plan_layers`), the rules (`core.plan_gates`) and acting on
+them (`plan_run`).
 """
 
 from collections.abc import Mapping
 
-from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plan_gates import GateFinding, TableEvidence, judge_chunk
 from backfill_assets.core.plan_states import PlanWrites
 from backfill_assets.core.plans import Plan, PlanChunk
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.ledger import read_files
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.view import read_view
-from backfill_assets.operations.account import account
+from backfill_assets.operations.plan_layers import layers
 from backfill_assets.operations.why import ranges
 
 SHOWN = 5
@@ -31,9 +29,7 @@ def judge(
         evidence = _evidence(lake, pipeline, plan, chunk, name, writes[name])
         if evidence is not None:
             found += judge_chunk(evidence, plan.policy.tolerances)
-    if any(pipeline.table(name).is_landed for name in plan.tables):
-        found += _layers(lake, pipeline, chunk.days)
-    return found
+    return found + layers(lake, pipeline, chunk, writes)
 
 
 def _evidence(
@@ -51,17 +47,6 @@ def _evidence(
         {d: p for d, p in audit_table(lake, contract, days=after).items() if d is not None},
         {d: p for d, p in audit_table(lake, contract, base, moved).items() if d is not None} if with_means else {},
     )  # fmt: skip
-
-
-def _layers(lake: Lake, pipeline: Pipeline, days: DayRange) -> list[GateFinding]:
-    """Days on which the landed rows are not raw, quarantine, too late and duplicates together."""
-    view = read_view(lake, pipeline.contracts)
-    told = account(lake, view, read_files(lake.store))
-    return [
-        GateFinding(view.landed_table, day, "account", f"{rows} landed row(s) more than are accounted for")
-        for day, rows in told.wrong.items()
-        if day in days
-    ]
 
 
 def refusal(plan: Plan, chunk: PlanChunk, found: list[GateFinding], put_back: bool) -> BackfillError:

@@ -11,7 +11,7 @@ from backfill_assets.core.cuts import matures_after
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.pipeline import contracts
-from backfill_assets.pipeline.transforms import lateness
+from backfill_assets.pipeline.transforms import lateness, layers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -27,7 +27,13 @@ def tables(settings: LakeSettings) -> tuple[Table, ...]:
     short_long = settings.features.windows_days
     return (
         Table(contracts.raw(), settings=_landing_settings(settings), facts=lateness.of_deliveries),
-        Table(contracts.staging(), _staging, sources=(TRANSFORMS + "staging",), facts=lateness.of_versions),
+        Table(
+            contracts.staging(),
+            _staging,
+            sources=(TRANSFORMS + "staging",),
+            facts=lateness.of_versions,
+            account=layers.of_deliveries,
+        ),
         _features(settings),
         _features_as_known(settings),
         _labels(settings),
