@@ -4,6 +4,8 @@ Lives here: the base class and the few kinds that callers tell apart (permanent,
 Does not live here: recorded findings (an error is raised when a promise is broken; a finding is kept and reported).
 """
 
+from collections.abc import Mapping
+
 
 class BackfillError(Exception):
     """A broken promise, in four parts so that every message reads the same.
@@ -52,6 +54,18 @@ class InputMissing(BackfillError):
 
 class DaysHeld(BackfillError):
     """Days that a rollback put back and that are to be left alone."""
+
+
+class GateRefused(BackfillError):
+    """The gate after a plan's chunk found something. `facts` are for programs and people who act: `plan`, `chunk`, and
+    the command that comes next by its name (`rollback`, or `release` where the chunk was put back already)."""
+
+    facts: Mapping[str, str] = {}
+
+    def with_facts(self, **facts: str) -> "GateRefused":
+        """The same, with these facts."""
+        self.facts = facts
+        return self
 
 
 def unusable(error: OSError, fix: str = "") -> BackfillError:

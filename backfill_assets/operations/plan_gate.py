@@ -7,7 +7,7 @@ them (`plan_run`).
 
 from collections.abc import Mapping
 
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import GateRefused
 from backfill_assets.core.plan_gates import GateFinding, TableEvidence, judge_chunk
 from backfill_assets.core.plan_states import PlanWrites
 from backfill_assets.core.plans import Plan, PlanChunk
@@ -49,18 +49,19 @@ def _evidence(
     )  # fmt: skip
 
 
-def refusal(plan: Plan, chunk: PlanChunk, found: list[GateFinding], put_back: bool) -> BackfillError:
+def refusal(plan: Plan, chunk: PlanChunk, found: list[GateFinding], put_back: bool) -> GateRefused:
     """The error of a failed gate: days, columns, figures, what stands, and what to do next."""
     shown = "; ".join(f"{f.table} {f.day} {f.rule}: {f.told}" for f in found[:SHOWN])
     more = f"; {len(found) - SHOWN} more" if len(found) > SHOWN else ""
     tables = [f"{t} {ranges({f.day for f in found if f.table == t})}" for t in dict.fromkeys(f.table for f in found)]
     which = f"--plan {plan.id} --chunk {chunk.number}"
-    return BackfillError(
+    command = f"backfill-assets {'release' if put_back else 'rollback'} {which} --yes"
+    return GateRefused(
         f"the gate of chunk {chunk.number} ({chunk.days}) of the plan {plan.id}",
         f"{len(found)} finding(s) on {', '.join(tables)}: {shown}{more}",
         f"The chunk {'was put back and is held' if put_back else 'is written'}, no later one was run",
-        f"Correct the cause; `backfill-assets release {which} --yes` lets its days go, then plan them anew"
+        f"Correct the cause; `{command}` lets its days go, then plan them anew"
         if put_back
-        else f"Look at these days; put it back with `backfill-assets rollback {which} --yes`, or go on with "
+        else f"Look at these days; put it back with `{command}`, or go on with "
         f"`backfill-assets run {plan.id} --accept {chunk.number}` if it is as it should be",
-    )
+    ).with_facts(plan=plan.id, chunk=str(chunk.number), **{"release" if put_back else "rollback": command})

@@ -23,6 +23,7 @@ from backfill_assets.operations.plan_files import find_plan, keep_plan, plans, r
 from backfill_assets.operations.plan_progress import Progress, state_of
 from backfill_assets.operations.plan_run import ChunkWork, run_plan
 from backfill_assets.orchestration.context import LakeContext
+from backfill_assets.orchestration.gate_alerts import telling_gates
 from backfill_assets.orchestration.history import cause_of
 from backfill_assets.orchestration.interrupts import ends_when_interrupted
 from backfill_assets.orchestration.io_manager import as_failures
@@ -69,7 +70,8 @@ def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> d
     @dg.op(name=RUN_CHUNKS, description="Plan the range, then run its chunks one after another, a gate after each.")
     def run_chunks(context: dg.OpExecutionContext, config: BackfillConfig) -> None:
         """One plan, or what is left of one."""
-        with as_failures(), ends_when_interrupted():
+        told = telling_gates(lake_context.root, context.instance, context.run_id)
+        with as_failures(), told, ends_when_interrupted():
             lake, pipeline = lake_context.open()
             markers_of(context.instance, lake).mark(context.run_id)
             plan = find_plan(lake, config.plan) if config.plan else _planned(lake, pipeline, config)
