@@ -148,6 +148,31 @@ class TableImpact:
 
 
 @dataclass(frozen=True)
+class DayMove:
+    """A day of a table under today's settings against what stands there: keys that it gains and loses, and keys whose
+    content changes."""
+
+    table: str
+    day: date
+    gains: int
+    loses: int
+    changes: int
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a look at what landed found: days with moves, also outside the range, and per table downstream of these the
+    days that follow through its windows."""
+
+    moves: tuple[DayMove, ...] = ()
+    follows: Mapping[str, tuple[DayRange, ...]] = field(default_factory=dict)
+
+    def beyond(self, days: DayRange) -> list[date]:
+        """The days outside of `days` that gain or lose rows, ascending, whichever the table."""
+        return sorted({m.day for m in self.moves if (m.gains or m.loses) and m.day not in days})
+
+
+@dataclass(frozen=True)
 class PreflightTick:
     """One computed answer of the preflight; `passed` False refuses the run."""
 
@@ -174,6 +199,7 @@ class Plan:
     reason: str = ""
     note: str = ""
     retention_days: int | None = None
+    look: Look | None = None
 
     def __post_init__(self) -> None:
         if self.created.tzinfo is None:

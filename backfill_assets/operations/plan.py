@@ -19,6 +19,7 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.load.merging import refuse_merge
 from backfill_assets.operations.plan_files import new_id
 from backfill_assets.operations.plan_impact import impacts
+from backfill_assets.operations.plan_look import look_ahead
 from backfill_assets.operations.plan_pins import take_pins
 from backfill_assets.operations.plan_preflight import preflight
 from backfill_assets.operations.plan_price import model_of, priced
@@ -26,7 +27,8 @@ from backfill_assets.operations.plan_price import model_of, priced
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """What someone asks to be planned. `most_days` caps a chunk; `user` and the words go into the plan."""
+    """What someone asks to be planned. `most_days` caps a chunk; `user` and the words go into the plan. `look`: read
+    what landed by today's settings, which needs the engine."""
 
     days: DayRange
     tables: tuple[str, ...]
@@ -35,6 +37,7 @@ class PlanRequest:
     note: str = ""
     most_days: int = MOST_CHUNK_DAYS
     user: str = ""
+    look: bool = False
 
 
 def make_plan(lake: Lake, pipeline: Pipeline, asked: PlanRequest, now: datetime | None = None) -> Plan:
@@ -62,6 +65,7 @@ def make_plan(lake: Lake, pipeline: Pipeline, asked: PlanRequest, now: datetime 
         reason=asked.reason,
         note=asked.note,
         retention_days=lake.settings.retention.rollback_days,
+        look=look_ahead(lake, states, asked.days) if asked.look else None,
     )
     return replace(plan, preflight=preflight(lake, pipeline, states, plan, asked.most_days))
 

@@ -40,7 +40,7 @@ def _evidence(
         return None
     contract, base = pipeline.table(name).contract, own.base[chunk.number]
     before = own.before.get(chunk.number, {})
-    moved = {d for d, e in before.items() if e.fingerprint != after[d].fingerprint}
+    moved = {d for d, e in before.items() if e.content != after[d].content}
     with_means = plan.policy.tolerances.means is not None and moved and base >= 0
     return TableEvidence(
         contract, before, after, own.earlier,
