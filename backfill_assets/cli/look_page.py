@@ -36,5 +36,5 @@ def look_lines(look: Look, days: DayRange) -> Iterator[str]:
         first, last = min(beyond[0], days.start), max(beyond[-1], days.last)
         spans = ", ".join(map(str, contiguous(beyond)))
         yield f"beyond the range: {spans} gain or lose rows too; plan --from {first} --to {last} to make them with it"
-    for table, spans in look.follows.items():
-        yield f"follows from these: {table} {', '.join(map(str, spans))}"
+    for table, follows in look.follows.items():
+        yield f"follows from these: {table} {', '.join(map(str, follows))}"

@@ -53,8 +53,8 @@ def moved_rows(lake_session: LakeSession, states: States, days: DayRange) -> tup
     found = _moves(raw.name, stands, now.join(loaded, "arrival_date", "left_semi"), "seq", "arrival_date")
     versions = first_reading(states.contracts.values(), Basis.ARRIVALS)
     if versions is not None:
-        sides = (s.where("op = 'upsert'").withColumn("day", s.event_ts.cast("date")) for s in (stands, now))
-        found += _moves(versions.name, *sides, "event_key", "day")
+        was, is_now = (s.where("op = 'upsert'").withColumn("day", s.event_ts.cast("date")) for s in (stands, now))
+        found += _moves(versions.name, was, is_now, "event_key", "day")
     return tuple(found)
 
 
