@@ -18,11 +18,12 @@ from backfill_assets.core.view import Stamp
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.store import Commit
-from backfill_assets.orchestration.healing import TOLD_FROM, heal
+from backfill_assets.orchestration.healing import TOLD_FROM, UNDONE, heal
 from backfill_assets.orchestration.markers import end_dead_runs, markers_of
 from backfill_assets.orchestration.metadata import WRITE_ID, retold
 from backfill_assets.orchestration.runs import ENDED, records_of
 
+UNDOING = (ROLLBACK, RELEASE)
 UNDONE_FROM = "a rollback or release: no run made it"
 
 
@@ -48,6 +49,8 @@ def follow_receipts(instance: dg.DagsterInstance, lake: Lake, pipeline: Pipeline
                     done += lines
                     if not settled:
                         break
+                    if commit.receipt.reason in UNDOING:
+                        seen[UNDONE] = 1
                 seen[table] = commit.version
         done += heal(instance, lake, pipeline, seen)
         if seen != before:
@@ -64,7 +67,7 @@ def _record(instance: dg.DagsterInstance, lake: Lake, contract: Contract, commit
     receipt, version, name = commit.receipt, commit.version, contract.name
     if receipt is None:
         return True, []
-    undoing = receipt.reason in (ROLLBACK, RELEASE)
+    undoing = receipt.reason in UNDOING
     run = instance.get_run_by_id(receipt.run_id) if receipt.run_id else None
     days = _newest(lake, contract, commit) if undoing else list(receipt.days)
     if not days or (run is None and not undoing):
