@@ -104,7 +104,8 @@ class Pins:
 @dataclass(frozen=True)
 class Price:
     """What a piece of work costs: seconds as expected, at least and at most; rows; bytes. `writes` are the past writes
-    that it was learnt from (0: a guess)."""
+    that it was learnt from (0: a guess). `cpu` are processor seconds as expected, within the same interval (None:
+    no past write tells)."""
 
     seconds: float
     least: float
@@ -112,12 +113,14 @@ class Price:
     rows: int = 0
     bytes: int = 0
     writes: int = 0
+    cpu: float | None = None
 
     def __add__(self, other: "Price") -> "Price":
         """Both together. Learnt from as many writes as the less known of the two."""
+        cpu = None if self.cpu is None or other.cpu is None else self.cpu + other.cpu
         return Price(
             self.seconds + other.seconds, self.least + other.least, self.most + other.most,
-            self.rows + other.rows, self.bytes + other.bytes, min(self.writes, other.writes),
+            self.rows + other.rows, self.bytes + other.bytes, min(self.writes, other.writes), cpu,
         )  # fmt: skip
 
     @property

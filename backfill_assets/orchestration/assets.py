@@ -127,18 +127,13 @@ def _steps(
         reason=tags.get(REASON_TAG, "manual"), run_id=context.run.run_id, note=config.note or tags.get(NOTE_TAG, ""),
         tags=asked_by(tags),
     )  # fmt: skip
+    on = LakeSession(lake)
     rebuild = Rebuild(
         RebuildRequest(
-            LakeSession(lake),
-            pipeline,
-            pipeline.table(name),
-            days,
-            said,
-            config.force,
-            opened.states,
-            mode=mode_of(tags),
+            on, pipeline, pipeline.table(name), days, said, config.force, opened.states, mode=mode_of(tags),
+            meter=on.meter(),
         )
-    )
+    )  # fmt: skip
     telling = Telling(context, opened, rebuild)
     guard = load_lock(lake.locks) if rebuild.table.is_landed else contextlib.nullcontext()
     with guard, quick_events(context.instance):
