@@ -132,8 +132,8 @@ def test_a_receipt_with_a_naive_frontier_cannot_be_made() -> None:
 
 def test_the_names_in_the_text_are_the_ones_that_audits_look_for() -> None:
     expected = (
-        "backfill_assets code counts cpu_seconds days frontier inputs note reason run_id scheme schemes seconds settings "
-        "table tags write_id"
+        "backfill_assets code counts cpu_seconds days frontier inputs note reason run_id scheme schemes seconds "
+        "settings table tags write_id"
     )
     assert " ".join(sorted(WHOLE)) == expected
 
