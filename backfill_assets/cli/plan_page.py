@@ -48,6 +48,8 @@ def draw_plan(now: "Progress") -> None:
     """The whole plan on the screen."""
     plan = now.plan
     say(f"plan {plan.id} ({now.told}): {plan.days}, {len(plan.days)} days, {len(plan.chunks)} chunks, by {plan.user}")
+    if plan.code is not None:
+        say(f"code: {plan.code}: its days will show as outdated under today's")
     if plan.reason or plan.note:
         say(f"why: {'; '.join(t for t in (plan.reason, plan.note) if t)}")
     click.echo()
@@ -177,6 +179,7 @@ def _runbook(now: "Progress") -> Iterator[str]:
     yield f"`backfill-assets rollback --plan {plan.id} --chunk N` (dry; `--yes` acts). Replaced files are kept "
     yield f"{plan.retention_days} days after they were replaced. Never of raw and its ledger.\n"
     yield "## Pins\n"
+    yield from [f"- code at {plan.code}"] if plan.code is not None else []
     yield from _pins("package", plan.pins.packages)
     yield from _pins("code of", plan.pins.codes)
     yield from _pins("settings of", plan.pins.settings)

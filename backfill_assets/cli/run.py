@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 def run(plan_id: str, accept: int | None, only: int | None, as_json: bool) -> None:
     """Run a plan, or what is left of it. Exit code 1 where it is refused, a run fails, or a gate stops it."""
     from backfill_assets.cli.plan_page import show_progress
+    from backfill_assets.operations.plan_code import working_by
     from backfill_assets.operations.plan_files import find_plan
     from backfill_assets.operations.plan_run import make_chunk, run_plan
 
@@ -43,11 +44,12 @@ def run(plan_id: str, accept: int | None, only: int | None, as_json: bool) -> No
     plan = find_plan(lake, plan_id)
     if accept is not None:
         plan.chunk(accept)
-    if only is not None:
+    if only is not None:  # the runner's environment names the code
         print_json({"cause": make_chunk(opened, plan, plan.chunk(only), CommandWorker(lake, plan))})
         return
     try:
-        now = run_plan(opened, plan, CommandWorker(lake, plan), accept or 0)
+        with working_by(plan.code):
+            now = run_plan(opened, plan, CommandWorker(lake, plan), accept or 0)
     except GateRefused as refused:
         _tell(lake, refused)
         raise

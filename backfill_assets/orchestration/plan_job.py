@@ -19,6 +19,7 @@ from backfill_assets.core.who import whoami
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.plan import PlanRequest, make_plan, refuse_append
+from backfill_assets.operations.plan_code import working_by
 from backfill_assets.operations.plan_files import find_plan, keep_plan, plans, refuse_overlap
 from backfill_assets.operations.plan_progress import Progress, state_of
 from backfill_assets.operations.plan_run import ChunkWork, run_plan
@@ -77,7 +78,8 @@ def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> d
             plan = find_plan(lake, config.plan) if config.plan else _planned(lake, pipeline, config)
             context.instance.add_run_tags(context.run_id, {"plan": plan.id})
             context.log.info(f"plan {plan.id}: {plan.days} in {len(plan.chunks)} chunks")
-            now = run_plan(lake_context.open, plan, _RunWorker(context, lake, rebuild_of))
+            with working_by(plan.code):
+                now = run_plan(lake_context.open, plan, _RunWorker(context, lake, rebuild_of))
             context.add_output_metadata({"plan": plan.id, "chunks": dg.MetadataValue.md(_told(now))})
 
     yesterday = max(start, datetime.now(UTC).date() - ONE_DAY)
