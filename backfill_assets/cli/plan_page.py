@@ -36,7 +36,9 @@ def show_progress(now: "Progress", form: str = "") -> None:
     from backfill_assets.core.plan_json import plan_dict
 
     if form == "json":
-        print_json(plan_dict(now.plan) | {"state": now.told, "progress": [c.to_dict() for c in now.chunks]})
+        print_json(
+            plan_dict(now.plan) | {"state": now.told, "stopped": now.why, "progress": [c.to_dict() for c in now.chunks]}
+        )
     elif form == "markdown":
         click.echo(runbook(now))
     else:
@@ -49,6 +51,8 @@ def draw_plan(now: "Progress") -> None:
     say(f"plan {plan.id} ({now.told}): {plan.days}, {len(plan.days)} days, {len(plan.chunks)} chunks, by {plan.user}")
     if plan.reason or plan.note:
         say(f"why: {'; '.join(t for t in (plan.reason, plan.note) if t)}")
+    if now.why:
+        say(f"{now.told}: {now.why}")
     click.echo()
     draw_table(["table", "write", "why", "reads", "follows", "price"], [_table_row(i) for i in plan.impacts])
     for impact in plan.impacts:

@@ -1,7 +1,7 @@
 """The plans of a lake as files: `.plans/ID.json`, written once, and beside it what a person or an end says of it.
 
-Lives here: keeping and finding plans, and the marks `started`, `paused` and `ended`. Does not live here: how far a plan
-is, which receipts tell (`plan_progress`). A mark holds back or ends; it never says that a chunk is done.
+Lives here: keeping and finding plans, and the marks `started`, `paused`, `stopped` and `ended`. Does not live here: how
+far a plan is, which receipts tell (`plan_progress`). A mark holds back or ends; it never says that a chunk is done.
 """
 
 import json
@@ -23,7 +23,7 @@ from backfill_assets.operations.why import ranges
 
 FOLDER = ".plans"
 ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{4}")
-Mark = Literal["started", "paused", "ended"]
+Mark = Literal["started", "paused", "stopped", "ended"]
 FINISHED, CANCELLED = "finished", "cancelled"  # what `ended` says
 
 

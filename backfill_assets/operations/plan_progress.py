@@ -41,13 +41,14 @@ class ChunkProgress:
 
 @dataclass(frozen=True)
 class Progress:
-    """A plan with its chunks as they are now. `told` is `new`, `active`, `paused`, `finished` or `cancelled`."""
+    """A plan with its chunks as they are now. `told` is what `state_of` says; `why` why it is stopped or paused."""
 
     plan: Plan
     told: str
     states: States
     writes: Mapping[str, PlanWrites]
     chunks: tuple[ChunkProgress, ...] = field(default=())
+    why: str = ""
 
     @property
     def is_done(self) -> bool:
@@ -63,7 +64,8 @@ def progress(lake: Lake, pipeline: Pipeline, plan: Plan) -> Progress:
     found = [_chunk(plan, c, states, writes, told) for c in plan.chunks]
     if found[-1].chunk.kind is ChunkKind.SEAMS and any(c.state is not ChunkState.DONE for c in found[:-1]):
         found[-1] = replace(found[-1], state=ChunkState.PENDING)  # what is at the seams shows once all else is made
-    return Progress(plan, told, states, writes, tuple(found))
+    why = marked(lake, plan.id, told) if told in ("stopped", "paused") else ""
+    return Progress(plan, told, states, writes, tuple(found), why or "")
 
 
 def read_writes(lake: Lake, plan: Plan, table: str) -> PlanWrites:
@@ -73,12 +75,15 @@ def read_writes(lake: Lake, plan: Plan, table: str) -> PlanWrites:
 
 
 def state_of(lake: Lake, plan: Plan) -> str:
-    """What the marks say: `new`, `active`, `paused`, `finished` or `cancelled`."""
+    """What the marks say: `new`, `active`, `paused`, `stopped` (its last run ended early and said why), `finished` or
+    `cancelled`. A plan whose runner was killed is `active`: it could say nothing."""
     ended = marked(lake, plan.id, "ended")
     if ended is not None:
         return CANCELLED if ended.startswith(CANCELLED) else FINISHED
     if marked(lake, plan.id, "paused") is not None:
         return "paused"
+    if marked(lake, plan.id, "stopped") is not None:
+        return "stopped"
     return "new" if marked(lake, plan.id, "started") is None else "active"
 
 
