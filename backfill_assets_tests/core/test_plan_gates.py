@@ -91,3 +91,11 @@ def test_values_that_moved_while_their_sum_did_not_are_named_with_column_and_ind
     found = judge_chunk(evidence, Tolerances(means=0.01, drift=bound))
     assert [(f.day, f.rule, f.column) for f in found] == ([(judged, "distribution", "value")] if finds else [])
     assert not found or "population stability index" in found[0].told
+
+
+def test_values_that_moved_are_found_against_the_day_itself_where_the_history_is_short() -> None:
+    known = DayEntry(1000, "F", "digest", counts=kept_counts(USUAL, STAGING.nullable_columns))
+    read = DayProfile(1000, "F", sums={"value": 5000}, histograms={"value": {0: 500, 4: 500}})
+    evidence = TableEvidence(STAGING, {day(0): known}, {day(0): known}, {}, {day(0): read})
+    (found,) = judge_chunk(evidence, Tolerances(drift=0.25))
+    assert (found.rule, found.column) == ("distribution", "value")
