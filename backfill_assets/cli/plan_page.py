@@ -60,7 +60,8 @@ def draw_plan(now: "Progress") -> None:
             say(f"follows by itself, not by this plan: {impact.table} {_spans(impact.follows)}", 2)
     click.echo()
     draw_table(CHUNK_COLUMNS, [_chunk_row(c) for c in now.chunks])
-    say(f"all chunks: {_priced(total(plan))}; gates: {_gates(plan)}")
+    say(f"all chunks: {_priced(total(plan))}{_taken(now)}")
+    say(f"gates: {_gates(plan)}")
     click.echo()
     for tick in plan.preflight:
         say(f"[{'x' if tick.passed else ' '}] {tick.name}: {tick.told}", 4)
@@ -70,6 +71,15 @@ def draw_plan(now: "Progress") -> None:
 def total(plan: Plan) -> Price:
     """The price of all chunks."""
     return reduce(add, plan.prices.values(), Price(0.0, 0.0, 0.0, 0, 0, 10**9))
+
+
+def _taken(now: "Progress") -> str:
+    """The truth beside the price, where anything was written."""
+    written = [c for c in now.chunks if c.seconds is not None]
+    if not written:
+        return ""
+    seconds, rows = sum(c.seconds or 0 for c in written), sum(c.rows or 0 for c in written)
+    return f"; so far {seconds:.1f} s, {number(rows)} rows"
 
 
 def _table_row(impact: TableImpact) -> list[str]:
@@ -115,6 +125,8 @@ def _gates(plan: Plan) -> str:
 
 def _next(now: "Progress") -> str:
     plan = now.plan
+    if now.told == "finished" and any(i.follows for i in plan.impacts):
+        return "what follows: `dagster dev` makes it by itself, and so does backfill-assets catch-up"
     if now.told in ("finished", "cancelled"):
         return f"nothing: it is {now.told}"
     if not all(t.passed for t in plan.preflight):
