@@ -211,10 +211,13 @@ def _refuse_undone(plan: Plan, chunk: PlanChunk, now: Progress) -> None:
 
 def _held(plan: Plan, chunk: PlanChunk, now: Progress) -> BackfillError:
     held = held_days(plan.tables, chunk, now.states)
-    told = ", ".join(f"{table} {ranges(days)}" for table, days in held.items())
+    alike: dict[str, list[str]] = {}
+    for table, days in held.items():
+        alike.setdefault(ranges(days), []).append(table)
+    told = "; ".join(f"{days} of {', '.join(tables)}" for days, tables in alike.items())
     return BackfillError(
         f"chunk {chunk.number} ({chunk.days}) of the plan {plan.id}",
-        f"a rollback put {told} back, and holds it",
+        f"a rollback put back and holds {told}",
         "No later chunk was run",
         f"`backfill-assets release --plan {plan.id} --chunk {chunk.number} --yes`, then run the plan again",
     )

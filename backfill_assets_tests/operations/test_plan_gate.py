@@ -90,7 +90,7 @@ def test_a_fault_in_chunk_4_stops_there_is_put_back_and_named_by_day_column_and_
         *[ChunkState.DONE] * 3, ChunkState.HELD, ChunkState.PENDING,
     ]  # fmt: skip
     before = versions(staging)
-    with pytest.raises(BackfillError, match=r"a rollback put staging 2024-03-02..2024-03-03 back, and holds it"):
+    with pytest.raises(BackfillError, match=r"a rollback put back and holds 2024-03-02..2024-03-03 of staging"):
         run_plan(lambda: (lake, pipeline), plan, HandWorker(lake, pipeline, corrected))
     assert versions(staging) == before
 
