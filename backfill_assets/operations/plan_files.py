@@ -26,6 +26,7 @@ from backfill_assets.operations.why import ranges
 FOLDER = ".plans"
 ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{4}")
 Mark = Literal["started", "paused", "stopped", "ended"]
+WAITING: tuple[Mark, ...] = ("paused", "stopped")  # for a person
 FINISHED, CANCELLED = "finished", "cancelled"  # what `ended` says
 
 

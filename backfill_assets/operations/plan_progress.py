@@ -13,7 +13,7 @@ from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.plan_files import CANCELLED, FINISHED, marked
+from backfill_assets.operations.plan_files import CANCELLED, FINISHED, WAITING, marked
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,7 @@ def progress(lake: Lake, pipeline: Pipeline, plan: Plan) -> Progress:
     found = [_chunk(plan, c, states, writes, told) for c in plan.chunks]
     if found[-1].chunk.kind is ChunkKind.SEAMS and any(c.state is not ChunkState.DONE for c in found[:-1]):
         found[-1] = replace(found[-1], state=ChunkState.PENDING)  # what is at the seams shows once all else is made
-    why = marked(lake, plan.id, told) if told in ("stopped", "paused") else ""
-    return Progress(plan, told, states, writes, tuple(found), why or "")
+    return Progress(plan, told, states, writes, tuple(found), why_waiting(lake, plan, told))
 
 
 def read_writes(lake: Lake, plan: Plan, table: str) -> PlanWrites:
@@ -85,6 +84,11 @@ def state_of(lake: Lake, plan: Plan) -> str:
     if marked(lake, plan.id, "stopped") is not None:
         return "stopped"
     return "new" if marked(lake, plan.id, "started") is None else "active"
+
+
+def why_waiting(lake: Lake, plan: Plan, told: str) -> str:
+    """Why a plan in the state `told` waits for a person; empty where it does not."""
+    return next((marked(lake, plan.id, name) or "" for name in WAITING if name == told), "")
 
 
 def _chunk(plan: Plan, chunk: PlanChunk, states: States, writes: Mapping[str, PlanWrites], told: str) -> ChunkProgress:

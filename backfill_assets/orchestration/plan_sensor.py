@@ -12,9 +12,9 @@ from backfill_assets.core.plans import PLAN_TAG, Plan
 from backfill_assets.core.view import LakeView
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.plan_files import active_plans, marked
+from backfill_assets.operations.plan_files import WAITING, active_plans
 from backfill_assets.operations.plan_locks import is_running
-from backfill_assets.operations.plan_progress import state_of
+from backfill_assets.operations.plan_progress import state_of, why_waiting
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.beginning import is_there, no_lake
 from backfill_assets.orchestration.context import LakeContext
@@ -59,8 +59,8 @@ def plans_tick(instance: dg.DagsterInstance, lake_context: LakeContext) -> Tick:
 
 def _look(tick: Tick, instance: dg.DagsterInstance, lake: Lake, view: LakeView, plan: Plan) -> None:
     told = state_of(lake, plan)
-    if told in ("paused", "stopped"):
-        tick.notes.append(f"plan {plan.id} is {told} ({marked(lake, plan.id, told)}): it waits for a person")
+    if told in WAITING:
+        tick.notes.append(f"plan {plan.id} is {told} ({why_waiting(lake, plan, told)}): it waits for a person")
     elif is_running(lake, plan):
         tick.notes.append(f"plan {plan.id} is being run")
     elif _is_queued(instance, lake, plan):

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from deltalake import CommitProperties, write_deltalake
@@ -42,6 +43,7 @@ from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned, arriv
 from backfill_assets_tests.operations.planning import Killed
 
 STORIES = int(os.environ.get("BACKFILL_ASSETS_STORIES", "3"))
+Draw = Callable[[st.SearchStrategy[Any]], Any]
 EVERY_DAY = DayRange(day(0), day(DAYS))
 SAID = Provenance("", tags={"by": "ann@desk"})
 
@@ -162,15 +164,15 @@ def policies(draw: st.DrawFn) -> Policy:
     )  # fmt: skip
 
 
-def landing(draw: st.DrawFn, world: World) -> None:
+def landing(draw: Draw, world: World) -> None:
     world.land(draw(st.integers(0, DAYS - 1)), draw(st.integers(2, 9)))
 
 
-def correction(draw: st.DrawFn, world: World) -> None:
+def correction(draw: Draw, world: World) -> None:
     world.code += 1
 
 
-def planning(draw: st.DrawFn, world: World) -> None:
+def planning(draw: Draw, world: World) -> None:
     first = draw(st.integers(0, DAYS - 1))
     days = DayRange(day(first), day(draw(st.integers(first + 1, DAYS))))
     lake, pipeline = world.open()
@@ -180,7 +182,7 @@ def planning(draw: st.DrawFn, world: World) -> None:
     _run(world, plan, draw(st.integers(0, 12)))
 
 
-def going_on(draw: st.DrawFn, world: World) -> None:
+def going_on(draw: Draw, world: World) -> None:
     if world.plans:
         _run(world, draw(st.sampled_from(world.plans)), draw(st.integers(0, 12)))
 
@@ -191,7 +193,7 @@ def _run(world: World, plan: Plan, moments: int) -> None:
         run_plan(world.open, plan, Worker(world, moments))
 
 
-def rolling_back(draw: st.DrawFn, world: World) -> None:
+def rolling_back(draw: Draw, world: World) -> None:
     if world.plans:
         plan = draw(st.sampled_from(world.plans))
         chunk = draw(st.sampled_from(["", *(str(c.number) for c in plan.chunks)]))
@@ -199,21 +201,21 @@ def rolling_back(draw: st.DrawFn, world: World) -> None:
             roll_back(*world.open(), RollbackRequest(plan.id, chunk, over_newer=draw(st.booleans())), SAID)
 
 
-def releasing(draw: st.DrawFn, world: World) -> None:
+def releasing(draw: Draw, world: World) -> None:
     with suppress(BackfillError):
         release(*world.open(), RollbackRequest(table=draw(st.sampled_from(BUILT)), days=EVERY_DAY), SAID)
 
 
-def cancelling(draw: st.DrawFn, world: World) -> None:
+def cancelling(draw: Draw, world: World) -> None:
     if world.plans:
         mark(world.lake, draw(st.sampled_from(world.plans)).id, "ended", "cancelled")
 
 
-def catching_up(draw: st.DrawFn, world: World) -> None:
+def catching_up(draw: Draw, world: World) -> None:
     world.catch_up()
 
 
-EVENTS: tuple[Callable[[st.DrawFn, World], None], ...] = (
+EVENTS: tuple[Callable[[Draw, World], None], ...] = (
     landing, correction, planning, planning, going_on, rolling_back, releasing, cancelling, catching_up,
 )  # fmt: skip
 
