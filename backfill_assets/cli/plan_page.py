@@ -37,7 +37,9 @@ def show_progress(now: "Progress", form: str = "") -> None:
     from backfill_assets.core.plan_json import plan_dict
 
     if form == "json":
-        print_json(plan_dict(now.plan) | {"state": now.told, "progress": [c.to_dict() for c in now.chunks]})
+        print_json(
+            plan_dict(now.plan) | {"state": now.told, "stopped": now.why, "progress": [c.to_dict() for c in now.chunks]}
+        )
     elif form == "markdown":
         click.echo(runbook(now))
     else:
@@ -52,6 +54,8 @@ def draw_plan(now: "Progress") -> None:
         say(f"code: {plan.code}: its days will show as outdated under today's")
     if plan.reason or plan.note:
         say(f"why: {'; '.join(t for t in (plan.reason, plan.note) if t)}")
+    if now.why:
+        say(f"{now.told}: {now.why}")
     click.echo()
     draw_table(["table", "write", "why", "reads", "follows", "price"], [_table_row(i) for i in plan.impacts])
     for impact in plan.impacts:
@@ -64,7 +68,8 @@ def draw_plan(now: "Progress") -> None:
             say(line, 2)
     click.echo()
     draw_table(CHUNK_COLUMNS, [_chunk_row(c) for c in now.chunks])
-    say(f"all chunks: {_priced(total(plan))}{_so_far(now)}; gates: {_gates(plan)}")
+    say(f"all chunks: {_priced(total(plan))}{_so_far(now)}")
+    say(f"gates: {_gates(plan)}")
     click.echo()
     for tick in plan.preflight:
         say(f"[{'x' if tick.passed else ' '}] {tick.name}: {tick.told}", 4)
@@ -137,6 +142,8 @@ def _gates(plan: Plan) -> str:
 
 def _next(now: "Progress") -> str:
     plan = now.plan
+    if now.told == "finished" and any(i.follows for i in plan.impacts):
+        return "what follows: `dagster dev` makes it by itself, and so does backfill-assets catch-up"
     if now.told in ("finished", "cancelled"):
         return f"nothing: it is {now.told}"
     if not all(t.passed for t in plan.preflight):
