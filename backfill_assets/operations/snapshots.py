@@ -2,8 +2,8 @@
 
 Lives here: making, finding and dropping them, and what they hold. Does not live here: reading their rows
 (`snapshot_reader`). A snapshot is one folder, `.snapshots/NAME`: `snapshot.json`, written once, and the data files, by
-hard links that cost no bytes. So no rebuild and no vacuum takes them away, ours or another program's; each is named with
-its SHA-256, so that a file that was changed in place is told and never read.
+hard links that cost no bytes. So no rebuild and no vacuum takes them away, ours or another program's; each is named
+with its SHA-256, so that a file that was changed in place is told and never read.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
