@@ -43,7 +43,7 @@ cutoff_grace_hours = 0               # the cut of a day is midnight after it, pl
 measure = "events"                   # what is summed over the horizon: events | flag | value
 rule = "any"                         # any: sum > 0 | rise: forward sum > backward sum
 horizon_days = {horizon_days}                     # the days after a day that its label looks at
-maturity_days = {maturity_days}                    # further days to wait for late data before training uses the label
+maturity_days = {maturity_days}                    # further days to wait for late data before a label counts as mature
 
 [lateness]
 early_tolerance_days = 1             # a delivery that arrives earlier than this before its event is quarantined
