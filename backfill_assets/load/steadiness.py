@@ -5,9 +5,11 @@ not live here: what is unsteady (`core.unsteady`). What this package's own table
 that a chunk of them costs no plan more.
 """
 
+import logging
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.contracts import Contract
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 FIELDS = "spark.sql.debug.maxToStringFields"  # beyond it Spark says "… more fields", which would hide expressions
 EVERY_FIELD = "1000000"
+SPARKS_LOG = "SQLQueryContextLogger"  # tells every plan that cannot be analysed with its stack, on stderr
 SHOWN, SHOWN_CHARS = 3, 300
 
 
@@ -61,6 +64,8 @@ def explained_plan(session: "SparkSession", frame: "DataFrame") -> str:
 @contextmanager
 def telling_mistakes(table: Table) -> Iterator[None]:
     """Whatever a user's transform raises while its plan is made is told in one line, with file and line."""
+    log = logging.getLogger(SPARKS_LOG)
+    before, log.disabled = log.disabled, True
     try:
         yield
     except BackfillError:
@@ -68,10 +73,20 @@ def telling_mistakes(table: Table) -> Iterator[None]:
     except Exception as error:
         if not table.brings_code or loss_told(error) is not None:
             raise
-        files = [(path, line) for path in source_files(table) if (line := line_in(error, path)) is not None]
-        where = "".join(f"{path.name}, line {line}: " for path, line in files[:1])
+        where = _place(error, source_files(table))
         text = (str(error) or repr(error)).splitlines()[0]
         raise BackfillError(
             f"the transform of {table.name}", f"{where}{type(error).__name__}: {shortened(text, SHOWN_CHARS)}",
             "Nothing was written", "Correct the transform",
         ) from error  # fmt: skip
+    finally:
+        log.disabled = before
+
+
+def _place(error: BaseException, files: Sequence[Path]) -> str:
+    """The file that the mistake is in, and the line where Python knows it."""
+    for path in files:
+        line = line_in(error, path)
+        if line is not None or path.suffix == ".sql":
+            return f"{path.name}, line {line}: " if line is not None else f"{path.name}: "
+    return ""

@@ -21,10 +21,11 @@ The query sees its inputs by their names, the days asked for as `:first_day` and
 those asked for are left out; rows without a day are refused. A file is named as its table is.
 """
 
+import itertools
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -122,13 +123,8 @@ def _column(name: str, told: str, header: _Header) -> Column:
 
 
 def _runs(header: _Header, query: str, grace: int) -> Callable[[Mapping[str, "DataFrame"], Chunk], "DataFrame"]:
-    names = ", ".join(f"`{name}` AS (SELECT * FROM {{{name}}})" for name in header.inputs)
-    escaped = query.replace("{", "{{").replace("}", "}}")
+    named = ", ".join(f"`{name}` AS (SELECT * FROM {{{name}}})" for name in header.inputs)
     day = f"`{header.day}`"
-    text = (
-        f"WITH {names} SELECT * FROM (\n{escaped}\n) AS made\n"
-        f"WHERE {day} IS NULL OR {day} BETWEEN :first_day AND :last_day"
-    )
 
     def run(frames: Mapping[str, "DataFrame"], chunk: Chunk) -> "DataFrame":
         """The query over the inputs, each as known at the cuts where the header says so."""
@@ -138,11 +134,42 @@ def _runs(header: _Header, query: str, grace: int) -> Callable[[Mapping[str, "Da
             name: as_known(frames[name], chunk.days, window.before, grace) if window.as_known else frames[name]
             for name, window in header.inputs.items()
         }
+        first, last = _literal(chunk.days.start), _literal(chunk.days.last)
         said = {"first_day": chunk.days.start, "last_day": chunk.days.last, "frontier": chunk.frontier}
-        session = next(iter(seen.values())).sparkSession
-        return session.sql(text, args={**said, **header.parameters}, **seen)
+        filled = _filled(query, {**header.parameters, **said}).replace("{", "{{").replace("}", "}}")
+        text = (
+            f"WITH {named} SELECT * FROM (\n{filled}\n) AS made WHERE {day} IS NULL OR {day} BETWEEN {first} AND {last}"
+        )
+        return next(iter(seen.values())).sparkSession.sql(text, None, **seen)
 
     return run
+
+
+def _filled(query: str, values: Mapping[str, object]) -> str:
+    """The query with its parameters as literals: a server of Spark Connect takes either parameters or frames."""
+    import sqlglot
+
+    parts, done, tokens = [], 0, sqlglot.tokenize(query, read="spark")
+    for colon, name in itertools.pairwise(tokens):
+        stands_alone = colon.start == 0 or not re.match(r"[\w)\]`:]", query[colon.start - 1])
+        if colon.text == ":" and stands_alone and name.start == colon.end + 1 and name.text in values:
+            parts += [query[done : colon.start], _literal(values[name.text])]
+            done = name.end + 1
+    return "".join([*parts, query[done:]])
+
+
+def _literal(value: object) -> str:
+    """A value as Spark's SQL writes it."""
+    if value is None:
+        return "CAST(NULL AS TIMESTAMP)"
+    if isinstance(value, datetime):
+        return f"TIMESTAMP '{value.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}Z'"
+    if isinstance(value, date):
+        return f"DATE '{value}'"
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+        return f"'{escaped}'"
+    return f"{value}D" if isinstance(value, float) else str(value)
 
 
 def _refused(path: Path, culprit: str, fix: str) -> SettingsError:

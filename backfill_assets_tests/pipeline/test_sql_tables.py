@@ -5,7 +5,8 @@ Tested here: `pipeline.sql_tables`. Not tested here: that a run makes their days
 
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -19,7 +20,7 @@ from backfill_assets.pipeline.sql_tables import sql_table
 from backfill_assets_tests.files import SMALLEST, bare_lake
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 SPENDING = """
 /*
@@ -103,6 +104,25 @@ def test_what_the_pipeline_cannot_hold_is_refused(tmp_path: Path) -> None:
         (tmp_path / "spending.sql").write_text(text)
         with pytest.raises(SettingsError, match=told):
             chosen_pipeline(open_lake(tmp_path))
+
+
+def test_parameters_stand_as_literals_where_they_are_meant(tmp_path: Path) -> None:
+    """Spark Connect takes frames or parameters with a query, not both."""
+    asked: list[str] = []
+    session = SimpleNamespace(sql=lambda text, _, **frames: asked.append(text.format(**dict.fromkeys(frames, "F"))))
+    query = (
+        "SELECT x:least, ':least', '{}' FROM staging WHERE value>=:least AND d=:first_day AND t<:frontier AND n=:name"
+    )
+    text = SPENDING.partition("SELECT")[0].replace("least = 2", """least = 2, name = "it's" """) + query
+    transform = written(tmp_path, text).transform
+    assert transform is not None
+    chunk = Chunk(asked_days("2024-03-02"), datetime(2024, 4, 1, tzinfo=UTC))
+    transform({"staging": cast("DataFrame", SimpleNamespace(sparkSession=session))}, chunk)
+    assert (
+        "SELECT x:least, ':least', '{}' FROM staging WHERE value>=2 AND d=DATE '2024-03-02' AND "
+        r"t<TIMESTAMP '2024-04-01 00:00:00.000000Z' AND n='it\'s'"
+    ) in asked[0]
+    assert asked[0].startswith("WITH `staging` AS (SELECT * FROM F) SELECT * FROM (")
 
 
 def test_the_query_sees_its_inputs_its_parameters_and_the_days_and_gives_no_other_days(
