@@ -79,6 +79,11 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.browser)
 
 
+@pytest.fixture
+def processes() -> None:
+    """Leave to start other programs: a test that takes it is marked `processes`."""
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder of data and known answers beside the checkout; skips the test where there is none."""

@@ -78,10 +78,15 @@ class Source:
                         pending.append(node)
 
 
-@cache
 def sources(*folders: str) -> tuple[Source, ...]:
     """All Python files under some folders of the checkout, in order."""
-    paths = sorted(path for folder in folders for path in (CHECKOUT / folder).rglob("*.py"))
+    return tuple(sorted((f for folder in folders for f in _parsed(folder)), key=lambda f: Path(f.place)))
+
+
+@cache
+def _parsed(folder: str) -> tuple[Source, ...]:
+    """The files of one folder: whichever folders a rule looks at, each file is parsed once."""
+    paths = (CHECKOUT / folder).rglob("*.py")
     texts = [(path, path.read_text(encoding="utf-8")) for path in paths]
     return tuple(Source(path.relative_to(CHECKOUT).as_posix(), text, ast.parse(text)) for path, text in texts)
 

@@ -5,6 +5,7 @@ Lives here: `synthetic_lake` for tests, and `python -m backfill_assets_tests.ope
 """
 
 import cProfile
+import json
 import os
 import pstats
 import sys
@@ -29,6 +30,7 @@ from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import make_commit, write_rows
 
 START = date(2024, 2, 26)
+_PROTOCOL = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
 TOML = """
 start_date = {start}
 [source]
@@ -100,10 +102,22 @@ def build(
         tags={PARAMETERS: parameters_of(contract, states.view).to_json()},
     )
     if version == 0:
-        make_commit(path, 0, info={"operation": "CREATE TABLE"})
+        make_commit(path, 0, actions=[_PROTOCOL, {"metaData": _metadata(contract)}], info={"operation": "CREATE TABLE"})
         version = 1
     make_commit(path, version, receipt, [_data(path, contract, d, version, n) for d, n in rows.items() if n])
     return receipt
+
+
+def _metadata(contract: Contract) -> dict[str, Any]:
+    """The table's schema and layout, so that delta-rs opens it, too."""
+    kinds = {"BIGINT": "long", "INT": "integer"}
+    fields = [
+        {"name": c.name, "type": kinds.get(c.type, c.type.lower()), "nullable": c.nullable, "metadata": {}}
+        for c in contract.columns
+    ]
+    schema = json.dumps({"type": "struct", "fields": fields})
+    facts = {"id": contract.name, "format": {"provider": "parquet", "options": {}}, "configuration": {}}
+    return {**facts, "schemaString": schema, "partitionColumns": [contract.day_column]}
 
 
 def _digest(states: Any, table: str, day: date) -> str:

@@ -13,7 +13,6 @@ import pytest
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.gates import ALL_CHECKS, CHECKS
 from backfill_assets.engine.server import server_status
-from backfill_assets.lake import delta_store
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.orchestration import context
 from backfill_assets.orchestration.assemble import assemble
@@ -133,7 +132,6 @@ def test_a_run_reads_the_settings_once_so_that_its_steps_cannot_mix_two(
         return open_lake(root)
 
     monkeypatch.setattr(context, "open_lake", counted)
-    monkeypatch.setattr(delta_store, "day_bytes", lambda *_: {})  # such logs have no schema to read sizes by
     with dg.DagsterInstance.ephemeral() as instance:
         result = run_rebuild(lake, SYNTHETIC, SYNTHETIC, instance, ["staging", "features", "labels"])
     assert result.success
