@@ -1,6 +1,6 @@
 """The gate: what must hold of a day's rows before anything is written, and what is only worth a warning.
 
-Lives here: judging a profile, in plain values. Does not live here: computing the profile (`lake.profile`) and telling
+Lives here: judging a profile, in plain values. Does not live here: computing the profile (`lake.audit`) and telling
 Dagster (`orchestration.checks`). A finding is a recorded value, never an exception.
 """
 

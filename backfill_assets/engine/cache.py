@@ -1,7 +1,7 @@
 """Delta's jars: fetched once per user by name and version, then used by path without any network.
 
 Lives here: the per-user cache folder and the one call of Ivy. Does not live here: which versions are pinned (the
-installed `pyspark` and `delta-spark` packages say) and the flags of the engine (`engine_confs`).
+installed `pyspark` and `delta-spark` packages say) and the flags of the engine (`confs`).
 """
 
 import os

@@ -1,7 +1,7 @@
 """The line to a Spark Connect server: no call on it outlives the server's process, or this one.
 
 Lives here: the gRPC channel whose calls are watched (the server's process, a deadline, our own end), and which address
-it dials. Does not live here: sessions (`engine`) and what counts as a loss (`engine_loss`). Imports pyspark and gRPC:
+it dials. Does not live here: sessions (`session`) and what counts as a loss (`loss`). Imports pyspark and gRPC:
 import it when a session is opened, not before.
 
 Why: a unary call of gRPC was seen waiting for minutes on a server that was killed, and one that is made while the

@@ -1,7 +1,7 @@
 """One Spark Connect server per lake, shared by all processes that work on it.
 
 Lives here: finding, starting, holding and stopping the server. Does not live here: the JVM's life (`supervisor`), its
-command (`server_jvm`), sessions on it (`engine`). Web and code servers may ask for its status; only processes that
+command (`jvm`), sessions on it (`session`). Web and code servers may ask for its status; only processes that
 run work call `hold`, because a held server never goes idle.
 """
 

@@ -2,7 +2,7 @@
 
 Lives here: opening, checking and dropping sessions, and the names other rooms use. Does not live here: the embedded
 server (`server`), a driver of our own (`classic`), configuration (`confs`), telling losses from failures
-(`engine_loss`). Nothing here imports pyspark before a session is asked for.
+(`loss`). Nothing here imports pyspark before a session is asked for.
 """
 
 import atexit

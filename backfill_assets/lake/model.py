@@ -1,7 +1,7 @@
 """A pipeline as the rooms below see it: tables with a contract, a pure transform, and the settings that reach them.
 
 Lives here: `Table`, `Chunk`, `Pipeline`, and the digests of code and settings. Does not live here: any particular
-table (`backfill_assets.pipeline`); a user's own pipeline is a `Pipeline` too.
+table (`pipeline`); a user's own pipeline is a `Pipeline` too.
 """
 
 import ast

@@ -2,7 +2,8 @@
 
 Lives here: listing a glob without following links, the JVM-free question "is there anything new?", hashing a file that
 must not change meanwhile, and waiting until a writer has let go of it. Does not live here: the meaning of a pattern
-(`landing_glob`), what is in the files (`intake`), what was known before (`ledger`), which of them get loaded (`scan`).
+(`pattern`), what is in the files (`intake`), what was known before (`lake.ledger`), which of them get loaded
+(`load.scan`).
 """
 
 import errno

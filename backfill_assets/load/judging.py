@@ -2,7 +2,7 @@
 
 Lives here: what a day's surroundings are: rows and NULL shares of earlier days, required days that are missing, whether
 it may be empty; and the bounds of `[gates]`. Does not live here: the rules (`core.gates`), and telling Dagster
-(`checks`, `healing`).
+(`orchestration.checks`, `orchestration.healing`).
 """
 
 from bisect import bisect_left
