@@ -14,7 +14,7 @@ from itertools import accumulate
 from statistics import NormalDist
 
 from backfill_assets.core.contracts import Basis, Contract
-from backfill_assets.core.cuts import end_of, newest_mature
+from backfill_assets.core.cuts import end_of, newest_over
 from backfill_assets.core.days import ONE_DAY, DayRange
 
 AGES_DAYS = (0, 1, 2, 3, 7, 14, 30, 90)  # the ages that are told; the steps people plan in: days, weeks, month, quarter
@@ -165,7 +165,7 @@ def watermark_day(frontier: datetime, age_days: int) -> date:
 
     With a frontier at midnight this is the last loaded day minus the age.
     """
-    return newest_mature(frontier, age_days)
+    return newest_over(frontier) - ONE_DAY * age_days
 
 
 def watermarks(
