@@ -4,12 +4,12 @@ Lives here: table names become folders, and which piece keeps which promise. Doe
 another store (an object store, a catalogue) writes a file like this one and names it in `home.Lake.store`.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.receipts import Receipt
@@ -30,6 +30,8 @@ from backfill_assets.lake.table import days_predicate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,11 @@ class DeltaStore:
     def inspect(self, contract: Contract) -> Inspection:
         """By reading log and folder directly."""
         return inspect(self.lake.table_path(contract.name), contract)
+
+    def unmoved(self, table: str, what: str, read: Callable[[], T]) -> T:
+        """By its commit files, where the lake has `logs`; else it is read every time."""
+        logs = self.lake.logs
+        return read() if logs is None else logs.unmoved(self.lake.table_path(table), what, read)
 
     def frame(
         self, session: "SparkSession", table: str, version: int, day_column: str, days: Sequence[date] | None = None

@@ -7,11 +7,11 @@ A table has versions 0, 1, 2, …; each is one commit, whole or absent, with a r
 What is staged is not readable through the table until `replace_days` or `append` names it.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import TransientError
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from backfill_assets.lake.putback import Prepared, PutBack
     from backfill_assets.lake.replace import Provenance
     from backfill_assets.lake.staging import Staged
+
+T = TypeVar("T")
 
 
 class Conflict(TransientError):
@@ -124,7 +126,13 @@ class TableStore(Protocol):
         """About what a row takes on disk, in bytes, by what was written last; 0.0 where nothing was. Milliseconds."""
 
     def inspect(self, contract: Contract) -> Inspection:
-        """Whether the log is whole and its files are there, told of a table that no engine opens any more, too."""
+        """Whether the log is whole and its files are there; also of a table that no engine opens any more."""
+
+    def unmoved(self, table: str, what: str, read: Callable[[], T]) -> T:
+        """What `read` gives of a table, named `what`; possibly the same object again while the table has no new commit.
+
+        For what is read at every look. Nobody may change what it returns.
+        """
 
     # Rows.
 
