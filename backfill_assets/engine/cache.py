@@ -126,7 +126,7 @@ def _fetched(java: Path, options: Sequence[str], scratch: Path) -> Path:
 
 
 def _fetch(java: Path, options: Sequence[str], scratch: Path) -> tuple[Path | None, str]:
-    """The folder of the jars, or None, and what Ivy said."""
+    """The folder of the jars, or None, and the output of Ivy."""
     coordinate = delta_coordinate()
     command = [
         str(java), *options, "-cp", f"{spark_home()}/jars/*", "org.apache.spark.deploy.SparkSubmit",

@@ -194,7 +194,7 @@ def _spawn(state: ServerFolder, lake: Path, umask: int) -> "subprocess.Popen[byt
 
 
 def _last_words(state: ServerFolder) -> str:
-    """The most telling line of the logs, for a message."""
+    """The line of the logs that explains most, for a message."""
     for name in ("server.log", "supervisor.log"):
         try:
             text = (state.folder / name).read_text(encoding="utf-8", errors="replace")

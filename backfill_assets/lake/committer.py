@@ -101,7 +101,7 @@ def commit_files(
     """One commit that adds and removes exactly these files and carries the receipt; returns its version.
 
     Raises Conflict where another commit came first, BackfillError where an action is not what it should be (then
-    nothing was written). After any other error the log is asked whether it happened.
+    nothing was written). After any other error the log decides whether it happened.
     """
     opened, now_ms = open_table(path), int(time.time() * 1000)
     actions = _removals(opened, path, contract.partition_column, removes, now_ms)

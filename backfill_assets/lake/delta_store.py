@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class DeltaStore:
-    """The tables of a lake, each in a folder of its name. Says what `TableStore` says."""
+    """The tables of a lake, each in a folder of its name. What each method promises stands in `TableStore`."""
 
     lake: Lake
 
@@ -99,7 +99,7 @@ class DeltaStore:
     def frame(
         self, session: "SparkSession", table: str, version: int, day_column: str, days: Sequence[date] | None = None
     ) -> "DataFrame":
-        """From the plain files of the days; by Delta's reader in Spark where these do not tell the rows."""
+        """From the plain files of the days; by Delta's reader in Spark where these alone do not give the rows."""
         path = self.lake.table_path(table)
         files = plain_files(path, version, day_column, days)
         if files is not None:

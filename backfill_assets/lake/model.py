@@ -101,7 +101,7 @@ class Pipeline:
         return next(t for t in self.tables if t.name == name)
 
     def contract(self, name: str, consequence: str) -> Contract:
-        """The contract of a table that a person named; raises BackfillError, which tells the `consequence`."""
+        """The contract of a table that a person named; raises BackfillError with that `consequence`."""
         known = {c.name: c for c in self.contracts}
         if name not in known:
             raise BackfillError(

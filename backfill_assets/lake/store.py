@@ -1,9 +1,9 @@
-"""The port of storage: all that the load path and its readers ask of whatever holds the tables.
+"""The port of storage: all that the load path and its readers need of whatever holds the tables.
 
 Lives here: the promise (`TableStore`) and its words. Does not live here: keeping it; `delta_store` does so with Delta
 tables on a file system, and is the only place to exchange for another store. Tables are named here, never located.
 
-A table has versions 0, 1, 2, …; each is one commit, whole or absent, with a receipt that tells who made it of what.
+A table has versions 0, 1, 2, …; each is one commit, whole or absent, with a receipt: who made it, from what.
 What is staged is not readable through the table until `replace_days` or `append` names it.
 """
 
@@ -47,7 +47,7 @@ class Commit:
         return datetime.fromtimestamp(self.timestamp_ms / 1000, UTC)
 
     def names(self, day: date) -> bool:
-        """Whether its receipt speaks of the day."""
+        """Whether its receipt names the day."""
         return self.receipt is not None and day in self.receipt.days
 
 
@@ -62,7 +62,7 @@ class LiveFile:
 
 @dataclass(frozen=True)
 class Inspection:
-    """What a look at a stored table finds, without an engine. Of a damaged log (`lacking`, `torn`) only that is told.
+    """What a look at a stored table finds, without an engine. Of a damaged log only that (`lacking`, `torn`) is known.
 
     `torn` are commits that cannot be read: version and the command that takes it away. `foreign` are versions that
     changed data and are not ours; `absent` and `altered` data files of the newest version; `lost` and `lost_bytes` what

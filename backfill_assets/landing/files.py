@@ -125,7 +125,7 @@ def sha256_of(file: LandedFile) -> str:
 def is_complete(file: LandedFile, now: float) -> bool:
     """Whether a look at `now` (seconds since 1970) may take the file as complete: it did not change just now.
 
-    A time stamp in the future says nothing, and waiting for it to pass could take for ever: such a file counts as
+    A time stamp in the future proves nothing, and waiting for it to pass could take for ever: such a file counts as
     complete here, and the scan watches it before it reads (see `settle`).
     """
     age = now - file.mtime_ns / 1e9

@@ -90,7 +90,7 @@ class _Landing:
 
     @property
     def told(self) -> tuple[int, int]:
-        """Rows and unusable rows, as the report tells them of a new file."""
+        """Rows and unusable rows, as the report counts them of a new file."""
         return (1, 1) if self.refused else (self.rows, self.bad_rows)
 
 

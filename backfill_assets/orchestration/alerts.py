@@ -1,6 +1,6 @@
 """Alerts: a failed run, findings of checks, or what needs a person, sent to a webhook or to mail addresses.
 
-Lives here: the sensors, what a message says, and that nothing is sent twice. Does not live here: keeping messages until
+Lives here: the sensors, their messages, and that nothing is sent twice. Does not live here: keeping messages until
 they are delivered (`outbox`) and sending them (`alert_channels`). Off until an address is set. No run and no other
 sensor is ever touched by it.
 """
@@ -78,7 +78,7 @@ def outbox(root: Path, instance: dg.DagsterInstance) -> Outbox:
 
 
 def tell_alarms(root: Path, instance: dg.DagsterInstance, sensor: str, alarms: Mapping[str, str]) -> None:
-    """Tell what a tick of a sensor found that needs a person: once, and again when it says something else or comes
+    """Alert of what a tick of a sensor found that needs a person: once, and again when its text changes or it comes
     back. Nothing where no address is set."""
     if not _is_wanted():
         return
@@ -118,7 +118,7 @@ def _tell_findings(root: Path, instance: dg.DagsterInstance, run: dg.DagsterRun)
 
 
 def failure(instance: dg.DagsterInstance, run: dg.DagsterRun, said: str) -> Message:
-    """What is said of a failed run: its cause in one line (else what Dagster `said`), days, reason and identity. The
+    """The message of a failed run: its cause in one line (else what Dagster `said`), days, reason and identity. The
     subject names the tables that failed."""
     failed = [table_made_by(step) or step for step in failed_steps(instance, run.run_id)]
     told = cause(instance, run.run_id) or said
@@ -126,7 +126,7 @@ def failure(instance: dg.DagsterInstance, run: dg.DagsterRun, said: str) -> Mess
 
 
 def findings(run: dg.DagsterRun, found: Sequence[dg.AssetCheckEvaluation]) -> Message:
-    """What is said of a run whose checks found something: counts, and the first ten. The subject names the tables and
+    """The message of a run whose checks found something: counts, and the first ten. The subject names the tables and
     days of the findings."""
     listed = [f"{_name(e)}: {said_by(e)}" for e in found[:TOLD_FINDINGS]]
     more = [f"and {len(found) - TOLD_FINDINGS} more"] if len(found) > TOLD_FINDINGS else []

@@ -1,7 +1,7 @@
 """Alerts on their way: kept in the lake until every address took them, and what was sent already.
 
 Lives here: the folder `LAKE/.alerts/INSTANCE` with a file per message and the file of what was sent. Does not live
-here: what is said (`alerts`) and where to (`alert_channels`). Deleting it sends old news once more and loses what
+here: their text (`alerts`) and where they go (`alert_channels`). Deleting it sends old news once more and loses what
 waits.
 """
 
@@ -57,7 +57,7 @@ class Outbox:
                 _write(self.folder / "told.json", kept)
 
     def over(self, prefix: str, found: Iterable[str]) -> set[str]:
-        """The names that were told, begin so, and are not among `found`."""
+        """The names that were sent, begin so, and are not among `found`."""
         return {n for n in self._told() if n.startswith(prefix)} - set(found)
 
     def deliver(self, channels: Channels) -> list[BackfillError]:

@@ -1,7 +1,7 @@
 """The jobs `rollback` and `release`: days put back and let go from the browser, each with a launchpad filled in.
 
-Lives here: their typed settings, what a run tells, and telling Dagster of the days. Does not live here: doing it
-(`operations.rollback`), and telling Dagster of what the command line did (`reconcile`).
+Lives here: their typed settings, what a run logs, and its events of the days. Does not live here: doing it
+(`operations.rollback`), and events of what the command line did (`reconcile`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -36,7 +36,7 @@ class WhichDays(dg.Config):
     act: bool = Field(default=False, description="false: only say what would be done. true: do it.")
 
     def request(self, to_version: int = -1, over_newer: bool = False) -> RollbackRequest:
-        """What is asked for; raises BackfillError where that is neither a plan nor days of a table."""
+        """What was requested; raises BackfillError where that is neither a plan nor days of a table."""
         if bool(self.plan) == bool(self.table and self.days):
             raise BackfillError(
                 "the config", "it names neither a plan nor a table with days, or both", "Nothing was done",
