@@ -172,7 +172,7 @@ def _started(state: ServerFolder, lake: Path, settings: EngineSettings, wanted: 
     else:
         supervisor.terminate()
     raise EngineLost(
-        f"the Spark server of {lake}", f"it did not start ({_last_words(state).replace(request.token, '***')})",
+        f"the Spark server of {lake}", f"it did not start ({_newest_error(state).replace(request.token, '***')})",
         "Nothing was run", f"See {state.log}, then run again",
     )  # fmt: skip
 
@@ -193,7 +193,7 @@ def _spawn(state: ServerFolder, lake: Path, umask: int) -> "subprocess.Popen[byt
     return child
 
 
-def _last_words(state: ServerFolder) -> str:
+def _newest_error(state: ServerFolder) -> str:
     """The line of the logs that explains most, for a message."""
     for name in ("server.log", "supervisor.log"):
         try:
@@ -204,7 +204,7 @@ def _last_words(state: ServerFolder) -> str:
         telling = [line for line in lines if "rror" in line or "xception" in line or "earlier server" in line]
         if telling or lines:
             return scrub((telling or lines)[-1])[:300]
-    return "it said nothing"
+    return "its logs are empty"
 
 
 def _end_all(state: ServerFolder, record: Record) -> None:

@@ -166,13 +166,13 @@ class DeltaStore:
         """By logs at both versions, and the footers of the files that come back."""
         return putback.prepare(self.lake, wanted)
 
-    def put_back(self, wanted: putback.PutBack, said: Provenance) -> int | None:
+    def put_back(self, wanted: putback.PutBack, provenance: Provenance) -> int | None:
         """One commit of delta-rs, under the table's lock."""
-        return putback.put_back(self.lake, wanted, said)
+        return putback.put_back(self.lake, wanted, provenance)
 
-    def let_go(self, contract: Contract, days: Collection[date], said: Provenance) -> list[int]:
+    def let_go(self, contract: Contract, days: Collection[date], provenance: Provenance) -> list[int]:
         """One commit of delta-rs per write that made the days, under the table's lock."""
-        return putback.let_go(self.lake, contract, days, said)
+        return putback.let_go(self.lake, contract, days, provenance)
 
     def _made(self, contract: Contract) -> Path:
         path = self.lake.table_path(contract.name)

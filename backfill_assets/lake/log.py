@@ -106,7 +106,7 @@ def _torn(table: Path, version: int) -> BackfillError:
         f"the table {table.name}",
         f"version {version} of its log is torn ({file.name})",
         "It was not read",
-        f"If it is the newest, a power cut tore it before anybody was told of it: take it away with {set_aside(file)}, "
+        f"If it is the newest, a power cut tore it before it was reported: take it away with {set_aside(file)}, "
         "then run `backfill-assets catch-up`. Else restore it from a backup",
     )
 

@@ -192,8 +192,8 @@ class TableStore(Protocol):
     def prepare_back(self, wanted: "PutBack") -> "Prepared":
         """What putting days back would do; nothing is written. Raises BackfillError where it cannot be done."""
 
-    def put_back(self, wanted: "PutBack", said: "Provenance") -> int | None:
+    def put_back(self, wanted: "PutBack", provenance: "Provenance") -> int | None:
         """In one commit the days hold what they held at a version; its version, or None where they do so already."""
 
-    def let_go(self, contract: Contract, days: Collection[date], said: "Provenance") -> list[int]:
+    def let_go(self, contract: Contract, days: Collection[date], provenance: "Provenance") -> list[int]:
         """End the hold of days that were put back; the commits' versions, none for days that are not held."""

@@ -16,7 +16,7 @@ from backfill_assets.core.days import DayRange, from_inclusive, parse_day
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.orchestration.alert_channels import Channels, Message, ui_url
 from backfill_assets.orchestration.dagster_private import instance_id
-from backfill_assets.orchestration.history import cause, evaluations_of, failed_steps, said_by
+from backfill_assets.orchestration.history import cause, evaluations_of, failed_steps, message_of
 from backfill_assets.orchestration.outbox import TELL_AGAIN_SECONDS, Outbox
 from backfill_assets.orchestration.runs import ATTEMPT_TAG, LAKE_TAG, REASON_TAG, days_of, table_made_by
 
@@ -36,7 +36,7 @@ def alert_sensors(root: Path) -> list[dg.SensorDefinition]:
 
     @dg.run_failure_sensor(
         name="alert_on_failure", default_status=status, minimum_interval_seconds=INTERVAL_SECONDS,
-        description="Tells a failed run with its cause and the next command. Off until an address is set: see README.",
+        description="Reports a failed run: its cause and the next command. Off until an address is set: see README.",
     )  # fmt: skip
     def alert_on_failure(context: dg.RunFailureSensorContext) -> Any:
         """One message per failed run, unless the same was sent or tried before."""
@@ -48,7 +48,7 @@ def alert_sensors(root: Path) -> list[dg.SensorDefinition]:
     @dg.run_status_sensor(
         run_status=dg.DagsterRunStatus.SUCCESS, name="alert_on_findings", default_status=status,
         minimum_interval_seconds=INTERVAL_SECONDS,
-        description="Tells what the checks of a run found although it succeeded. Off until an address is set.",
+        description="Reports what the checks of a run found although it succeeded. Off until an address is set.",
     )  # fmt: skip
     def alert_on_findings(context: dg.RunStatusSensorContext) -> Any:
         """One message per run whose checks found something that was not sent before."""
@@ -112,7 +112,7 @@ def _tell_failure(root: Path, instance: dg.DagsterInstance, run: dg.DagsterRun, 
 
 def _tell_findings(root: Path, instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
     given = {_name(e): e for e in evaluations_of(instance, run.run_id)}
-    found = {name: said_by(e) for name, e in given.items() if not e.passed}
+    found = {name: message_of(e) for name, e in given.items() if not e.passed}
     good = given.keys() - found.keys()
     outbox(root, instance).tell(found, good, lambda fresh: findings(run, [given[name] for name in fresh]))
 
@@ -128,7 +128,7 @@ def failure(instance: dg.DagsterInstance, run: dg.DagsterRun, said: str) -> Mess
 def findings(run: dg.DagsterRun, found: Sequence[dg.AssetCheckEvaluation]) -> Message:
     """The message of a run whose checks found something: counts, and the first ten. The subject names the tables and
     days of the findings."""
-    listed = [f"{_name(e)}: {said_by(e)}" for e in found[:TOLD_FINDINGS]]
+    listed = [f"{_name(e)}: {message_of(e)}" for e in found[:TOLD_FINDINGS]]
     more = [f"and {len(found) - TOLD_FINDINGS} more"] if len(found) > TOLD_FINDINGS else []
     days = [parse_day(e.partition) for e in found if e.partition]
     span = from_inclusive(min(days), max(days)) if days else None

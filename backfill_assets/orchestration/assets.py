@@ -72,7 +72,7 @@ def lake_asset(opened: Opened, table: Table, partitions: dg.DailyPartitionsDefin
             for i in contract.inputs
             if i.basis is not Basis.FILES
         ],
-        description=opened.said_of(contract.description), group_name=GROUP, kinds={"spark", "deltalake"},
+        description=opened.described(contract.description), group_name=GROUP, kinds={"spark", "deltalake"},
         owners=["team:data"],
         code_version=opened.pipeline.codes[contract.name].code_digest, partitions_def=partitions,
         metadata=asset_metadata(opened.lake, table),

@@ -167,7 +167,9 @@ def _findings(instance: dg.DagsterInstance, failed: Iterable[Verdict]) -> tuple[
         for finding in of_run:
             evaluation = said.get((finding.table, finding.check, finding.day))
             if evaluation is not None:
-                words[finding] = replace(finding, severity=evaluation.severity.value.lower(), what=said_by(evaluation))
+                words[finding] = replace(
+                    finding, severity=evaluation.severity.value.lower(), what=message_of(evaluation)
+                )
     return tuple(words.get(f, f) for f in newest)
 
 
@@ -177,7 +179,7 @@ def evaluations_of(instance: dg.DagsterInstance, run_id: str) -> Iterator[dg.Ass
         yield event.asset_check_evaluation_data
 
 
-def said_by(evaluation: dg.AssetCheckEvaluation) -> str:
+def message_of(evaluation: dg.AssetCheckEvaluation) -> str:
     """The words of an evaluation: our `what`, or the stale days of the standing check."""
     for name in ("what", "which"):
         if name in evaluation.metadata:

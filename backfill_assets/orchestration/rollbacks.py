@@ -99,7 +99,7 @@ def _ops(lake_context: LakeContext) -> tuple[dg.OpDefinition, dg.OpDefinition]:
 
 def _let_go(context: dg.OpExecutionContext, lake_context: LakeContext, config: WhichDays) -> None:
     lake, pipeline = lake_context.open()
-    found = release(lake, pipeline, config.request(), _said(context), act=config.act)
+    found = release(lake, pipeline, config.request(), _provenance(context), act=config.act)
     lines = [f"- {name}: {ranges(days)}" for name, days in found.items()]
     head = "Let go:" if config.act else "Would be let go (`act: true` does it):"
     context.add_output_metadata({"what": dg.MetadataValue.md("\n".join([head, "", *lines]))})
@@ -114,13 +114,13 @@ def _roll_back(context: dg.OpExecutionContext, lake_context: LakeContext, config
         raise BackfillError(
             f"the table {asked.table}", "no version is named", "Nothing was put back", "Fill in `to_version`"
         )
-    report = roll_back(lake, pipeline, asked, _said(context)) if config.act else look(lake, pipeline, asked)
-    context.add_output_metadata({"what": dg.MetadataValue.md(_told(report))})
+    report = roll_back(lake, pipeline, asked, _provenance(context)) if config.act else look(lake, pipeline, asked)
+    context.add_output_metadata({"what": dg.MetadataValue.md(_report_text(report))})
     if report.is_done:
         _tell(context, lake_context, {t.table: tuple(t.prepared.entries) for t in report.tables})
 
 
-def _told(report: RollbackReport) -> str:
+def _report_text(report: RollbackReport) -> str:
     if not report.tables:
         return "Nothing to put back: these days hold what they held before, or were never written."
     head = "Put back and held:" if report.is_done else "Would be put back and held (`act: true` does it):"
@@ -139,7 +139,7 @@ def _tell(context: dg.OpExecutionContext, lake_context: LakeContext, days: Mappi
             context.log_event(undoing_event(name, day, view.table(name).stamps[day]))
 
 
-def _said(context: dg.OpExecutionContext) -> Provenance:
+def _provenance(context: dg.OpExecutionContext) -> Provenance:
     return Provenance("", run_id=context.run_id, tags={BY: whoami()})
 
 
