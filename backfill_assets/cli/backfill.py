@@ -1,6 +1,6 @@
 """`backfill-assets backfill`: any days of any tables again, as one run of Dagster.
 
-Lives here: the command, what may be asked, and the summary. Does not live here: the run itself (`runner`).
+Lives here: the command, its options, and the summary. Does not live here: the run itself (`runner`).
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Days: the only slices of time that tables are cut into. UTC, half-open.
 
 Lives here: the half-open range of days, its parsing from what people type (inclusive) and its grouping.
-Does not live here: windows of a contract (`contracts.py`) and anything that asks the clock.
+Does not live here: windows of a contract (`contracts`) and anything that asks the clock.
 """
 
 import itertools

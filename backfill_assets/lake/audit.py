@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import ContractBroken
-from backfill_assets.core.gates import RULES
+from backfill_assets.core.gates import NOT_NULL, RULES, UNIQUE_KEY
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.texts import shortened
 from backfill_assets.lake.fingerprints import PIECES, Dialect, fingerprint_text, pieces, quoted, row_hash
@@ -163,19 +163,19 @@ def _repeated(contract: Contract, rows: str) -> str:
     return f"SELECT {day}, CAST(sum(times - 1) AS BIGINT) FROM ({per_key}) GROUP BY 1"
 
 
-def sample_keys(lake: Lake, files: Sequence[str], contract: Contract, day: date | None, rule: str) -> list[str]:
-    """Up to ten keys (as JSON, cut to 200 characters) of the rows of `day` that break `rule`.
+def sample_keys(lake: Lake, files: Sequence[str], contract: Contract, day: date | None, check: str) -> list[str]:
+    """Up to ten keys (as JSON, cut to 200 characters) of the rows of `day` because of which `check` fails.
 
-    A rule is `unique_key`, `not_null`, `rules` (any of the contract's), else any rows.
+    A check is `unique_key`, `not_null`, `rules` (any of the contract's); for another name any rows are taken.
     Keys go into events and alerts: a key of a megabyte must not.
     """
     names = [_name(c) for c in dict.fromkeys(contract.key or (contract.day_column,))]
     where = f"{_name(contract.day_column)} IS NOT DISTINCT FROM " + (f"DATE '{day.isoformat()}'" if day else "NULL")
-    if rule == "not_null":
+    if check == NOT_NULL:
         where += f" AND ({' OR '.join(f'{_name(c)} IS NULL' for c in contract.required_columns)})"
-    if rule == RULES:
+    if check == RULES:
         where += f" AND ({' OR '.join(breaking(contract, Dialect.DUCKDB).values())})"
-    keys, having = ", ".join(names), "HAVING count(*) > 1" if rule == "unique_key" else ""
+    keys, having = ", ".join(names), "HAVING count(*) > 1" if check == UNIQUE_KEY else ""
     packed = ", ".join(f"{n} := {n}" for n in names)
     query = (
         f"SELECT left(CAST(to_json(struct_pack({packed})) AS VARCHAR), {SAMPLE_KEY_CHARS + 1}) FROM (SELECT {keys} "

@@ -1,7 +1,7 @@
 """A pipeline as the rooms below see it: tables with a contract, a pure transform, and the settings that reach them.
 
 Lives here: `Table`, `Chunk`, `Pipeline`, and the digests of code and settings. Does not live here: any particular
-table (`backfill_assets.pipeline`); a user's own pipeline is a `Pipeline` too.
+table (`pipeline`); a user's own pipeline is a `Pipeline` too.
 """
 
 import ast
@@ -101,7 +101,7 @@ class Pipeline:
         return next(t for t in self.tables if t.name == name)
 
     def contract(self, name: str, consequence: str) -> Contract:
-        """The contract of a table that a person named; raises BackfillError, which tells the `consequence`."""
+        """The contract of a table that a person named; raises BackfillError with that `consequence`."""
         known = {c.name: c for c in self.contracts}
         if name not in known:
             raise BackfillError(

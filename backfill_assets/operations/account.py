@@ -45,7 +45,7 @@ class Account:
 
     @property
     def loaded(self) -> int:
-        """Rows that raw's receipts speak of."""
+        """Rows that raw's receipts count."""
         return self.raw + self.quarantine + self.too_late + self.duplicates + sum(self.uncounted.values())
 
     def parts(self) -> list[tuple[int, str]]:

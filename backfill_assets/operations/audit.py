@@ -49,7 +49,7 @@ class DayAudit:
 
     @property
     def changed(self) -> bool:
-        """Whether the day's rows are others than before, as far as receipts tell."""
+        """Whether the day's rows differ from those before, as far as receipts show."""
         return self.fingerprint is None or (self.rows, self.fingerprint) != (self.rows_before, self.fingerprint_before)
 
     def to_dict(self) -> dict[str, Any]:
@@ -69,9 +69,9 @@ class AuditRequest:
 
 
 def audit(lake: Lake, pipeline: Pipeline, asked: AuditRequest = AuditRequest()) -> tuple[DayAudit, ...]:
-    """The writes asked for, newest first. No JVM, no data file is read. Raises BackfillError for an unknown table."""
+    """The selected writes, newest first. No JVM, no data file is read. Raises BackfillError for an unknown table."""
     if asked.table:
-        pipeline.contract(asked.table, "There is nothing to tell")
+        pipeline.contract(asked.table, "There is nothing to show")
     found = [
         write
         for contract in pipeline.contracts

@@ -19,7 +19,7 @@ def ledger_specs(opened: Opened, group: str) -> list[dg.AssetSpec]:
     """One external asset per table that a load writes beside raw; none for a pipeline that loads nothing."""
     return [
         dg.AssetSpec(
-            contract.name, deps=[table.name], description=opened.said_of(contract.description), group_name=group,
+            contract.name, deps=[table.name], description=opened.described(contract.description), group_name=group,
             kinds={"deltalake"}, owners=["team:data"], metadata=table_metadata(opened.lake, contract),
         )
         for table in opened.pipeline.tables

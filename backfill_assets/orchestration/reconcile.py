@@ -36,7 +36,7 @@ def follow_receipts(instance: dg.DagsterInstance, lake: Lake, pipeline: Pipeline
     """
     markers = markers_of(instance, lake)
     with FileLock(lake.locks / "reconcile.lock"):
-        seen = markers.told()
+        seen = markers.reported()
         before, done = dict(seen), list[str]()
         for table in (t.name for t in pipeline.tables):
             for commit in lake.store.commits(table, seen.get(table, -1)):
@@ -51,7 +51,7 @@ def follow_receipts(instance: dg.DagsterInstance, lake: Lake, pipeline: Pipeline
                 seen[table] = commit.version
         done += heal(instance, lake, pipeline, seen)
         if seen != before:
-            markers.keep_told(seen)
+            markers.keep_reported(seen)
     return done
 
 
@@ -73,8 +73,8 @@ def _record(instance: dg.DagsterInstance, table: str, version: int, receipt: Rec
 def _record_undoing(
     instance: dg.DagsterInstance, lake: Lake, contract: Contract, version: int
 ) -> tuple[bool, list[str]]:
-    """`_record` of a rollback or release, which mostly has no run: of the days whose newest receipt it is. Dagster
-    hears of them late, and may know of newer writes already."""
+    """`_record` of a rollback or release, which mostly has no run: of the days whose newest receipt it is. It is
+    recorded late, and Dagster may have newer writes already."""
     stamps = lake.store.view(contract.name, contract.day_column).stamps
     newest = {d: s for d, s in stamps.items() if s.version == version}
     if not newest:
@@ -93,7 +93,7 @@ def _record_undoing(
 
 
 def undoing_event(table: str, day: date, stamp: Stamp) -> dg.AssetMaterialization:
-    """What Dagster is told of a day that was put back or let go."""
+    """The event that shows in Dagster that a day was put back or let go."""
     metadata = retold(None, stamp.entry, stamp.version, "a rollback or release: no run made it") | {
         WRITE_ID: stamp.write_id
     }
