@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.core.cuts import matures_after
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.core.payload import DEFAULT_PAYLOAD, words
+from backfill_assets.core.payload import DEFAULT_PAYLOAD, PayloadColumn, words
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.pipeline import contracts
@@ -50,7 +50,7 @@ def delivered(settings: LakeSettings) -> tuple[Table, Table]:
     payload = settings.source.payload_columns
     return (
         Table(contracts.raw(payload), settings=_landing_settings(settings), facts=lateness.of_deliveries),
-        Table(contracts.staging(payload), _staging, sources=(TRANSFORMS + "staging",), facts=lateness.of_versions),
+        _staging(payload),
     )
 
 
@@ -78,10 +78,13 @@ def _landing_settings(settings: LakeSettings) -> Mapping[str, object]:
     }
 
 
-def _staging(frames: Frames, chunk: Chunk) -> "DataFrame":
-    from backfill_assets.pipeline.transforms.staging import staging
+def _staging(payload: tuple[PayloadColumn, ...]) -> Table:
+    def _build(frames: Frames, chunk: Chunk) -> "DataFrame":
+        from backfill_assets.pipeline.transforms.staging import staging
 
-    return staging(frames["raw"], chunk.days)
+        return staging(frames["raw"], chunk.days, [c.name for c in payload])
+
+    return Table(contracts.staging(payload), _build, sources=(TRANSFORMS + "staging",), facts=lateness.of_versions)
 
 
 def _flips(before: "DataFrame", after: "DataFrame") -> "DataFrame":
