@@ -130,4 +130,4 @@ def _take_parquet(file: LandedFile, stock_dir: Path, limits: Limits, by_path: bo
             return _intake(_give_up(sha256, str(error), refusal, limits), refusal, name)
         target = stock_dir / f"{name}.parquet"
         publish(copy, target)
-    return Intake(name, rows, 0, target, {}, names, content=sha256)
+    return Intake(name, rows, 0, target, {}, names, content=sha256 if by_path else "")
