@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from backfill_assets.lake.settings import LakeSettings
     from backfill_assets.orchestration.assemble import assemble
     from backfill_assets.pipeline.tables import tables
+    from backfill_assets.reading import open_lake
 
 __all__ = [
     "BackfillError",
@@ -35,6 +36,7 @@ __all__ = [
     "TransientError",
     "assemble",
     "lake_folder",
+    "open_lake",
     "tables",
 ]
 
@@ -47,6 +49,7 @@ _NAMES_OF = {
     "lake.settings": ("LakeSettings",),
     "orchestration.assemble": ("assemble",),
     "pipeline.tables": ("tables",),
+    "reading": ("open_lake",),
 }
 _HOME_OF = {name: home for home, names in _NAMES_OF.items() for name in names}
 

@@ -32,6 +32,7 @@ SIGNATURES = {  # names, order and defaults; the types are held by mypy, which r
     "revisions=None)",
     "assemble": "(root, tables_of, rebuilt=None, hears=None)",
     "lake_folder": "(named=None)",
+    "open_lake": "(folder=None)",
     "tables": "(settings)",
 }
 WITHOUT_SIGNATURE = {

@@ -27,6 +27,8 @@ from backfill_assets.cli import (
     server,
     settings,
     show,
+    snapshot,
+    sql,
     status,
 )
 from backfill_assets.cli.common import lake_option
@@ -86,6 +88,8 @@ for _command, _told in (
     (audit.audit, "Every write: who, when, why."),
     (status.status, "States of all days and tables."),
     (show.show, "All that is known of one day."),
+    (sql.sql, "A SELECT over the lake's tables."),
+    (snapshot.snapshot, "Keep days under a name, for ever."),
     (lateness.lateness, "How late rows come."),
     (report.report, "The whole lake on one page."),
     (doctor.doctor, "Find what is wrong with a lake."),
@@ -98,6 +102,10 @@ for _command, _told in (
     (server.start, "Start it now."),
     (server.stop, "Stop it; the next use starts one."),
     (server.status, "Whether it runs, since when."),
+    (snapshot.create, "Keep the newest versions."),
+    (snapshot.list_snapshots, "All snapshots of the lake."),
+    (snapshot.show_snapshot, "What it keeps, proven."),
+    (snapshot.drop, "Let go of it."),
     (plan.list_plans, "All plans of the lake."),
     (plan.show_plan, "A plan and how far it is."),
     (plan.pause, "Stop after the current chunk."),

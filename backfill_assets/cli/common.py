@@ -94,11 +94,10 @@ def lake_root() -> Path:
 def opened() -> "tuple[Lake, Pipeline]":
     """The lake meant and its pipeline; raises SettingsError where there is none."""
     from backfill_assets.lake.home import open_lake
-    from backfill_assets.lake.model import make_pipeline
-    from backfill_assets.pipeline.tables import tables
+    from backfill_assets.pipeline.chosen import chosen_pipeline
 
     lake = open_lake(lake_root())
-    return lake, make_pipeline(tables(lake.settings))
+    return lake, chosen_pipeline(lake)
 
 
 def print_json(document: Any) -> None:

@@ -35,6 +35,12 @@ BEYOND_BUCKETS = float(1 << 62)  # greater doubles share its bucket
 @contextlib.contextmanager
 def connection(lake: Lake) -> "Iterator[DuckDBPyConnection]":
     """An engine of this process in UTC, which spills below the lake's folder and never fetches an extension."""
+    with new_engine(lake) as engine:
+        yield engine
+
+
+def new_engine(lake: Lake) -> "DuckDBPyConnection":
+    """Such an engine, which lives as long as what was asked of it."""
     import duckdb
 
     config: dict[str, str | bool | int | float | list[str]] = {
@@ -42,9 +48,9 @@ def connection(lake: Lake) -> "Iterator[DuckDBPyConnection]":
         "threads": str(os.cpu_count() or 1), "temp_directory": str(lake.root / ".staging" / ".spill"),
         "preserve_insertion_order": "false",
     }  # fmt: skip
-    with duckdb.connect(config=config) as engine:
-        engine.execute("SET TimeZone = 'UTC'")
-        yield engine
+    engine = duckdb.connect(config=config)
+    engine.execute("SET TimeZone = 'UTC'")
+    return engine
 
 
 def selection(files: Sequence[str], contract: Contract) -> str:

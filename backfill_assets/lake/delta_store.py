@@ -48,9 +48,11 @@ class DeltaStore:
         """Its folder as a `file:` URI."""
         return self.lake.table_path(table).as_uri()
 
-    def view(self, table: str, day_column: str) -> TableView:
+    def view(self, table: str, day_column: str, version: int | None = None) -> TableView:
         """By its log, of which only what is new is read where the lake has `logs`."""
         path, logs = self.lake.table_path(table), self.lake.logs
+        if version is not None:
+            return log.views_at(path, day_column, [version])[version]
         return log.table_view(path, day_column) if logs is None else logs.view(path, day_column)
 
     def commits(self, table: str, after: int = -1) -> Iterator[Commit]:

@@ -99,8 +99,9 @@ class TableStore(Protocol):
     def address(self, table: str) -> str:
         """Where the table is, as a URI for people and other programs."""
 
-    def view(self, table: str, day_column: str) -> TableView:
-        """The newest receipt of every day, the head, and the days that others changed."""
+    def view(self, table: str, day_column: str, version: int | None = None) -> TableView:
+        """The newest receipt of every day, the head, and the days that others changed; as of a version that the table
+        has (None: the newest)."""
 
     def commits(self, table: str, after: int = -1) -> Iterator[Commit]:
         """The commits with a version greater than `after`, ascending."""

@@ -37,7 +37,7 @@ select = {select}
 
 [features]
 windows_days = {windows_days}                # the short and the long trailing window, the day itself included
-cutoff_grace_hours = 0               # features_as_known looks at midnight after its day, plus this
+cutoff_grace_hours = 0               # the cut of a day is midnight after it, plus this
 
 [labels]
 measure = "events"                   # what is summed over the horizon: events | flag | value
@@ -82,6 +82,10 @@ idle_minutes = 10.0                  # an embedded engine stops when nobody has 
 
 [retention]
 rollback_days = 90                   # how long replaced data files are kept
+
+# [pipeline]                         # tables of your own; without it the tables that the README lists
+# tables = "pipeline.py:tables"      # a name in a file beside this one, or in an importable module
+# sql = "sql/*.sql"                  # tables written as SQL, besides those
 
 [access]
 readers = "owner"                    # who on this machine may read tables, reports, …: owner | group | everyone
