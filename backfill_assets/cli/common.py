@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from backfill_assets.core.days import DayRange, from_inclusive, parse_day
+from backfill_assets.core.days import DayRange, from_inclusive, parse_day, parse_span
 from backfill_assets.core.errors import BackfillError
 
 if TYPE_CHECKING:
@@ -54,7 +54,18 @@ class DayType(click.ParamType):  # type: ignore[type-arg]  # a generic class in 
             self.fail(str(error), param, ctx)
 
 
-DAY = DayType()
+class SpanType(click.ParamType):  # type: ignore[type-arg]  # as above
+    """Days as people type them: `A..B`, both included, or one day."""
+
+    name = "A..B"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> DayRange:
+        """The days, or click's error."""
+        with usage():
+            return value if isinstance(value, DayRange) else parse_span(str(value))
+
+
+DAY, SPAN = DayType(), SpanType()
 
 
 def days_options(required: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:

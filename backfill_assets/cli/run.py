@@ -17,6 +17,7 @@ from backfill_assets.cli.backfill import work
 from backfill_assets.cli.common import json_option, lake_option, opened, print_json
 from backfill_assets.cli.drawing import aside
 from backfill_assets.cli.progress import BackfillRequest
+from backfill_assets.core.errors import GateRefused
 from backfill_assets.core.plan_states import ChunkState
 from backfill_assets.core.plans import PLAN_REASON, Plan, PlanChunk
 
@@ -45,7 +46,21 @@ def run(plan_id: str, accept: int | None, only: int | None, as_json: bool) -> No
     if only is not None:
         print_json({"cause": make_chunk(opened, plan, plan.chunk(only), CommandWorker(lake, plan))})
         return
-    show_progress(run_plan(opened, plan, CommandWorker(lake, plan), accept or 0), "json" if as_json else "")
+    try:
+        now = run_plan(opened, plan, CommandWorker(lake, plan), accept or 0)
+    except GateRefused as refused:
+        _tell(lake, refused)
+        raise
+    show_progress(now, "json" if as_json else "")
+
+
+def _tell(lake: "Lake", refused: GateRefused) -> None:
+    """An alert of the gate, as the same plan sends it from the browser."""
+    from backfill_assets.cli.dagster_home import instance_of, silenced
+    from backfill_assets.orchestration.gate_alerts import tell_gate
+
+    with silenced(), instance_of(lake) as instance:
+        tell_gate(lake.root, instance, refused)
 
 
 class CommandWorker:

@@ -35,7 +35,7 @@ def sql(query: str, as_csv: bool, rows: int, at: datetime | None, snapshot: str,
 
     if at is not None and snapshot:
         raise click.UsageError("--at and --snapshot say the same: give one of them.")
-    text = click.get_text_stream("stdin").read() if query == "-" else query
+    text = sys.stdin.read() if query == "-" else query
     lake, pipeline = opened()
     answer = ask(lake, pipeline, Question(text, at.replace(tzinfo=UTC) if at else None, snapshot))
     for table, told in answer.unfit.items():

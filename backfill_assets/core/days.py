@@ -79,6 +79,12 @@ def asked_days(first: str | date, last: str | date | None) -> DayRange:
     return from_inclusive(*ends)
 
 
+def parse_span(text: str) -> DayRange:
+    """The days that `A..B` names (both included), or the one day that `A` names; raises BackfillError otherwise."""
+    first, dots, last = text.partition("..")
+    return from_inclusive(parse_day(first), parse_day(last if dots else first))
+
+
 def contiguous(days: Iterable[date]) -> list[DayRange]:
     """The fewest ranges that hold exactly `days` (any order, repetitions allowed), ascending."""
     ranges: list[DayRange] = []

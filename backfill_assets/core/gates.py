@@ -11,7 +11,7 @@ from statistics import median
 from typing import Literal
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.drift import Histogram, chance, pooled, stability_index
+from backfill_assets.core.drift import Histogram, drift, pooled
 from backfill_assets.core.profiles import DayProfile
 
 ROW_COUNT, NOT_NULL, UNIQUE_KEY, PROFILE = "row_count", "not_null", "unique_key", "profile"
@@ -198,12 +198,13 @@ def _drift_broken(
     usual, now = around.usual_histograms.get(column), found.histograms.get(column)
     if not usual or not now:
         return []
-    index = stability_index(now, usual)
-    facts[f"drift {column}"] = round(index, 4)
+    found_drift = drift(now, usual)
+    facts[f"drift {column}"] = round(found_drift.index, 4)
     bound = bounds.max_drift if bounds is not None and bounds.max_drift is not None else LARGE_DRIFT
-    if index <= bound + chance(now, usual):
+    if not found_drift.exceeds(bound):
         return []
-    return [f"the values of {column} drifted: population stability index {index:.2f}, more than {bound:g}"]
+    told = f"population stability index {found_drift.index:.2f}, more than {bound:g}"
+    return [f"the values of {column} drifted: {told}"]
 
 
 def _rules(contract: Contract, day: date, found: DayProfile) -> Finding:

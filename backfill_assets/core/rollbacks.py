@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import date
 
-from backfill_assets.core.days import DayRange, contiguous, from_inclusive, parse_day
+from backfill_assets.core.days import DayRange, contiguous, parse_span
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.core.states import State, States
@@ -37,8 +37,7 @@ def target_of(receipt: Receipt, day: date) -> int | None:
             return int(text)
         for part in text.split():
             version, _, span = part.partition(":")
-            first, _, last = span.partition("..")
-            if day in from_inclusive(parse_day(first), parse_day(last)):
+            if ".." in span and day in parse_span(span):
                 return int(version)
     except (ValueError, BackfillError):
         return None

@@ -62,7 +62,8 @@ class Table:
     the modules that load it, too).
     `drops_incomplete`: days with missing required inputs stay empty (training). `facts` (a query of the embedded engine
     for rows -> one for a day and numbers) and `revisions` (rows before, rows after -> a day and numbers) are shown to
-    people and reach no content.
+    people and reach no content. `account` (a query of that engine for deliveries of whole keys -> one for a
+    day, the deliveries for it, those superseded) is what a plan's gate holds against the rows of a table of versions.
     """
 
     contract: Contract
@@ -72,6 +73,7 @@ class Table:
     drops_incomplete: bool = False
     facts: Facts | None = None
     revisions: Revisions | None = None
+    account: Facts | None = None
 
     @property
     def name(self) -> str:

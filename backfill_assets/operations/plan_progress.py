@@ -9,6 +9,7 @@ from typing import Any
 
 from backfill_assets.core.plan_states import ChunkState, PlanWrites, chunk_state, plan_writes, undone
 from backfill_assets.core.plans import ChunkKind, Plan, PlanChunk, Price
+from backfill_assets.core.receipts import KEPT
 from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
@@ -19,7 +20,7 @@ from backfill_assets.operations.plan_files import CANCELLED, FINISHED, marked
 @dataclass(frozen=True)
 class ChunkProgress:
     """One chunk: its state, the days per table that are still to be made, the price before and the seconds and rows
-    of its receipts since (None: it wrote nothing yet)."""
+    of its receipts since (None: it wrote nothing yet); of a merge the rows `kept` that the new ones lack."""
 
     chunk: PlanChunk
     state: ChunkState
@@ -27,6 +28,7 @@ class ChunkProgress:
     price: Price | None
     seconds: float | None
     rows: int | None
+    kept: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """The chunk as JSON values."""
@@ -35,7 +37,7 @@ class ChunkProgress:
             "number": self.chunk.number, "from": str(self.chunk.days.start), "to": str(self.chunk.days.last),
             "kind": self.chunk.kind.value, "state": self.state.value, "todo": dict(self.todo),
             "expected_s": [price.least, price.seconds, price.most] if price else None,
-            "seconds": self.seconds, "rows": self.rows,
+            "seconds": self.seconds, "rows": self.rows, "kept": self.kept,
         }  # fmt: skip
 
 
@@ -99,4 +101,5 @@ def _chunk(plan: Plan, chunk: PlanChunk, states: States, writes: Mapping[str, Pl
         plan.prices.get(chunk.number),
         sum(w.seconds[chunk.number] for w in mine) if mine else None,
         sum(e.rows for w in mine for e in w.after[chunk.number].values()) if mine else None,
+        sum(e.counts.get(KEPT, 0) for w in mine for e in w.after[chunk.number].values()),
     )

@@ -23,6 +23,7 @@ from backfill_assets.orchestration.runs import ATTEMPT_TAG, LAKE_TAG, REASON_TAG
 TOLD_FINDINGS = 10
 TOLD_TABLES = 3
 INTERVAL_SECONDS = 10  # Dagster looks at five ended runs a tick; the sensors of the lake start up to eight
+GATE_TAG = "gate"  # of a run whose plan a gate stopped: that was told already (`gate_alerts`)
 NO_ADDRESS = "no address is set for alerts: see README"
 
 
@@ -32,7 +33,7 @@ def alert_sensors(root: Path) -> list[dg.SensorDefinition]:
 
     The environment is read when definitions load and again at every tick, so that an address can be changed.
     """
-    status = dg.DefaultSensorStatus.RUNNING if _is_wanted() else dg.DefaultSensorStatus.STOPPED
+    status = dg.DefaultSensorStatus.RUNNING if is_wanted() else dg.DefaultSensorStatus.STOPPED
 
     @dg.run_failure_sensor(
         name="alert_on_failure", default_status=status, minimum_interval_seconds=INTERVAL_SECONDS,
@@ -40,7 +41,7 @@ def alert_sensors(root: Path) -> list[dg.SensorDefinition]:
     )  # fmt: skip
     def alert_on_failure(context: dg.RunFailureSensorContext) -> Any:
         """One message per failed run, unless the same was sent or tried before."""
-        if not _is_wanted():
+        if not is_wanted():
             return dg.SkipReason(NO_ADDRESS)
         _tell_failure(root, context.instance, context.dagster_run, context.failure_event.message or "")
         return None  # a SkipReason would end the tick after this one run
@@ -52,7 +53,7 @@ def alert_sensors(root: Path) -> list[dg.SensorDefinition]:
     )  # fmt: skip
     def alert_on_findings(context: dg.RunStatusSensorContext) -> Any:
         """One message per run whose checks found something that was not sent before."""
-        if not _is_wanted():
+        if not is_wanted():
             return dg.SkipReason(NO_ADDRESS)
         _tell_findings(root, context.instance, context.dagster_run)
         return None  # as above
@@ -80,7 +81,7 @@ def outbox(root: Path, instance: dg.DagsterInstance) -> Outbox:
 def tell_alarms(root: Path, instance: dg.DagsterInstance, sensor: str, alarms: Mapping[str, str]) -> None:
     """Alert of what a tick of a sensor found that needs a person: once, and again when its text changes or it comes
     back. Nothing where no address is set."""
-    if not _is_wanted():
+    if not is_wanted():
         return
     box, scope = outbox(root, instance), f"{sensor}: "
     named = {scope + name: text for name, text in alarms.items()}
@@ -94,7 +95,7 @@ def tell_alarms(root: Path, instance: dg.DagsterInstance, sensor: str, alarms: M
     box.tell(named, box.over(scope, named), message)
 
 
-def _is_wanted() -> bool:
+def is_wanted() -> bool:
     """Whether an address is set. One that cannot be one is named by the ticks of `alerts`: what there is to send waits
     for its correction, and runs do not fail for it."""
     try:
@@ -104,8 +105,8 @@ def _is_wanted() -> bool:
 
 
 def _tell_failure(root: Path, instance: dg.DagsterInstance, run: dg.DagsterRun, said: str) -> None:
-    """Unless it is a retry, which is sent when it is given up; the same words once a day."""
-    if ATTEMPT_TAG not in run.tags:
+    """Unless it is a retry, which is sent when it is given up, or a gate stopped it; the same words once a day."""
+    if ATTEMPT_TAG not in run.tags and GATE_TAG not in run.tags:
         message = failure(instance, run, said)
         outbox(root, instance).tell({message.subject: message.text}, (), lambda _: message, TELL_AGAIN_SECONDS)
 

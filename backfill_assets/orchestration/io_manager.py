@@ -12,7 +12,7 @@ from typing import Any
 
 import dagster as dg
 
-from backfill_assets.core.errors import BackfillError, unusable
+from backfill_assets.core.errors import BackfillError, GateRefused, unusable
 from backfill_assets.lake.replace import Published
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.dagster_private import set_partition_metadata
@@ -68,7 +68,7 @@ def as_failure(error: BackfillError) -> dg.Failure:
         str(error),
         metadata={
             "what": error.object, "cause": error.culprit, "consequence": error.consequence, "next": error.fix,
-            "kind": type(error).__name__,
+            "kind": type(error).__name__, **(error.facts if isinstance(error, GateRefused) else {}),
         },
         allow_retries=False,
     )  # fmt: skip

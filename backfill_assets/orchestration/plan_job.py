@@ -23,6 +23,7 @@ from backfill_assets.operations.plan_files import find_plan, keep_plan, plans, r
 from backfill_assets.operations.plan_progress import Progress, state_of
 from backfill_assets.operations.plan_run import ChunkWork, run_plan
 from backfill_assets.orchestration.context import LakeContext
+from backfill_assets.orchestration.gate_alerts import telling_gates
 from backfill_assets.orchestration.history import cause_of
 from backfill_assets.orchestration.interrupts import ends_when_interrupted
 from backfill_assets.orchestration.io_manager import as_failures
@@ -50,8 +51,10 @@ class BackfillConfig(dg.Config):
     end_date: str = Field(description="The last day, included.")
     max_parallel: int = Field(default=1, description="Chunks at once, at most.")
     write_mode: Literal["overwrite", "merge", "append"] = Field(
-        default="overwrite", description="overwrite: each day is replaced as a whole. append is refused."
+        default="overwrite",
+        description="overwrite: each day is replaced as a whole. merge: upserted by key, never raw. append is refused.",
     )
+    keep_removed: bool = Field(default=False, description="merge: keep what the new rows lack. Else it is refused.")
     chunk: str = Field(default="7d", description="Days of one run: 7d, 14, week or month.")
     canary: int = Field(default=1, description="Days that are made first, alone.")
     retries: int = Field(default=0, description="How often a chunk that fails is tried again.")
@@ -67,7 +70,8 @@ def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> d
     @dg.op(name=RUN_CHUNKS, description="Plan the range, then run its chunks one after another, a gate after each.")
     def run_chunks(context: dg.OpExecutionContext, config: BackfillConfig) -> None:
         """One plan, or what is left of one."""
-        with as_failures(), ends_when_interrupted():
+        told = telling_gates(lake_context.root, context.instance, context.run_id)
+        with as_failures(), told, ends_when_interrupted():
             lake, pipeline = lake_context.open()
             markers_of(context.instance, lake).mark(context.run_id)
             plan = find_plan(lake, config.plan) if config.plan else _planned(lake, pipeline, config)
@@ -119,7 +123,7 @@ def _policy(config: BackfillConfig) -> Policy:
         return Policy(
             config.chunk, config.canary, max_parallel=config.max_parallel,
             write_mode="merge" if config.write_mode == "merge" else "overwrite", retries=config.retries,
-            force=config.force,
+            force=config.force, keep_removed=config.keep_removed,
         )  # fmt: skip
     except ValueError as error:
         raise BackfillError("the config", str(error), "Nothing was planned", "Correct these numbers") from None

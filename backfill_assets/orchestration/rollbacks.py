@@ -10,7 +10,7 @@ from datetime import date
 import dagster as dg
 from pydantic import Field
 
-from backfill_assets.core.days import DayRange, from_inclusive, parse_day
+from backfill_assets.core.days import parse_span
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.who import BY, whoami
 from backfill_assets.lake.replace import Provenance
@@ -43,7 +43,8 @@ class WhichDays(dg.Config):
                 "Fill in `plan` (and `chunk`), or `table` and `days`",
             )  # fmt: skip
         version = to_version if to_version >= 0 else None
-        return RollbackRequest(self.plan, self.chunk, self.table, _span(self.days), version, over_newer, self.note)
+        days = parse_span(self.days) if self.days else None
+        return RollbackRequest(self.plan, self.chunk, self.table, days, version, over_newer, self.note)
 
 
 class RollbackConfig(WhichDays):
@@ -141,8 +142,3 @@ def _tell(context: dg.OpExecutionContext, lake_context: LakeContext, days: Mappi
 
 def _provenance(context: dg.OpExecutionContext) -> Provenance:
     return Provenance("", run_id=context.run_id, tags={BY: whoami()})
-
-
-def _span(text: str) -> DayRange | None:
-    first, _, last = text.partition("..")
-    return from_inclusive(parse_day(first), parse_day(last or first)) if text else None
