@@ -37,7 +37,9 @@ def show_progress(now: "Progress", form: str = "") -> None:
     from backfill_assets.core.plan_json import plan_dict
 
     if form == "json":
-        print_json(plan_dict(now.plan) | {"state": now.told, "progress": [c.to_dict() for c in now.chunks]})
+        print_json(
+            plan_dict(now.plan) | {"state": now.told, "stopped": now.why, "progress": [c.to_dict() for c in now.chunks]}
+        )
     elif form == "markdown":
         click.echo(runbook(now))
     else:
@@ -50,6 +52,8 @@ def draw_plan(now: "Progress") -> None:
     say(f"plan {plan.id} ({now.told}): {plan.days}, {len(plan.days)} days, {len(plan.chunks)} chunks, by {plan.user}")
     if plan.reason or plan.note:
         say(f"why: {'; '.join(t for t in (plan.reason, plan.note) if t)}")
+    if now.why:
+        say(f"{now.told}: {now.why}")
     click.echo()
     draw_table(["table", "write", "why", "reads", "follows", "price"], [_table_row(i) for i in plan.impacts])
     for impact in plan.impacts:
@@ -62,7 +66,8 @@ def draw_plan(now: "Progress") -> None:
             say(line, 2)
     click.echo()
     draw_table(CHUNK_COLUMNS, [_chunk_row(c) for c in now.chunks])
-    say(f"all chunks: {_priced(total(plan))}; gates: {_gates(plan)}")
+    say(f"all chunks: {_priced(total(plan))}{_taken(now)}")
+    say(f"gates: {_gates(plan)}")
     click.echo()
     for tick in plan.preflight:
         say(f"[{'x' if tick.passed else ' '}] {tick.name}: {tick.told}", 4)
@@ -72,6 +77,15 @@ def draw_plan(now: "Progress") -> None:
 def total(plan: Plan) -> Price:
     """The price of all chunks."""
     return reduce(add, plan.prices.values(), Price(0.0, 0.0, 0.0, 0, 0, 10**9))
+
+
+def _taken(now: "Progress") -> str:
+    """The truth beside the price, where anything was written."""
+    written = [c for c in now.chunks if c.seconds is not None]
+    if not written:
+        return ""
+    seconds, rows = sum(c.seconds or 0 for c in written), sum(c.rows or 0 for c in written)
+    return f"; so far {seconds:.1f} s, {number(rows)} rows"
 
 
 def _table_row(impact: TableImpact) -> list[str]:
@@ -117,6 +131,8 @@ def _gates(plan: Plan) -> str:
 
 def _next(now: "Progress") -> str:
     plan = now.plan
+    if now.told == "finished" and any(i.follows for i in plan.impacts):
+        return "what follows: `dagster dev` makes it by itself, and so does backfill-assets catch-up"
     if now.told in ("finished", "cancelled"):
         return f"nothing: it is {now.told}"
     if not all(t.passed for t in plan.preflight):

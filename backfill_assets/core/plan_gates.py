@@ -120,11 +120,13 @@ def _trailing(evidence: TableEvidence, day: date) -> list[DayEntry]:
 
 
 def _drift(evidence: TableEvidence, day: date, bounds: Tolerances) -> Iterator[GateFinding]:
-    """Values that moved are found also where rows, sums and means are what they were."""
-    read = evidence.read.get(day)
+    """Values that moved are found also where rows, sums and means are what they were. Judged against the trailing
+    history; where that is too short, against what the day itself held before."""
+    read, own = evidence.read.get(day), evidence.before.get(day)
     if bounds.drift is None or read is None:
         return
-    usual = usual_histograms([counted_histograms(e.counts) for e in _trailing(evidence, day)])
+    usual = counted_histograms(own.counts) if own is not None else {}
+    usual |= usual_histograms([counted_histograms(e.counts) for e in _trailing(evidence, day)])
     for column, before in usual.items():
         found = drift(read.histograms.get(column, {}), before)
         if found.exceeds(bounds.drift):

@@ -14,7 +14,7 @@ from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.plan_files import CANCELLED, FINISHED, marked
+from backfill_assets.operations.plan_files import CANCELLED, FINISHED, WAITING, marked
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,14 @@ class ChunkProgress:
 
 @dataclass(frozen=True)
 class Progress:
-    """A plan with its chunks as they are now. `told` is `new`, `active`, `paused`, `finished` or `cancelled`."""
+    """A plan with its chunks as they are now. `told` is what `state_of` says; `why` why it is stopped or paused."""
 
     plan: Plan
     told: str
     states: States
     writes: Mapping[str, PlanWrites]
     chunks: tuple[ChunkProgress, ...] = field(default=())
+    why: str = ""
 
     @property
     def is_done(self) -> bool:
@@ -65,7 +66,7 @@ def progress(lake: Lake, pipeline: Pipeline, plan: Plan) -> Progress:
     found = [_chunk(plan, c, states, writes, told) for c in plan.chunks]
     if found[-1].chunk.kind is ChunkKind.SEAMS and any(c.state is not ChunkState.DONE for c in found[:-1]):
         found[-1] = replace(found[-1], state=ChunkState.PENDING)  # what is at the seams shows once all else is made
-    return Progress(plan, told, states, writes, tuple(found))
+    return Progress(plan, told, states, writes, tuple(found), why_waiting(lake, plan, told))
 
 
 def read_writes(lake: Lake, plan: Plan, table: str) -> PlanWrites:
@@ -75,13 +76,21 @@ def read_writes(lake: Lake, plan: Plan, table: str) -> PlanWrites:
 
 
 def state_of(lake: Lake, plan: Plan) -> str:
-    """What the marks say: `new`, `active`, `paused`, `finished` or `cancelled`."""
+    """What the marks say: `new`, `active`, `paused`, `stopped` (its last run ended early and said why), `finished` or
+    `cancelled`. A plan whose runner was killed is `active`: it could say nothing."""
     ended = marked(lake, plan.id, "ended")
     if ended is not None:
         return CANCELLED if ended.startswith(CANCELLED) else FINISHED
     if marked(lake, plan.id, "paused") is not None:
         return "paused"
+    if marked(lake, plan.id, "stopped") is not None:
+        return "stopped"
     return "new" if marked(lake, plan.id, "started") is None else "active"
+
+
+def why_waiting(lake: Lake, plan: Plan, told: str) -> str:
+    """Why a plan in the state `told` waits for a person; empty where it does not."""
+    return next((marked(lake, plan.id, name) or "" for name in WAITING if name == told), "")
 
 
 def _chunk(plan: Plan, chunk: PlanChunk, states: States, writes: Mapping[str, PlanWrites], told: str) -> ChunkProgress:

@@ -98,3 +98,11 @@ def test_a_receipt_whose_fingerprint_is_of_another_kind_is_read_back_by_its_rows
     assert judge_chunk(evidence(None, older, USUAL), Tolerances()) == []
     (found,) = judge_chunk(evidence(None, older, DayProfile(999, "F")), Tolerances())
     assert found.rule == "read-back"
+
+
+def test_values_that_moved_are_found_against_the_day_itself_where_the_history_is_short() -> None:
+    known = DayEntry(1000, "F", "digest", counts=kept_counts(USUAL, STAGING.nullable_columns))
+    read = DayProfile(1000, "F", sums={"value": 5000}, histograms={"value": {0: 500, 4: 500}})
+    evidence = TableEvidence(STAGING, {day(0): known}, {day(0): known}, {}, {day(0): read})
+    (found,) = judge_chunk(evidence, Tolerances(drift=0.25))
+    assert (found.rule, found.column) == ("distribution", "value")

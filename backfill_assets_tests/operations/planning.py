@@ -13,7 +13,7 @@ from typing import Any
 
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.plans import MODE_TAG, PLAN_REASON, Plan, PlanChunk, Policy
-from backfill_assets.core.profiles import null_counts
+from backfill_assets.core.profiles import kept_counts
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.home import Lake
@@ -111,7 +111,7 @@ def write_by_hand(
     entries = {
         d: as_merged(DayEntry(
             found[d].rows, found[d].fingerprint, states.digests.of("staging", d), states.built_as("staging", d),
-            null_counts(found[d], contract.nullable_columns),
+            kept_counts(found[d], contract.nullable_columns),
         ), kept.get(d, 0))
         for d in days
     }  # fmt: skip
