@@ -7,22 +7,34 @@ Does not live here: how a table is computed (`pipeline`), written (`lake.replace
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal
 
 from backfill_assets.core import ledgers
-
-SparkType = Literal["BIGINT", "INT", "STRING", "TIMESTAMP", "DATE"]
+from backfill_assets.core.column_types import ColumnType, read_type
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column: its Spark SQL type, whether NULL is allowed, and what it means. `tags` are shown in Dagster."""
+    """One column: its Spark SQL type, whether NULL is allowed, and what it means. `tags` are shown in Dagster.
+
+    Raises ValueError for a type that is none of `column_types`; the text is kept in their one spelling.
+    """
 
     name: str
-    type: SparkType
+    type: str
     description: str
     nullable: bool = False
     tags: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "type", str(read_type(self.type)))
+        except ValueError as error:
+            raise ValueError(f"column {self.name}: {error}") from None
+
+    @property
+    def kind(self) -> ColumnType:
+        """The type by its parts."""
+        return read_type(self.type)
 
 
 class Basis(StrEnum):

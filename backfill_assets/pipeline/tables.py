@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.cuts import matures_after
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.payload import DEFAULT_PAYLOAD, words
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.pipeline import contracts
@@ -23,11 +25,14 @@ CUTS = "backfill_assets.core.cuts"
 
 
 def tables(settings: LakeSettings) -> tuple[Table, ...]:
-    """raw, staging, features, features_as_known, labels, training: each made from those before it."""
+    """raw, staging, features, features_as_known, labels, training: each made from those before it.
+
+    Raises SettingsError where the payload lacks what the built-in features look at.
+    """
+    _refuse_other_payloads(settings)
     short_long = settings.features.windows_days
     return (
-        Table(contracts.raw(), settings=_landing_settings(settings), facts=lateness.of_deliveries),
-        Table(contracts.staging(), _staging, sources=(TRANSFORMS + "staging",), facts=lateness.of_versions),
+        *delivered(settings),
         _features(settings),
         _features_as_known(settings),
         _labels(settings),
@@ -40,6 +45,27 @@ def tables(settings: LakeSettings) -> tuple[Table, ...]:
     )
 
 
+def delivered(settings: LakeSettings) -> tuple[Table, Table]:
+    """raw and staging, whatever the payload: what tables of one's own are made from."""
+    payload = settings.source.payload_columns
+    return (
+        Table(contracts.raw(payload), settings=_landing_settings(settings), facts=lateness.of_deliveries),
+        Table(contracts.staging(payload), _staging, sources=(TRANSFORMS + "staging",), facts=lateness.of_versions),
+    )
+
+
+def _refuse_other_payloads(settings: LakeSettings) -> None:
+    lacking = [c for c in DEFAULT_PAYLOAD if c not in settings.source.payload_columns]
+    if lacking or settings.features.entity != ("entity",):
+        needed = ", ".join(f"{c.name} {c.type}{'' if c.nullable else ' NOT NULL'}" for c in DEFAULT_PAYLOAD)
+        raise SettingsError(
+            "[source.payload] in lake.toml",
+            "the built-in features and labels look at other columns",
+            "Nothing was done",
+            f"Declare {needed} (with `entity` naming entities), or give tables of your own",
+        )
+
+
 def _landing_settings(settings: LakeSettings) -> Mapping[str, object]:
     window = settings.lateness.window_days
     return {
@@ -48,6 +74,7 @@ def _landing_settings(settings: LakeSettings) -> Mapping[str, object]:
         "select": settings.source.select,
         "early_tolerance_days": settings.lateness.early_tolerance_days,
         **({"window_days": window} if window is not None else {}),
+        **({"payload": words(settings.source.payload_columns)} if settings.source.payload is not None else {}),
     }
 
 
