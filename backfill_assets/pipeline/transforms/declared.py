@@ -4,7 +4,7 @@ Lives here: the days on which a row of staging counts, and the result columns. D
 day (`intervals`), and the five columns of a lake that declares none (`features`, `features_as_known`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from backfill_assets.core.days import DayRange
 from backfill_assets.pipeline.transforms.aggregation import Aggregation
 from backfill_assets.pipeline.transforms.intervals import on_each_day
-from backfill_assets.pipeline.transforms.measures import Measure, Part, every_event, measures_of, result
+from backfill_assets.pipeline.transforms.measures import Measure, Part, every_event, exactly, measures_of, result
 
 FIRST_DAY, LAST_DAY, DAY = "__first_day", "__last_day", "__day"
 
@@ -49,20 +49,20 @@ def whole(staging: DataFrame, entity: Sequence[str]) -> DataFrame:
 
 def aggregates(
     rows: DataFrame, days: DayRange, entity: Sequence[str], columns: Sequence[Aggregation]
-) -> tuple[DataFrame, list[Column]]:
-    """What `on_each_day` tells of these rows, and each of `columns` as an expression over it, by its name."""
+) -> tuple[DataFrame, list[Column], list[Column]]:
+    """What `on_each_day` tells of these rows, and each of `columns` as an expression over it, by its name: as it is
+    told, and as it decides (`exactly`)."""
     wanted = [*(m for c in columns for m in measures_of(c)), *every_event(c.reach for c in columns)]
-    names = {m: f"measure_{i}" for i, m in enumerate(dict.fromkeys(wanted))}
+    names = {m: f"__measure_{i}" for i, m in enumerate(dict.fromkeys(wanted))}
 
-    def _result(column: Aggregation) -> Column:
-        def _part(part: Part) -> Column:
-            return F.col(names[Measure(part, column.value, column.reach)])
+    def _parts(column: Aggregation) -> Callable[[Part], Column]:
+        return lambda part: F.col(names[Measure(part, column.value, column.reach)])
 
-        return result(column, _part, F.col(DAY)).alias(column.name)
-
-    return on_each_day(rows, entity, days, {name: m for m, name in names.items()}), [_result(c) for c in columns]
+    found = on_each_day(rows, entity, days, {name: m for m, name in names.items()})
+    told = [result(c, _parts(c), F.col(DAY)).alias(c.name) for c in columns]
+    return found, told, [exactly(c, _parts(c), F.col(DAY)).alias(c.name) for c in columns]
 
 
 def _features(rows: DataFrame, days: DayRange, entity: Sequence[str], columns: Sequence[Aggregation]) -> DataFrame:
-    found, results = aggregates(rows, days, entity, columns)
-    return found.select(*entity, *results, F.date_add(F.lit(days.start), F.col(DAY)).alias("feature_date"))
+    found, told, _ = aggregates(rows, days, entity, columns)
+    return found.select(*entity, *told, F.date_add(F.lit(days.start), F.col(DAY)).alias("feature_date"))

@@ -27,11 +27,12 @@ Part = Literal[
 ]
 ADDED = frozenset(("count", "whole", "high", "low", "exact", "unfit", "distinct"))
 SMALLEST = frozenset(("least", "first"))
-WHOLE_DIGITS = "decimal(38,0)"
+EXACT = "decimal(30,0)"  # 2^31 numbers of 64 bits have 29 digits
+HALVES: tuple[Part, Part] = ("high", "low")
 # By aggregation, and for sums by the type of what is summed.
 PARTS: dict[str, tuple[Part, ...]] = {
     "count": ("count",), "distinct": ("distinct",), "min": ("least",), "max": ("greatest",), "first": ("first",),
-    "last": ("last",), "days_since_last": ("newest",), "INT": ("whole",), "BIGINT": ("high", "low"),
+    "last": ("last",), "days_since_last": ("newest",), "INT": ("whole",), "BIGINT": HALVES,
     "DOUBLE": ("exact", "unfit"),
 }  # fmt: skip
 
@@ -67,7 +68,7 @@ def every_event(reaches: Iterable[Reach]) -> tuple[Measure, ...]:
 
 def partial(part: Part, value: Value, column: Column) -> Column:
     """The part over a group of events, of the value in `column` (with event_ts, event_key and `event`, its day)."""
-    high, low = halves(column) if part in ("high", "low") else (column, column)
+    high, low = halves(column) if part in HALVES else (column, column)
     ordered = F.when(column.isNotNull(), F.struct("event_ts", "event_key", column.alias("value")))
     makes: dict[str, Callable[[], Column]] = {
         "count": lambda: F.count(column), "whole": lambda: F.sum(column), "high": lambda: F.sum(high),
@@ -100,11 +101,24 @@ def result(aggregation: Aggregation, part: Callable[[Part], Column], day: Column
     return part(only).getField("value") if agg in ("first", "last") else part(only).cast(kind)
 
 
+def exactly(aggregation: Aggregation, part: Callable[[Part], Column], day: Column) -> Column:
+    """The same for deciding by it: whole numbers as EXACT decimals, which hold any sum of theirs."""
+    whole = aggregation.agg == "sum" and aggregation.value.type == "BIGINT"
+    told = _or_zero(_whole(part)) if whole else result(aggregation, part, day)
+    return told.cast(EXACT) if aggregation.type in ("INT", "BIGINT") else told
+
+
 def _decimal(value: Value, column: Column) -> Column:
     """The value as the decimal that is summed; NULL what is none (NaN, infinite) or has too many digits."""
     known = digits(value.type)
     scale = value.scale if known is None else known[1]
     return column.try_cast(f"decimal({SUM_DIGITS_MOST},{scale})")
+
+
+def _whole(part: Callable[[Part], Column]) -> Column:
+    """The exact sum of BIGINT, wide enough for any."""
+    high, low = (part(half).cast(EXACT) for half in HALVES)
+    return (high * F.lit(1 << HALF_BITS).cast("decimal(10,0)") + low).cast(EXACT)
 
 
 def _or_zero(column: Column) -> Column:
@@ -134,6 +148,5 @@ def _avg(aggregation: Aggregation, part: Callable[[Part], Column]) -> Column:
     if kind == "INT":
         return part("whole").cast("double") / count
     if kind == "BIGINT":
-        high = part("high").cast(WHOLE_DIGITS) * F.lit(1 << HALF_BITS)
-        return (high + part("low")).cast("double") / count
+        return _whole(part).cast("double") / count
     return F.when(_or_zero(part("unfit")) == 0, part("exact").cast("double") / count)
