@@ -17,4 +17,4 @@ def features(staging: DataFrame, days: DayRange, windows_days: tuple[int, int]) 
     """
     current = staging.where(F.col("known_until").isNull() & F.col("entity").isNotNull())
     always = current.withColumns({"first_day": F.col("event_date"), "last_day": F.lit(None).cast("date")})
-    return trailing(always, days, windows_days)
+    return trailing(always, days, windows_days, replaced=False)

@@ -21,7 +21,7 @@ def features_as_known(staging: DataFrame, days: DayRange, windows_days: tuple[in
     # cut(d) > t from the day of t (less the grace) on; cut(d) <= t until the day before that day.
     first = _day_of("known_from", grace_hours)
     last = F.date_sub(_day_of("known_until", grace_hours), 1)
-    return trailing(known.withColumns({"first_day": first, "last_day": last}), days, windows_days)
+    return trailing(known.withColumns({"first_day": first, "last_day": last}), days, windows_days, replaced=True)
 
 
 def _day_of(column: str, grace_hours: int) -> Column:

@@ -14,12 +14,13 @@ SHORT_MEASURES = ("events", "high", "low")  # the halves of `value`
 LONG_MEASURES = (*SHORT_MEASURES, "flagged")
 
 
-def trailing(rows: DataFrame, days: DayRange, windows_days: tuple[int, int]) -> DataFrame:
+def trailing(rows: DataFrame, days: DayRange, windows_days: tuple[int, int], *, replaced: bool) -> DataFrame:
     """Feature rows (entity, feature_date) of `days` (half-open), only where the long window holds an event.
 
     `rows` have `entity`, `event_date`, `value`, `flag`, and the days they may count on: `first_day` and `last_day`
     (both included, `last_day` NULL: without end). A row counts for window w on day d iff d lies in both
     [first_day, last_day] and [event_date, event_date + w - 1]. A sum of `value` that does not fit 64 bits is NULL.
+    `replaced`: whether any row may have a `last_day`; without, a window function and a join less.
     """
     short, long = windows_days
     high, low = halves(F.col("value"))
@@ -30,57 +31,84 @@ def trailing(rows: DataFrame, days: DayRange, windows_days: tuple[int, int]) -> 
         F.sum("flag").cast("bigint").alias("flagged"),
     )
     spans = grouped.withColumns(
-        {"first": F.greatest("first_day", "event_date"), "end_short": _end(short), "end_long": _end(long)}
+        {
+            "first": F.greatest("first_day", "event_date"),
+            "end_short": _end(short),
+            "end_long": _end(long),
+            "newest": F.when(_end(long) == _window_end(long), F.col("event_date")),
+        }
     )
     spans = spans.where(F.col("first") <= F.col("end_long"))
-    sums = _sums_per_day(spans, days)
-    last = _last_event_day(spans, days)
-    joined = sums.join(last, ["entity", "feature_date"])
-    return joined.select(
+    sums = _sums_per_day(spans, days, long)
+    if replaced:
+        ended = _last_event_day(spans.where(F.col("newest").isNull()), days)
+        sums = sums.join(ended, ["entity", "feature_date"], "left")
+        sums = sums.withColumn("newest", F.greatest("newest", "last_event"))
+    return sums.select(
         "entity",
         "events_short",
         "events_long",
         as_bigint(total(F.col("high_short"), F.col("low_short"))).alias("value_short"),
         as_bigint(total(F.col("high_long"), F.col("low_long"))).alias("value_long"),
         "flagged_long",
-        F.datediff("feature_date", "last_event").alias("days_since_last"),
+        F.datediff("feature_date", "newest").alias("days_since_last"),
         "feature_date",
     )
 
 
 def _end(window_days: int) -> Column:
     """The last day on which a row counts for a window."""
-    return F.least(F.date_add("event_date", window_days - 1), F.col("last_day"))
+    return F.least(_window_end(window_days), F.col("last_day"))
 
 
-def _change(spans: DataFrame, day: Column, short: int, long: int) -> DataFrame:
+def _window_end(window_days: int) -> Column:
+    return F.date_add("event_date", window_days - 1)
+
+
+def _change(day: Column, short: Column, long: Column, newest: Column) -> Column:
     """What changes on a day: the measures times `short` for the short window and `long` for the long one."""
-    return spans.select(
-        "entity",
+    return F.struct(
         day.alias("day"),
-        *((F.col(m) * F.lit(short)).alias(f"{m}_short") for m in SHORT_MEASURES),
-        *((F.col(m) * F.lit(long)).alias(f"{m}_long") for m in LONG_MEASURES),
+        *((F.col(m) * short).alias(f"{m}_short") for m in SHORT_MEASURES),
+        *((F.col(m) * long).alias(f"{m}_long") for m in LONG_MEASURES),
+        newest.alias("newest"),
     )
 
 
-def _sums_per_day(spans: DataFrame, days: DayRange) -> DataFrame:
-    """Running sums of the changes, given to every day until the next change, where the long window holds an event."""
-    in_short = spans.where(F.col("first") <= F.col("end_short"))
-    changes = (
-        _change(spans, F.col("first"), 0, 1)
-        .unionByName(_change(spans, F.date_add("end_long", 1), 0, -1))
-        .unionByName(_change(in_short, F.col("first"), 1, 0))
-        .unionByName(_change(in_short, F.date_add("end_short", 1), -1, 0))
+def _sums_per_day(spans: DataFrame, days: DayRange, long: int) -> DataFrame:
+    """Running sums of the changes, given to every day until the next change, where the long window holds an event.
+
+    `newest` is the newest event day among the spans that count to the end of their long window: the running maximum of
+    those begun, because the newest of them ends last. NULL where it has left the window.
+    """
+    in_short = F.col("first") <= F.col("end_short")
+    gone, nothing = F.lit(-1), F.lit(0)
+    changes = F.array(
+        _change(F.col("first"), in_short.cast("int"), F.lit(1), F.col("newest")),
+        _change(F.when(in_short, F.date_add("end_short", 1)), gone, nothing, F.lit(None).cast("date")),
+        _change(F.date_add("end_long", 1), nothing, gone, F.lit(None).cast("date")),
     )
+    # One pass: a union of the changes would read and group the rows once for each of its parts.
+    changed = spans.select("entity", F.explode(changes).alias("change")).select("entity", "change.*")
     names = [*(f"{m}_short" for m in SHORT_MEASURES), *(f"{m}_long" for m in LONG_MEASURES)]
-    per_day = changes.groupBy("entity", "day").agg(*(F.sum(n).alias(n) for n in names))
+    per_day = (
+        changed.where(F.col("day").isNotNull())
+        .groupBy("entity", "day")
+        .agg(*(F.sum(n).alias(n) for n in names), F.max("newest").alias("newest"))
+    )
     order = Window.partitionBy("entity").orderBy("day")
     so_far = order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     running = per_day.select(
-        "entity", "day", F.lead("day").over(order).alias("next"), *(F.sum(n).over(so_far).alias(n) for n in names)
+        "entity",
+        "day",
+        F.lead("day").over(order).alias("next"),
+        *(F.sum(n).over(so_far).alias(n) for n in names),
+        F.max("newest").over(so_far).alias("newest"),
     )
     active = running.where(F.col("events_long") > 0)
-    return _on_each_day(active, F.col("day"), F.date_sub("next", 1), days).drop("day", "next")
+    each = _on_each_day(active, F.col("day"), F.date_sub("next", 1), days).drop("day", "next")
+    inside = F.date_add("newest", long - 1) >= F.col("feature_date")
+    return each.withColumn("newest", F.when(inside, F.col("newest")))
 
 
 def _last_event_day(spans: DataFrame, days: DayRange) -> DataFrame:

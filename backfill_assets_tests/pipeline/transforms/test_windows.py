@@ -78,7 +78,7 @@ def test_any_rows_come_to_what_a_look_at_every_row_on_every_day_comes_to(
     short, long = sorted(windows)
     rows, days = crowd(seed), DayRange(day(first), day(first + length))
     naive = duckdb.connect().register("landed", rows).sql(NAIVE.format(short=short, long=long, days=days))
-    made = trailing(to_spark(spark, rows), days, (short, long))
+    made = trailing(to_spark(spark, rows), days, (short, long), replaced=True)
     assert_same(made, naive.to_arrow_table(), contracts.features((short, long)))
 
 
@@ -106,6 +106,6 @@ def test_any_rows_come_to_what_a_look_at_every_row_on_every_day_comes_to(
 def test_days_since_the_last_event(
     spark: "SparkSession", rows: list[dict[str, Any]], wanted: list[tuple[int, int]]
 ) -> None:
-    made = trailing(to_spark(spark, pa.Table.from_pylist(rows, ROWS)), DayRange(day(0), day(12)), (1, 4))
+    made = trailing(to_spark(spark, pa.Table.from_pylist(rows, ROWS)), DayRange(day(0), day(12)), (1, 4), replaced=True)
     found = rows_of(made.select("feature_date", "days_since_last").toArrow())
     assert found == [(day(number), since) for number, since in wanted]
