@@ -48,7 +48,8 @@ class Chunk:
     frontier: datetime | None
 
 
-Transform = Callable[[Mapping[str, "DataFrame"], Chunk], "DataFrame"]
+Frames = Mapping[str, "DataFrame"]
+Transform = Callable[[Frames, Chunk], "DataFrame"]
 Facts = Callable[[str], str]
 Revisions = Callable[["DataFrame", "DataFrame"], "DataFrame"]
 
@@ -62,7 +63,7 @@ class Table:
     the modules that load it, too).
     `drops_incomplete`: days with missing required inputs stay empty (training). `facts` (a query of the embedded engine
     for rows -> one for a day and numbers) and `revisions` (rows before, rows after -> a day and numbers) are shown to
-    people and reach no content.
+    people and reach no content. `compiled`: the SQL that declared columns were compiled to, by column, for people.
     """
 
     contract: Contract
@@ -72,6 +73,7 @@ class Table:
     drops_incomplete: bool = False
     facts: Facts | None = None
     revisions: Revisions | None = None
+    compiled: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

@@ -97,5 +97,7 @@ class FeatureSettings(Section):
         if twice:
             raise ValueError(f"{', '.join(twice)} names more than one column of features; give each a name of its own")
         if self.columns and "windows_days" in self.model_fields_set:
-            raise ValueError("windows_days belongs to the built-in columns; each of [[features.columns]] has its `days`")
+            raise ValueError(
+                "windows_days belongs to the built-in columns; each of [[features.columns]] has its `days`"
+            )
         return self

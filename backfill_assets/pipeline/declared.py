@@ -48,10 +48,11 @@ class Declared:
         window = f"event_date BETWEEN {_shifted(-reach.last)} AND {_shifted(-reach.first)}"
         return f"{called}{f' FILTER (WHERE {filtered})' if filtered else ''} over {window}"
 
-    def column(self, *, tags: Mapping[str, str]) -> Column:
-        """The column of a contract: type, meaning, and tags that tell aggregation, filter and window apart."""
+    def column(self, *, tags: Mapping[str, str], made_from: str) -> Column:
+        """The column of a contract, made from that table: type, meaning, and tags that tell its parts apart."""
         made = self.aggregation
-        return Column(made.name, made.type, self._description(), nullable=made.nullable, tags={**tags, **self._tags()})
+        origins = tuple(f"{made_from}.{column}" for column in self.columns or ("event_key",))
+        return Column(made.name, made.type, self._description(), made.nullable, {**tags, **self._tags()}, origins)
 
     def _description(self) -> str:
         made, reach = self.aggregation, self.aggregation.reach
@@ -139,7 +140,9 @@ def _declared(asked: FeatureColumnSettings, known: Mapping[str, ColumnType]) -> 
     if asked.scale == made.aggregation.value.scale or made.aggregation.value.type != "DOUBLE":
         return made
     value = Value(**{**asdict(made.aggregation.value), "scale": asked.scale})
-    return Declared(Aggregation(asked.name, asked.agg, value, made.aggregation.reach), made.of, made.where, made.columns)
+    return Declared(
+        Aggregation(asked.name, asked.agg, value, made.aggregation.reach), made.of, made.where, made.columns
+    )
 
 
 def _value(of: Expression | None, only: Expression | None, where: str) -> Value:

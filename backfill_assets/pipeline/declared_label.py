@@ -1,7 +1,7 @@
 """Declared labels, from `[labels] label` in lake.toml: a condition over aggregates ahead of a day and behind it.
 
-Lives here: finding the aggregates in the text, and the labels by measure and rule said the same way. Does not live here:
-what an expression may hold (`expressions`) and the computation (`transforms.outcomes`).
+Lives here: finding the aggregates in the text, and the labels by measure and rule said the same way. Does not live
+here: what an expression may hold (`expressions`) and the computation (`transforms.outcomes`).
 """
 
 import re
@@ -27,7 +27,7 @@ ADVICE = "Write a condition over aggregates of the horizon, e.g. sum_ahead(total
 
 
 def declared_label(settings: LakeSettings) -> tuple[tuple[Declared, ...], Outcome]:
-    """The aggregates of a label, each a column of its own, and what decides it. Raises SettingsError naming the fault."""
+    """The aggregates of a label, each a column of its own, and what decides it. Raises SettingsError."""
     asked, known = settings.labels, sources(settings)
     if asked.label is None:
         terms, condition = _by_rule(settings)
@@ -65,7 +65,8 @@ def _decided_by(term: Declared) -> ColumnType:
 
 def _terms(label: str, settings: LakeSettings) -> tuple[tuple[Declared, ...], str]:
     """The aggregates, one column for each different one, and the text with their columns in their place."""
-    known, found, condition, done = sources(settings), {}, "", 0
+    known, condition, done = sources(settings), "", 0
+    found: dict[tuple[str, str, str], Declared] = {}
     for name, argument, start, end in _calls(label):
         agg, side = (part.lower() for part in TERM.fullmatch(name).groups())  # type: ignore[union-attr]
         of = read_expression(argument, known, LABEL) if argument.strip(" *") else None

@@ -1,7 +1,7 @@
 """The type that Spark gives to an expression, told without Spark: contracts are known before anything runs.
 
-Lives here: types of literals, casts, comparisons, arithmetic and the plainest functions, by Spark's rules. Does not live
-here: what an expression may hold (`expressions`). What is not known here is not guessed: a cast around it says it.
+Lives here: types of literals, casts, comparisons, arithmetic and the plainest functions, by Spark's rules. Does not
+live here: what an expression may hold (`expressions`). What is not known here is not guessed: a cast says it.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +14,16 @@ from backfill_assets.core.column_types import DECIMAL, GREATEST_PRECISION, Colum
 BOOLEAN, BIGINT, DOUBLE, STRING, DATE = map(ColumnType, ("BOOLEAN", "BIGINT", "DOUBLE", "STRING", "DATE"))
 INT, INT_MOST = ColumnType("INT"), 2**31 - 1
 INT_DIGITS = {"INT": 10, "BIGINT": 20}  # as Spark widens them to decimals
-TRUTHS = (exp.Predicate, exp.Connector, exp.Not, exp.Boolean, exp.RegexpLike, exp.StartsWith, exp.EndsWith, exp.Contains)
+TRUTHS = (
+    exp.Predicate,
+    exp.Connector,
+    exp.Not,
+    exp.Boolean,
+    exp.RegexpLike,
+    exp.StartsWith,
+    exp.EndsWith,
+    exp.Contains,
+)
 TEXTS = (
     exp.Lower, exp.Upper, exp.Trim, exp.Substring, exp.Concat, exp.ConcatWs, exp.DPipe, exp.RegexpExtract,
     exp.RegexpReplace, exp.Replace, exp.Reverse, exp.Left, exp.Right, exp.Initcap,

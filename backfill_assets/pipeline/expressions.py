@@ -20,29 +20,35 @@ from backfill_assets.pipeline.expression_types import Untold, type_of
 SUBQUERIES = (exp.Select, exp.Subquery, exp.Query, exp.Table)
 GENERATORS = (exp.UDTF, exp.Explode, exp.Posexplode, exp.Inline)
 # Window functions that are no aggregates to the parser, and aggregates that it knows as plain functions.
-OF_MANY_ROWS = frozenset(
-    """any every some mean std try_avg try_sum measure histogram_numeric count_min_sketch bitmap_and_agg row_number rank
-    dense_rank percent_rank cume_dist ntile lag lead nth_value window session_window inline_outer stack json_tuple
-    explode_outer posexplode_outer""".split()
-)
+OF_MANY_ROWS = frozenset([
+    "any", "every", "some", "mean", "std", "try_avg", "try_sum", "measure", "histogram_numeric", "count_min_sketch",
+    "bitmap_and_agg", "row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lag", "lead",
+    "nth_value", "window", "session_window", "inline_outer", "stack", "json_tuple", "explode_outer",
+    "posexplode_outer",
+])  # fmt: skip
 # Functions of Spark that the parser has no name for, and that give the same for the same row. Any other may be one's
 # own (a Python UDF), which no receipt could tell of.
-KNOWN = frozenset(
-    """array_repeat array_union arrays_overlap get nullifzero zeroifnull bin bround conv e expm1 hypot log1p positive
-    try_mod btrim find_in_set format_number is_valid_utf8 luhn_check make_valid_utf8 mask octet_length printf quote
-    sentences try_to_binary try_to_number cardinality crc32 hash xxhash64 date_part datepart timestamp_micros
-    timestamp_millis timestamp_seconds try_make_timestamp try_to_date try_to_timestamp weekday forall map_filter
-    map_zip_with transform_keys transform_values zip_with json_array_length isnotnull isnull regexp map_concat
-    map_entries map_values shiftrightunsigned try_parse_url try_url_decode try_validate_utf8 url_encode
-    try_element_at""".split()
-)
-RAISING = {exp.Div: "try_divide(a, b)", exp.Mod: "try_mod(a, b)", exp.IntDiv: "cast(try_divide(a, b) AS BIGINT)"}
+KNOWN = frozenset([
+    "array_repeat", "array_union", "arrays_overlap", "get", "nullifzero", "zeroifnull", "bin", "bround", "conv", "e",
+    "expm1", "hypot", "log1p", "positive", "try_mod", "btrim", "find_in_set", "format_number", "is_valid_utf8",
+    "luhn_check", "make_valid_utf8", "mask", "octet_length", "printf", "quote", "sentences", "try_to_binary",
+    "try_to_number", "cardinality", "crc32", "hash", "xxhash64", "date_part", "datepart", "timestamp_micros",
+    "timestamp_millis", "timestamp_seconds", "try_make_timestamp", "try_to_date", "try_to_timestamp", "weekday",
+    "forall", "map_filter", "map_zip_with", "transform_keys", "transform_values", "zip_with", "json_array_length",
+    "isnotnull", "isnull", "regexp", "map_concat", "map_entries", "map_values", "shiftrightunsigned", "try_parse_url",
+    "try_url_decode", "try_validate_utf8", "url_encode", "try_element_at",
+])  # fmt: skip
+RAISING: dict[type, str] = {
+    exp.Div: "try_divide(a, b)",
+    exp.Mod: "try_mod(a, b)",
+    exp.IntDiv: "cast(try_divide(a, b) AS BIGINT)",
+}
 ADVICE = "Write Spark SQL over the columns of one event, e.g. total, or coalesce(total, 0)"
 
 
 @dataclass(frozen=True)
 class Expression:
-    """A checked expression: as written, as compiled for Spark, its type (None: cannot be told), the columns it names."""
+    """A checked expression: as written, as compiled for Spark, its type (None: not known), the columns it names."""
 
     text: str
     sql: str
@@ -98,16 +104,16 @@ def refused(where: str, culprit: str, advice: str = ADVICE) -> SettingsError:
 
 def _faults(node: exp.Expr) -> Iterator[tuple[str, str]]:
     said = node.sql("spark")
-    name = node.name.lower() if isinstance(node, exp.Anonymous) else node.key
+    name = _called(node)
     if isinstance(node, SUBQUERIES):
         yield f"{said} is a subquery", ADVICE
     elif isinstance(node, exp.Window | exp.AggFunc) or name in OF_MANY_ROWS:
         yield f"{said} looks at more than one event", "Aggregate with `agg`, and write `of` and `where` over one event"
     elif isinstance(node, GENERATORS):
         yield f"{said} makes more than one row of an event", ADVICE
-    elif isinstance(node, exp.Anonymous) and name not in KNOWN:
+    elif name.startswith("current_") or (isinstance(node, exp.Anonymous) and name not in KNOWN):
         yield (
-            f"{node.name} is no function that gives the same for the same row",
+            f"{name} is no function that gives the same for the same row",
             "Use a built-in function of Spark; what needs Python belongs into the delivery, or a table of your own",
         )
     elif isinstance(node, tuple(RAISING)) and not _is_number_but_zero(node.expression):
@@ -116,6 +122,13 @@ def _faults(node: exp.Expr) -> Iterator[tuple[str, str]]:
         yield f"{said} would end the whole job where the array is shorter", "Write get(array, index), from 0"
     elif isinstance(node, exp.Star | exp.Placeholder | exp.Parameter):
         yield f"{said} is no value", ADVICE
+
+
+def _called(node: exp.Expr) -> str:
+    """The name of a function, in small letters; empty of anything else."""
+    if isinstance(node, exp.Anonymous):
+        return str(node.name).lower()
+    return node.sql_name().lower() if isinstance(node, exp.Func) else node.key if isinstance(node, exp.Any) else ""
 
 
 def _is_number_but_zero(node: exp.Expr) -> bool:

@@ -35,7 +35,9 @@ def at_cut(
     A version counts for day d iff known_from < cut(d) <= known_until, where a NULL `known_until` has no end.
     """
     # cut(d) > t from the day of t (less the grace) on; cut(d) <= t until the day before that day.
-    first, last = (F.to_date(F.col(c) - F.expr(f"INTERVAL '{grace_hours}' HOUR")) for c in ("known_from", "known_until"))
+    first, last = (
+        F.to_date(F.col(c) - F.expr(f"INTERVAL '{grace_hours}' HOUR")) for c in ("known_from", "known_until")
+    )
     known = whole(staging, entity).withColumns({FIRST_DAY: first, LAST_DAY: F.date_sub(last, 1)})
     return _features(known, days, entity, columns)
 

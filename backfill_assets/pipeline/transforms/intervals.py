@@ -5,8 +5,8 @@ day. Does not live here: which intervals (`declared`, `outcomes`) and what is ag
 
 What can be taken back (counts, sums) is a sum of differences: + where an interval begins, - on the day after its end.
 What cannot (least, greatest, first, last, newest) takes another way of the same order. Every interval is cut at one day
-m that lies in it: at a multiple of the reach's length, which nearly every interval holds, else at its roundest day (most
-factors of two). The parts that end just before the same m differ only by where they begin, so a running least or
+m that lies in it: at a multiple of the reach's length, which nearly every interval holds, else at its roundest day
+(most factors of two). The parts that end just before the same m differ only by where they begin, so a running least or
 greatest by their first day is the answer on every day up to m; those that begin at m mirror it. An interval costs two
 rows, whatever its length, and a day few: one for each m that its events meet at. Distinct values are differences again,
 once the intervals of a value are freed of what earlier ones already cover.
