@@ -108,7 +108,7 @@ def _arithmetic(node: exp.Expr, of: _TypeOf) -> ColumnType:
         raise Untold(node.sql("spark"))
     if DOUBLE in (one, other) or DECIMAL not in (one.kind, other.kind):
         return _wider(one, other) if one != other else one
-    a, b = _as_decimal(one), _as_decimal(other)
+    a, b = _operand(node.this, one), _operand(node.expression, other)
     if isinstance(node, exp.Mul | exp.SafeMultiply):
         return _decimal(a.precision + b.precision + 1, a.scale + b.scale)
     scale = max(a.scale, b.scale)
@@ -124,6 +124,12 @@ def _quotient(node: exp.Expr, of: _TypeOf) -> ColumnType:
 
 def _as_decimal(kind: ColumnType) -> ColumnType:
     return kind if kind.kind == DECIMAL else _decimal(INT_DIGITS[kind.kind], 0)
+
+
+def _operand(node: exp.Expr, kind: ColumnType) -> ColumnType:
+    """A whole number that is written out has just its digits."""
+    literal = isinstance(node, exp.Literal) and kind.kind in INT_DIGITS
+    return _decimal(len(str(node.this)), 0) if literal else _as_decimal(kind)
 
 
 def _decimal(precision: int, scale: int) -> ColumnType:

@@ -20,7 +20,8 @@ COLUMNS = {name: read_type(kind) for name, kind in KINDS.items()}
 TOLD = {
     "d": "DECIMAL(18,2)", "xs": "ARRAY<INT>", "d + e": "DECIMAL(21,4)", "d - 1": "DECIMAL(19,2)",
     "d * e": "DECIMAL(24,6)",
-    "d * 1.19": "DECIMAL(22,4)", "d + n": "DECIMAL(23,2)", "d * x": "DOUBLE", "n + k": "BIGINT", "k * 2": "INT",
+    "d * 1.19": "DECIMAL(22,4)", "d * 2": "DECIMAL(20,2)", "d * k": "DECIMAL(29,2)", "d + n": "DECIMAL(23,2)",
+    "d * x": "DOUBLE", "n + k": "BIGINT", "k * 2": "INT",
     "n / 2": "DOUBLE", "n div 2": "BIGINT", "-d": "DECIMAL(18,2)", "abs(k)": "INT", "if(b, d, e)": "DECIMAL(20,4)",
     "CASE WHEN b THEN k ELSE n END": "BIGINT", "coalesce(d, 0)": "DECIMAL(18,2)", "greatest(k, n)": "BIGINT",
     "nullif(s, '')": "STRING", "lower(s) || 'x'": "STRING", "substr(s, 1, 2)": "STRING", "b AND NOT n > 1": "BOOLEAN",
