@@ -11,6 +11,8 @@ from functools import lru_cache
 PLAIN_KINDS = ("BOOLEAN", "INT", "BIGINT", "DOUBLE", "STRING", "DATE", "TIMESTAMP", "BINARY")
 DECIMAL, ARRAY = "DECIMAL", "ARRAY"
 GREATEST_PRECISION = 38  # digits of a decimal: what Spark, Parquet, Arrow and DuckDB all hold in 128 bits
+SUMMED_PRECISION = 28  # ten digits more are 10^10 rows a day
+WHOLE_DIGITS = 18  # of any number of so many digits, 64 bits hold it
 ALL_TYPES = "BOOLEAN, INT, BIGINT, DOUBLE, DECIMAL(p,s), STRING, DATE, TIMESTAMP, BINARY, or ARRAY of one of these"
 OTHER_WORDS = {
     "INTEGER": "INT", "SMALLINT": "INT", "TINYINT": "INT", "LONG": "BIGINT", "FLOAT": "DOUBLE", "REAL": "DOUBLE",
@@ -32,6 +34,17 @@ class ColumnType:
     precision: int = 0
     scale: int = 0
     element: "ColumnType | None" = None
+
+    @property
+    def has_exact_sum(self) -> bool:
+        """Whether engines give the sum of any number of rows exactly and alike."""
+        return self.kind in ("INT", "BIGINT") or (self.kind == DECIMAL and self.precision <= SUMMED_PRECISION)
+
+    @property
+    def is_measurable(self) -> bool:
+        """Whether its values have buckets (`drift`): numbers whose whole part fits 64 bits, and yes or no."""
+        narrow = self.kind != DECIMAL or self.precision - self.scale <= WHOLE_DIGITS
+        return narrow and (self.is_number or self.kind == "BOOLEAN")
 
     @property
     def is_number(self) -> bool:

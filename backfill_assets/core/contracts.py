@@ -118,11 +118,23 @@ class Contract:
         """The columns that may not be NULL."""
         return tuple(c.name for c in self.columns if not c.nullable)
 
+    def column(self, name: str) -> Column:
+        """The column of that name; raises KeyError."""
+        found = next((c for c in self.columns if c.name == name), None)
+        if found is None:
+            raise KeyError(name)
+        return found
+
     @property
     def measured_columns(self) -> tuple[str, ...]:
         """The numbers whose distribution says something: no key, nothing tagged as one or as a sequence."""
-        numbers = (c for c in self.columns if c.type in ("BIGINT", "INT") and c.name not in self.key)
+        numbers = (c for c in self.columns if c.kind.is_measurable and c.name not in self.key)
         return tuple(c.name for c in numbers if c.tags.get("role") not in ("key", "sequence"))
+
+    @property
+    def summed_columns(self) -> tuple[str, ...]:
+        """The numbers that have an exact sum, whatever the order of rows: no key, no DOUBLE."""
+        return tuple(c.name for c in self.columns if c.kind.has_exact_sum and c.name not in self.key)
 
     @property
     def nullable_columns(self) -> tuple[str, ...]:

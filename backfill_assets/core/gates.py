@@ -166,7 +166,9 @@ def _profile(day: date, found: DayProfile, gate: Gate, around: Surroundings) -> 
         table, first = around.absent[0]
         warnings.append(f"incomplete: {len(around.absent)} required input day(s) are missing, first {table} {first}")
     refusing: list[str] = []
-    facts: dict[str, int | float | str] = {f"sum {c}": n for c, n in found.sums.items()}
+    facts: dict[str, int | float | str] = {
+        f"sum {c}": n if isinstance(n, int) else str(n) for c, n in found.sums.items()
+    }
     facts |= {f"nulls {c}": n for c, n in found.nulls.items()}
     for column in dict.fromkeys((*gate.columns, *around.usual_null_shares, *around.usual_histograms)):
         bounds = gate.columns.get(column)

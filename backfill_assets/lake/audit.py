@@ -10,9 +10,10 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.core.contracts import Contract
+from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.core.gates import RULES
 from backfill_assets.core.profiles import DayProfile
@@ -20,6 +21,7 @@ from backfill_assets.core.texts import shortened
 from backfill_assets.lake.fingerprints import PIECES, Dialect, fingerprint_text, pieces, quoted, row_hash
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.rules import breaking
+from backfill_assets.lake.type_names import duckdb_name
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -27,8 +29,7 @@ if TYPE_CHECKING:
 SAMPLE_KEYS = 10
 SAMPLE_KEY_CHARS = 200
 MEMORY = "1GB"  # beyond it DuckDB spills; the Spark server's heap is the lake's larger share
-TYPES = {"BIGINT": "BIGINT", "INT": "INTEGER", "STRING": "VARCHAR", "TIMESTAMP": "TIMESTAMPTZ", "DATE": "DATE"}
-NUMBERS = ("BIGINT", "INT")
+BEYOND_BUCKETS = float(1 << 62)  # greater doubles share its bucket
 
 
 @contextlib.contextmanager
@@ -51,7 +52,7 @@ def selection(files: Sequence[str], contract: Contract) -> str:
 
     The partition column comes from the names of the folders, as in Delta's layout; NULL is their word for no value.
     """
-    columns = [(quoted(c.name, Dialect.DUCKDB), TYPES[c.type]) for c in contract.columns]
+    columns = [(quoted(c.name, Dialect.DUCKDB), duckdb_name(c.kind)) for c in contract.columns]
     if not files:
         return f"SELECT {', '.join(f'CAST(NULL AS {t}) AS {n}' for n, t in columns)} WHERE false"
     layout = "hive_partitioning = false"
@@ -67,11 +68,23 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def bucket(column: str, dialect: Dialect) -> str:
-    """The bucket of a whole number (`core.drift`): its length in bits, negative below 0; NULL of NULL."""
-    n = quoted(column, dialect)
+def bucket(column: Column, dialect: Dialect) -> str:
+    """The bucket of a number (`core.drift`): its whole part's length in bits, negative below 0; NULL of NULL."""
+    n = _whole(column, dialect)
     below = f"WHEN {n} < 0 THEN -1 - length(bin(-({n} + 1)))"  # the least number has no opposite
     return f"CASE WHEN {n} = 0 THEN 0 WHEN {n} > 0 THEN length(bin({n})) {below} END"
+
+
+def _whole(column: Column, dialect: Dialect) -> str:
+    """The number without its fraction, as a whole number of 64 bits; NULL of NaN."""
+    n, kind = quoted(column.name, dialect), column.kind.kind
+    if kind == "BOOLEAN":
+        return f"CAST({n} AS INT)"
+    if kind in ("INT", "BIGINT"):
+        return n
+    if kind == "DOUBLE":
+        n = f"CASE WHEN NOT isnan({n}) THEN greatest(least({n}, {BEYOND_BUCKETS!r}), -{BEYOND_BUCKETS!r}) END"
+    return f"CAST({n} AS BIGINT)" if dialect is Dialect.SPARK else f"CAST(trunc({n}) AS BIGINT)"
 
 
 def _name(column: str) -> str:
@@ -87,14 +100,14 @@ def audit(lake: Lake, files: Sequence[str], contract: Contract) -> Mapping[date 
 
     if not files:
         return {}
-    numbers = [c.name for c in contract.columns if c.type in NUMBERS and c.name not in contract.key]
+    numbers = [contract.column(c) for c in contract.summed_columns]
     day = _name(contract.day_column)
     figures = ["count(*)", *(f"sum({p})" for p in pieces("hashed", Dialect.DUCKDB))]
     figures += [f"count(*) - count({_name(c)})" for c in contract.column_names]
-    figures += [f"sum(CAST({_name(n)} AS HUGEINT))" for n in numbers]
+    figures += [f"sum({_name(c.name) if c.kind.scale else f'CAST({_name(c.name)} AS HUGEINT)'})" for c in numbers]
     broken = breaking(contract, Dialect.DUCKDB)
     figures += [f"count(*) FILTER (WHERE {b})" for b in broken.values()]
-    figures += [f"histogram({bucket(c, Dialect.DUCKDB)})" for c in contract.measured_columns]
+    figures += [f"histogram({bucket(contract.column(c), Dialect.DUCKDB)})" for c in contract.measured_columns]
     rows = selection(files, contract)
     query = (
         f"SELECT {day}, {', '.join(figures)} FROM "
@@ -116,7 +129,7 @@ def audit(lake: Lake, files: Sequence[str], contract: Contract) -> Mapping[date 
     measured = contract.measured_columns
     return {
         row[0]: replace(
-            _profile(row[1 : len(row) - len(measured)], contract, numbers, repeated.get(row[0], 0)),
+            _profile(row[1 : len(row) - len(measured)], contract, repeated.get(row[0], 0)),
             histograms={c: h for c, h in zip(measured, row[len(row) - len(measured) :], strict=True) if h},
         )
         for row in found
@@ -140,9 +153,11 @@ def count_rows(lake: Lake, files: Sequence[str], contract: Contract, columns: Se
         return engine.execute(f"SELECT {by}, count(*) FROM ({selection(files, contract)}) GROUP BY ALL").fetchall()
 
 
-def _profile(figures: Sequence[int | None], contract: Contract, numbers: Sequence[str], repeated: int) -> DayProfile:
-    whole, columns = [int(f or 0) for f in figures], contract.column_names
+def _profile(figures: Sequence[int | Decimal | None], contract: Contract, repeated: int) -> DayProfile:
+    columns, numbers = contract.column_names, contract.summed_columns
     after = 1 + PIECES + len(columns)
+    sums = [f or 0 for f in figures[after : after + len(numbers)]]
+    whole = [int(f or 0) for f in figures]
     broken = zip((r.name for r in contract.rules), whole[after + len(numbers) :], strict=True)
     nulls = dict(zip(columns, whole[1 + PIECES :], strict=False))
     return DayProfile(
@@ -150,7 +165,7 @@ def _profile(figures: Sequence[int | None], contract: Contract, numbers: Sequenc
         fingerprint=fingerprint_text(whole[1 : 1 + PIECES]),
         nulls={c: n for c, n in nulls.items() if n},
         duplicates=repeated,
-        sums=dict(zip(numbers, whole[after : after + len(numbers)], strict=True)),
+        sums=dict(zip(numbers, sums, strict=True)),
         broken={rule: n for rule, n in broken if n},
     )
 

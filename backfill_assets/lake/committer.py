@@ -25,14 +25,11 @@ from backfill_assets.lake.opening import checkpoint_files, open_delta
 from backfill_assets.lake.staging import StagedFile
 from backfill_assets.lake.statistics import file_statistics
 from backfill_assets.lake.store import Conflict, LiveFile
+from backfill_assets.lake.type_names import arrow_name, arrow_type, delta_type
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-DELTA_TYPES = {"BIGINT": "long", "INT": "integer", "STRING": "string", "TIMESTAMP": "timestamp", "DATE": "date"}
-FILE_TYPES = {
-    "BIGINT": "int64", "INT": "int32", "STRING": "string", "TIMESTAMP": "timestamp[us, tz=UTC]", "DATE": "date32[day]",
-}  # fmt: skip
 FEATURE_OF_BEFORE = "inCommitTimestamp"  # tables of version 0.1 have it, and delta-rs refuses to write them
 # Commits: opening a table reads those since its checkpoint, 0.4 CPU ms each (measured: a receipt took 8 CPU ms with 10,
 # 14 with 25, 41 with 100, whatever the length of the log); each checkpoint is one more file of all live files.
@@ -43,12 +40,11 @@ SYNC_ALL_FROM = 50  # files: one sync of the whole file system is quicker than s
 def ensure_table(path: Path, contract: Contract, rollback_days: int) -> None:
     """Create the table with its whole schema and its properties unless it is there. The caller holds its lock."""
     from deltalake import DeltaTable, Field, Schema
-    from deltalake.schema import PrimitiveType
 
     if (path / "_delta_log").is_dir() and any((path / "_delta_log").glob("*.json")):
         return
     fields = [
-        Field(c.name, PrimitiveType(DELTA_TYPES[c.type]), nullable=c.nullable, metadata={"comment": c.description})
+        Field(c.name, delta_type(c.kind), nullable=c.nullable, metadata={"comment": c.description})
         for c in contract.columns
     ]
     DeltaTable.create(
@@ -212,8 +208,8 @@ def _checked(path: Path, contract: Contract, file: StagedFile) -> str:
 
 def columns_misfit(metadata: Any, contract: Contract) -> str:
     """In words what a file's columns (its Parquet metadata) are and should be; empty where they are the contract's."""
-    wanted = {c.name: FILE_TYPES[c.type] for c in contract.columns if c.name != contract.partition_column}
-    found = {f.name: str(f.type) for f in metadata.schema.to_arrow_schema()}
+    wanted = {c.name: arrow_name(arrow_type(c.kind)) for c in contract.columns if c.name != contract.partition_column}
+    found = {f.name: arrow_name(f.type) for f in metadata.schema.to_arrow_schema()}
     return "" if found == wanted else f"{found}, not {wanted}"
 
 

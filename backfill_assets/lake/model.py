@@ -35,7 +35,7 @@ LOADER = f"{LOAD}.raw"
 LOADERS = (
     LOADER,
     *(f"{LOAD}.{name}" for name in ("counting", "deliveries", "placing")),
-    *(f"{LANDING}.{name}" for name in ("mapping", "nanoseconds", "select", "stock")),
+    *(f"{LANDING}.{name}" for name in ("casting", "mapping", "nanoseconds", "place", "select", "stock")),
     "backfill_assets.lake.too_late",
 )
 

@@ -34,7 +34,8 @@ class StockFile:
     (empty for parquet), when it was first scanned (aware), and the day of its rows without a usable arrival time.
 
     `rows` are counted apart from Spark. `inexact`: column -> why its values are not those of the landed file.
-    `refused`: why none of its rows can be judged; it is then one unusable row with number 0, and not read.
+    `refused`: why none of its rows can be judged; it is then one unusable row with number 0, and not read. `path`:
+    where it lies below the landing's root, if its rows depend on that.
     """
 
     sha256: str
@@ -47,6 +48,7 @@ class StockFile:
     rows: int = 0
     inexact: Mapping[str, str] = field(default_factory=dict)
     refused: str | None = None
+    path: str = ""
 
     @property
     def kind(self) -> tuple[str, str, bool, str]:
@@ -76,6 +78,7 @@ def put(stock: Path, intake: "Intake", made: Made) -> "Intake":
         **made.said(),
         "parquet": parquet.name,
         "sha256": _sha256(parquet),
+        "content": intake.content or intake.sha256,
         "rows": intake.rows,
         "types": dict(intake.columns),
         "schema": _schema_digest(parquet),
@@ -106,7 +109,7 @@ def is_proven(stock: Path, sha256: str, made: Made | None = None) -> bool:
     body = _body(stock, sha256)
     if body is None or (made is not None and not made.said().items() <= body.items()):
         return False
-    exact: bool = body["parquet"] != f"{sha256}.parquet" or body["sha256"] == sha256
+    exact: bool = body["parquet"] != f"{sha256}.parquet" or body["sha256"] == body.get("content", sha256)
     return exact and body["sha256"] == _sha256(stock / str(body["parquet"]))
 
 

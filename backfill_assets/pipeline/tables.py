@@ -43,7 +43,7 @@ def delivered(settings: LakeSettings) -> tuple[Table, Table]:
     payload = settings.source.payload_columns
     return (
         Table(contracts.raw(payload), settings=_landing_settings(settings), facts=lateness.of_deliveries),
-        Table(contracts.staging(payload), _staging, sources=(TRANSFORMS + "staging",), facts=lateness.of_versions),
+        _staging(payload),
     )
 
 
@@ -76,10 +76,13 @@ def _landing_settings(settings: LakeSettings) -> Mapping[str, object]:
     }
 
 
-def _staging(frames: Frames, chunk: Chunk) -> "DataFrame":
-    from backfill_assets.pipeline.transforms.staging import staging
+def _staging(payload: tuple[PayloadColumn, ...]) -> Table:
+    def _build(frames: Frames, chunk: Chunk) -> "DataFrame":
+        from backfill_assets.pipeline.transforms.staging import staging
 
-    return staging(frames["raw"], chunk.days)
+        return staging(frames["raw"], chunk.days, [c.name for c in payload])
+
+    return Table(contracts.staging(payload), _build, sources=(TRANSFORMS + "staging",), facts=lateness.of_versions)
 
 
 def _flips(before: "DataFrame", after: "DataFrame") -> "DataFrame":

@@ -42,7 +42,7 @@ def test_declared_columns_are_shown_with_the_sql_that_they_were_compiled_to(tmp_
     path.write_text("\n".join([*said, more]))
     (told,) = _about(lake, "features_as_known.spent")
     window = "over event_date BETWEEN day - 27 AND day"
-    assert (told.level, told.text) == (Level.OK, f"compiled to sum(value) FILTER (WHERE (flag = 1)) {window}")
+    assert (told.level, told.what) == (Level.OK, f"compiled to sum(value) FILTER (WHERE (flag = 1)) {window}")
 
 
 def _tear(lake: Lake) -> None:
