@@ -78,20 +78,28 @@ def _event(random: Random, entity: int, key: int) -> Iterable[dict[str, Any]]:
         since = until
 
 
-def answers(rows: Any, asked: Sequence[Asked], days: DayRange, *, known: bool, grace_hours: int = 0) -> Any:
+def answers(
+    rows: Any,
+    asked: Sequence[Asked],
+    days: DayRange,
+    *,
+    known: bool,
+    grace_hours: int = 0,
+    entity: Sequence[str] = ENTITY,
+) -> Any:
     """Per entity and day with an event in reach the columns asked for, as Arrow: as known now, or at the day's cut."""
-    connection = duckdb.connect()
+    connection, who = duckdb.connect(), ", ".join(entity)
     connection.execute("SET timezone = 'UTC'")
     connection.register("versions", rows)
     cut = f"CAST(range AS TIMESTAMPTZ) + INTERVAL 1 DAY + INTERVAL {grace_hours} HOUR"
     at_cut = "s.known_from < x.cut AND (s.known_until IS NULL OR x.cut <= s.known_until)"
     reached = " OR ".join(f"x.d BETWEEN s.event_date + {a.first} AND s.event_date + {a.last}" for a in asked)
     return connection.sql(f"""
-        SELECT first, day, {", ".join(f"{_said(a)} AS {a.name}" for a in asked)}, x.d AS at
+        SELECT {who}, {", ".join(f"{_said(a)} AS {a.name}" for a in asked)}, x.d AS at
         FROM (SELECT CAST(range AS DATE) AS d, {cut} AS cut
               FROM range(DATE '{days.start}', DATE '{days.end}', INTERVAL 1 DAY)) x
         JOIN versions s ON ({reached}) AND {at_cut if known else "s.known_until IS NULL"}
-        WHERE first IS NOT NULL AND day IS NOT NULL GROUP BY first, day, x.d
+        WHERE {" AND ".join(f"{e} IS NOT NULL" for e in entity)} GROUP BY {who}, x.d
     """).to_arrow_table()
 
 
