@@ -16,6 +16,7 @@ from backfill_assets.core.column_types import ColumnType, read_type
 class Column:
     """One column: its Spark SQL type, whether NULL is allowed, and what it means. `tags` are shown in Dagster.
 
+    `made_from`: the columns of other tables that it is computed from, each as table.column, where that is known.
     Raises ValueError for a type that is none of `column_types`; the text is kept in their one spelling.
     """
 
@@ -24,6 +25,7 @@ class Column:
     description: str
     nullable: bool = False
     tags: Mapping[str, str] = field(default_factory=dict)
+    made_from: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         try:

@@ -48,7 +48,8 @@ class Chunk:
     frontier: datetime | None
 
 
-Transform = Callable[[Mapping[str, "DataFrame"], Chunk], "DataFrame"]
+Frames = Mapping[str, "DataFrame"]
+Transform = Callable[[Frames, Chunk], "DataFrame"]
 Facts = Callable[[str], str]
 Revisions = Callable[["DataFrame", "DataFrame"], "DataFrame"]
 
@@ -62,8 +63,9 @@ class Table:
     the modules that load it, too).
     `drops_incomplete`: days with missing required inputs stay empty (training). `facts` (a query of the embedded engine
     for rows -> one for a day and numbers) and `revisions` (rows before, rows after -> a day and numbers) are shown to
-    people and reach no content. `account` (a query of that engine for deliveries of whole keys -> one for a
-    day, the deliveries for it, those superseded) is what a plan's gate holds against the rows of a table of versions.
+    people and reach no content. `account` (a query of that engine for deliveries of whole keys -> one for a day, the
+    deliveries for it, those superseded) is what a plan's gate holds against the rows of a table of versions.
+    `compiled`: the SQL that declared columns were compiled to, by column, for people.
     """
 
     contract: Contract
@@ -74,6 +76,7 @@ class Table:
     facts: Facts | None = None
     revisions: Revisions | None = None
     account: Facts | None = None
+    compiled: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

@@ -41,11 +41,13 @@ def doctor(root: Path, tables_of: Callable[[LakeSettings], Sequence[Table]]) -> 
     findings = [_java(), _jars()]
     try:
         lake = open_lake(root)
-        contracts = [*(t.contract for t in tables_of(lake.settings)), QUARANTINE, ARRIVALS, FILES]
+        tables = tables_of(lake.settings)
+        contracts = [*(t.contract for t in tables), QUARANTINE, ARRIVALS, FILES]
     except BackfillError as error:
         return [*findings, _told(error)]
     landed = first_reading(contracts, Basis.FILES)
     findings += [fine("lake.toml", f"valid, from {lake.settings.start_date}"), _engine(lake)]
+    findings += [fine(f"{t.name}.{column}", f"compiled to {sql}") for t in tables for column, sql in t.compiled.items()]
     findings += _guarded("the landing folder", lambda: _landing(lake))
     told = [
         _guarded(f"the table {contract.name}", partial(_table, lake, contract, landed.name if landed else ""))

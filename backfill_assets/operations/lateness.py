@@ -209,6 +209,13 @@ def _flips(lake: Lake, states: States, since: datetime, frontier: datetime) -> t
     names = [
         contract.name if contract else f"read by {basis}" for contract, basis in zip(roles, FLIPS_FROM, strict=True)
     ]
+    if lake.settings.labels.label is not None or lake.settings.features.entity != ("entity",):
+        raise BackfillError(
+            f"label flips since {since:%Y-%m-%d}",
+            "they are counted for a label by measure and rule, and for entities of the column `entity`",
+            "They were not counted",
+            "Leave out --since; each write of a day tells how many of its labels it changed (label_flips)",
+        )
     view, lacking = states.view, [name for name in names if states.view.table(name).version < 0]
     if lacking:
         raise BackfillError(
