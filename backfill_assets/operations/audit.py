@@ -49,7 +49,7 @@ class DayAudit:
 
     @property
     def changed(self) -> bool:
-        """Whether the day's rows differ from those before, as far as receipts show."""
+        """Whether the day's rows are others than before, as far as receipts tell."""
         return self.fingerprint is None or (self.rows, self.fingerprint) != (self.rows_before, self.fingerprint_before)
 
     def to_dict(self) -> dict[str, Any]:

@@ -166,7 +166,7 @@ def _chosen(lake: Lake, pipeline: Pipeline, asked: RollbackRequest) -> tuple[lis
     chosen, untouched, wrote = [], [], False
     for contract in _contracts(pipeline, asked):
         history = [c for c in lake.store.commits(contract.name) if c.receipt is not None]
-        if asked.plan and not any(_is_of(_receipt_of(c), asked) for c in history):
+        if asked.plan and not any(_is_of(_said(c), asked) for c in history):
             continue
         wrote = True
         if asked.plan and contract.is_landed:
@@ -207,7 +207,7 @@ def _choice(contract: Contract, history: Sequence[Commit], asked: RollbackReques
             continue
         targets[day] = undone[0].version - 1 if asked.to_version is None else asked.to_version
         seen[day] = writes[-1].version
-        others = [c for c in writes if c.version > undone[-1].version and _receipt_of(c).reason not in UNDOING]
+        others = [c for c in writes if c.version > undone[-1].version and _said(c).reason not in UNDOING]
         if others:
             newer[day] = others[-1]
     if newer and not asked.over_newer:
@@ -219,7 +219,7 @@ def _by_day(history: Iterable[Commit], asked: RollbackRequest) -> dict[date, lis
     """The writes of every day meant, ascending."""
     found: dict[date, list[Commit]] = {}
     for commit in history:
-        for day in _receipt_of(commit).days:
+        for day in _said(commit).days:
             if asked.days is None or day in asked.days:
                 found.setdefault(day, []).append(commit)
     return found
@@ -229,10 +229,10 @@ def _of_plan(writes: Sequence[Commit], asked: RollbackRequest) -> list[Commit]:
     """The plan's newest unbroken row of writes of a day; none where it was put back already."""
     found: list[Commit] = []
     for commit in reversed(writes):
-        if not _is_of(_receipt_of(commit), asked):
+        if not _is_of(_said(commit), asked):
             if found:
                 break
-        elif _receipt_of(commit).reason in UNDOING:
+        elif _said(commit).reason in UNDOING:
             break
         else:
             found.insert(0, commit)
@@ -242,15 +242,14 @@ def _of_plan(writes: Sequence[Commit], asked: RollbackRequest) -> list[Commit]:
 def _after(writes: Sequence[Commit], version: int | None) -> list[Commit]:
     """The first write of a day after a version, with those of the same run that follow it."""
     later = [c for c in writes if version is not None and c.version > version]
-    run_id = _receipt_of(later[0]).run_id if later else ""
-    return [c for c in later if c is later[0] or (run_id and _receipt_of(c).run_id == run_id)]
+    return [c for c in later if c is later[0] or (_said(c).run_id and _said(c).run_id == _said(later[0]).run_id)]
 
 
 def _is_of(said: Receipt, asked: RollbackRequest) -> bool:
     return said.tags.get(PLAN_TAG) == asked.plan and asked.chunk in ("", said.tags.get(CHUNK_TAG))
 
 
-def _receipt_of(commit: Commit) -> Receipt:
+def _said(commit: Commit) -> Receipt:
     if commit.receipt is None:
         raise ValueError(f"version {commit.version} has no receipt")
     return commit.receipt
@@ -275,7 +274,7 @@ def _refuse_foreign(states: States, wanted: PutBack) -> None:
 
 def _written_since(contract: Contract, newer: Mapping[date, Commit]) -> BackfillError:
     first = min(newer)
-    by = _receipt_of(newer[first])
+    by = _said(newer[first])
     return BackfillError(
         f"the table {contract.name}",
         f"{ranges(newer)} written since by somebody else: {first} as version {newer[first].version} ({by.reason}"

@@ -1,7 +1,7 @@
 """Healing: what Dagster shows of each day follows its receipt again, after runs that planned it and never came to it.
 
-Lives here: which days are shown wrong, and recording them from their receipts: a materialization and its
-checks. Does not live here: when it is looked at, and commits without any event (`reconcile`). Nothing is read
+Lives here: which days are shown wrong, and recording them from their receipts: a materialization and the four
+checks. Does not live here: when it is looked at, and commits that Dagster never heard of (`reconcile`). Nothing is read
 but receipts, nothing is written but Dagster's events, and what was healed needs no healing.
 
 Left as they are: days that no receipt names; stale days (the attempt that failed is news); days that a check refused;

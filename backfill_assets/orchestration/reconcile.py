@@ -73,8 +73,8 @@ def _record(instance: dg.DagsterInstance, table: str, version: int, receipt: Rec
 def _record_undoing(
     instance: dg.DagsterInstance, lake: Lake, contract: Contract, version: int
 ) -> tuple[bool, list[str]]:
-    """`_record` of a rollback or release, which mostly has no run: of the days whose newest receipt it is. It is
-    recorded late, and Dagster may have newer writes already."""
+    """`_record` of a rollback or release, which mostly has no run: of the days whose newest receipt it is. Dagster
+    hears of them late, and may know of newer writes already."""
     stamps = lake.store.view(contract.name, contract.day_column).stamps
     newest = {d: s for d, s in stamps.items() if s.version == version}
     if not newest:
@@ -93,7 +93,7 @@ def _record_undoing(
 
 
 def undoing_event(table: str, day: date, stamp: Stamp) -> dg.AssetMaterialization:
-    """The event that shows in Dagster that a day was put back or let go."""
+    """What Dagster is told of a day that was put back or let go."""
     metadata = retold(None, stamp.entry, stamp.version, "a rollback or release: no run made it") | {
         WRITE_ID: stamp.write_id
     }
