@@ -59,7 +59,7 @@ class DayEntry:
 class Receipt:
     """Who wrote which days of `table` from which inputs. `inputs` are table versions; `frontier` an aware instant.
 
-    `seconds` is what the work took from its request to its commit (None: not measured); it decides nothing.
+    `seconds` is what the work took from being asked for to its commit (None: not measured); it decides nothing.
     """
 
     write_id: str

@@ -106,11 +106,11 @@ def as_request(request: RunRequest, sensor: str, lake: Lake) -> dg.RunRequest:
         asset_selection=[dg.AssetKey(name) for name in (request.table, *request.riders)],
         partition_key=str(request.span.start) if single else None,
         run_config={"ops": {runs.op_name(request.table): {"config": {"asked": dict(request.asked)}}}},
-        tags={**span, **again, **sensor_tags(sensor, lake), **runs.asked_tags(request)},
+        tags={**span, **again, **said(sensor, lake), **runs.asked_tags(request)},
     )
 
 
-def sensor_tags(sensor: str, lake: Lake) -> dict[str, str]:
+def said(sensor: str, lake: Lake) -> dict[str, str]:
     """The tags of every run that a sensor requests."""
     return {runs.REASON_TAG: sensor, runs.SENSOR_TAG: sensor, runs.LAKE_TAG: str(lake.root), **runs.OWN_EVENTS}
 

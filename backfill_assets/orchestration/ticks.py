@@ -29,7 +29,7 @@ from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.reconcile import follow_receipts
-from backfill_assets.orchestration.requesting import RunRequests, as_request, next_attempt, sensor_tags
+from backfill_assets.orchestration.requesting import RunRequests, as_request, next_attempt, said
 from backfill_assets.orchestration.snapshot import LakeSnapshot, look_around
 from backfill_assets.orchestration.standing import changed_verdicts
 
@@ -181,7 +181,7 @@ def _whole(
         run_key=f"{base} attempt {tried}",
         job_name=runs.REBUILD if tables else SCAN,
         asset_selection=[dg.AssetKey(name) for name in tables] or None,
-        tags={**span, **again, **sensor_tags(sensor, seen.lake), runs.REQUEST_TAG: base},
+        tags={**span, **again, **said(sensor, seen.lake), runs.REQUEST_TAG: base},
     )
 
 
