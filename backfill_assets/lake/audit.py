@@ -10,6 +10,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.contracts import Contract
@@ -33,17 +34,26 @@ NUMBERS = ("BIGINT", "INT")
 
 @contextlib.contextmanager
 def connection(lake: Lake) -> "Iterator[DuckDBPyConnection]":
-    """An engine of this process in UTC, which spills below the lake's folder and never fetches an extension."""
+    """An engine of this process in UTC, which spills below the lake's folder and never fetches an extension.
+
+    What is made temporarily is its own. All of a process share `MEMORY`.
+    """
+    with _engine(str(lake.root / ".staging" / ".spill"), os.getpid()).cursor() as engine:
+        engine.execute("SET TimeZone = 'UTC'")
+        yield engine
+
+
+@lru_cache(maxsize=2)
+def _engine(spill: str, _process: int) -> "DuckDBPyConnection":
+    """Kept, because starting one costs more than the audit of a day; files are read anew each time all the same."""
     import duckdb
 
     config: dict[str, str | bool | int | float | list[str]] = {
         "autoinstall_known_extensions": "false", "autoload_known_extensions": "false", "memory_limit": MEMORY,
-        "threads": str(os.cpu_count() or 1), "temp_directory": str(lake.root / ".staging" / ".spill"),
-        "preserve_insertion_order": "false",
+        "threads": str(os.cpu_count() or 1), "temp_directory": spill, "preserve_insertion_order": "false",
+        "enable_external_file_cache": "false",
     }  # fmt: skip
-    with duckdb.connect(config=config) as engine:
-        engine.execute("SET TimeZone = 'UTC'")
-        yield engine
+    return duckdb.connect(config=config)
 
 
 def selection(files: Sequence[str], contract: Contract) -> str:

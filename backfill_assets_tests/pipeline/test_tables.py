@@ -49,6 +49,7 @@ def test_a_setting_makes_outdated_what_it_reaches_and_nothing_else(sections: dic
     assert moved_by(**sections) == moved
 
 
+@pytest.mark.usefixtures("processes")
 def test_nothing_of_spark_is_imported_to_know_the_tables() -> None:
     from backfill_assets_tests.processes import run_python
 
