@@ -11,6 +11,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.contracts import Column, Contract
@@ -29,28 +31,43 @@ if TYPE_CHECKING:
 SAMPLE_KEYS = 10
 SAMPLE_KEY_CHARS = 200
 MEMORY = "1GB"  # beyond it DuckDB spills; the Spark server's heap is the lake's larger share
+SPILL = Path(".staging", ".spill")  # where it keeps what memory does not hold, below the lake
 BEYOND_BUCKETS = float(1 << 62)  # greater doubles share its bucket
 
 
 @contextlib.contextmanager
 def connection(lake: Lake) -> "Iterator[DuckDBPyConnection]":
-    """An engine of this process in UTC, which spills below the lake's folder and never fetches an extension."""
-    with new_engine(lake) as engine:
+    """An engine of this process in UTC, which spills below the lake's folder and never fetches an extension.
+
+    What is made temporarily is its own. All of a process share `MEMORY`.
+    """
+    with _engine(str(lake.root / SPILL), os.getpid()).cursor() as engine:
+        engine.execute("SET TimeZone = 'UTC'")
         yield engine
 
 
+@lru_cache(maxsize=2)
+def _engine(spill: str, _process: int) -> "DuckDBPyConnection":
+    """Kept, because starting one costs more than the audit of a day; files are read anew each time all the same."""
+    return _started(spill)
+
+
 def new_engine(lake: Lake) -> "DuckDBPyConnection":
-    """Such an engine, which lives as long as what was asked of it."""
+    """Such an engine that nobody shares, which lives as long as what was asked of it."""
+    engine = _started(str(lake.root / SPILL))
+    engine.execute("SET TimeZone = 'UTC'")
+    return engine
+
+
+def _started(spill: str) -> "DuckDBPyConnection":
     import duckdb
 
     config: dict[str, str | bool | int | float | list[str]] = {
         "autoinstall_known_extensions": "false", "autoload_known_extensions": "false", "memory_limit": MEMORY,
-        "threads": str(os.cpu_count() or 1), "temp_directory": str(lake.root / ".staging" / ".spill"),
-        "preserve_insertion_order": "false",
+        "threads": str(os.cpu_count() or 1), "temp_directory": spill, "preserve_insertion_order": "false",
+        "enable_external_file_cache": "false",
     }  # fmt: skip
-    engine = duckdb.connect(config=config)
-    engine.execute("SET TimeZone = 'UTC'")
-    return engine
+    return duckdb.connect(config=config)
 
 
 def selection(files: Sequence[str], contract: Contract) -> str:

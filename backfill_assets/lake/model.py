@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -164,7 +164,13 @@ def _code(table: Table) -> list[str]:
     contract = digest_of(
         [columns, table.contract.day_column, table.contract.key, list(map(str, table.contract.inputs))]
     )
-    return [*parts, contract, *(f"{p} {version(p)}" for p in ENGINE_PACKAGES)]
+    return [*parts, contract, *_engines()]
+
+
+@cache
+def _engines() -> tuple[str, ...]:
+    """The packages that compute, with their versions, which do not change while a process runs."""
+    return tuple(f"{p} {version(p)}" for p in ENGINE_PACKAGES)
 
 
 def source_files(table: Table) -> tuple[Path, ...]:

@@ -27,9 +27,10 @@ TELL_AGAIN_SECONDS = 24 * 3600.0
 
 @dataclass(frozen=True)
 class Outbox:
-    """The alerts of one instance of Dagster in one lake."""
+    """The alerts of one instance of Dagster in one lake. `first_pause`: seconds until the second try."""
 
     folder: Path
+    first_pause: float = FIRST_PAUSE_SECONDS
 
     def put(self, message: Message) -> None:
         """Keep a message until it is delivered."""
@@ -93,7 +94,7 @@ class Outbox:
         if done:
             path.unlink(missing_ok=True)
             return
-        pause = min(FIRST_PAUSE_SECONDS * 2 ** kept["tries"], LONGEST_PAUSE_SECONDS)
+        pause = min(self.first_pause * 2 ** kept["tries"], LONGEST_PAUSE_SECONDS)
         _write(path, {**kept, "tries": kept["tries"] + 1, "after": time.time() + pause})
 
     def _sent(self) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from backfill_assets.orchestration.beginning import is_there, no_lake
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.markers import end_dead_runs
 from backfill_assets.orchestration.plan_job import BACKFILL_RANGE, RUN_CHUNKS
-from backfill_assets.orchestration.requesting import next_attempt, sensor_tags
+from backfill_assets.orchestration.requesting import next_attempt, said
 from backfill_assets.orchestration.sensors import INTERVAL_SECONDS, tick_result
 from backfill_assets.orchestration.ticks import Tick
 
@@ -92,6 +92,6 @@ def _ask(tick: Tick, instance: dg.DagsterInstance, lake: Lake, view: LakeView, p
             run_key=f"{base} attempt {tried}",
             job_name=BACKFILL_RANGE,
             run_config={"ops": {RUN_CHUNKS: {"config": config}}},
-            tags={**sensor_tags(PLANS, lake), PLAN_TAG: plan.id, runs.REQUEST_TAG: base},
+            tags={**said(PLANS, lake), PLAN_TAG: plan.id, runs.REQUEST_TAG: base},
         )
     )

@@ -111,6 +111,7 @@ def test_flips_cannot_be_told_from_the_future_nor_without_labels_inputs(tmp_path
         lateness(lake, pipeline, LatenessScope(since=midnight(SINCE)), NOW)
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_report_needs_neither_spark_nor_dagster_nor_plots(made: Made) -> None:
     code = f"""
         import sys
