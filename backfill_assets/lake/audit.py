@@ -50,17 +50,20 @@ def connection(lake: Lake) -> "Iterator[DuckDBPyConnection]":
 def selection(files: Sequence[str], contract: Contract) -> str:
     """A query for the contract's columns, in its types, of all rows of these files.
 
-    The partition column comes from the names of the folders, as in Delta's layout; NULL is their word for no value.
+    The partition column comes from the names of the folders, as in Delta's layout; NULL is their word for no value. A
+    column that a file lacks, because the table got it later, is NULL; one that the contract has no more is left out.
     """
     columns = [(quoted(c.name, Dialect.DUCKDB), duckdb_name(c.kind)) for c in contract.columns]
+    nothing = f"SELECT {', '.join(f'CAST(NULL AS {t}) AS {n}' for n, t in columns)} WHERE false"
     if not files:
-        return f"SELECT {', '.join(f'CAST(NULL AS {t}) AS {n}' for n, t in columns)} WHERE false"
+        return nothing
     layout = "hive_partitioning = false"
     if contract.partition_column:
         named = quoted(contract.partition_column, Dialect.DUCKDB)
         layout = f"hive_partitioning = true, hive_types = {{{named}: VARCHAR}}"
     cast = ", ".join(f"CAST({n} AS {t}) AS {n}" for n, t in columns)
-    return f"SELECT {cast} FROM read_parquet([{', '.join(map(literal, files))}], {layout})"
+    found = f"SELECT * FROM read_parquet([{', '.join(map(literal, files))}], union_by_name = true, {layout})"
+    return f"SELECT {cast} FROM ({nothing} UNION ALL BY NAME {found})"
 
 
 def literal(text: str) -> str:
