@@ -1,8 +1,8 @@
 """A table whose contract has changed since it was made: columns that it gets, keeps, or may lack from then on.
 
-Lives here: what differs between a table's schema and its contract, bringing the schema up without touching a row, and
-refusing what that cannot do. Does not live here: the rows of days made before (they read a new column as NULL, and are
-`outdated` until they are made again), and what the contract is.
+Lives here: what differs between a table's schema and its contract, bringing the schema up without touching a row,
+and refusing what that cannot do. Does not live here: the rows of days made before (they read a new column as
+NULL, and are `outdated` until they are made again), and what the contract is.
 
 Only the log is written to: one commit of metadata before the first that needs it, which changes no day. A column that
 the contract no longer has stays in the schema, empty from then on, so that older days can still be put back.

@@ -57,7 +57,7 @@ def test_a_payload_may_gain_and_lose_columns_over_a_loaded_lake(spark: "SparkSes
     lake = open_lake(tmp_path)
     for table in delivered(lake.settings):
         told = examine(lake, table.contract, lake.store.view(table.name, table.contract.day_column))
-        assert "equal their receipts" in told.found, "a day that was not made again is what its receipt says"
+        assert "equal their receipts" in told.what, "a day that was not made again is what its receipt says"
     world.backfill(SECOND)
     assert rows() == [("e01", None, "DE"), ("e02", None, "DE")]
     assert world.states() == {"raw": {"fresh"}, "staging": {"fresh"}}
