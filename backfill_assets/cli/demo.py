@@ -119,7 +119,8 @@ def _draw(lake: "Lake", report: "StatusReport", refused: dict[str, int], outcome
     draw_table(["table", "first run", "again"], took)
     click.echo()
     click.echo(f"See both runs in Dagster:  {ui_command(lake)}")
-    click.echo(f"Look at any day:           backfill-assets show staging {report.days.last if report.days else ''}")
+    table = [*report.tables][:2][-1]
+    click.echo(f"Look at any day:           backfill-assets show {table} {report.days.last if report.days else ''}")
 
 
 def _cell(day: Any) -> str:

@@ -119,5 +119,5 @@ def _draw(found: "Snapshot") -> None:
         [name, str(t.version), number(t.rows), number(len(t.days)), number(len(t.files)), ranges(t.days)]
         for name, t in found.tables.items()
     ]
-    draw_table(["table", "version", "rows", "days", "files", "which days"], rows)
+    draw_table(["table", "version", "rows", "days", "data files", "which days"], rows)
     click.echo(f"digest {found.digest}")

@@ -73,7 +73,7 @@ def parse_day(text: str) -> date:
         ) from None
 
 
-def asked_days(first: str | date, last: str | date | None) -> DayRange:
+def asked_days(first: str | date, last: str | date | None = None) -> DayRange:
     """The days as people name them, both ends included; raises BackfillError for what is none."""
     ends = [parse_day(d) if isinstance(d, str) else d for d in (first, first if last is None else last)]
     return from_inclusive(*ends)

@@ -27,6 +27,7 @@ from backfill_assets.lake.type_names import spark_name
 from backfill_assets.load.candidate import Candidate, RebuildRequest
 from backfill_assets.load.facts import staged_facts
 from backfill_assets.load.merging import as_merged, merged
+from backfill_assets.load.steadiness import refuse_unsteady, telling_mistakes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -196,9 +197,11 @@ def _transformed(lake_session: LakeSession, states: States, table: Table, days: 
     if table.transform is None:
         raise ValueError(f"{table.name} has no transform: it is loaded, not built")
     frames = {i.table: _input_frame(lake_session, states, table.contract, i, days) for i in table.contract.inputs}
-    frame = table.transform(frames, Chunk(days, states.frontier))
+    with telling_mistakes(table):
+        frame = table.transform(frames, Chunk(days, states.frontier))
+        refuse_unsteady(lake_session.spark(), table, frame, states.contracts)
     pending = [d for d in days if states.is_pending(table.contract, d)]
-    # training refuses to hold days while they are incomplete
+    # for what may not be learnt from while an input is missing
     dropped = [d for d in days if table.drops_incomplete and states.built_as(table.name, d) is Built.INCOMPLETE]
     return _without_days(frame, table.contract, [*pending, *dropped])
 

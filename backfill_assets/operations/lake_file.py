@@ -52,7 +52,7 @@ measure = "events"                   # what is summed over the horizon: events |
 rule = "any"                         # any: sum > 0 | rise: forward sum > backward sum
 # label = "sum_ahead(value) > 2 * sum_behind(value)"   # in place of measure and rule
 horizon_days = {horizon_days}                     # the days after a day that its label looks at
-maturity_days = {maturity_days}                    # further days to wait for late data before training uses the label
+maturity_days = {maturity_days}                    # further days to wait for late data before a label counts as mature
 
 [lateness]
 early_tolerance_days = 1             # a delivery that arrives earlier than this before its event is quarantined

@@ -8,6 +8,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
+from pathlib import Path
 
 from backfill_assets.core.contracts import Basis
 from backfill_assets.core.plans import MOST_CHUNK_DAYS, ChunkKind, Plan, PreflightTick
@@ -55,9 +56,16 @@ def _keys(tables: Sequence[Table]) -> PreflightTick:
 
 def _deterministic(tables: Sequence[Table]) -> PreflightTick:
     files = {path for t in tables if not t.is_landed for path in source_files(t)}
-    found = [f"{path.name}:{line} {word}" for path in sorted(files) for line, word in unsteady(path.read_text("utf-8"))]
+    found = [f"{path.name}:{line} {word}" for path in sorted(files) for line, word in _unsteady_in(path)]
     told = f"{'; '.join(found[:5])}" if found else f"no clock and no chance in {len(files)} file(s) of transforms"
     return PreflightTick("transforms deterministic", not found, told)
+
+
+def _unsteady_in(path: Path) -> Iterator[tuple[int, str]]:
+    text = path.read_text("utf-8")
+    if path.suffix != ".sql":
+        return unsteady(text)
+    return ((text.count("\n", 0, match.start()) + 1, match[0]) for match in UNSTEADY_SQL.finditer(text))
 
 
 def unsteady(source: str) -> Iterator[tuple[int, str]]:

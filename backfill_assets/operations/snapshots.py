@@ -65,7 +65,7 @@ class KeptTable:
             "partition_by": contract.partition_column,
             "columns": [[c.name, c.type, c.description, c.nullable] for c in contract.columns],
             "days": {str(d): list(told) for d, told in sorted(self.days.items())},
-            "files": [[f.path, f.sha256, f.size] for f in self.files],
+            "data_files": [[f.path, f.sha256, f.size] for f in self.files],
         }  # fmt: skip
 
 
@@ -238,7 +238,7 @@ def _parsed(body: Mapping[str, Any]) -> Snapshot:
         laid_out = told["partition_by"]
         contract = Contract(name, "", columns, told["day_column"], tuple(told["key"]), (), partition_by=laid_out)
         days = {date.fromisoformat(d): (int(rows), str(fingerprint)) for d, (rows, fingerprint) in told["days"].items()}
-        tables[name] = KeptTable(contract, int(told["version"]), days, tuple(KeptFile(*f) for f in told["files"]))
+        tables[name] = KeptTable(contract, int(told["version"]), days, tuple(KeptFile(*f) for f in told["data_files"]))
     return Snapshot(body["name"], datetime.fromisoformat(body["made_at"]), body["by"], body["note"], tables)
 
 

@@ -45,7 +45,7 @@ class BackfillConfig(dg.Config):
     chunk: str = Field(default="7d", description="Days of one run: 7d, 14, week or month.")
     canary: int = Field(default=1, description="Days that are made first, alone.")
     retries: int = Field(default=0, description="How often a chunk that fails is tried again.")
-    tables: str = Field(default="", description="Comma-separated, e.g. staging,features. Empty: all.")
+    tables: str = Field(default="", description="Their names, comma-separated. Empty: all.")
     force: bool = Field(default=False, description="Make even what is known to be right.")
     note: str = Field(default="", description="Why, in your words: it goes into the receipts.")
     plan: str = Field(default="", description="Go on with this plan; all else above is then its own.")

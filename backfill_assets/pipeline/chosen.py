@@ -18,12 +18,13 @@ from sys import modules
 from types import ModuleType
 from typing import Any
 
-from backfill_assets.core.contracts import Basis
+from backfill_assets.core.contracts import Basis, reads
 from backfill_assets.core.errors import BackfillError, SettingsError, line_in
 from backfill_assets.core.ledgers import BESIDE, FILES
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Table, pipeline_of
 from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.pipeline.sql_tables import sql_table
 from backfill_assets.pipeline.tables import tables
 
 TablesOf = Callable[[LakeSettings], Sequence[Table]]
@@ -39,8 +40,14 @@ def tables_at(root: Path) -> TablesOf:
 
     def tables_of(settings: LakeSettings) -> tuple[Table, ...]:
         """The tables, upstream first."""
-        named = settings.pipeline.tables
-        return _in_order(named, _own(root, named, settings)) if named else tables(settings)
+        named, sql = settings.pipeline.tables, settings.pipeline.sql
+        if not named and not sql:
+            return tables(settings)
+        given = _own(root, named, settings) if named else list(tables(settings))
+        written = [sql_table(path, settings) for path in sorted(root.glob(sql))] if sql else []
+        if sql and not written:
+            raise _refused(sql, f"no file in {root} is named so", "Write one, or correct [pipeline] sql")
+        return _in_order(named or sql or "", [*given, *written])
 
     return tables_of
 
@@ -152,6 +159,12 @@ def _refuse_names(named: str, given: Sequence[Table]) -> None:
                        f"Use small letters, digits and _, and none of {', '.join((*BESIDE, FILES))}")  # fmt: skip
     if twice:
         raise _refused(named, f"it gives {', '.join(twice)} more than once", "Give every table another name")
+    versions = {t.name for t in given if reads(t.contract.inputs, Basis.ARRIVALS)}
+    for table in given:
+        leaking = [i.table for i in table.contract.inputs if i.basis is Basis.KNOWN_AT_CUT and i.table not in versions]
+        if leaking:
+            raise _refused(named, f"{table.name} reads {leaking[0]} as known at a cut, which has no versions",
+                           f"Read so only {' or '.join(sorted(versions)) or 'a table made from arrivals'}")  # fmt: skip
     if not any(t.is_landed for t in given):
         raise _refused(named, "it gives no table that is loaded from landed files",
                        "Give the first of `backfill_assets.tables(settings)`, too")  # fmt: skip
