@@ -27,3 +27,11 @@ def test_a_cold_start_among_many_writes_moves_neither_price_nor_interval() -> No
 
 def test_without_writes_it_is_a_guess() -> None:
     assert model_of([], 0.0).price(3).is_guess
+
+
+def test_of_a_size_that_was_never_written_the_interval_holds_what_a_day_alone_would_cost() -> None:
+    model = model_of([wrote(0, 632, 335.0), wrote(1, 45, 29.0)], 8.0)
+    assert model.price(7).least <= 4.0 <= model.price(7).most, "most of it was the days"
+    assert model.price(45).least <= 29.0 <= model.price(45).most
+    long = model_of([wrote(0, 1, 3.0), wrote(1, 2, 4.0)], 8.0).price(100)
+    assert long.most >= 300
