@@ -7,6 +7,7 @@ columnar engine (DuckDB) that reads Parquet in pieces and spills what does not f
 
 import contextlib
 import os
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
@@ -21,7 +22,7 @@ from backfill_assets.core.texts import shortened
 from backfill_assets.lake.fingerprints import PIECES, Dialect, fingerprint_text, pieces, quoted, row_hash
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.rules import breaking
-from backfill_assets.lake.type_names import duckdb_name
+from backfill_assets.lake.type_names import duckdb_name, type_of_arrow
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -50,17 +51,20 @@ def connection(lake: Lake) -> "Iterator[DuckDBPyConnection]":
 def selection(files: Sequence[str], contract: Contract) -> str:
     """A query for the contract's columns, in its types, of all rows of these files.
 
-    The partition column comes from the names of the folders, as in Delta's layout; NULL is their word for no value.
+    The partition column comes from the names of the folders, as in Delta's layout; NULL is their word for no value. A
+    column that a file lacks, because the table got it later, is NULL; one that the contract has no more is left out.
     """
     columns = [(quoted(c.name, Dialect.DUCKDB), duckdb_name(c.kind)) for c in contract.columns]
+    nothing = f"SELECT {', '.join(f'CAST(NULL AS {t}) AS {n}' for n, t in columns)} WHERE false"
     if not files:
-        return f"SELECT {', '.join(f'CAST(NULL AS {t}) AS {n}' for n, t in columns)} WHERE false"
+        return nothing
     layout = "hive_partitioning = false"
     if contract.partition_column:
         named = quoted(contract.partition_column, Dialect.DUCKDB)
         layout = f"hive_partitioning = true, hive_types = {{{named}: VARCHAR}}"
     cast = ", ".join(f"CAST({n} AS {t}) AS {n}" for n, t in columns)
-    return f"SELECT {cast} FROM read_parquet([{', '.join(map(literal, files))}], {layout})"
+    found = f"SELECT * FROM read_parquet([{', '.join(map(literal, files))}], union_by_name = true, {layout})"
+    return f"SELECT {cast} FROM ({nothing} UNION ALL BY NAME {found})"
 
 
 def literal(text: str) -> str:
@@ -142,6 +146,30 @@ def audit_table(
     """The profile of what stands in a table at a version (None: the newest), of all days or of these."""
     found = audit(lake, lake.store.data_files(contract, version, days), contract)
     return found if days is None else {d: p for d, p in found.items() if d in set(days)}
+
+
+def audit_as_written(lake: Lake, contract: Contract, days: Collection[date]) -> dict[date, DayProfile]:
+    """The profiles of these days by the columns that their files have, whatever the contract says now: what the
+    receipts of days say that were made under an earlier one."""
+    import pyarrow.parquet as pq
+
+    kinds: dict[tuple[tuple[str, str], ...], list[date]] = defaultdict(list)
+    for day in days:
+        files = lake.store.data_files(contract, None, [day])
+        if files:
+            kinds[_columns(pq.read_schema(files[0]))].append(day)
+    found: dict[date, DayProfile] = {}
+    for kind, alike in kinds.items():
+        columns = (*(Column(n, k, n, nullable=True) for n, k in kind), contract.column(contract.partition_column))
+        then = replace(contract, columns=columns, key=(), rules=())
+        found |= {d: p for d, p in audit_table(lake, then, None, alike).items() if d is not None}
+    return found
+
+
+def _columns(schema: Any) -> tuple[tuple[str, str], ...]:
+    """The columns of a data file as name and type; those of no type of ours are left out."""
+    kinds = ((f.name, type_of_arrow(f.type)) for f in schema)
+    return tuple((name, str(kind)) for name, kind in kinds if kind is not None)
 
 
 def count_rows(lake: Lake, files: Sequence[str], contract: Contract, columns: Sequence[str]) -> list[tuple[Any, ...]]:

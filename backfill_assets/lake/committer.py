@@ -20,6 +20,7 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.disk import sync
 from backfill_assets.core.errors import BackfillError, TransientError
 from backfill_assets.core.receipts import Receipt
+from backfill_assets.lake.evolution import evolve
 from backfill_assets.lake.log import ACTIONS, commit_file, find_write, refuse_torn
 from backfill_assets.lake.opening import checkpoint_files, open_delta
 from backfill_assets.lake.staging import StagedFile
@@ -100,6 +101,9 @@ def commit_files(
     nothing was written). After any other error the log is asked whether it happened.
     """
     opened, now_ms = open_table(path), int(time.time() * 1000)
+    if evolve(opened, path, contract):
+        _sync_log(path, opened.version())
+        opened = open_table(path)
     actions = _removals(opened, path, contract.partition_column, removes, now_ms)
     actions += _additions(path, contract, adds, now_ms)
     days = {str(d) for d in receipt.days}

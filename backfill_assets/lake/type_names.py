@@ -6,7 +6,7 @@ canonical texts (`fingerprints`). What is imported is imported when asked: `stat
 
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.core.column_types import ARRAY, DECIMAL, ColumnType
+from backfill_assets.core.column_types import ARRAY, DECIMAL, PLAIN_KINDS, ColumnType, read_type
 
 if TYPE_CHECKING:
     from deltalake.schema import ArrayType, PrimitiveType
@@ -45,8 +45,6 @@ def delta_type(kind: ColumnType) -> "PrimitiveType | ArrayType":
 
 def type_of_delta(named: Any) -> ColumnType | None:
     """The type that a field of a Delta table's schema has; None where it is none of ours."""
-    from backfill_assets.core.column_types import read_type
-
     if hasattr(named, "element_type"):
         inner = type_of_delta(named.element_type)
         return ColumnType(ARRAY, element=inner) if inner is not None and inner.element is None else None
@@ -69,6 +67,18 @@ def arrow_type(kind: ColumnType) -> Any:
         "DATE": pa.date32, "BINARY": pa.binary,
     }  # fmt: skip
     return pa.timestamp("us", "UTC") if kind.kind == "TIMESTAMP" else made[kind.kind]()
+
+
+def type_of_arrow(found: Any) -> ColumnType | None:
+    """The type that a column of a table's Parquet file has; None where it is none of ours."""
+    import pyarrow as pa
+
+    if pa.types.is_list(found):
+        inner = type_of_arrow(found.value_type)
+        return ColumnType(ARRAY, element=inner) if inner is not None else None
+    if pa.types.is_decimal(found):
+        return ColumnType(DECIMAL, found.precision, found.scale)
+    return next((k for k in map(ColumnType, PLAIN_KINDS) if arrow_type(k) == found), None)
 
 
 def arrow_name(found: Any) -> str:

@@ -13,7 +13,14 @@ from backfill_assets.core.column_types import PLAIN_KINDS, read_type
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.lake.committer import columns_misfit
 from backfill_assets.lake.statistics import file_statistics
-from backfill_assets.lake.type_names import arrow_type, delta_type, duckdb_name, spark_name, type_of_delta
+from backfill_assets.lake.type_names import (
+    arrow_type,
+    delta_type,
+    duckdb_name,
+    spark_name,
+    type_of_arrow,
+    type_of_delta,
+)
 
 KINDS = (*PLAIN_KINDS, "DECIMAL(18,2)", *(f"ARRAY<{k}>" for k in PLAIN_KINDS), "ARRAY<DECIMAL(5,5)>")
 
@@ -21,6 +28,7 @@ KINDS = (*PLAIN_KINDS, "DECIMAL(18,2)", *(f"ARRAY<{k}>" for k in PLAIN_KINDS), "
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_tables_schema_gives_back_the_type_it_was_made_with(kind: str) -> None:
     assert str(type_of_delta(delta_type(read_type(kind)))) == kind
+    assert str(type_of_arrow(arrow_type(read_type(kind)))) == kind
 
 
 @pytest.mark.parametrize("kind", KINDS)
