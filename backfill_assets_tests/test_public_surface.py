@@ -22,7 +22,7 @@ SIGNATURES = {  # names, order and defaults; the types are held by mypy, which r
     "SettingsError": ERROR,
     "TransientError": ERROR,
     "Chunk": "(days, frontier)",
-    "Column": "(name, type, description, nullable=False, tags=<factory>)",
+    "Column": "(name, type, description, nullable=False, tags=<factory>, made_from=())",
     "Contract": "(name, description, columns, day_column, key, inputs, waits_for_cut=False, matures_after_days=None, "
     "partition_by=None, rules=())",
     "Rule": "(name, expression, description)",
