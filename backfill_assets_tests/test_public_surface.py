@@ -77,6 +77,7 @@ def test_a_name_that_is_not_public_is_no_attribute() -> None:
         getattr(backfill_assets, "rebuild")  # noqa: B009 - a type checker refuses the plain form, as it should
 
 
+@pytest.mark.usefixtures("processes")
 def test_importing_the_package_imports_neither_dagster_nor_spark() -> None:
     asked = "import sys, backfill_assets; print(*(m for m in sys.modules if m.partition('.')[0] in sys.argv[1:]))"
     heavy = ["dagster", "pyspark", "deltalake", "duckdb", "pyarrow", "pydantic"]

@@ -5,6 +5,7 @@ Does not live here: recorded findings (an error is raised when a promise is brok
 """
 
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
 
 
@@ -63,6 +64,18 @@ def line_in(error: BaseException, file: Path) -> int | None:
         return error.lineno
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
     return lines[-1] if lines else None
+
+
+class GateRefused(BackfillError):
+    """The gate after a plan's chunk found something. `facts` are for programs and people who act: `plan`, `chunk`, and
+    the command that comes next by its name (`rollback`, or `release` where the chunk was put back already)."""
+
+    facts: Mapping[str, str] = {}
+
+    def with_facts(self, **facts: str) -> "GateRefused":
+        """The same, with these facts."""
+        self.facts = facts
+        return self
 
 
 def unusable(error: OSError, fix: str = "") -> BackfillError:

@@ -115,7 +115,7 @@ def _is_made(plan: Plan, states: States, table: str, day: date, ids: Collection[
         return True
     if states.of(table, day) is State.HELD:
         return True
-    settled = states.is_settled(table, day)
+    settled = states.is_settled(table, day, plan.policy.merges)
     return settled and (seams or not plan.policy.force)
 
 

@@ -18,6 +18,8 @@ from backfill_assets.core.errors import BackfillError
 
 PLAN_TAG, CHUNK_TAG = "plan", "chunk"  # in `Provenance.tags` and `Receipt.tags`: the plan's id, and the chunk's number
 PLAN_REASON = "plan"  # the reason of every receipt that a plan's run wrote
+MODE_TAG = "write_mode"  # of runs and receipts, where it is not overwrite: `merge`, or that with rows kept
+MERGE, MERGE_KEEPING = "merge", "merge, removed rows kept"
 DAYS_OF_WEEK = 7
 MOST_CHUNK_DAYS = 31  # one huge run is one huge thing to put back: a month of days is what a person still looks at
 
@@ -63,7 +65,8 @@ class Tolerances:
 @dataclass(frozen=True)
 class Policy:
     """How a plan is run. `canary` are days (0: none). `on_failure`: a failed gate leaves the chunk as it is, or puts it
-    back. `max_parallel` bounds the chunks that run at once. `force`: also days that are known to be right."""
+    back. `max_parallel` bounds the chunks that run at once. `force`: also days that are known to be right.
+    `keep_removed`: a merge keeps rows that the new ones lack; without it, it is refused where there are such."""
 
     chunk: str = "7d"
     canary: int = 1
@@ -75,6 +78,12 @@ class Policy:
     force: bool = False
     template: str = ""
     tolerances: Tolerances = field(default_factory=Tolerances)
+    keep_removed: bool = False
+
+    @property
+    def merges(self) -> bool:
+        """Whether days are upserted by key instead of replaced."""
+        return self.write_mode == "merge"
 
     def __post_init__(self) -> None:
         if self.canary < 0 or self.max_parallel < 1 or self.retries < 0:
@@ -139,6 +148,31 @@ class TableImpact:
 
 
 @dataclass(frozen=True)
+class DayMove:
+    """A day of a table under today's settings against what stands there: keys that it gains and loses, and keys whose
+    content changes."""
+
+    table: str
+    day: date
+    gains: int
+    loses: int
+    changes: int
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a look at what landed found: days with moves, also outside the range, and per table downstream of these the
+    days that follow through its windows."""
+
+    moves: tuple[DayMove, ...] = ()
+    follows: Mapping[str, tuple[DayRange, ...]] = field(default_factory=dict)
+
+    def beyond(self, days: DayRange) -> list[date]:
+        """The days outside of `days` that gain or lose rows, ascending, whichever the table."""
+        return sorted({m.day for m in self.moves if (m.gains or m.loses) and m.day not in days})
+
+
+@dataclass(frozen=True)
 class PreflightTick:
     """One computed answer of the preflight; `passed` False refuses the run."""
 
@@ -165,6 +199,7 @@ class Plan:
     reason: str = ""
     note: str = ""
     retention_days: int | None = None
+    look: Look | None = None
 
     def __post_init__(self) -> None:
         if self.created.tzinfo is None:
@@ -194,7 +229,22 @@ class Plan:
 
     def tags(self, chunk: PlanChunk) -> dict[str, str]:
         """The tags of every receipt that a run of the chunk writes."""
-        return {PLAN_TAG: self.id, CHUNK_TAG: str(chunk.number)}
+        mode = {MODE_TAG: MERGE_KEEPING if self.policy.keep_removed else MERGE} if self.policy.merges else {}
+        return {PLAN_TAG: self.id, CHUNK_TAG: str(chunk.number), **mode}
+
+
+def mode_of(tags: Mapping[str, str]) -> str:
+    """How a run with these tags changes days: "" (each is replaced as a whole), `MERGE` or `MERGE_KEEPING`.
+
+    Raises BackfillError for any other word.
+    """
+    told = tags.get(MODE_TAG, "")
+    if told not in ("", MERGE, MERGE_KEEPING):
+        raise BackfillError(
+            f"the tag {MODE_TAG}", f"{told[:40]!r} is no way to write", "Nothing was written",
+            "Make a plan: `backfill-assets plan --write-mode merge`",
+        )  # fmt: skip
+    return told
 
 
 def chunk_days(unit: str) -> int | Literal["week", "month"]:

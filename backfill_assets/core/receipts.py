@@ -14,6 +14,7 @@ from typing import Any
 from backfill_assets.core.profiles import EMPTY_FINGERPRINT, SCHEME, DayProfile
 
 SCHEMA = 1
+KEPT = "kept"  # the count of a merged day: rows that stood there and that its inputs do not give
 UNNUMBERED = 1  # the scheme of receipts from before they named it: never called equal to one of ours
 
 
@@ -24,6 +25,7 @@ class Built(StrEnum):
     INCOMPLETE = "incomplete"  # required input days were missing
     PENDING = "pending"  # its cut lay after the frontier: empty on purpose
     HELD = "held"  # put back by a rollback; to be left alone
+    MERGED = "merged"  # complete, and rows are kept besides that its inputs do not give (write mode `merge`)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """A candidate: rows computed for a range of days, profiled, not yet written. What the gate judges and `commit` writes.
 
-Lives here: the request, the value, and its days. Does not live here: computing it (`build`, `load`).
+Lives here: the request, the value, and its days. Does not live here: computing it (`derived`, `raw`).
 """
 
 from collections.abc import Callable, Mapping
@@ -25,7 +25,10 @@ from backfill_assets.load.phases import Phases
 
 @dataclass(frozen=True)
 class RebuildRequest:
-    """What someone asks of the load path: these days of this table, for this reason. `force`: settled days too."""
+    """What someone asks of the load path: these days of this table, for this reason. `force`: settled days too.
+
+    `mode`: "" replaces each day as a whole; `MERGE` and `MERGE_KEEPING` (`core.plans`) upsert by key.
+    """
 
     lake_session: LakeSession
     pipeline: Pipeline
@@ -35,6 +38,12 @@ class RebuildRequest:
     force: bool = False
     look: Callable[[], States] | None = None  # instead of looking alone: for steps of a run, which look again and again
     phases: Phases = field(default_factory=Phases, compare=False)
+    mode: str = ""
+
+    @property
+    def merges(self) -> bool:
+        """Whether rows of the days that stand there are kept where the new ones lack them."""
+        return bool(self.mode)
 
     def states(self) -> States:
         """The states of the lake now, without a JVM."""

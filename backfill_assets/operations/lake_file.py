@@ -38,10 +38,19 @@ select = {select}
 [features]
 windows_days = {windows_days}                # the short and the long trailing window, the day itself included
 cutoff_grace_hours = 0               # the cut of a day is midnight after it, plus this
+# entity = ["entity"]                # the payload's columns that together name an entity
+# [[features.columns]]               # columns of your own, in place of the built-in ones; then without windows_days
+# name = "spent_28d"
+# agg = "sum"                        # count | sum | avg | min | max | first | last | distinct | days_since_last
+# of = "value"                       # a column of the payload, or Spark SQL over them; NULLs are passed over
+# where = "flag = 1"                 # only these events
+# days = 28                          # the window, the day itself included
+# scale = 9                          # of a DOUBLE so many decimals are summed, so that the order does not matter
 
 [labels]
 measure = "events"                   # what is summed over the horizon: events | flag | value
 rule = "any"                         # any: sum > 0 | rise: forward sum > backward sum
+# label = "sum_ahead(value) > 2 * sum_behind(value)"   # in place of measure and rule
 horizon_days = {horizon_days}                     # the days after a day that its label looks at
 maturity_days = {maturity_days}                    # further days to wait for late data before a label counts as mature
 
