@@ -39,7 +39,7 @@ INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
 
 
 class _Group(click.Group):
-    """Tells the product's own errors, and interrupts, in one line, without a traceback."""
+    """Shows the product's own errors, and interrupts, in one line, without a traceback."""
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command; what the product refuses is one line on stderr and exit code 1 or 2."""
@@ -71,7 +71,7 @@ def app() -> None:
     """
 
 
-# What a list of commands says of each: whole on a screen of 60 characters, where click would cut off sentences.
+# The line of each in a list of commands: whole on a screen of 60 characters, where click would cut off sentences.
 for _command, _told in (
     (settings.init, "Write a commented lake.toml."),
     (demo.demo, "Make a sample lake, load it twice."),

@@ -8,6 +8,7 @@ import contextlib
 import json
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from backfill_assets.core.days import DayRange, from_inclusive, parse_day, parse
 from backfill_assets.core.errors import BackfillError
 
 if TYPE_CHECKING:
+    from backfill_assets.cli.progress import BackfillRequest, RunOutcome
     from backfill_assets.lake.home import Lake
     from backfill_assets.lake.model import Pipeline
 
@@ -102,8 +104,24 @@ def lake_root() -> Path:
     return lake_folder(click.get_current_context().meta.get(LAKE_KEY))
 
 
+@dataclass(frozen=True)
+class Overrides:
+    """What stands in for parts of the commands, given to click as its context's `obj`: how the lake meant is opened,
+    and how one backfill is run. None: as ever."""
+
+    opened: "Callable[[], tuple[Lake, Pipeline]] | None" = None
+    work: "Callable[[Lake, BackfillRequest], RunOutcome] | None" = None
+
+
+def overrides() -> Overrides:
+    """Those of the command that runs."""
+    return click.get_current_context().find_object(Overrides) or Overrides()
+
+
 def opened() -> "tuple[Lake, Pipeline]":
     """The lake meant and its pipeline; raises SettingsError where there is none."""
+    if (instead := overrides().opened) is not None:
+        return instead()
     from backfill_assets.lake.home import open_lake
     from backfill_assets.pipeline.chosen import chosen_pipeline
 

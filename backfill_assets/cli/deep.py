@@ -9,7 +9,7 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import contiguous
 from backfill_assets.core.profiles import SCHEME, DayProfile
 from backfill_assets.core.view import TableView
-from backfill_assets.lake.audit import audit_table
+from backfill_assets.lake.audit import audit_as_written, audit_table
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import QUARANTINE
 from backfill_assets.lake.view import read_view
@@ -35,6 +35,9 @@ def examine(lake: Lake, contract: Contract, seen: TableView) -> Diagnosis:
     for day in {*receipts, *(d for d in found if d is not None)}:
         if day not in receipts or not receipts[day].agrees_with(found.get(day, DayProfile())):
             wrong.append(day)
+    if wrong:  # perhaps made under a contract of other columns
+        then = audit_as_written(lake, contract, wrong)
+        wrong = [d for d in wrong if d not in receipts or not receipts[d].agrees_with(then.get(d, DayProfile()))]
     strays = found[None].rows if None in found else 0
     if not wrong and not strays:
         older = sum(e.scheme != SCHEME and e.rows > 0 for e in receipts.values())

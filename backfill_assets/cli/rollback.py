@@ -1,7 +1,7 @@
 """`backfill-assets rollback` and `release`: days put back to what they held, and let go again.
 
-Lives here: the commands, what may be asked, and how a rollback is drawn. Does not live here: doing it
-(`operations.rollback`). No JVM, no Dagster: what was put back is told to Dagster by the next tick of `late_data`.
+Lives here: the commands, their options, and how a rollback is drawn. Does not live here: doing it
+(`operations.rollback`). No JVM, no Dagster: what was put back reaches Dagster by the next tick of `late_data`.
 """
 
 from collections.abc import Callable

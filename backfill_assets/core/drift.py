@@ -2,7 +2,8 @@
 
 Lives here: the population stability index (PSI) of histograms, and what of it is chance. Does not live here: counting
 (`lake.audit`) and judging (`core.gates`). A bucket is the length of a number in bits, with its sign: 0; 1; 2 and 3;
-4 through 7; … A shift by less than a factor of two may stay within its buckets and is not seen.
+4 through 7; … A shift by less than a factor of two may stay within its buckets and is not seen. Of a number with a
+fraction it is its whole part, toward 0; yes is 1 and no 0; NaN has none, and of DOUBLE 2^62 stands for all beyond.
 """
 
 from collections.abc import Mapping

@@ -106,7 +106,7 @@ def _means(evidence: TableEvidence, day: date, bounds: Tolerances) -> Iterator[G
     if bounds.means is None or read is None or before is None or min(read.rows, before.rows) < FEWEST_ROWS:
         return
     for column, total in before.sums.items():
-        was, now = total / before.rows, read.sums.get(column, 0) / read.rows
+        was, now = float(total / before.rows), float(read.sums.get(column, 0) / read.rows)
         change = abs(now - was) / abs(was) if was else float(bool(now))
         if change > bounds.means:
             told = f"the mean of {column} was {was:.4g}, is {now:.4g} ({change:.0%}, allowed {bounds.means:.0%})"

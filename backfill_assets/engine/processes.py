@@ -38,7 +38,7 @@ class Process:
 
     @classmethod
     def this(cls) -> "Process":
-        """The process that asks."""
+        """The process that calls this."""
         return cls(os.getpid(), psutil.Process().create_time())
 
     def is_alive(self) -> bool:
@@ -83,7 +83,7 @@ class PlacedProcess:
 
     @classmethod
     def this(cls) -> "PlacedProcess":
-        """The process that asks."""
+        """The process that calls this."""
         try:
             boot, numbering = BOOT_ID.read_text().strip(), str(PROCESS_NAMES.readlink())
         except OSError:

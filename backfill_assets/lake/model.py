@@ -1,7 +1,7 @@
 """A pipeline as the rooms below see it: tables with a contract, a pure transform, and the settings that reach them.
 
 Lives here: `Table`, `Chunk`, `Pipeline`, and the digests of code and settings. Does not live here: any particular
-table (`backfill_assets.pipeline`); a user's own pipeline is a `Pipeline` too.
+table (`pipeline`); a user's own pipeline is a `Pipeline` too.
 """
 
 import ast
@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -36,7 +36,7 @@ LOADER = f"{LOAD}.raw"
 LOADERS = (
     LOADER,
     *(f"{LOAD}.{name}" for name in ("counting", "deliveries", "placing")),
-    *(f"{LANDING}.{name}" for name in ("mapping", "nanoseconds", "select", "stock")),
+    *(f"{LANDING}.{name}" for name in ("casting", "mapping", "nanoseconds", "place", "select", "stock")),
     "backfill_assets.lake.too_late",
 )
 
@@ -49,8 +49,9 @@ class Chunk:
     frontier: datetime | None
 
 
+Frames = Mapping[str, "DataFrame"]
 Source = ModuleType | str | Path
-Transform = Callable[[Mapping[str, "DataFrame"], Chunk], "DataFrame"]
+Transform = Callable[[Frames, Chunk], "DataFrame"]
 Facts = Callable[[str], str]
 Revisions = Callable[["DataFrame", "DataFrame"], "DataFrame"]
 
@@ -64,8 +65,9 @@ class Table:
     of raw always the modules that load it, too).
     `drops_incomplete`: days with missing required inputs stay empty. `facts` (a query of the embedded engine
     for rows -> one for a day and numbers) and `revisions` (rows before, rows after -> a day and numbers) are shown to
-    people and reach no content. `account` (a query of that engine for deliveries of whole keys -> one for a
-    day, the deliveries for it, those superseded) is what a plan's gate holds against the rows of a table of versions.
+    people and reach no content. `account` (a query of that engine for deliveries of whole keys -> one for a day, the
+    deliveries for it, those superseded) is what a plan's gate holds against the rows of a table of versions.
+    `compiled`: the SQL that declared columns were compiled to, by column, for people.
     """
 
     contract: Contract
@@ -76,6 +78,7 @@ class Table:
     facts: Facts | None = None
     revisions: Revisions | None = None
     account: Facts | None = None
+    compiled: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -111,7 +114,7 @@ class Pipeline:
         return next(t for t in self.tables if t.name == name)
 
     def contract(self, name: str, consequence: str) -> Contract:
-        """The contract of a table that a person named; raises BackfillError, which tells the `consequence`."""
+        """The contract of a table that a person named; raises BackfillError with that `consequence`."""
         known = {c.name: c for c in self.contracts}
         if name not in known:
             raise BackfillError(
@@ -169,7 +172,13 @@ def _code(table: Table) -> list[str]:
     contract = digest_of(
         [columns, table.contract.day_column, table.contract.key, list(map(str, table.contract.inputs))]
     )
-    return [*parts, contract, *(f"{p} {version(p)}" for p in ENGINE_PACKAGES)]
+    return [*parts, contract, *_engines()]
+
+
+@cache
+def _engines() -> tuple[str, ...]:
+    """The packages that compute, with their versions, which do not change while a process runs."""
+    return tuple(f"{p} {version(p)}" for p in ENGINE_PACKAGES)
 
 
 def source_files(table: Table) -> tuple[Path, ...]:

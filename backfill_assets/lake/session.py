@@ -1,4 +1,4 @@
-"""A lake_session: a lake together with the engine that works on it.
+"""A lake session: a lake together with the engine that works on it.
 
 Lives here: opening the lake's Spark session when it is first needed, and reading table versions through it. Does not
 live here: how an engine is found or started (`engine.session`, `engine.server`). Nothing starts before `spark()`.

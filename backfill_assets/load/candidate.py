@@ -1,6 +1,6 @@
 """A candidate: rows computed for a range of days, profiled, not yet written. What the gate judges and `commit` writes.
 
-Lives here: the request, the value, and its days. Does not live here: computing it (`build`, `load`).
+Lives here: the request, the value, and its days. Does not live here: computing it (`derived`, `raw`).
 """
 
 from collections.abc import Callable, Mapping

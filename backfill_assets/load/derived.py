@@ -23,6 +23,7 @@ from backfill_assets.lake.profile import audited, conform
 from backfill_assets.lake.replace import Published, Write, days_held, replace_days
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged
+from backfill_assets.lake.type_names import spark_name
 from backfill_assets.load.candidate import Candidate, RebuildRequest
 from backfill_assets.load.facts import staged_facts
 from backfill_assets.load.merging import as_merged, merged
@@ -215,10 +216,23 @@ def _input_frame(
         version = _version_read(view, wanted)
         listed = {a for d in days for a, _ in view.arrivals.get(d, ())}
         everything = len(listed) >= sum(1 for s in view.loaded.stamps.values() if s.entry.rows)
-        return lake_session.read(wanted.table, version, upstream.day_column, None if everything else listed)
+        days_read = None if everything else listed
+        return _with_columns(lake_session.read(wanted.table, version, upstream.day_column, days_read), upstream)
     needed = {d for day in (days.start, days.last) for d in days_of(wanted, day, view)}
     span = DayRange(min(needed), contiguous(needed)[-1].end)
-    return lake_session.read_span(wanted.table, _version_read(view, wanted), upstream.day_column, span)
+    version = _version_read(view, wanted)
+    return _with_columns(lake_session.read_span(wanted.table, version, upstream.day_column, span), upstream)
+
+
+def _with_columns(frame: "DataFrame", contract: Contract) -> "DataFrame":
+    """The columns of today's contract: what the table has not got yet is NULL, what it has beside them is left out."""
+    from pyspark.sql import functions as F
+
+    there = set(frame.columns)
+    if there == set(contract.column_names):
+        return frame
+    absent = {c.name: F.lit(None).cast(spark_name(c.kind)) for c in contract.columns if c.name not in there}
+    return frame.withColumns(absent).select(*contract.column_names)
 
 
 def _version_read(view: LakeView, wanted: Input) -> int:

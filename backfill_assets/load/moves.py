@@ -18,7 +18,7 @@ from backfill_assets.core.states import States
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.ledger import FileRecord, read_files
 from backfill_assets.lake.session import LakeSession, small_frame, telling_losses
-from backfill_assets.landing.mapping import DELIVERY_TYPES
+from backfill_assets.landing.mapping import delivery_types
 from backfill_assets.landing.stock import StockFile, find
 from backfill_assets.load.deliveries import read_deliveries
 
@@ -50,11 +50,12 @@ def moved_rows(lake_session: LakeSession, states: States, days: DayRange) -> tup
         known, "source_file", "left_semi"
     )
     loaded = small_frame(session, [(d,) for d in sorted(arrived)], "arrival_date date")
-    found = _moves(raw.name, stands, now.join(loaded, "arrival_date", "left_semi"), "seq", "arrival_date")
+    content = tuple(delivery_types(lake_session.lake.settings.source.payload_columns))
+    found = _moves(content, raw.name, stands, now.join(loaded, "arrival_date", "left_semi"), "seq", "arrival_date")
     versions = first_reading(states.contracts.values(), Basis.ARRIVALS)
     if versions is not None:
         was, is_now = (s.where("op = 'upsert'").withColumn("day", s.event_ts.cast("date")) for s in (stands, now))
-        found += _moves(versions.name, was, is_now, "event_key", "day")
+        found += _moves(content, versions.name, was, is_now, "event_key", "day")
     return tuple(found)
 
 
@@ -77,13 +78,16 @@ def _stocked(lake_session: LakeSession, record: FileRecord) -> StockFile:
     return found
 
 
-def _moves(table: str, stands: "DataFrame", comes: "DataFrame", key: str, day: str) -> list[DayMove]:
-    """Per day the keys that only one side has, and those whose rows differ. Some numbers per day are collected."""
+def _moves(
+    columns: Sequence[str], table: str, stands: "DataFrame", comes: "DataFrame", key: str, day: str
+) -> list[DayMove]:
+    """Per day the keys that only one side has, and those whose rows differ in `columns`. Some numbers per day are
+    collected."""
     from pyspark.sql import functions as F
 
     def keyed(frame: "DataFrame", name: str) -> "DataFrame":
         """One row per key and day, with what tells its content."""
-        content = F.bit_xor(F.xxhash64(*DELIVERY_TYPES)).alias(name)
+        content = F.bit_xor(F.xxhash64(*columns)).alias(name)
         return frame.groupBy(F.col(key).alias("key"), F.col(day).alias("day")).agg(content)
 
     both = keyed(stands, "was").join(keyed(comes, "is"), ["key", "day"], "full_outer")

@@ -66,9 +66,9 @@ class AuditRequest:
 
 
 def audit(lake: Lake, pipeline: Pipeline, asked: AuditRequest = AuditRequest()) -> tuple[DayAudit, ...]:
-    """The writes asked for, newest first. No JVM, no data file is read. Raises BackfillError for an unknown table."""
+    """The selected writes, newest first. No JVM, no data file is read. Raises BackfillError for an unknown table."""
     if asked.table:
-        pipeline.contract(asked.table, "There is nothing to tell")
+        pipeline.contract(asked.table, "There is nothing to show")
     found = [
         write
         for contract in pipeline.contracts

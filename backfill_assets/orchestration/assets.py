@@ -1,7 +1,7 @@
 """Assets and their checks, made from contracts. An asset's body prepares a job; the IO manager publishes it.
 
 Lives here: the Dagster face of a table: partitions, policy, dependencies (identity mappings, windows live in the
-contracts), checks per day. Does not live here: the load path itself (`work`) and any particular table.
+contracts), checks per day. Does not live here: the load path itself (`load.rebuild`) and any particular table.
 
 Order of events (facts of Dagster 1.13): a check evaluated before its materialization would be cleared by it, so a good
 run yields the output first; a bad run yields its evaluations and then fails, and nothing was written.
@@ -80,7 +80,7 @@ def lake_asset(opened: Opened, table: Table, partitions: dg.DailyPartitionsDefin
             for i in contract.inputs
             if i.basis is not Basis.FILES
         ],
-        description=opened.said_of(contract.description), group_name=GROUP, kinds={"spark", "deltalake"},
+        description=opened.described(contract.description), group_name=GROUP, kinds={"spark", "deltalake"},
         owners=["team:data"],
         code_version=opened.pipeline.codes[contract.name].code_digest, partitions_def=partitions,
         metadata=asset_metadata(opened.lake, table),

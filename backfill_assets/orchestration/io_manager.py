@@ -32,13 +32,13 @@ class Handover:
 
 
 class LakeIOManager(dg.IOManager):
-    """Publishes rebuilds; `hears` is told of each, in this process."""
+    """Publishes rebuilds; `hears` is called after each, in this process."""
 
     def __init__(self, hears: Hears | None = None) -> None:
         self.hears = hears
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
-        """Publish the job's candidate in at most one commit; raises dg.Failure telling what stayed as it was."""
+        """Publish the job's candidate in at most one commit; raises dg.Failure that names what stayed as it was."""
         if not isinstance(obj, Handover):
             raise dg.Failure(
                 f"the asset {context.asset_key.to_user_string()} returned a {type(obj).__name__}; only assets made by "

@@ -70,9 +70,20 @@ def table_metadata(lake: Lake, contract: Contract) -> dict[str, Any]:
     ]  # fmt: skip
     return {
         "dagster/column_schema": dg.TableSchema(columns=columns),
+        **_column_lineage(contract),
         "dagster/uri": lake.store.address(contract.name),
         "dagster/table_name": contract.name,
     }
+
+
+def _column_lineage(contract: Contract) -> dict[str, Any]:
+    """Of which columns of other tables each column is made, where the contract tells it."""
+    made = {c.name: [origin.rpartition(".") for origin in c.made_from] for c in contract.columns if c.made_from}
+    deps = {
+        name: [dg.TableColumnDep(asset_key=dg.AssetKey(table), column_name=column) for table, _, column in origins]
+        for name, origins in made.items()
+    }
+    return {"dagster/column_lineage": dg.TableColumnLineage(deps_by_column=deps)} if deps else {}
 
 
 def entry_metadata(entry: DayEntry, version: int) -> dict[str, Any]:

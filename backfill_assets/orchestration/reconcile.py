@@ -40,7 +40,7 @@ def follow_receipts(instance: dg.DagsterInstance, lake: Lake, pipeline: Pipeline
     """
     markers = markers_of(instance, lake)
     with FileLock(lake.locks / "reconcile.lock"):
-        seen = markers.told()
+        seen = markers.reported()
         before, done = dict(seen), list[str]()
         for table in (t.name for t in pipeline.tables):
             for commit in lake.store.commits(table, seen.get(table, -1)):
@@ -54,7 +54,7 @@ def follow_receipts(instance: dg.DagsterInstance, lake: Lake, pipeline: Pipeline
                 seen[table] = commit.version
         done += heal(instance, lake, pipeline, seen)
         if seen != before:
-            markers.keep_told(seen)
+            markers.keep_reported(seen)
     return done
 
 

@@ -36,3 +36,11 @@ def test_processor_seconds_are_promised_as_receipts_tell_them_and_not_without() 
     told = model_of([wrote(n, 2, 4.0, 6.0) for n in range(9)], 8.0).price(2)
     assert told.cpu == 6.0
     assert (told + told).cpu == 12.0
+
+
+def test_of_a_size_that_was_never_written_the_interval_holds_what_a_day_alone_would_cost() -> None:
+    model = model_of([wrote(0, 632, 335.0), wrote(1, 45, 29.0)], 8.0)
+    assert model.price(7).least <= 4.0 <= model.price(7).most, "most of it was the days"
+    assert model.price(45).least <= 29.0 <= model.price(45).most
+    long = model_of([wrote(0, 1, 3.0), wrote(1, 2, 4.0)], 8.0).price(100)
+    assert long.most >= 300

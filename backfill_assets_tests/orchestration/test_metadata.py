@@ -19,12 +19,14 @@ from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.candidate import Candidate, RebuildRequest
 from backfill_assets.load.rebuild import Rebuild
-from backfill_assets.orchestration.metadata import day_metadata, entry_metadata, news_first
+from backfill_assets.orchestration.metadata import day_metadata, entry_metadata, news_first, table_metadata
 from backfill_assets.orchestration.standing import judged
+from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
 from backfill_assets_tests.operations.test_compare import PIPELINE, TABLE, rows
+from backfill_assets_tests.pipeline.test_tables import lake_settings
 
 
 @pytest.mark.parametrize("built", list(Built))
@@ -44,6 +46,19 @@ def test_rows_and_what_happened_come_before_digests() -> None:
         "fingerprint", "input_digest",
     ]  # fmt: skip
     assert news_first(said) == said
+
+
+def test_dagster_is_told_of_which_columns_a_declared_one_is_made_and_of_what(tmp_path: Path) -> None:
+    lake, _ = synthetic_lake(tmp_path / "lake", 1)
+    column = {"name": "spent", "agg": "sum", "of": "value * 2", "where": "flag = 1", "days": 28}
+    made = {t.name: t for t in tables(lake_settings(features={"columns": [column]}))}
+    said = {name: table_metadata(lake, table.contract) for name, table in made.items()}
+    found = said["features"]["dagster/column_lineage"].deps_by_column["spent"]
+    origins = {(dep.asset_key.to_user_string(), dep.column_name) for dep in found}
+    assert origins == {("staging", "value"), ("staging", "flag")}
+    (spent,) = [c for c in said["features"]["dagster/column_schema"].columns if c.name == "spent"]
+    assert (spent.tags["aggregation"], spent.tags["filter"], spent.tags["window"]) == ("sum", "flag = 1", "28 days")
+    assert "dagster/column_lineage" not in said["raw"]
 
 
 def test_the_standing_fact_counts_stale_days_under_one_name(tmp_path: Path) -> None:
