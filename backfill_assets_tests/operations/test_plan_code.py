@@ -26,6 +26,7 @@ from backfill_assets_tests.operations.planning import versions_of
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 from backfill_assets_tests.own import OWN_PIPELINE
 
+pytestmark = pytest.mark.usefixtures("processes")  # git
 IDENTITY = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false")
 
 
