@@ -16,6 +16,7 @@ from backfill_assets.core.column_types import ColumnType, read_type
 class Column:
     """One column: its Spark SQL type, whether NULL is allowed, and what it means. `tags` are shown in Dagster.
 
+    `made_from`: the columns of other tables that it is computed from, each as table.column, where that is known.
     Raises ValueError for a type that is none of `column_types`; the text is kept in their one spelling.
     """
 
@@ -24,6 +25,7 @@ class Column:
     description: str
     nullable: bool = False
     tags: Mapping[str, str] = field(default_factory=dict)
+    made_from: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         try:
@@ -93,6 +95,10 @@ class Contract:
         names = [c.name for c in self.columns]
         if self.day_column not in names or len(set(names)) != len(names) or not set(self.key) <= set(names):
             raise ValueError(f"contract {self.name}: day column and key must be columns, and no name may repeat")
+        lacking = [c.name for c in self.columns if c.name in self.key and c.nullable]
+        if self.inputs and (lacking or not self.key):
+            told = f"its key may be NULL in {', '.join(lacking)}" if lacking else "it has no key"
+            raise ValueError(f"contract {self.name}: {told}; name columns that tell rows of a day apart, never NULL")
         if len({r.name for r in self.rules}) != len(self.rules):
             raise ValueError(f"contract {self.name}: no name of a rule may repeat")
 

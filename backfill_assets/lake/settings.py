@@ -24,12 +24,23 @@ ENV_PREFIX = "BACKFILL_ASSETS__"  # e.g. BACKFILL_ASSETS__SPARK__MEMORY=4g
 
 
 class LabelSettings(Section):
-    """What is summed over the horizon (d, d + horizon], the rule that makes a label of it, and when it is mature."""
+    """What is summed over the horizon (d, d + horizon], the rule that makes a label of it, and when it is mature.
+
+    `label`, in place of `measure` and `rule`: an expression of aggregates ahead and behind, e.g. count_ahead() > 0.
+    """
 
     measure: Literal["events", "flag", "value"] = "events"
     rule: Literal["any", "rise"] = "any"
     horizon_days: PositiveDays = 7
     maturity_days: Days = 7
+    label: str | None = Field(default=None, min_length=1)
+
+    @model_validator(mode="after")
+    def _one_way_to_say_it(self) -> "LabelSettings":
+        both = sorted({"measure", "rule"} & self.model_fields_set) if self.label is not None else []
+        if both:
+            raise ValueError(f"{' and '.join(both)} has no effect beside `label`: leave one of them out")
+        return self
 
 
 class LatenessSettings(Section):
@@ -127,6 +138,14 @@ class AccessSettings(Section):
         return {"owner": 0o077, "group": 0o027, "everyone": 0o022}[self.readers]
 
 
+class PipelineSettings(Section):
+    """The tables of the lake: `FILE.py:NAME` beside `lake.toml` or `MODULE:NAME`, where NAME gives them (None: this
+    product's). `sql`: a glob, relative to `lake.toml`, of tables written as SQL, which are added to those."""
+
+    tables: str | None = Field(default=None, pattern=r"^[\w./-]+:[A-Za-z_]\w*$")
+    sql: str | None = Field(default=None, min_length=1)
+
+
 class RetentionSettings(Section):
     """How long (days) replaced data files stay restorable."""
 
@@ -146,6 +165,7 @@ class LakeSettings(Section):
     spark: SparkSettings = SparkSettings()
     retention: RetentionSettings = RetentionSettings()
     access: AccessSettings = AccessSettings()
+    pipeline: PipelineSettings = PipelineSettings()
 
     @field_validator("start_date", mode="before")
     @classmethod

@@ -54,6 +54,7 @@ BARE_UNDECIDED = frozenset(
 TYPE_NAMES = frozenset(
     ["bigint", "int", "smallint", "tinyint", "float", "double", "decimal", "date", "timestamp", "boolean", "binary"]
 )
+AFTER_AS = re.compile(r"\bAS\s+$", re.IGNORECASE)  # the type of a cast, which may have brackets: decimal(18,2)
 # A column or literal, perhaps within forgiving casts: whatever the values, no row can make it raise.
 _VALUE = r"(?:[a-z_]\w*|`[^`]*`|'[^'\\]*'|-?\d+)"
 PLAIN = re.compile(
@@ -130,7 +131,7 @@ def _forgiving(token: Token, following: list[Token], select: str, strict: bool) 
     if written[:1] in "'\"`":
         return written
     name = written.lower()
-    if written == "::" or (called and name in TYPE_NAMES):
+    if written == "::" or (called and name in TYPE_NAMES and not AFTER_AS.search(select[: token.start])):
         raise _refused(f"{written} ends the whole job at the first row it cannot cast; write cast(... AS type)")
     if name in BARE_UNDECIDED or (called and name in UNDECIDED):
         raise _refused(f"{written} is not decided by the row, so that a rebuild would give other content")
