@@ -73,7 +73,7 @@ def test_a_row_of_every_type_is_the_text_that_it_is_said_to_be(tmp_path: Path) -
     expected = ".".join(f"{int(digits[i : i + 15], 16):X}" for i in (0, 15))
     made = Contract("t", "t", EVERY, "day", (), ())
     lake = bare_lake(tmp_path)
-    assert audit(lake, stage_by_hand(lake, made, [ROW]).paths, made)[ROW["day"]].fingerprint == expected
+    assert audit(lake, stage_by_hand(lake, made, [ROW]).paths, made)[date(1970, 1, 3)].fingerprint == expected
 
 
 def test_the_scale_of_a_decimal_and_the_width_of_a_whole_number_do_not_show(tmp_path: Path) -> None:
