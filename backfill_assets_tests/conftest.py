@@ -83,6 +83,25 @@ def _disks_are_not_waited_for() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def migrations_read_once() -> Iterator[None]:
+    """Every storage of Dagster's is stamped with its newest migration, and alembic reads all of them for that."""
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+
+    read, kept = ScriptDirectory.from_config, dict[str | None, ScriptDirectory]()
+
+    def from_config(config: Config) -> ScriptDirectory:
+        folder = config.get_main_option("script_location")
+        if folder not in kept:
+            kept[folder] = read(config)
+        return kept[folder]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ScriptDirectory, "from_config", from_config)
+        yield
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Folders, and so the whole suite, run in two processes, whole modules in each; named files and tests in this one.
