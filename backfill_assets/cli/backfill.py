@@ -1,6 +1,6 @@
 """`backfill-assets backfill`: any days of any tables again, as one run of Dagster.
 
-Lives here: the command, what may be asked, and the summary. Does not live here: the run itself (`runner`).
+Lives here: the command, its options, and the summary. Does not live here: the run itself (`runner`).
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ PROFILE = __name__ + ".profile"
 
 @click.command()
 @days_options(required=True)
-@click.option("--tables", "named", help="Comma-separated, e.g. staging,features. [default: all]")
+@click.option("--tables", "named", help="Their names, comma-separated. [default: all]")
 @click.option("--force", is_flag=True, help="Compute and write even what is known to be right.")
 @click.option("--note", default="", help="Why; it is kept in the receipts.")
 @click.option(

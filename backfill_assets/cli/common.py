@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from backfill_assets.core.days import DayRange, from_inclusive, parse_day
+from backfill_assets.core.days import DayRange, from_inclusive, parse_day, parse_span
 from backfill_assets.core.errors import BackfillError
 
 if TYPE_CHECKING:
@@ -56,7 +56,18 @@ class DayType(click.ParamType):  # type: ignore[type-arg]  # a generic class in 
             self.fail(str(error), param, ctx)
 
 
-DAY = DayType()
+class SpanType(click.ParamType):  # type: ignore[type-arg]  # as above
+    """Days as people type them: `A..B`, both included, or one day."""
+
+    name = "A..B"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> DayRange:
+        """The days, or click's error."""
+        with usage():
+            return value if isinstance(value, DayRange) else parse_span(str(value))
+
+
+DAY, SPAN = DayType(), SpanType()
 
 
 def days_options(required: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -112,11 +123,10 @@ def opened() -> "tuple[Lake, Pipeline]":
     if (instead := overrides().opened) is not None:
         return instead()
     from backfill_assets.lake.home import open_lake
-    from backfill_assets.lake.model import make_pipeline
-    from backfill_assets.pipeline.tables import tables
+    from backfill_assets.pipeline.chosen import chosen_pipeline
 
     lake = open_lake(lake_root())
-    return lake, make_pipeline(tables(lake.settings))
+    return lake, chosen_pipeline(lake)
 
 
 def print_json(document: Any) -> None:

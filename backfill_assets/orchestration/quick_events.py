@@ -1,7 +1,7 @@
 """Quick storage of events in Dagster's sqlite files: kept connections, and events of days in bulk.
 
 Lives here: what stands in for the storage's own connections and its way to store one event, while a block runs. Does
-not live here: what is told (`telling`, `standing`, `healing`). Storages of other kinds are left alone. Like
+not live here: which events (`telling`, `standing`, `healing`). Storages of other kinds are left alone. Like
 `dagster_private`, which knows the tables, this follows Dagster 1.13; tests hold both ways to equal rows.
 
 Dagster makes a SQLAlchemy engine, a connection and a transaction for every statement group of every event, so that

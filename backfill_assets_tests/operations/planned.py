@@ -51,14 +51,14 @@ class Planned:
         self.pipeline = Pipeline(tuple(Table(c) for c in used), {c.name: CODE for c in used})
 
     @classmethod
-    def make(cls, root: Path) -> None:
+    def prepare(cls, root: Path) -> None:
         """The lake as every test begins with it."""
         self = cls.__new__(cls)
         self.root = root
         self._open()
         everything = range(DAYS)
         self.write("raw", dict.fromkeys(everything, 1))
-        rows = [_arrival(day(n)) for n in everything]
+        rows = [arrival(day(n), f"F-{n}") for n in everything]
         said = receipt("arrivals", {day(n): DayEntry(1, f"F-{n}", "") for n in everything}, inputs={"raw": 1})
         write_rows(self.lake.table_path(ARRIVALS.name), ARRIVALS, rows, said)
         for table in BUILT:
@@ -111,11 +111,12 @@ class Planned:
 
 @cache
 def _kept() -> Kept:
-    return keep(Planned.make)
+    return keep(Planned.prepare)
 
 
-def _arrival(of: date) -> dict[str, Any]:
+def arrival(of: date, fingerprint: str) -> dict[str, Any]:
+    """The row of the ledger `arrivals`: what arrived on a day happened on that day."""
     return {
         "arrival_date": of, "event_date": of, "deliveries": 1, "keys": 1, "moved_keys": 0,
-        "greatest_lateness_s": 60, "fingerprint": f"F-{of}", "arrival_month": f"{of:%Y-%m}",
+        "greatest_lateness_s": 60, "fingerprint": fingerprint, "arrival_month": f"{of:%Y-%m}",
     }  # fmt: skip

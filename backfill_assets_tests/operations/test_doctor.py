@@ -38,6 +38,17 @@ def test_a_healthy_lake_has_no_finding(tmp_path: Path, monkeypatch: pytest.Monke
     assert [d for d in doctor(lake.root, tables) if d.level is not Level.OK] == []
 
 
+def test_declared_columns_are_shown_with_the_sql_that_they_were_compiled_to(tmp_path: Path) -> None:
+    lake, _ = synthetic_lake(tmp_path, 3)
+    more = '[[features.columns]]\nname = "spent"\nagg = "sum"\nof = "value"\nwhere = "flag = 1"\ndays = 28\n'
+    path = lake.root / "lake.toml"
+    said = [line for line in path.read_text().splitlines() if not line.startswith("windows_days")]
+    path.write_text("\n".join([*said, more]))
+    (told,) = _about(lake, "features_as_known.spent")
+    window = "over event_date BETWEEN day - 27 AND day"
+    assert (told.level, told.what) == (Level.OK, f"compiled to sum(value) FILTER (WHERE (flag = 1)) {window}")
+
+
 def _tear(lake: Lake) -> None:
     path = commit_file(_staging(lake), 1)
     path.write_text(path.read_text()[:-40])

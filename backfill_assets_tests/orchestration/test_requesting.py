@@ -49,7 +49,7 @@ def test_a_day_whose_runs_end_in_vain_is_asked_for_a_bounded_number_of_times_and
     assert len(keys) == 1 + 2 + 2
     tick = late(lake, instance)
     assert tick.requests == []
-    assert any("will not be asked for again" in note and str(day(2)) in note for note in tick.notes)
+    assert any("will not be requested again" in note and str(day(2)) in note for note in tick.notes)
 
 
 def test_a_changed_input_is_asked_for_although_an_older_one_failed_for_good(
