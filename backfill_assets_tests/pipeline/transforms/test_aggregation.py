@@ -38,6 +38,7 @@ def test_a_value_is_null_for_what_is_passed_over_and_has_one_zero() -> None:
     assert not Aggregation("n", "count", Value(), trailing(1)).nullable
 
 
+@pytest.mark.usefixtures("processes")
 def test_contracts_are_known_without_spark() -> None:
     code = "import sys, backfill_assets.pipeline.tables; print('pyspark' in sys.modules)"
     assert run_python(code).strip() == "False"
