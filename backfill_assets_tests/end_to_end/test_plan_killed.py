@@ -30,6 +30,7 @@ from backfill_assets_tests.end_to_end.typed import (
 
 KILLS = int(os.environ.get("BACKFILL_ASSETS_PLAN_KILLS", "2"))
 DAYS = 6 if KILLS < 10 else 12
+UNSTRUCK_RUNS = 3  # that may fail of what was struck before
 LONGEST_SECONDS = 12.0  # of a run until it is struck: a few seconds to start, then a chunk every few
 TABLES = ("raw", "staging", "features")
 KINDS = ("runner", "run", "server", "all")
@@ -78,8 +79,10 @@ def test_killed_at_random_moments_a_plan_ends_as_if_nobody_had(spark_server: Lak
 
 def killed_on_its_way(lake: Lake, plan: str, chance: random.Random, most: int) -> int:
     """Run the plan to its end, struck at most so often; how often it was."""
-    struck = 0
+    struck = runs = 0
     while answer(lake, "plan", "show", plan)["state"] != "finished":
+        runs += 1
+        assert runs <= most + UNSTRUCK_RUNS, told_file(lake).read_text()[-4000:]
         with command(lake, "run", plan) as run:
             try:
                 run.wait(chance.uniform(1, LONGEST_SECONDS) if struck < most else PATIENCE_SECONDS)
