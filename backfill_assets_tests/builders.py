@@ -11,7 +11,7 @@ from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
-from backfill_assets.core.contracts import Basis, Column, Contract, Input, SparkType
+from backfill_assets.core.contracts import Basis, Column, Contract, Input
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.digests import raw_digest
 from backfill_assets.core.frontier import frontier_of
@@ -46,10 +46,9 @@ def contract(
     matures: int | None = None,
 ) -> Contract:
     """A contract with an entity, a nullable number and a day, made from `inputs`."""
-    number: SparkType = "BIGINT"
     columns = (
         Column("entity", "STRING", "whose row it is"),
-        Column("value", number, "any number", nullable=True),
+        Column("value", "BIGINT", "any number", nullable=True),
         Column(day_column, "DATE", "the day"),
     )
     return Contract(name, f"{name} of the tests", columns, day_column, tuple(key), inputs, waits, matures)

@@ -18,6 +18,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.replace import Provenance, Published, Write, replace_days
 from backfill_assets.lake.settings import FILE_NAME, load_settings
 from backfill_assets.lake.staging import NO_VALUE, Staged, StagedFile, begin
+from backfill_assets.lake.type_names import arrow_type
 
 Cells = Mapping[str, Any]
 SMALLEST = 'start_date = 2024-02-26\n[source]\nfiles = "landing/**"\nformat = "jsonl"\nselect = "*"\n'
@@ -32,9 +33,7 @@ def bare_lake(root: Path) -> Lake:
 
 def arrow_schema(contract: Contract, without: str = "") -> pa.Schema:
     """The contract's columns as Arrow, all nullable as Spark writes files."""
-    types = {"BIGINT": pa.int64(), "INT": pa.int32(), "STRING": pa.string(), "DATE": pa.date32()}
-    instant = pa.timestamp("us", tz="UTC")
-    return pa.schema([pa.field(c.name, types.get(c.type, instant)) for c in contract.columns if c.name != without])
+    return pa.schema([pa.field(c.name, arrow_type(c.kind)) for c in contract.columns if c.name != without])
 
 
 def stage_by_hand(lake: Lake, contract: Contract, rows: Sequence[Cells]) -> Staged:

@@ -1,7 +1,7 @@
 """Drawing for people: tables and lines, coloured on a terminal, plain text elsewhere.
 
 Lives here: how things look, and that they fit: on a narrow screen a table is drawn in parts, and neither a day nor a
-name is ever broken. Does not live here: what is said (each command). Data goes to stdout, what accompanies the work to
+name is ever broken. Does not live here: the text (each command). Data goes to stdout, what accompanies the work to
 stderr, so that a pipe gets the data only. What lakes contain is shown, never obeyed (`core.texts`).
 """
 

@@ -1,7 +1,7 @@
-"""What a backfill is asked, what it gave, and telling about it while it works.
+"""The request of a backfill, its outcome, and its progress on the screen.
 
-Lives here: plain values between the commands and `runner`, and the two ways of telling: a live line on a terminal, one
-line per table elsewhere. Does not live here: Dagster. All of it goes to stderr.
+Lives here: plain values between the commands and `runner`, and the two ways of showing progress: a live line on a
+terminal, one line per table elsewhere. Does not live here: Dagster. All of it goes to stderr.
 """
 
 import os
@@ -70,7 +70,7 @@ class RunOutcome:
 
 
 class Watcher(Protocol):
-    """Who hears of a run's tables."""
+    """Who is notified of a run's tables."""
 
     def started(self, table: str) -> None:
         """The table's step began."""

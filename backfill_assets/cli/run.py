@@ -15,6 +15,7 @@ from backfill_assets.cli.backfill import work
 from backfill_assets.cli.common import json_option, lake_option, opened
 from backfill_assets.cli.drawing import aside
 from backfill_assets.cli.progress import BackfillRequest
+from backfill_assets.core.errors import GateRefused
 from backfill_assets.core.plan_states import ChunkState
 from backfill_assets.core.plans import PLAN_REASON, Plan, PlanChunk
 
@@ -38,24 +39,46 @@ def run(plan_id: str, accept: int | None, daemon: bool, only: int | None, as_jso
     """
     from backfill_assets.cli.plan_page import show_progress
     from backfill_assets.operations.plan_children import said
+    from backfill_assets.operations.plan_code import working_by
     from backfill_assets.operations.plan_files import find_plan
-    from backfill_assets.operations.plan_progress import progress
-    from backfill_assets.operations.plan_run import ChunkWork, ask_for, run_plan
+    from backfill_assets.operations.plan_run import ChunkWork
 
-    lake, pipeline = opened()
+    lake, _ = opened()
     plan = find_plan(lake, plan_id)
     if daemon and accept is not None:
         raise click.UsageError("--accept is for the person who looked: leave --daemon away.")
     if accept is not None:
         plan.chunk(accept)
-    if only is not None:
+    if only is not None:  # the runner's environment names the code
         work_asked = ChunkWork(plan, plan.chunk(only), plan.tables, plan.chunk(only).days)
         click.echo(said(CommandWorker(lake, plan).make([work_asked])[0]))
-    elif daemon:
-        ask_for(lake, pipeline, plan)
-        show_progress(progress(lake, pipeline, plan), "json" if as_json else "")
-    else:
-        show_progress(run_plan(opened, plan, CommandWorker(lake, plan), accept or 0), "json" if as_json else "")
+        return
+    with working_by(plan.code):
+        show_progress(_now(lake, plan, accept or 0, daemon), "json" if as_json else "")
+
+
+def _now(lake: "Lake", plan: Plan, accepted: int, daemon: bool) -> "Progress":
+    """Run it here, or leave that to the daemon; how far it is then."""
+    from backfill_assets.operations.plan_progress import progress
+    from backfill_assets.operations.plan_run import ask_for, run_plan
+
+    if daemon:
+        ask_for(*opened(), plan)
+        return progress(*opened(), plan)
+    try:
+        return run_plan(opened, plan, CommandWorker(lake, plan), accepted)
+    except GateRefused as refused:
+        _tell(lake, refused)
+        raise
+
+
+def _tell(lake: "Lake", refused: GateRefused) -> None:
+    """An alert of the gate, as the same plan sends it from the browser."""
+    from backfill_assets.cli.dagster_home import instance_of, silenced
+    from backfill_assets.orchestration.gate_alerts import tell_gate
+
+    with silenced(), instance_of(lake) as instance:
+        tell_gate(lake.root, instance, refused)
 
 
 class CommandWorker:

@@ -7,22 +7,36 @@ Does not live here: how a table is computed (`pipeline`), written (`lake.replace
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal
 
 from backfill_assets.core import ledgers
-
-SparkType = Literal["BIGINT", "INT", "STRING", "TIMESTAMP", "DATE"]
+from backfill_assets.core.column_types import ColumnType, read_type
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column: its Spark SQL type, whether NULL is allowed, and what it means. `tags` are shown in Dagster."""
+    """One column: its Spark SQL type, whether NULL is allowed, and what it means. `tags` are shown in Dagster.
+
+    `made_from`: the columns of other tables that it is computed from, each as table.column, where that is known.
+    Raises ValueError for a type that is none of `column_types`; the text is kept in their one spelling.
+    """
 
     name: str
-    type: SparkType
+    type: str
     description: str
     nullable: bool = False
     tags: Mapping[str, str] = field(default_factory=dict)
+    made_from: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "type", str(read_type(self.type)))
+        except ValueError as error:
+            raise ValueError(f"column {self.name}: {error}") from None
+
+    @property
+    def kind(self) -> ColumnType:
+        """The type by its parts."""
+        return read_type(self.type)
 
 
 class Basis(StrEnum):
@@ -81,6 +95,10 @@ class Contract:
         names = [c.name for c in self.columns]
         if self.day_column not in names or len(set(names)) != len(names) or not set(self.key) <= set(names):
             raise ValueError(f"contract {self.name}: day column and key must be columns, and no name may repeat")
+        lacking = [c.name for c in self.columns if c.name in self.key and c.nullable]
+        if self.inputs and (lacking or not self.key):
+            told = f"its key may be NULL in {', '.join(lacking)}" if lacking else "it has no key"
+            raise ValueError(f"contract {self.name}: {told}; name columns that tell rows of a day apart, never NULL")
         if len({r.name for r in self.rules}) != len(self.rules):
             raise ValueError(f"contract {self.name}: no name of a rule may repeat")
 
@@ -104,11 +122,23 @@ class Contract:
         """The columns that may not be NULL."""
         return tuple(c.name for c in self.columns if not c.nullable)
 
+    def column(self, name: str) -> Column:
+        """The column of that name; raises KeyError."""
+        found = next((c for c in self.columns if c.name == name), None)
+        if found is None:
+            raise KeyError(name)
+        return found
+
     @property
     def measured_columns(self) -> tuple[str, ...]:
         """The numbers whose distribution says something: no key, nothing tagged as one or as a sequence."""
-        numbers = (c for c in self.columns if c.type in ("BIGINT", "INT") and c.name not in self.key)
+        numbers = (c for c in self.columns if c.kind.is_measurable and c.name not in self.key)
         return tuple(c.name for c in numbers if c.tags.get("role") not in ("key", "sequence"))
+
+    @property
+    def summed_columns(self) -> tuple[str, ...]:
+        """The numbers that have an exact sum, whatever the order of rows: no key, no DOUBLE."""
+        return tuple(c.name for c in self.columns if c.kind.has_exact_sum and c.name not in self.key)
 
     @property
     def nullable_columns(self) -> tuple[str, ...]:

@@ -2,10 +2,12 @@
 
 Lives here: the population stability index (PSI) of histograms, and what of it is chance. Does not live here: counting
 (`lake.audit`) and judging (`core.gates`). A bucket is the length of a number in bits, with its sign: 0; 1; 2 and 3;
-4 through 7; … A shift by less than a factor of two may stay within its buckets and is not seen.
+4 through 7; … A shift by less than a factor of two may stay within its buckets and is not seen. Of a number with a
+fraction it is its whole part, toward 0; yes is 1 and no 0; NaN has none, and of DOUBLE 2^62 stands for all beyond.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from math import log, sqrt
 
 Histogram = Mapping[int, int]  # rows by bucket
@@ -31,6 +33,23 @@ def chance(found: Histogram, usual: Histogram) -> float:
     if not total or not before or free < 1:
         return 0.0
     return (free + CHANCE_DEVIATIONS * sqrt(2 * free)) * (1 / total + 1 / before)
+
+
+@dataclass(frozen=True)
+class Drift:
+    """How far two histograms lie apart: the PSI, and what of it is chance."""
+
+    index: float
+    chance: float
+
+    def exceeds(self, bound: float) -> bool:
+        """Whether it is more than the bound, beyond what is chance."""
+        return self.index > bound + self.chance
+
+
+def drift(found: Histogram, usual: Histogram) -> Drift:
+    """The drift of what was found against what is usual."""
+    return Drift(stability_index(found, usual), chance(found, usual))
 
 
 def pooled(histograms: "list[Histogram]") -> dict[int, int]:

@@ -6,6 +6,7 @@ Lives here: the value, and NULL counts and histograms as a receipt keeps them. D
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 EMPTY_FINGERPRINT = "0"
 # The number of the way fingerprints are made (`lake.fingerprints`): who changes it raises it, and receipts carry it.
@@ -16,15 +17,15 @@ BITS = "bits "  # + bucket + column: rows whose number has so many bits (`core.d
 
 @dataclass(frozen=True)
 class DayProfile:
-    """One day of one candidate: rows, fingerprint, NULLs per column, rows that repeat a key, sums per number column,
-    rows that break a rule of the contract by its name, and histograms of the columns that measure something
-    (`core.drift`)."""
+    """One day of one candidate: rows, fingerprint, NULLs per column, rows that repeat a key, sums of the numbers that
+    have exact ones, rows that break a rule of the contract by its name, and histograms of the columns that measure
+    something (`core.drift`)."""
 
     rows: int = 0
     fingerprint: str = EMPTY_FINGERPRINT
     nulls: Mapping[str, int] = field(default_factory=dict)
     duplicates: int = 0
-    sums: Mapping[str, int] = field(default_factory=dict)
+    sums: Mapping[str, int | Decimal] = field(default_factory=dict)
     broken: Mapping[str, int] = field(default_factory=dict)
     histograms: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 

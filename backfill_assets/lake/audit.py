@@ -7,19 +7,24 @@ columnar engine (DuckDB) that reads Parquet in pieces and spills what does not f
 
 import contextlib
 import os
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
+from decimal import Decimal
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.core.contracts import Contract
+from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import ContractBroken
-from backfill_assets.core.gates import RULES
+from backfill_assets.core.gates import NOT_NULL, RULES, UNIQUE_KEY
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.texts import shortened
 from backfill_assets.lake.fingerprints import PIECES, Dialect, fingerprint_text, pieces, quoted, row_hash
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.rules import breaking
+from backfill_assets.lake.type_names import duckdb_name, type_of_arrow
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -27,39 +32,62 @@ if TYPE_CHECKING:
 SAMPLE_KEYS = 10
 SAMPLE_KEY_CHARS = 200
 MEMORY = "1GB"  # beyond it DuckDB spills; the Spark server's heap is the lake's larger share
-TYPES = {"BIGINT": "BIGINT", "INT": "INTEGER", "STRING": "VARCHAR", "TIMESTAMP": "TIMESTAMPTZ", "DATE": "DATE"}
-NUMBERS = ("BIGINT", "INT")
+SPILL = Path(".staging", ".spill")  # where it keeps what memory does not hold, below the lake
+BEYOND_BUCKETS = float(1 << 62)  # greater doubles share its bucket
 
 
 @contextlib.contextmanager
 def connection(lake: Lake) -> "Iterator[DuckDBPyConnection]":
-    """An engine of this process in UTC, which spills below the lake's folder and never fetches an extension."""
+    """An engine of this process in UTC, which spills below the lake's folder and never fetches an extension.
+
+    What is made temporarily is its own. All of a process share `MEMORY`.
+    """
+    with _engine(str(lake.root / SPILL), os.getpid()).cursor() as engine:
+        engine.execute("SET TimeZone = 'UTC'")
+        yield engine
+
+
+@lru_cache(maxsize=2)
+def _engine(spill: str, _process: int) -> "DuckDBPyConnection":
+    """Kept, because starting one costs more than the audit of a day; files are read anew each time all the same."""
+    return _started(spill)
+
+
+def new_engine(lake: Lake) -> "DuckDBPyConnection":
+    """Such an engine that nobody shares, which lives as long as what was asked of it."""
+    engine = _started(str(lake.root / SPILL))
+    engine.execute("SET TimeZone = 'UTC'")
+    return engine
+
+
+def _started(spill: str) -> "DuckDBPyConnection":
     import duckdb
 
     config: dict[str, str | bool | int | float | list[str]] = {
         "autoinstall_known_extensions": "false", "autoload_known_extensions": "false", "memory_limit": MEMORY,
-        "threads": str(os.cpu_count() or 1), "temp_directory": str(lake.root / ".staging" / ".spill"),
-        "preserve_insertion_order": "false",
+        "threads": str(os.cpu_count() or 1), "temp_directory": spill, "preserve_insertion_order": "false",
+        "enable_external_file_cache": "false",
     }  # fmt: skip
-    with duckdb.connect(config=config) as engine:
-        engine.execute("SET TimeZone = 'UTC'")
-        yield engine
+    return duckdb.connect(config=config)
 
 
 def selection(files: Sequence[str], contract: Contract) -> str:
     """A query for the contract's columns, in its types, of all rows of these files.
 
-    The partition column comes from the names of the folders, as in Delta's layout; NULL is their word for no value.
+    The partition column comes from the names of the folders, as in Delta's layout; NULL is their word for no value. A
+    column that a file lacks, because the table got it later, is NULL; one that the contract has no more is left out.
     """
-    columns = [(quoted(c.name, Dialect.DUCKDB), TYPES[c.type]) for c in contract.columns]
+    columns = [(quoted(c.name, Dialect.DUCKDB), duckdb_name(c.kind)) for c in contract.columns]
+    nothing = f"SELECT {', '.join(f'CAST(NULL AS {t}) AS {n}' for n, t in columns)} WHERE false"
     if not files:
-        return f"SELECT {', '.join(f'CAST(NULL AS {t}) AS {n}' for n, t in columns)} WHERE false"
+        return nothing
     layout = "hive_partitioning = false"
     if contract.partition_column:
         named = quoted(contract.partition_column, Dialect.DUCKDB)
         layout = f"hive_partitioning = true, hive_types = {{{named}: VARCHAR}}"
     cast = ", ".join(f"CAST({n} AS {t}) AS {n}" for n, t in columns)
-    return f"SELECT {cast} FROM read_parquet([{', '.join(map(literal, files))}], {layout})"
+    found = f"SELECT * FROM read_parquet([{', '.join(map(literal, files))}], union_by_name = true, {layout})"
+    return f"SELECT {cast} FROM ({nothing} UNION ALL BY NAME {found})"
 
 
 def literal(text: str) -> str:
@@ -67,11 +95,23 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def bucket(column: str, dialect: Dialect) -> str:
-    """The bucket of a whole number (`core.drift`): its length in bits, negative below 0; NULL of NULL."""
-    n = quoted(column, dialect)
+def bucket(column: Column, dialect: Dialect) -> str:
+    """The bucket of a number (`core.drift`): its whole part's length in bits, negative below 0; NULL of NULL."""
+    n = _whole(column, dialect)
     below = f"WHEN {n} < 0 THEN -1 - length(bin(-({n} + 1)))"  # the least number has no opposite
     return f"CASE WHEN {n} = 0 THEN 0 WHEN {n} > 0 THEN length(bin({n})) {below} END"
+
+
+def _whole(column: Column, dialect: Dialect) -> str:
+    """The number without its fraction, as a whole number of 64 bits; NULL of NaN."""
+    n, kind = quoted(column.name, dialect), column.kind.kind
+    if kind == "BOOLEAN":
+        return f"CAST({n} AS INT)"
+    if kind in ("INT", "BIGINT"):
+        return n
+    if kind == "DOUBLE":
+        n = f"CASE WHEN NOT isnan({n}) THEN greatest(least({n}, {BEYOND_BUCKETS!r}), -{BEYOND_BUCKETS!r}) END"
+    return f"CAST({n} AS BIGINT)" if dialect is Dialect.SPARK else f"CAST(trunc({n}) AS BIGINT)"
 
 
 def _name(column: str) -> str:
@@ -87,14 +127,14 @@ def audit(lake: Lake, files: Sequence[str], contract: Contract) -> Mapping[date 
 
     if not files:
         return {}
-    numbers = [c.name for c in contract.columns if c.type in NUMBERS and c.name not in contract.key]
+    numbers = [contract.column(c) for c in contract.summed_columns]
     day = _name(contract.day_column)
     figures = ["count(*)", *(f"sum({p})" for p in pieces("hashed", Dialect.DUCKDB))]
     figures += [f"count(*) - count({_name(c)})" for c in contract.column_names]
-    figures += [f"sum(CAST({_name(n)} AS HUGEINT))" for n in numbers]
+    figures += [f"sum({_name(c.name) if c.kind.scale else f'CAST({_name(c.name)} AS HUGEINT)'})" for c in numbers]
     broken = breaking(contract, Dialect.DUCKDB)
     figures += [f"count(*) FILTER (WHERE {b})" for b in broken.values()]
-    figures += [f"histogram({bucket(c, Dialect.DUCKDB)})" for c in contract.measured_columns]
+    figures += [f"histogram({bucket(contract.column(c), Dialect.DUCKDB)})" for c in contract.measured_columns]
     rows = selection(files, contract)
     query = (
         f"SELECT {day}, {', '.join(figures)} FROM "
@@ -116,7 +156,7 @@ def audit(lake: Lake, files: Sequence[str], contract: Contract) -> Mapping[date 
     measured = contract.measured_columns
     return {
         row[0]: replace(
-            _profile(row[1 : len(row) - len(measured)], contract, numbers, repeated.get(row[0], 0)),
+            _profile(row[1 : len(row) - len(measured)], contract, repeated.get(row[0], 0)),
             histograms={c: h for c, h in zip(measured, row[len(row) - len(measured) :], strict=True) if h},
         )
         for row in found
@@ -131,6 +171,30 @@ def audit_table(
     return found if days is None else {d: p for d, p in found.items() if d in set(days)}
 
 
+def audit_as_written(lake: Lake, contract: Contract, days: Collection[date]) -> dict[date, DayProfile]:
+    """The profiles of these days by the columns that their files have, whatever the contract says now: what the
+    receipts of days say that were made under an earlier one."""
+    import pyarrow.parquet as pq
+
+    kinds: dict[tuple[tuple[str, str], ...], list[date]] = defaultdict(list)
+    for day in days:
+        files = lake.store.data_files(contract, None, [day])
+        if files:
+            kinds[_columns(pq.read_schema(files[0]))].append(day)
+    found: dict[date, DayProfile] = {}
+    for kind, alike in kinds.items():
+        columns = (*(Column(n, k, n, nullable=True) for n, k in kind), contract.column(contract.partition_column))
+        then = replace(contract, columns=columns, key=(), rules=())
+        found |= {d: p for d, p in audit_table(lake, then, None, alike).items() if d is not None}
+    return found
+
+
+def _columns(schema: Any) -> tuple[tuple[str, str], ...]:
+    """The columns of a data file as name and type; those of no type of ours are left out."""
+    kinds = ((f.name, type_of_arrow(f.type)) for f in schema)
+    return tuple((name, str(kind)) for name, kind in kinds if kind is not None)
+
+
 def count_rows(lake: Lake, files: Sequence[str], contract: Contract, columns: Sequence[str]) -> list[tuple[Any, ...]]:
     """The rows of these files per value of the columns: the values, then how many."""
     if not files:
@@ -140,9 +204,11 @@ def count_rows(lake: Lake, files: Sequence[str], contract: Contract, columns: Se
         return engine.execute(f"SELECT {by}, count(*) FROM ({selection(files, contract)}) GROUP BY ALL").fetchall()
 
 
-def _profile(figures: Sequence[int | None], contract: Contract, numbers: Sequence[str], repeated: int) -> DayProfile:
-    whole, columns = [int(f or 0) for f in figures], contract.column_names
+def _profile(figures: Sequence[int | Decimal | None], contract: Contract, repeated: int) -> DayProfile:
+    columns, numbers = contract.column_names, contract.summed_columns
     after = 1 + PIECES + len(columns)
+    sums = [f or 0 for f in figures[after : after + len(numbers)]]
+    whole = [int(f or 0) for f in figures]
     broken = zip((r.name for r in contract.rules), whole[after + len(numbers) :], strict=True)
     nulls = dict(zip(columns, whole[1 + PIECES :], strict=False))
     return DayProfile(
@@ -150,7 +216,7 @@ def _profile(figures: Sequence[int | None], contract: Contract, numbers: Sequenc
         fingerprint=fingerprint_text(whole[1 : 1 + PIECES]),
         nulls={c: n for c, n in nulls.items() if n},
         duplicates=repeated,
-        sums=dict(zip(numbers, whole[after : after + len(numbers)], strict=True)),
+        sums=dict(zip(numbers, sums, strict=True)),
         broken={rule: n for rule, n in broken if n},
     )
 
@@ -163,19 +229,19 @@ def _repeated(contract: Contract, rows: str) -> str:
     return f"SELECT {day}, CAST(sum(times - 1) AS BIGINT) FROM ({per_key}) GROUP BY 1"
 
 
-def sample_keys(lake: Lake, files: Sequence[str], contract: Contract, day: date | None, rule: str) -> list[str]:
-    """Up to ten keys (as JSON, cut to 200 characters) of the rows of `day` that break `rule`.
+def sample_keys(lake: Lake, files: Sequence[str], contract: Contract, day: date | None, check: str) -> list[str]:
+    """Up to ten keys (as JSON, cut to 200 characters) of the rows of `day` because of which `check` fails.
 
-    A rule is `unique_key`, `not_null`, `rules` (any of the contract's), else any rows.
+    A check is `unique_key`, `not_null`, `rules` (any of the contract's); for another name any rows are taken.
     Keys go into events and alerts: a key of a megabyte must not.
     """
     names = [_name(c) for c in dict.fromkeys(contract.key or (contract.day_column,))]
     where = f"{_name(contract.day_column)} IS NOT DISTINCT FROM " + (f"DATE '{day.isoformat()}'" if day else "NULL")
-    if rule == "not_null":
+    if check == NOT_NULL:
         where += f" AND ({' OR '.join(f'{_name(c)} IS NULL' for c in contract.required_columns)})"
-    if rule == RULES:
+    if check == RULES:
         where += f" AND ({' OR '.join(breaking(contract, Dialect.DUCKDB).values())})"
-    keys, having = ", ".join(names), "HAVING count(*) > 1" if rule == "unique_key" else ""
+    keys, having = ", ".join(names), "HAVING count(*) > 1" if check == UNIQUE_KEY else ""
     packed = ", ".join(f"{n} := {n}" for n in names)
     query = (
         f"SELECT left(CAST(to_json(struct_pack({packed})) AS VARCHAR), {SAMPLE_KEY_CHARS + 1}) FROM (SELECT {keys} "

@@ -20,19 +20,17 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.disk import sync
 from backfill_assets.core.errors import BackfillError, TransientError
 from backfill_assets.core.receipts import Receipt
+from backfill_assets.lake.evolution import evolve
 from backfill_assets.lake.log import ACTIONS, commit_file, find_write, refuse_torn
 from backfill_assets.lake.opening import checkpoint_files, open_delta
 from backfill_assets.lake.staging import StagedFile
 from backfill_assets.lake.statistics import file_statistics
 from backfill_assets.lake.store import Conflict, LiveFile
+from backfill_assets.lake.type_names import arrow_name, arrow_type, delta_type
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-DELTA_TYPES = {"BIGINT": "long", "INT": "integer", "STRING": "string", "TIMESTAMP": "timestamp", "DATE": "date"}
-FILE_TYPES = {
-    "BIGINT": "int64", "INT": "int32", "STRING": "string", "TIMESTAMP": "timestamp[us, tz=UTC]", "DATE": "date32[day]",
-}  # fmt: skip
 FEATURE_OF_BEFORE = "inCommitTimestamp"  # tables of version 0.1 have it, and delta-rs refuses to write them
 # Commits: opening a table reads those since its checkpoint, 0.4 CPU ms each (measured: a receipt took 8 CPU ms with 10,
 # 14 with 25, 41 with 100, whatever the length of the log); each checkpoint is one more file of all live files.
@@ -43,12 +41,11 @@ SYNC_ALL_FROM = 50  # files: one sync of the whole file system is quicker than s
 def ensure_table(path: Path, contract: Contract, rollback_days: int) -> None:
     """Create the table with its whole schema and its properties unless it is there. The caller holds its lock."""
     from deltalake import DeltaTable, Field, Schema
-    from deltalake.schema import PrimitiveType
 
     if (path / "_delta_log").is_dir() and any((path / "_delta_log").glob("*.json")):
         return
     fields = [
-        Field(c.name, PrimitiveType(DELTA_TYPES[c.type]), nullable=c.nullable, metadata={"comment": c.description})
+        Field(c.name, delta_type(c.kind), nullable=c.nullable, metadata={"comment": c.description})
         for c in contract.columns
     ]
     DeltaTable.create(
@@ -101,15 +98,18 @@ def commit_files(
     """One commit that adds and removes exactly these files and carries the receipt; returns its version.
 
     Raises Conflict where another commit came first, BackfillError where an action is not what it should be (then
-    nothing was written). After any other error the log is asked whether it happened.
+    nothing was written). After any other error the log decides whether it happened.
     """
     opened, now_ms = open_table(path), int(time.time() * 1000)
+    if evolve(opened, path, contract):
+        _sync_log(path, opened.version())
+        opened = open_table(path)
     actions = _removals(opened, path, contract.partition_column, removes, now_ms)
     actions += _additions(path, contract, adds, now_ms)
     days = {str(d) for d in receipt.days}
     strays = [f.partition for f in adds if contract.partition_column == contract.day_column and f.partition not in days]
     if strays:
-        raise _wrong(path, f"a file of {strays[0]} is to be added, a day of which the receipt does not speak")
+        raise _wrong(path, f"a file of {strays[0]} is to be added, a day that the receipt does not name")
     _sync_files(path, [f.path for f in adds])
     return _commit(opened, path, receipt, actions, now_ms)
 
@@ -142,7 +142,7 @@ def _commit(opened: "DeltaTable", path: Path, receipt: Receipt, actions: list[An
     except Exception as error:
         version = find_write(path, receipt.write_id, before)
         if version is None:
-            raise _told(error, path, before) from error
+            raise _as_conflict(error, path, before) from error
     else:
         version = find_write(path, receipt.write_id, before)
     if version is None:
@@ -154,7 +154,7 @@ def _commit(opened: "DeltaTable", path: Path, receipt: Receipt, actions: list[An
     return version
 
 
-def _told(error: Exception, path: Path, before: int) -> Exception:
+def _as_conflict(error: Exception, path: Path, before: int) -> Exception:
     """A conflict where another commit took our version; else the error itself, such as that of a full disk."""
     if not commit_file(path, before + 1).exists():
         return error
@@ -212,8 +212,8 @@ def _checked(path: Path, contract: Contract, file: StagedFile) -> str:
 
 def columns_misfit(metadata: Any, contract: Contract) -> str:
     """In words what a file's columns (its Parquet metadata) are and should be; empty where they are the contract's."""
-    wanted = {c.name: FILE_TYPES[c.type] for c in contract.columns if c.name != contract.partition_column}
-    found = {f.name: str(f.type) for f in metadata.schema.to_arrow_schema()}
+    wanted = {c.name: arrow_name(arrow_type(c.kind)) for c in contract.columns if c.name != contract.partition_column}
+    found = {f.name: arrow_name(f.type) for f in metadata.schema.to_arrow_schema()}
     return "" if found == wanted else f"{found}, not {wanted}"
 
 

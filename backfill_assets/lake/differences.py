@@ -159,7 +159,10 @@ def _histograms(
     if not others:
         return {}
     measured = set(contract.measured_columns)
-    told = [bucket(c, Dialect.DUCKDB) if c in measured else f"hash({_name(c)}) % {TEXT_BUCKETS}" for c in others]
+    told = [
+        bucket(contract.column(c), Dialect.DUCKDB) if c in measured else f"hash({_name(c)}) % {TEXT_BUCKETS}"
+        for c in others
+    ]
     figures = [
         f"histogram(CASE WHEN {_name(c)} IS NULL THEN {NULL_BUCKET} ELSE CAST({b} AS BIGINT) END)"
         for c, b in zip(others, told, strict=True)

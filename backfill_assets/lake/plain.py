@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.lake.committer import live_files
 from backfill_assets.lake.opening import open_delta
+from backfill_assets.lake.type_names import spark_name, type_of_delta
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-SPARK_TYPES = {"long": "bigint", "integer": "int", "string": "string", "timestamp": "timestamp", "date": "date"}
 PLAIN_READER = 1  # of Delta's protocol: no deletion vectors, no renamed columns
 GLOB_SIGNS = "*?[]{}\\"  # Spark takes a path with one of them for a pattern
 
@@ -38,8 +38,8 @@ def plain_files(table: Path, version: int, day_column: str, days: Collection[dat
     table is not laid out by its day, or another program gave it what our tables do not have.
     """
     opened = open_delta(table, version)
-    kinds = [(f.name, SPARK_TYPES.get(str(getattr(f.type, "type", "")))) for f in opened.schema().fields]
-    columns = tuple((name, kind) for name, kind in kinds if kind is not None)
+    kinds = [(f.name, type_of_delta(f.type)) for f in opened.schema().fields]
+    columns = tuple((name, spark_name(kind)) for name, kind in kinds if kind is not None)
     laid_out = opened.metadata().partition_columns == [day_column]
     if not laid_out or opened.protocol().min_reader_version > PLAIN_READER or len(columns) < len(kinds):
         return None

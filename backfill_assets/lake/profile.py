@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.core.profiles import DayProfile
-from backfill_assets.lake.audit import NUMBERS, audit, bucket
+from backfill_assets.lake.audit import audit, bucket
 from backfill_assets.lake.fingerprints import PIECES, Dialect, fingerprint_text, pieces, row_hash
 from backfill_assets.lake.rules import breaking
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged, read_staged
+from backfill_assets.lake.type_names import spark_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-SPARK_NAMES = {"BIGINT": "bigint", "INT": "int", "STRING": "string", "TIMESTAMP": "timestamp", "DATE": "date"}
 WIDENING = {("int", "bigint"), ("smallint", "bigint"), ("tinyint", "bigint"), ("smallint", "int"), ("tinyint", "int")}
 AUDIT_BYTES = 8 * 2**30  # of compressed Parquet; the embedded engine reads some hundred MB a second
 
@@ -33,7 +33,7 @@ def conform(frame: "DataFrame", contract: Contract) -> "DataFrame":
     from pyspark.sql import functions as F
 
     got = dict(frame.dtypes)
-    wanted = {c.name: SPARK_NAMES[c.type] for c in contract.columns}
+    wanted = {c.name: spark_name(c.kind) for c in contract.columns}
     differences = [f"column {n} is missing" for n in wanted if n not in got]
     differences += [f"column {n} is not in the contract" for n in got if n not in wanted]
     differences += [
@@ -51,9 +51,11 @@ def conform(frame: "DataFrame", contract: Contract) -> "DataFrame":
     return frame.select(*(F.col(n).cast(t).alias(n) for n, t in wanted.items()))
 
 
-def audited(lake_session: LakeSession, contract: Contract, staged: Staged) -> Mapping[date | None, DayProfile]:
+def audited(
+    lake_session: LakeSession, contract: Contract, staged: Staged, most_bytes: int = AUDIT_BYTES
+) -> Mapping[date | None, DayProfile]:
     """The profile of every day of the staged files: by the embedded engine, by Spark what is too large."""
-    if staged.size <= AUDIT_BYTES:
+    if staged.size <= most_bytes:
         return audit(lake_session.lake, staged.paths, contract)
     return profile(read_staged(lake_session.spark(), contract, staged), contract)
 
@@ -66,13 +68,14 @@ def profile(frame: "DataFrame", contract: Contract) -> Mapping[date | None, DayP
     from pyspark.sql import functions as F
 
     columns, day = contract.column_names, F.col(contract.day_column)
-    numbers = [c.name for c in contract.columns if c.type in NUMBERS and c.name not in contract.key]
+    numbers = contract.summed_columns
     wide = "decimal(38,0)"
     hashed = frame.withColumn("__md5", F.expr(row_hash(contract.columns, Dialect.SPARK)))
     figures = [F.count(F.lit(1)).alias("rows")]
     figures += [F.sum(F.expr(p).cast(wide)).alias(f"piece_{i}") for i, p in enumerate(pieces("__md5", Dialect.SPARK))]
     figures += [F.count_if(F.col(c).isNull()).alias(f"null_{c}") for c in columns]
-    figures += [F.sum(F.col(c).cast(wide)).alias(f"sum_{c}") for c in numbers]
+    scales = {c: contract.column(c).kind.scale for c in numbers}
+    figures += [F.sum(F.col(c).cast(f"decimal(38,{s})")).alias(f"sum_{c}") for c, s in scales.items()]
     broken = breaking(contract, Dialect.SPARK)
     figures += [F.count_if(F.expr(b)).alias(f"breaks_{name}") for name, b in broken.items()]
     found = hashed.groupBy(day.alias("day")).agg(*figures).collect()
@@ -86,7 +89,7 @@ def profile(frame: "DataFrame", contract: Contract) -> Mapping[date | None, DayP
             fingerprint=fingerprint_text([int(row[f"piece_{i}"]) for i in range(PIECES)]),
             nulls={c: row[f"null_{c}"] for c in columns if row[f"null_{c}"]},
             duplicates=repeated.get(row["day"], 0),
-            sums={c: int(row[f"sum_{c}"] or 0) for c in numbers},
+            sums={c: (row[f"sum_{c}"] or 0) if s else int(row[f"sum_{c}"] or 0) for c, s in scales.items()},
             broken={name: row[f"breaks_{name}"] for name in broken if row[f"breaks_{name}"]},
             histograms=histograms.get(row["day"], {}),
         )
@@ -101,7 +104,7 @@ def _histograms(frame: "DataFrame", contract: Contract) -> dict[date | None, dic
     measured = contract.measured_columns
     if not measured:
         return {}
-    pairs = ", ".join(f"'{c}', {bucket(c, Dialect.SPARK)}" for c in measured)
+    pairs = ", ".join(f"'{c}', {bucket(contract.column(c), Dialect.SPARK)}" for c in measured)
     stacked = frame.select(
         F.col(contract.day_column).alias("__day"), F.expr(f"stack({len(measured)}, {pairs}) AS (__column, __bucket)")
     )

@@ -1,7 +1,8 @@
 """The settings of a lake: one file, `LAKE/lake.toml`, overridden by environment variables.
 
 Lives here: every key with its type, bounds and default, and the errors that say which file or variable gave a bad
-value. Does not live here: what the settings mean for a table (`pipeline`), and secrets, which are never in the file.
+value. Does not live here: the keys of deliveries and features (`source_settings`), what the settings mean for a table
+(`pipeline`), and secrets, which are never in the file.
 """
 
 import os
@@ -9,55 +10,40 @@ import re
 import tomllib
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.payload import entity_misfit
 from backfill_assets.engine.confs import shown
+from backfill_assets.lake.source_settings import Days, FeatureSettings, PositiveDays, Section, SourceSettings
 
 FILE_NAME = "lake.toml"
 ENV_PREFIX = "BACKFILL_ASSETS__"  # e.g. BACKFILL_ASSETS__SPARK__MEMORY=4g
-WINDOW_DAYS_MAX = 3650  # ten years: longer windows are a typing error
-Days = Annotated[int, Field(strict=True, ge=0, le=WINDOW_DAYS_MAX)]
-PositiveDays = Annotated[int, Field(strict=True, ge=1, le=WINDOW_DAYS_MAX)]
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+class LabelSettings(Section):
+    """What is summed over the horizon (d, d + horizon], the rule that makes a label of it, and when it is mature.
 
-
-class SourceSettings(_Section):
-    """Where deliveries land, their format, and the Spark SQL that maps a file's columns onto the delivery contract."""
-
-    files: str = Field(min_length=1)
-    format: Literal["parquet", "csv", "jsonl"]
-    select: str = Field(min_length=1)
-
-
-class FeatureSettings(_Section):
-    """The two trailing windows (days, the day itself included) and the grace (hours) after midnight of the cut."""
-
-    windows_days: tuple[PositiveDays, PositiveDays] = (7, 28)
-    cutoff_grace_hours: int = Field(default=0, ge=0, le=24 * 365)
-
-    @model_validator(mode="after")
-    def _short_before_long(self) -> "FeatureSettings":
-        if self.windows_days[0] > self.windows_days[1]:
-            raise ValueError("windows_days: the short window comes first and may not exceed the long one")
-        return self
-
-
-class LabelSettings(_Section):
-    """What is summed over the horizon (d, d + horizon], the rule that makes a label of it, and when it is mature."""
+    `label`, in place of `measure` and `rule`: an expression of aggregates ahead and behind, e.g. count_ahead() > 0.
+    """
 
     measure: Literal["events", "flag", "value"] = "events"
     rule: Literal["any", "rise"] = "any"
     horizon_days: PositiveDays = 7
     maturity_days: Days = 7
+    label: str | None = Field(default=None, min_length=1)
+
+    @model_validator(mode="after")
+    def _one_way_to_say_it(self) -> "LabelSettings":
+        both = sorted({"measure", "rule"} & self.model_fields_set) if self.label is not None else []
+        if both:
+            raise ValueError(f"{' and '.join(both)} has no effect beside `label`: leave one of them out")
+        return self
 
 
-class LatenessSettings(_Section):
+class LatenessSettings(Section):
     """Late and early deliveries, and what the sensor `late_data` does about them.
 
     `early_tolerance_days`: a delivery may arrive this long before its event; one that arrives earlier is quarantined.
@@ -87,7 +73,7 @@ class LatenessSettings(_Section):
         return self
 
 
-class ColumnGateSettings(_Section):
+class ColumnGateSettings(Section):
     """Bounds for one column of a day: its share of NULLs (0..1), how far that may lie above the median of 28 trailing
     days, and its drift from them (population stability index). `broken`: what a day beyond them does."""
 
@@ -97,7 +83,7 @@ class ColumnGateSettings(_Section):
     broken: Literal["warn", "refuse"] = "refuse"
 
 
-class TableGate(_Section):
+class TableGate(Section):
     """Bounds for the rows of a day, absolute and relative to the median of 28 trailing days (0.5 = half .. 1.5), and
     for its `columns`."""
 
@@ -115,14 +101,14 @@ class TableGate(_Section):
         return self
 
 
-class GateSettings(_Section):
+class GateSettings(Section):
     """`incomplete`: what a day with missing required input days does. `tables`: the bounds per table."""
 
     incomplete: Literal["warn", "refuse"] = "warn"
     tables: dict[str, TableGate] = Field(default_factory=dict)
 
 
-class SparkSettings(_Section):
+class SparkSettings(Section):
     """The engine: `embedded`, an `sc://` address or a master URL; its heap, cores (0 = all) and idle time (minutes)."""
 
     engine: str = "embedded"
@@ -141,7 +127,7 @@ class SparkSettings(_Section):
         return value
 
 
-class AccessSettings(_Section):
+class AccessSettings(Section):
     """Who else on this machine may read what is written to the lake from then on: nobody, its group, or everyone."""
 
     readers: Literal["owner", "group", "everyone"] = "owner"
@@ -152,13 +138,21 @@ class AccessSettings(_Section):
         return {"owner": 0o077, "group": 0o027, "everyone": 0o022}[self.readers]
 
 
-class RetentionSettings(_Section):
+class PipelineSettings(Section):
+    """The tables of the lake: `FILE.py:NAME` beside `lake.toml` or `MODULE:NAME`, where NAME gives them (None: this
+    product's). `sql`: a glob, relative to `lake.toml`, of tables written as SQL, which are added to those."""
+
+    tables: str | None = Field(default=None, pattern=r"^[\w./-]+:[A-Za-z_]\w*$")
+    sql: str | None = Field(default=None, min_length=1)
+
+
+class RetentionSettings(Section):
     """How long (days) replaced data files stay restorable."""
 
     rollback_days: PositiveDays = 90
 
 
-class LakeSettings(_Section):
+class LakeSettings(Section):
     """All of `lake.toml`. `as_of` (aware) stops the world there: later deliveries are not loaded."""
 
     start_date: date
@@ -171,6 +165,7 @@ class LakeSettings(_Section):
     spark: SparkSettings = SparkSettings()
     retention: RetentionSettings = RetentionSettings()
     access: AccessSettings = AccessSettings()
+    pipeline: PipelineSettings = PipelineSettings()
 
     @field_validator("start_date", mode="before")
     @classmethod
@@ -192,6 +187,13 @@ class LakeSettings(_Section):
         if value is None:
             return None
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+    @model_validator(mode="after")
+    def _entities_of_the_payload(self) -> "LakeSettings":
+        misfit = entity_misfit(self.features.entity, self.source.payload_columns)
+        if misfit:
+            raise ValueError(f"features.entity: {misfit}")
+        return self
 
     @property
     def grace(self) -> timedelta:
@@ -259,5 +261,7 @@ def _tell(error: Any, variables: dict[tuple[str, ...], str]) -> str:
     related = (v for k, v in variables.items() if keys[: len(k)] == k or k[: len(keys)] == keys)
     source = next(related, None)
     where = ".".join(keys) + (f" (from ${source})" if source else "")
-    given = "" if error["type"] == "missing" else f", got {shown(keys[-1] if keys else '', error.get('input'))!r}"
+    if not keys:  # about several keys, which the text names
+        return str(error["msg"])
+    given = "" if error["type"] == "missing" else f", got {shown(keys[-1], error.get('input'))!r}"
     return f"{where}: {error['msg']}{given}"

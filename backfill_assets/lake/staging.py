@@ -20,6 +20,7 @@ from urllib.parse import unquote
 from backfill_assets.core.contracts import Contract
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import actions, find_write
+from backfill_assets.lake.type_names import arrow_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -134,7 +135,9 @@ def stage_rows(lake: Lake, contract: Contract, rows: Sequence[Sequence[Any]]) ->
     staged = begin(lake, contract)
     try:
         columns = zip(*rows, strict=True)
-        arrays = [pa.array(list(c), _arrow(column.type)) for c, column in zip(columns, contract.columns, strict=True)]
+        arrays = [
+            pa.array(list(c), arrow_type(column.kind)) for c, column in zip(columns, contract.columns, strict=True)
+        ]
         table = pa.table(arrays, names=list(contract.column_names))
         pq.write_table(table, staged.folder / "part-0.parquet", compression="zstd")
         staged.files = found_files(staged.folder, "")
@@ -153,13 +156,6 @@ def read_staged(session: "SparkSession", contract: Contract, staged: Staged) -> 
         )  # fmt: skip
     found = session.read.schema(schema).option("basePath", str(staged.folder)).parquet(str(staged.folder))
     return found.select(*contract.column_names)
-
-
-def _arrow(kind: str) -> Any:
-    import pyarrow as pa
-
-    made = {"BIGINT": pa.int64, "INT": pa.int32, "STRING": pa.string, "DATE": pa.date32}
-    return pa.timestamp("us", "UTC") if kind == "TIMESTAMP" else made[kind]()
 
 
 def markers(lake: Lake, table: str) -> Path:

@@ -20,6 +20,8 @@ def file_statistics(metadata: Any) -> str:
     unknown: set[str] = set()
     for group in range(metadata.num_row_groups):
         for number in range(metadata.num_columns):
+            if metadata.schema.column(number).max_repetition_level:
+                continue  # of an array's elements, which says nothing of the column
             column = metadata.row_group(group).column(number)
             _add(column, least, greatest, nulls, unknown)
     bounded = {c for c in least if c not in unknown}
@@ -35,7 +37,7 @@ def file_statistics(metadata: Any) -> str:
 def _add(
     column: Any, least: dict[str, Any], greatest: dict[str, Any], nulls: dict[str, int], unknown: set[str]
 ) -> None:
-    """Widen the bounds by one column chunk. A chunk that says nothing makes the column's bounds unknown."""
+    """Widen the bounds by one column chunk. A chunk without statistics makes the column's bounds unknown."""
     name, found = column.path_in_schema, column.statistics
     if found is None or not found.has_null_count:
         nulls[name] = -1
@@ -49,6 +51,8 @@ def _add(
 
 
 def _is_plain(value: Any) -> bool:
+    if isinstance(value, bool):
+        return False  # Delta keeps no bounds of it
     if isinstance(value, datetime):
         return value.year < MAXYEAR  # rounding its end up would leave the calendar
     return isinstance(value, (int, date)) or (isinstance(value, str) and len(value) <= LONGEST_TEXT)

@@ -1,7 +1,7 @@
 """Taking in one landed file: its content's name, its rows counted apart from Spark, and the parquet for Spark to read.
 
 Lives here: the one door of the intake. Does not live here: the parts behind it (`intake_bytes`, `intake_json`,
-`intake_csv`, `intake_parquet`, `intake_rows`, `intake_stock`), listing (`landing`), and the ledger (`scan`).
+`intake_csv`, `intake_parquet`, `intake_rows`, `intake_stock`), listing (`files`), and the ledger (`load.scan`).
 
 Spark's own readers of text lose rows without a word (a second object on a line, a row cut by a stray quote), so text is
 parsed here, strictly and once, into a copy. What a file means depends on its content and format alone, never on its
@@ -22,6 +22,7 @@ from backfill_assets.landing.intake_json import JsonLines
 from backfill_assets.landing.intake_parquet import examine
 from backfill_assets.landing.intake_rows import Parser
 from backfill_assets.landing.intake_stock import Facts, read_facts, stock_path, whole_file_batch, writing
+from backfill_assets.landing.place import identity
 from backfill_assets.landing.stock import Made, discard, is_proven, put
 
 DEFAULT_LIMITS = Limits()
@@ -34,6 +35,7 @@ class Intake:
     `rows` counts all records, `bad_rows` the unusable ones among them; a file that cannot be read at all (`unreadable`
     says why) counts as one unusable row with number 0. `parquet` is what Spark should read. `columns`: name -> STRING,
     BIGINT or BOOLEAN, what the texts of a copy can be cast to (empty for parquet files); `names`: the source's columns.
+    `sha256` is of the bytes, or of these and the path (`take`); `content`: of the bytes alone, for a copy that is them.
     """
 
     sha256: str
@@ -43,10 +45,15 @@ class Intake:
     columns: dict[str, str]
     names: tuple[str, ...]
     unreadable: str | None = None
+    content: str = ""
 
 
-def take(file: LandedFile, format: str, stock_dir: Path, limits: Limits = DEFAULT_LIMITS) -> Intake:
+def take(
+    file: LandedFile, format: str, stock_dir: Path, limits: Limits = DEFAULT_LIMITS, by_path: bool = False
+) -> Intake:
     """Read a landed file (`format`: parquet, csv, jsonl) from end to end, and put its content into `stock_dir`.
+
+    `by_path`: the content is named by its path, too, so that it is another one elsewhere.
 
     A text whose parsed copy is there already, its bytes proven, is hashed and not parsed again. Raises StillChanging
     if the file changes meanwhile, LandingError if it may not be read, SettingsError for an unknown format; never for
@@ -54,14 +61,15 @@ def take(file: LandedFile, format: str, stock_dir: Path, limits: Limits = DEFAUL
     """
     made = Made(format, limits.deciding())
     if format == "parquet":
-        return put(stock_dir, _take_parquet(file, stock_dir, limits), made)
+        return put(stock_dir, _take_parquet(file, stock_dir, limits, by_path), made)
     parser, sha256 = _parser(format, limits), sha256_of(file)
-    target = stock_path(stock_dir, sha256, format)
-    facts = read_facts(target, sha256, limits.deciding()) if is_proven(stock_dir, sha256, made) else None
+    name = identity(sha256, file.name) if by_path else sha256
+    target = stock_path(stock_dir, name, format)
+    facts = read_facts(target, sha256, limits.deciding()) if is_proven(stock_dir, name, made) else None
     if facts is not None:
-        return _intake(facts, target)
-    discard(stock_dir, sha256)
-    return put(stock_dir, _intake(_copy(file, sha256, parser, target, limits), target), made)
+        return _intake(facts, target, name)
+    discard(stock_dir, name)
+    return put(stock_dir, _intake(_copy(file, sha256, parser, target, limits), target, name), made)
 
 
 def _parser(format: str, limits: Limits) -> Parser:
@@ -74,10 +82,8 @@ def _parser(format: str, limits: Limits) -> Parser:
     )
 
 
-def _intake(facts: Facts, parquet: Path) -> Intake:
-    return Intake(
-        facts.sha256, facts.rows, facts.bad_rows, parquet, facts.columns, tuple(facts.columns), facts.unreadable
-    )
+def _intake(facts: Facts, parquet: Path, name: str) -> Intake:
+    return Intake(name, facts.rows, facts.bad_rows, parquet, facts.columns, tuple(facts.columns), facts.unreadable)
 
 
 def _copy(file: LandedFile, sha256: str, parser: Parser, target: Path, limits: Limits) -> Facts:
@@ -108,19 +114,20 @@ def _give_up(sha256: str, reason: str, target: Path, limits: Limits) -> Facts:
     return facts
 
 
-def _take_parquet(file: LandedFile, stock_dir: Path, limits: Limits) -> Intake:
+def _take_parquet(file: LandedFile, stock_dir: Path, limits: Limits, by_path: bool) -> Intake:
     """Copy the file, then judge the copy, which nobody else writes to."""
     stock_dir.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".copying-", dir=stock_dir) as folder:
         copy = Path(folder) / "copy.parquet"
         sha256 = copied(file, copy)
-        discard(stock_dir, sha256)
+        name = identity(sha256, file.name) if by_path else sha256
+        discard(stock_dir, name)
         try:
             with copy.open("rb") as source:
                 rows, names = examine(source, file.size, limits)
         except Unreadable as error:
-            refusal = stock_path(stock_dir, sha256, "parquet")
-            return _intake(_give_up(sha256, str(error), refusal, limits), refusal)
-        target = stock_dir / f"{sha256}.parquet"
+            refusal = stock_path(stock_dir, name, "parquet")
+            return _intake(_give_up(sha256, str(error), refusal, limits), refusal, name)
+        target = stock_dir / f"{name}.parquet"
         publish(copy, target)
-    return Intake(sha256, rows, 0, target, {}, names)
+    return Intake(name, rows, 0, target, {}, names, content=sha256 if by_path else "")

@@ -9,23 +9,22 @@ inside `try_to_binary`, which gives NULL for whatever raised within it: the row 
 """
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from backfill_assets.core.column_types import ColumnType, read_type
 from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.payload import DEFAULT_PAYLOAD, MACHINERY, PayloadColumn
+from backfill_assets.landing.casting import as_target, is_lost, misfit, spark_word, unpacked, vessel
+from backfill_assets.landing.place import FILE, HAVE_DEFAULTS, arrival_of, place_of
 from backfill_assets.landing.select import can_raise, expressions
 
 if TYPE_CHECKING:
     from pyspark.errors import AnalysisException
     from pyspark.sql import Column, DataFrame, SparkSession
 
-DELIVERY_TYPES = {
-    "seq": "bigint", "arrival_ts": "timestamp", "version_ts": "timestamp", "event_ts": "timestamp",
-    "event_key": "string", "op": "string", "entity": "string", "value": "bigint", "flag": "int",
-}  # fmt: skip
-UPSERT_ONLY = ("event_ts", "entity", "value", "flag")  # a delete needs none of these
-NESTED = ("struct", "array", "map")
 RAISED = "__raised"
 UNFIT = "select does not fit its columns: "  # how such a reason begins
 # What is wrong with the text of `select` itself, whatever the files are: syntax, functions and their arguments.
@@ -41,19 +40,32 @@ class Unfit(Exception):
         super().__init__(UNFIT + why)
 
 
-def mapped(frame: "DataFrame", select: str, absent_is_null: bool, inexact: Mapping[str, str]) -> "DataFrame":
-    """The frame with the delivery columns, `__lacking` (why no row has one of them, else NULL), and RAISED: for which
-    of them an expression raised on this row, else the empty text.
+def delivery_types(payload: Iterable[PayloadColumn]) -> dict[str, ColumnType]:
+    """The columns of a delivery in raw's order, with their types: what the machinery needs, then its payload."""
+    own = {name: read_type(kind) for name, kind in MACHINERY.items()}
+    return own | {c.name: read_type(c.type) for c in payload}
 
-    A column that the files lack is NULL (`absent_is_null`) or the reason; so is one of `inexact` (name -> why). Raises
-    Unfit, and SettingsError where the expressions cannot be meant for any file.
+
+def mapped(
+    frame: "DataFrame",
+    select: str,
+    absent_is_null: bool,
+    inexact: Mapping[str, str],
+    payload: Sequence[PayloadColumn] = DEFAULT_PAYLOAD,
+) -> "DataFrame":
+    """The frame with the delivery columns, `__lacking` (why no row has one of them, else NULL), and RAISED: for which
+    of them an expression raised on this row, or a value was lost in a cast, else the empty text.
+
+    A column that the files lack is NULL (`absent_is_null`) or the reason; so is one of `inexact` (name -> why). The
+    frame has `__sha256` and `__number`, and FILE and ROW where `select` names them. Raises Unfit, and SettingsError
+    where the expressions cannot be meant for any file.
     """
     from pyspark.errors import AnalysisException
     from pyspark.sql import functions as F
 
-    chosen, lacking = expressions(select), None
+    chosen, lacking = _Chosen(expressions(select), expressions(select, strict=True), tuple(payload)), None
     frame = frame.drop(*inexact)
-    for _ in range(len(chosen) * 8):
+    for _ in range(len(chosen.forgiving) * 8):
         try:
             with quiet():
                 made = _cast(frame, chosen).withColumn("__lacking", F.lit(lacking).cast("string"))
@@ -70,6 +82,24 @@ def mapped(frame: "DataFrame", select: str, absent_is_null: bool, inexact: Mappi
     )
 
 
+@dataclass(frozen=True)
+class _Chosen:
+    """The expressions of `select`, with casts that give NULL and with casts that raise, and the payload."""
+
+    forgiving: tuple[str, ...]
+    strict: tuple[str, ...]
+    payload: tuple[PayloadColumn, ...]
+
+    @property
+    def watched(self) -> list[str]:
+        """The columns in which NULL says nothing by itself: it may be the sender's, or of a cast that failed."""
+        return [c.name for c in self.payload if c.nullable and c not in DEFAULT_PAYLOAD]
+
+    def needed_by_deletes(self, name: str) -> bool:
+        """Whether a delete may not lack the column."""
+        return name != "event_ts" and name not in [c.name for c in self.payload]
+
+
 def _unresolved(error: "AnalysisException") -> str:
     """The absent column that an analysis stumbled over; raises what else the error means."""
     told = (error.getMessageParameters() or {}).get("objectName", "").strip("`").split("`.`")[0]
@@ -78,9 +108,9 @@ def _unresolved(error: "AnalysisException") -> str:
     raise refusal(error) from None
 
 
-def prepare(session: "SparkSession", select: str) -> None:
+def prepare(session: "SparkSession", select: str, payload: Sequence[PayloadColumn] = DEFAULT_PAYLOAD) -> None:
     """Keep Spark from computing what expressions share ahead of them, outside of what catches their errors."""
-    if any(map(can_raise, expressions(select))):
+    if tuple(payload) != DEFAULT_PAYLOAD or any(map(can_raise, expressions(select))):
         session.conf.set("spark.sql.subexpressionElimination.enabled", "false")
 
 
@@ -96,71 +126,101 @@ def refusal(error: "AnalysisException") -> Exception:
     )  # fmt: skip
 
 
-def _cast(frame: "DataFrame", chosen: tuple[str, ...]) -> "DataFrame":
+def _cast(frame: "DataFrame", chosen: _Chosen) -> "DataFrame":
     """The selected values as the delivery contract's types; what cannot be cast is NULL, what raised is told.
 
     What may raise is evaluated within its own vessel and nowhere else, so that Spark has nothing to compute before it.
     """
     from pyspark.sql import functions as F
 
+    types, selected = delivery_types(chosen.payload), _selected(frame, chosen)
     columns, vessels, told = dict[str, "Column"](), dict[str, "Column"](), []
-    for name, (index, kind) in _selected(frame, chosen).items():
-        target, place = DELIVERY_TYPES[name], f"__d{index}"
-        if kind.typeName() in NESTED:
-            raise Unfit(f"{name} must be a {target}, but select makes it {kind.simpleString()[:200]}")
-        value = _as_target(F.expr(f"struct({chosen[index]})").getField(name), kind.typeName(), target)
-        if can_raise(chosen[index]):
-            vessels[place], value = _vessel(value, target), _unpacked(F.col(place), target)
-            raised = F.col(place).isNull() & (F.lit(name not in UPSERT_ONLY) | ~F.col("op").eqNullSafe(F.lit("delete")))
-            told.append(F.when(raised, F.lit(f"{name}: select raises an error on this row")))
+    for name, (index, found) in selected.items():
+        kind, place, text = types[name], f"__d{index}", chosen.forgiving[index]
+        if misfit(found, kind):
+            raise Unfit(f"{name} must be a {spark_word(kind)}, but select makes it {found[:200]}")
+        value = as_target(F.expr(f"struct({text})").getField(name), found, kind)
+        if can_raise(text) or kind.element is not None:
+            vessels[place], value = vessel(value, kind), unpacked(F.col(place), value, kind)
+            if name not in chosen.watched:
+                raised = F.col(place).isNull() & (F.lit(chosen.needed_by_deletes(name)) | ~_is_delete())
+                told.append(F.when(raised, F.lit(f"{name}: select raises an error on this row")))
         columns[name] = value
-    found = frame.withColumns(vessels) if vessels else frame
-    return found.withColumns(columns).withColumn(RAISED, F.concat_ws("; ", *told) if told else F.lit(""))
+    columns |= _defaults(set(types) - set(columns), columns)
+    made = frame.withColumns(vessels) if vessels else frame
+    watching = {n: s for n, s in selected.items() if n in chosen.watched}
+    if watching:
+        made, lost = _watched(made, chosen, watching, columns)
+        columns = {name: F.col(f"__v_{name}") for name in columns}
+        told += lost
+    return made.withColumns(columns).withColumn(RAISED, F.concat_ws("; ", *told) if told else F.lit(""))
 
 
-def _selected(frame: "DataFrame", chosen: tuple[str, ...]) -> dict[str, tuple[int, Any]]:
+def _watched(
+    frame: "DataFrame", chosen: _Chosen, watching: Mapping[str, tuple[int, str]], columns: Mapping[str, "Column"]
+) -> "tuple[DataFrame, list[Column]]":
+    """The frame with all values under names of their own, and for each column that is watched why a row lost its value.
+
+    Casts are tried as they were written, which tells a failed one from NULL; an empty text may be NULL.
+    """
+    from pyspark.sql import functions as F
+
+    types = delivery_types(chosen.payload)
+    texts = [n for n, kind in frame.dtypes if kind == "string" and not n.startswith("__")]
+    frame = frame.withColumns({f"__v_{name}": value for name, value in columns.items()})
+    frame = frame.withColumns({n: F.when(F.trim(F.col(_quoted(n))) != "", F.col(_quoted(n))) for n in texts})
+    checks, lost = {}, []
+    for name, (index, found) in watching.items():
+        kind = types[name]
+        value = F.expr(f"struct({chosen.strict[index]})").getField(name)
+        sign = F.when(is_lost(value, as_target(value, found, kind), kind), "lost").otherwise("kept")
+        checks[f"__w{index}"] = F.try_to_binary(sign, F.lit("utf-8"))
+        gone = F.col(f"__w{index}").isNull() | (F.decode(F.col(f"__w{index}"), "utf-8") == "lost")
+        lost.append(F.when(gone & ~_is_delete(), F.lit(f"{name} is no {kind}")))
+    return frame.withColumns(checks), lost
+
+
+def _is_delete() -> "Column":
+    from pyspark.sql import functions as F
+
+    return F.col("op").eqNullSafe(F.lit("delete"))
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _defaults(absent: Collection[str], columns: Mapping[str, "Column"]) -> dict[str, "Column"]:
+    """What `select` need not give, because what a file lacks follows from the file itself, whenever it is read."""
+    from pyspark.sql import functions as F
+
+    made: dict[str, Column] = {}
+    if "op" in absent:
+        made["op"] = F.lit("upsert")
+    if "seq" in absent:
+        made["seq"] = place_of(F.col("__sha256"), F.col("__number"))
+    if "arrival_ts" in absent:
+        made["arrival_ts"] = arrival_of(F.col(FILE))
+    if "version_ts" in absent:
+        made["version_ts"] = ({**columns, **made})["arrival_ts"]
+    return made
+
+
+def _selected(frame: "DataFrame", chosen: _Chosen) -> dict[str, tuple[int, str]]:
     """Delivery column -> the position of its expression in `select`, and the type that Spark gives it."""
-    schema: Any = frame.selectExpr(*(f"struct({e}) AS __d{i}" for i, e in enumerate(chosen))).schema
-    fields = {schema[i].dataType[0].name: (i, schema[i].dataType[0].dataType) for i in range(len(chosen))}
-    if set(fields) != set(DELIVERY_TYPES):
-        missing, extra = sorted(set(DELIVERY_TYPES) - set(fields)), sorted(set(fields) - set(DELIVERY_TYPES))
+    schema: Any = frame.selectExpr(*(f"struct({e}) AS __d{i}" for i, e in enumerate(chosen.forgiving))).schema
+    found = [schema[i].dataType[0] for i in range(len(chosen.forgiving))]
+    fields = {f.name: (i, f.dataType.simpleString()) for i, f in enumerate(found)}
+    types = delivery_types(chosen.payload)
+    missing, extra = sorted(set(types) - set(fields) - HAVE_DEFAULTS), sorted(set(fields) - set(types))
+    if missing or extra:
         raise SettingsError(
             "[source] select in lake.toml",
             f"it lacks {missing or 'nothing'} and has {extra or 'nothing'} too many",
             "Nothing was read",
-            f"Give exactly these columns: {', '.join(DELIVERY_TYPES)}",
+            f"Give exactly these columns: {', '.join(types)}; {', '.join(sorted(HAVE_DEFAULTS))} may be left out",
         )
     return fields
-
-
-def _as_target(value: "Column", kind: str, target: str) -> "Column":
-    from pyspark.sql import functions as F
-
-    if target in ("bigint", "int") and kind in ("double", "float", "decimal"):
-        # A cast would cut fractions off in silence; NaN and infinity have no remainder of zero either.
-        value = F.when(value % F.lit(1) == F.lit(0), value)
-    if target == "string":
-        return F.try_validate_utf8(value.try_cast(target))
-    return value.try_cast(target)
-
-
-def _vessel(value: "Column", target: str) -> "Column":
-    """The value as text in bytes: `1` and its digits, `0` for NULL; NULL itself only where evaluating it raised."""
-    from pyspark.sql import functions as F
-
-    exact = F.unix_micros(value) if target == "timestamp" else value
-    text = F.coalesce(F.concat(F.lit("1"), exact.cast("string")), F.lit("0"))
-    return F.try_to_binary(text, F.lit("utf-8"))
-
-
-def _unpacked(vessel: "Column", target: str) -> "Column":
-    from pyspark.sql import functions as F
-
-    text = F.decode(vessel, "utf-8")
-    value = F.when(F.substring(text, 1, 1) == "1", F.substring(text, F.lit(2), F.length(text)))
-    if target == "timestamp":
-        return F.timestamp_micros(value.cast("bigint"))
-    return value.cast(target)
 
 
 @contextmanager

@@ -54,6 +54,7 @@ BARE_UNDECIDED = frozenset(
 TYPE_NAMES = frozenset(
     ["bigint", "int", "smallint", "tinyint", "float", "double", "decimal", "date", "timestamp", "boolean", "binary"]
 )
+AFTER_AS = re.compile(r"\bAS\s+$", re.IGNORECASE)  # the type of a cast, which may have brackets: decimal(18,2)
 # A column or literal, perhaps within forgiving casts: whatever the values, no row can make it raise.
 _VALUE = r"(?:[a-z_]\w*|`[^`]*`|'[^'\\]*'|-?\d+)"
 PLAIN = re.compile(
@@ -63,9 +64,12 @@ UNMATCHED = "its brackets or commas do not match"
 OPENERS = {TokenType.L_PAREN: TokenType.R_PAREN, TokenType.L_BRACKET: TokenType.R_BRACKET}
 
 
-@lru_cache(maxsize=8)
-def expressions(select: str) -> tuple[str, ...]:
-    """The expressions of a select list, each ready for `selectExpr`; raises SettingsError naming what is wrong."""
+@lru_cache(maxsize=16)
+def expressions(select: str, strict: bool = False) -> tuple[str, ...]:
+    """The expressions of a select list, each ready for `selectExpr`; raises SettingsError naming what is wrong.
+
+    `strict`: casts as they are written, which raise over a value that they cannot cast.
+    """
     try:
         tokens = Spark().tokenize(select)
     except TokenError as error:
@@ -85,11 +89,25 @@ def expressions(select: str) -> tuple[str, ...]:
             parts.append(current.strip())
             current = ""
             continue
-        current += gap + _forgiving(token, tokens[index + 1 : index + 2], select)
+        behind_as = index > 0 and tokens[index - 1].token_type is TokenType.ALIAS  # a type, in a cast
+        following = [] if behind_as else tokens[index + 1 : index + 2]
+        current += gap + _forgiving(token, following, select, strict)
     parts.append(current.strip())
     if open_brackets or any(not p for p in parts):
         raise _refused(UNMATCHED)
     return tuple(parts)
+
+
+def names_of(select: str) -> tuple[str, ...]:
+    """The column that each expression gives: what its text ends with; lower case."""
+    ends = (Spark().tokenize(e)[-1] for e in expressions(select))
+    return tuple(e.text.lower() for e in ends)
+
+
+def words_of(select: str) -> frozenset[str]:
+    """The names in a select list that are no text in quotes; lower case."""
+    tokens = (t for e in expressions(select) for t in Spark().tokenize(e))
+    return frozenset(t.text.lower() for t in tokens if t.token_type is not TokenType.STRING)
 
 
 def can_raise(expression: str) -> bool:
@@ -105,7 +123,7 @@ def _track(kind: TokenType, open_brackets: list[TokenType]) -> None:
         raise _refused(UNMATCHED)
 
 
-def _forgiving(token: Token, following: list[Token], select: str) -> str:
+def _forgiving(token: Token, following: list[Token], select: str, strict: bool) -> str:
     written = select[token.start : token.end + 1]
     called = bool(following) and following[0].token_type is TokenType.L_PAREN
     if written[:1] == "`" and called:
@@ -113,13 +131,13 @@ def _forgiving(token: Token, following: list[Token], select: str) -> str:
     if written[:1] in "'\"`":
         return written
     name = written.lower()
-    if written == "::" or (called and name in TYPE_NAMES):
+    if written == "::" or (called and name in TYPE_NAMES and not AFTER_AS.search(select[: token.start])):
         raise _refused(f"{written} ends the whole job at the first row it cannot cast; write cast(... AS type)")
     if name in BARE_UNDECIDED or (called and name in UNDECIDED):
         raise _refused(f"{written} is not decided by the row, so that a rebuild would give other content")
     if name == "select":
         raise _refused(f"{written} is not an expression over one row of a file")
-    return FORGIVING[name] if called and name in FORGIVING else written
+    return FORGIVING[name] if called and name in FORGIVING and not strict else written
 
 
 def _refused(why: str) -> SettingsError:

@@ -1,7 +1,7 @@
 """The stock: one parquet per landed content, named by its sha256, which is all that Spark ever reads of the landing.
 
 Lives here: the description beside each parquet, proving that an entry is still what was put there, and finding it
-again. Does not live here: making the parquet (`intake`) and what has landed (`ledger`). The stock holds copies (or
+again. Does not live here: making the parquet (`intake`) and what has landed (`lake.ledger`). The stock holds copies (or
 clones of the file system's), never links: what happens to a landed file later cannot reach it. It can be deleted at any
 time and is made again from the landing. Reading by sha256 makes content independent of paths and their spelling.
 """
@@ -34,7 +34,8 @@ class StockFile:
     (empty for parquet), when it was first scanned (aware), and the day of its rows without a usable arrival time.
 
     `rows` are counted apart from Spark. `inexact`: column -> why its values are not those of the landed file.
-    `refused`: why none of its rows can be judged; it is then one unusable row with number 0, and not read.
+    `refused`: why none of its rows can be judged; it is then one unusable row with number 0, and not read. `path`:
+    where it lies below the landing's root, if its rows depend on that.
     """
 
     sha256: str
@@ -47,6 +48,7 @@ class StockFile:
     rows: int = 0
     inexact: Mapping[str, str] = field(default_factory=dict)
     refused: str | None = None
+    path: str = ""
 
     @property
     def kind(self) -> tuple[str, str, bool, str]:
@@ -76,6 +78,7 @@ def put(stock: Path, intake: "Intake", made: Made) -> "Intake":
         **made.said(),
         "parquet": parquet.name,
         "sha256": _sha256(parquet),
+        "content": intake.content or intake.sha256,
         "rows": intake.rows,
         "types": dict(intake.columns),
         "schema": _schema_digest(parquet),
@@ -106,7 +109,7 @@ def is_proven(stock: Path, sha256: str, made: Made | None = None) -> bool:
     body = _body(stock, sha256)
     if body is None or (made is not None and not made.said().items() <= body.items()):
         return False
-    exact: bool = body["parquet"] != f"{sha256}.parquet" or body["sha256"] == sha256
+    exact: bool = body["parquet"] != f"{sha256}.parquet" or body["sha256"] == body.get("content", sha256)
     return exact and body["sha256"] == _sha256(stock / str(body["parquet"]))
 
 

@@ -7,8 +7,8 @@ Nothing collects per key: keys with several event days are few, and every step c
 """
 
 from backfill_assets.core.contracts import Contract
+from backfill_assets.core.payload import LANDED
 from backfill_assets.lake.fingerprints import Dialect, pieces, row_hash
-from backfill_assets.landing.mapping import DELIVERY_TYPES
 
 # The event day (UTC) of an upsert; the event time of a delete is ignored.
 EVENT_DATE = "CASE WHEN op = 'upsert' THEN CAST(make_timestamp(epoch_us(event_ts)) AS DATE) END"
@@ -16,7 +16,7 @@ EVENT_DATE = "CASE WHEN op = 'upsert' THEN CAST(make_timestamp(epoch_us(event_ts
 
 def ledger_rows(mine: str, everything: str | None, raw: Contract) -> str:
     """The ledger's rows for the arrival days of `mine`; `everything`: all rows of raw (None: the same as `mine`)."""
-    columns = [c for c in raw.columns if c.name in DELIVERY_TYPES]
+    columns = [c for c in raw.columns if c.name not in LANDED]
     first, second = pieces("hashed", Dialect.DUCKDB)
     others = "mine"
     if everything is not None:

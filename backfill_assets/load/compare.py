@@ -11,6 +11,7 @@ from backfill_assets.lake.ledger import FileRecord, read_files
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.landing.files import LandedFile, Listing, list_landing
 from backfill_assets.landing.hashes import Hashes
+from backfill_assets.landing.place import identity
 
 
 def look(lake_session: LakeSession) -> tuple[Listing, list[FileRecord]]:
@@ -29,6 +30,11 @@ class Comparison:
     lapsed: list[FileRecord]
 
 
+def _is_as_recorded(file: LandedFile, record: FileRecord, hashes: Hashes) -> bool:
+    sha256 = hashes.sha256(file)
+    return record.sha256 in (sha256, identity(sha256, file.name))  # whichever it was by, the bytes are the same
+
+
 def compare(listing: Listing, records: Sequence[FileRecord], hashes: Hashes) -> Comparison:
     """What is new, altered, missing. Hashes only files of equal size whose time changed, each once; no JVM.
 
@@ -42,7 +48,7 @@ def compare(listing: Listing, records: Sequence[FileRecord], hashes: Hashes) -> 
         file = here.get(record.path)
         if file is None:
             gone.append(record)
-        elif file.size == record.size and (file.mtime_ns == record.mtime_ns or hashes.sha256(file) == record.sha256):
+        elif file.size == record.size and (file.mtime_ns == record.mtime_ns or _is_as_recorded(file, record, hashes)):
             same.add(record.path)
         else:
             altered.append(record)

@@ -5,20 +5,23 @@ or again from the landing. Does not live here: what is recorded of it (`scan`), 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import LandingError
+from backfill_assets.core.payload import words
 from backfill_assets.core.texts import plain
 from backfill_assets.engine.loss import is_engine_loss
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.landing.intake import take
+from backfill_assets.landing.files import LandedFile
+from backfill_assets.landing.intake import Intake, take
 from backfill_assets.landing.mapping import quiet
+from backfill_assets.landing.place import uses_path
 from backfill_assets.landing.stock import VERSION, StockFile, discard, find
 from backfill_assets.load.compare import look
 from backfill_assets.load.deliveries import read_deliveries
@@ -52,7 +55,8 @@ def is_counted(record: FileRecord, settings: LakeSettings) -> bool:
 def counting_digest(settings: LakeSettings) -> str:
     """Of the settings and of the intake's rules, which decide a row's day and whether it is usable."""
     source, tolerance = settings.source, settings.lateness.early_tolerance_days
-    return digest_of([source.format, source.select, str(settings.start_date), tolerance, VERSION])
+    declared = [] if source.payload is None else [words(source.payload_columns)]
+    return digest_of([source.format, source.select, str(settings.start_date), tolerance, VERSION, *declared])
 
 
 def count_days(session: "SparkSession", files: Sequence[StockFile], settings: LakeSettings) -> dict[str, Counted]:
@@ -134,12 +138,12 @@ def taken_again(lake_session: LakeSession, record: FileRecord) -> StockFile:
     lake = lake_session.lake
     found = find(lake.stock, record.sha256, record.first_scan, record.home_day)
     if found is not None:
-        return found
+        return with_path(lake_session, found, record.path)
     discard(lake.stock, record.sha256)
     listing, records = look(lake_session)
     paths = {r.path for r in records if r.sha256 == record.sha256}
     for file in (f for f in listing.files if f.name in paths and f.size == record.size):
-        if take(file, lake.settings.source.format, lake.stock).sha256 == record.sha256:
+        if taken_in(lake_session, file).sha256 == record.sha256:
             break
     found = find(lake.stock, record.sha256, record.first_scan, record.home_day)
     if found is None:
@@ -149,4 +153,15 @@ def taken_again(lake_session: LakeSession, record: FileRecord) -> StockFile:
             "Nothing was written",
             "Put the file back, then run again",
         )
-    return found
+    return with_path(lake_session, found, record.path)
+
+
+def taken_in(lake_session: LakeSession, file: LandedFile) -> Intake:
+    """A landed file taken into the lake's stock, named by its path, too, where rows depend on that."""
+    lake, source = lake_session.lake, lake_session.lake.settings.source
+    return take(file, source.format, lake.stock, by_path=uses_path(source.select))
+
+
+def with_path(lake_session: LakeSession, found: StockFile, path: str) -> StockFile:
+    """A content of the stock and where it lies, if its rows depend on that."""
+    return replace(found, path=path) if uses_path(lake_session.lake.settings.source.select) else found

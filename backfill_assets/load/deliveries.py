@@ -1,8 +1,8 @@
 """Landed rows as deliveries: read from the stock, mapped by `[source] select`, each with the reason it is unusable.
 
 Lives here: one frame over any number of files in which every row of every file occurs exactly once, and the split of
-one arrival day's rows into raw, quarantine and duplicates. Does not live here: listing and strict parsing (`landing`,
-`intake`), applying `select` (`mapping`), and writing (`load.raw`).
+one arrival day's rows into raw, quarantine and duplicates. Does not live here: listing and strict parsing
+(`landing.files`, `landing.intake`), applying `select` (`landing.mapping`), and writing (`load.raw`).
 
 Columns of the frame: `sha256`, `row_number` (1-based), `text` and `reason` (NULL for a usable row), the columns of the
 delivery contract, and `arrival_date` (NULL where the arrival time is unusable and the file has no home day yet).
@@ -14,9 +14,12 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.ledgers import QUARANTINE
+from backfill_assets.core.payload import DEFAULT_PAYLOAD, PayloadColumn
 from backfill_assets.lake.session import small_frame
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.landing.mapping import DELIVERY_TYPES, RAISED, Unfit, mapped, prepare, quiet, refusal
+from backfill_assets.landing.casting import spark_word
+from backfill_assets.landing.mapping import RAISED, Unfit, delivery_types, mapped, prepare, quiet, refusal
+from backfill_assets.landing.place import FILE, ROW
 from backfill_assets.landing.stock import StockFile
 
 if TYPE_CHECKING:
@@ -35,7 +38,8 @@ def read_deliveries(session: "SparkSession", files: Sequence[StockFile], setting
     """
     from pyspark.sql import functions as F
 
-    prepare(session, settings.source.select)
+    payload = settings.source.payload_columns
+    prepare(session, settings.source.select, payload)
     kinds: dict[tuple[str, str, bool, str], list[StockFile]] = defaultdict(list)
     whole = [(f.sha256, 0, "", f.refused) for f in files if f.refused is not None]
     for file in (f for f in files if f.refused is None):
@@ -48,7 +52,7 @@ def read_deliveries(session: "SparkSession", files: Sequence[StockFile], setting
             whole += [(f.sha256, 0, "", str(error)) for f in alike]
     if whole:
         rows = small_frame(session, whole, "sha256 string, row_number bigint, text string, reason string")
-        empty = {n: F.lit(None).cast(t) for n, t in DELIVERY_TYPES.items()}
+        empty = {n: F.lit(None).cast(spark_word(t)) for n, t in delivery_types(payload).items()}
         frames.append(rows.withColumns({**empty, RAISED: F.lit("")}))
     frame = reduce(lambda one, other: one.unionByName(other), frames)
     scans = [(f.sha256, f.first_scan, f.home_day) for f in files]
@@ -79,16 +83,29 @@ def _alike(session: "SparkSession", files: Sequence[StockFile], settings: LakeSe
         (F.col("__bad_reason") if is_text else F.lit(None).cast("string")).alias("__reason"),
         *(_typed(n, files[0].types.get(n, "STRING")) if is_text else F.col(_quoted(n)) for n in names),
     )
-    chosen = mapped(kept, settings.source.select, files[0].absent_is_null, files[0].inexact)
+    kept = _placed(session, kept, files)
+    payload = settings.source.payload_columns
+    chosen = mapped(kept, settings.source.select, files[0].absent_is_null, files[0].inexact, payload)
     text = F.substring(F.coalesce("__text", "__json"), 1, TEXT_CHARS)
     return chosen.select(
         F.col("__sha256").alias("sha256"),
         F.col("__number").cast("bigint").alias("row_number"),
         text.alias("text"),
         F.coalesce("__reason", "__lacking").alias("reason"),
-        *DELIVERY_TYPES,
+        *delivery_types(payload),
         RAISED,
     )
+
+
+def _placed(session: "SparkSession", kept: "DataFrame", files: Sequence[StockFile]) -> "DataFrame":
+    """The rows with the path of their file and their number in it, as `select` may ask for them."""
+    from pyspark.sql import functions as F
+
+    numbered = kept.withColumn(ROW, F.col("__number").cast("bigint"))
+    if not any(f.path for f in files):
+        return numbered
+    paths = small_frame(session, [(f.sha256, f.path) for f in files], f"__sha256 string, {FILE} string")
+    return numbered.drop(FILE).join(F.broadcast(paths), "__sha256")
 
 
 def _quoted(name: str) -> str:
@@ -121,9 +138,7 @@ def _judged(frame: "DataFrame", settings: LakeSettings) -> "DataFrame":
         (c("event_key").isNull() | (F.trim("event_key") == ""), "event_key is NULL or blank"),
         (c("op").isNull() | ~c("op").isin("upsert", "delete"), "op is neither upsert nor delete"),
         (upsert & c("event_ts").isNull(), "event_ts is NULL or no timestamp"),
-        (upsert & c("value").isNull(), "value is NULL or no whole number of 64 bits"),
-        (upsert & ~c("value").between(-GREATEST_VALUE, GREATEST_VALUE), f"value lies beyond {GREATEST_VALUE} (2^53)"),
-        (upsert & (c("flag").isNull() | ~c("flag").isin(0, 1)), "flag is neither 0 nor 1"),
+        *((upsert & broken, text) for column in settings.source.payload_columns for broken, text in _rules(column)),
         (upsert & (c("event_ts").cast("date") < start), "the event date lies before the lake's first day"),
         # Adding to an arrival time near the end of time would end the whole query.
         (upsert & (c("event_ts") > F.try_add("arrival_ts", early)),
@@ -136,9 +151,25 @@ def _judged(frame: "DataFrame", settings: LakeSettings) -> "DataFrame":
     return judged.withColumn("text", F.when(c("reason").isNotNull(), c("text"))).drop("home_day", "first_scan", RAISED)
 
 
-def split_day_rows(judged: "DataFrame", too_late: "Column", landed: str) -> "DataFrame":
+def _rules(column: PayloadColumn) -> "list[tuple[Column, str]]":
+    """When an upsert's value of a payload column is unusable, and why. Those of the undeclared payload have bounds."""
+    from pyspark.sql import functions as F
+
+    value = F.col(column.name)
+    if column.name == "value" and column in DEFAULT_PAYLOAD:
+        beyond = ~value.between(-GREATEST_VALUE, GREATEST_VALUE)
+        return [
+            (value.isNull(), "value is NULL or no whole number of 64 bits"),
+            (beyond, f"value lies beyond {GREATEST_VALUE} (2^53)"),
+        ]
+    if column.name == "flag" and column in DEFAULT_PAYLOAD:
+        return [(value.isNull() | ~value.isin(0, 1), "flag is neither 0 nor 1")]
+    return [] if column.nullable else [(value.isNull(), f"{column.name} is NULL or no {column.type}")]
+
+
+def split_day_rows(judged: "DataFrame", too_late: "Column", landed: str, columns: Sequence[str]) -> "DataFrame":
     """Add `outcome` to the rows of whole arrival days: the table they go to (the `landed` one, quarantine), else
-    `duplicate`, `too late`, `not due`.
+    `duplicate`, `too late`, `not due`. `columns` are a delivery's.
 
     `seq` is unique within its arrival day: of rows with one seq the smallest (sha256, row number) stays, equal rows
     count as duplicates of it, and others go to quarantine. Rows that are `too_late` would be landed otherwise. Rows not
@@ -147,7 +178,7 @@ def split_day_rows(judged: "DataFrame", too_late: "Column", landed: str) -> "Dat
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    content = F.struct(*DELIVERY_TYPES)
+    content = F.struct(*columns)
     good = F.col("reason").isNull() & F.col("due")
     peers = Window.partitionBy("arrival_date", "seq", good).orderBy("sha256", "row_number")
     first = F.first(content).over(peers.rowsBetween(Window.unboundedPreceding, Window.currentRow))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import LandingError
+from backfill_assets.core.payload import LANDED
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.audit import count_rows
@@ -21,7 +22,6 @@ from backfill_assets.lake.profile import audited, conform
 from backfill_assets.lake.session import LakeSession, free
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.too_late import contract_of
-from backfill_assets.landing.mapping import DELIVERY_TYPES
 from backfill_assets.load.deliveries import split_day_rows
 from backfill_assets.load.phases import Phases
 
@@ -94,7 +94,7 @@ def _no_rows(landed: Landed) -> tuple[Part, Part, Part]:
 def _short_way(landed: Landed) -> Placed | None:
     """Read, judged and written once; None where a number came twice within a day. Files without bad rows are read
     once, the others a second time for these."""
-    columns, bad = (*DELIVERY_TYPES, "source_file", "arrival_date"), landed.with_bad_rows()
+    columns, bad = landed.contract.column_names, landed.with_bad_rows()
     good = landed.judged(list(landed.records.values())).where("reason IS NULL").select(*columns)
     unusable = landed.judged(bad).where("reason IS NOT NULL").select(*QUARANTINE.column_names) if bad else None
     raw, kept = _staged_parts(landed, [(landed.contract, good), (QUARANTINE, unusable)])
@@ -119,7 +119,9 @@ _OF = ("arrival_date", "source_file")
 
 
 def _careful_way(landed: Landed, late: "Column") -> Placed:
-    rows = split_day_rows(landed.judged(list(landed.records.values())), late, landed.contract.name).persist()
+    contract, judged = landed.contract, landed.judged(list(landed.records.values()))
+    delivered = [c for c in contract.column_names if c not in LANDED]
+    rows = split_day_rows(judged, late, contract.name, delivered).persist()
     try:
         counts: dict[tuple[date, str], dict[str, int]] = defaultdict(dict)
         with landed.phases.phase("read"):
@@ -127,8 +129,8 @@ def _careful_way(landed: Landed, late: "Column") -> Placed:
         for row in found:
             counts[row["arrival_date"], row["sha256"]][row["outcome"]] = row["count"]
         accounts = _accounts(landed, counts)
-        columns, contract = (*DELIVERY_TYPES, "source_file", "arrival_date"), landed.contract
-        good, late_rows = (rows.where(f"outcome = '{o}'").select(*columns) for o in (contract.name, "too late"))
+        wanted_rows = (rows.where(f"outcome = '{o}'") for o in (contract.name, "too late"))
+        good, late_rows = (r.select(*contract.column_names) for r in wanted_rows)
         bad = rows.where(f"outcome = '{QUARANTINE.name}'").select(*QUARANTINE.column_names)
         parts = (
             (contract, good, contract.name),

@@ -22,7 +22,7 @@ from backfill_assets.lake.replace import Published, Write, replace_days
 from backfill_assets.lake.session import LakeSession, small_frame
 from backfill_assets.lake.too_late import is_too_late
 from backfill_assets.lake.view import read_view
-from backfill_assets.landing.mapping import DELIVERY_TYPES
+from backfill_assets.landing.mapping import delivery_types
 from backfill_assets.load.arrivals import commit_arrivals
 from backfill_assets.load.candidate import Candidate, RebuildRequest
 from backfill_assets.load.counting import stocked
@@ -127,7 +127,8 @@ def _judged(
     files = [stocked(lake_session, r) for r in records]
     if not files:
         schema = "sha256 string, row_number bigint, text string, reason string, source_file string, arrival_date date, "
-        empty = ", ".join(f"{n} {t}" for n, t in DELIVERY_TYPES.items())
+        columns = delivery_types(lake_session.lake.settings.source.payload_columns)
+        empty = ", ".join(f"{n} {t}" for n, t in columns.items())
         return small_frame(lake_session.spark(), [], schema + empty + ", usable_arrival boolean, due boolean")
     judged = read_deliveries(lake_session.spark(), files, lake_session.lake.settings)
     judged = judged.withColumn("source_file", F.col("sha256"))

@@ -1,8 +1,8 @@
 """The scan: taking new files of the landing folder into the stock once, and into the ledger `files` with their days.
 
 Lives here: what is new, a copy, refused; the append to `files`; `landing accept`. Does not live here: listing, strict
-parsing and comparing (`landing`, `intake`, `compare`), counting (`counting`), loading days into raw (`load`). The
-caller holds the load lock.
+parsing and comparing (`landing.files`, `landing.intake`, `compare`), counting (`counting`), loading days into raw
+(`raw`). The caller holds the load lock.
 """
 
 import os
@@ -18,11 +18,19 @@ from backfill_assets.lake.ledger import FILES, LANDED, WITHDRAWN, FileRecord
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.landing.files import LandedFile, StillChanging, settle
 from backfill_assets.landing.hashes import Hashes
-from backfill_assets.landing.intake import Intake, take
+from backfill_assets.landing.intake import Intake
 from backfill_assets.landing.mapping import UNFIT
 from backfill_assets.landing.stock import StockFile, find
 from backfill_assets.load.compare import compare, look
-from backfill_assets.load.counting import Counted, count_days, counting_digest, settle_days, taken_again
+from backfill_assets.load.counting import (
+    Counted,
+    count_days,
+    counting_digest,
+    settle_days,
+    taken_again,
+    taken_in,
+    with_path,
+)
 
 
 def scan(lake_session: LakeSession, now: datetime | None = None) -> ScanReport:
@@ -63,7 +71,7 @@ def _taken(
             if not settle(file):
                 raise StillChanging(str(file.path))
             current = _again(file)
-            taken.append((current, take(current, lake_session.lake.settings.source.format, lake_session.lake.stock)))
+            taken.append((current, taken_in(lake_session, current)))
         except (StillChanging, FileNotFoundError):
             waiting[file.name] = "still being written; the next scan reads it"
     return taken, waiting
@@ -90,7 +98,7 @@ class _Landing:
 
     @property
     def told(self) -> tuple[int, int]:
-        """Rows and unusable rows, as the report tells them of a new file."""
+        """Rows and unusable rows, as the report counts them of a new file."""
         return (1, 1) if self.refused else (self.rows, self.bad_rows)
 
 
@@ -107,8 +115,9 @@ def _record(
     known = {r.sha256: r for r in records if r.counted_by == today}
     seen = {r.sha256: r.first_scan for r in sorted(records, key=lambda r: r.first_scan, reverse=True)}
     files = {r.sha256: replace(taken_again(lake_session, r), home_day=None) for r in recount if r.sha256 not in known}
-    for intake in (i for _, i in intakes if i.sha256 not in known):
-        files[intake.sha256] = _found(lake_session, intake, seen.get(intake.sha256, moment))
+    for file, intake in ((f, i) for f, i in intakes if i.sha256 not in known):
+        found = _found(lake_session, intake, seen.get(intake.sha256, moment))
+        files[intake.sha256] = with_path(lake_session, found, file.name)
     files = {sha: replace(f, first_scan=seen.get(sha, moment)) for sha, f in files.items()}
     if files:
         lake_session.expect(sum(f.rows for f in files.values()))

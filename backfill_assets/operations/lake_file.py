@@ -29,21 +29,34 @@ start_date = {start_date}           # the lake's first day; nothing before it is
 # A glob, relative to this file or absolute: * ? [seq] within a folder, ** across folders.
 files = {files}
 format = {format}                 # parquet | csv | jsonl; the latter two also .gz
-# Spark SQL over a file's columns that gives exactly these nine:
-#   seq (bigint, unique within its arrival day), arrival_ts, version_ts, event_ts (timestamps), event_key,
-#   op ('upsert' or 'delete'), entity (may be NULL), value (bigint), flag (0 or 1)
+# Spark SQL over a file's columns (and _file, its path below the landing; _row, the row's number) that gives
+#   event_key, event_ts (timestamp), and the payload: entity (may be NULL), value (bigint), flag (0 or 1).
+# May be left out: op ('upsert' or 'delete'; default upsert), seq (bigint, unique within its arrival day; default the
+#   row's place), version_ts (timestamp; default arrival_ts), arrival_ts (default the end of the day in the path).
 # A cast that fails sends the row to quarantine, with the reason.
 select = {select}
+# [source.payload]                   # columns of your own instead of entity, value and flag; then set `entity` below
+# customer_id = "STRING"             # BOOLEAN INT BIGINT DOUBLE DECIMAL(p,s) STRING DATE TIMESTAMP BINARY ARRAY<...>
+# total = "DECIMAL(18,2) NOT NULL"   # a row whose total is NULL goes to quarantine
 
 [features]
 windows_days = {windows_days}                # the short and the long trailing window, the day itself included
-cutoff_grace_hours = 0               # features_as_known looks at midnight after its day, plus this
+cutoff_grace_hours = 0               # the cut of a day is midnight after it, plus this
+# entity = ["entity"]                # the payload's columns that together name an entity
+# [[features.columns]]               # columns of your own, in place of the built-in ones; then without windows_days
+# name = "spent_28d"
+# agg = "sum"                        # count | sum | avg | min | max | first | last | distinct | days_since_last
+# of = "value"                       # a column of the payload, or Spark SQL over them; NULLs are passed over
+# where = "flag = 1"                 # only these events
+# days = 28                          # the window, the day itself included
+# scale = 9                          # of a DOUBLE so many decimals are summed, so that the order does not matter
 
 [labels]
 measure = "events"                   # what is summed over the horizon: events | flag | value
 rule = "any"                         # any: sum > 0 | rise: forward sum > backward sum
+# label = "sum_ahead(value) > 2 * sum_behind(value)"   # in place of measure and rule
 horizon_days = {horizon_days}                     # the days after a day that its label looks at
-maturity_days = {maturity_days}                    # further days to wait for late data before training uses the label
+maturity_days = {maturity_days}                    # further days to wait for late data before a label counts as mature
 
 [lateness]
 early_tolerance_days = 1             # a delivery that arrives earlier than this before its event is quarantined
@@ -82,6 +95,10 @@ idle_minutes = 10.0                  # an embedded engine stops when nobody has 
 
 [retention]
 rollback_days = 90                   # how long replaced data files are kept
+
+# [pipeline]                         # tables of your own; without it the tables that the README lists
+# tables = "pipeline.py:tables"      # a name in a file beside this one, or in an importable module
+# sql = "sql/*.sql"                  # tables written as SQL, besides those
 
 [access]
 readers = "owner"                    # who on this machine may read tables, reports, …: owner | group | everyone

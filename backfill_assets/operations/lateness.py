@@ -35,7 +35,7 @@ from backfill_assets.lake.view import read_view
 
 DAY_S = ONE_DAY.total_seconds()
 DEFAULT_SHARE = 0.99  # one row in a hundred may be missing: below what a model notices, above what a bill forgives
-FLIPS_FROM = (Basis.ARRIVALS, Basis.KNOWN_AT_CUT)  # the tables of versions and of whom labels are asked for
+FLIPS_FROM = (Basis.ARRIVALS, Basis.KNOWN_AT_CUT)  # the tables of versions and of the entities that get labels
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class LatenessReport:
 
 
 def lateness(lake: Lake, pipeline: Pipeline, asked: LatenessScope, now: datetime) -> LatenessReport:
-    """The report, `now` being the clock (aware). Raises BackfillError where nothing is loaded or flips cannot be told.
+    """The report, `now` being the clock (aware). Raises BackfillError where nothing is loaded or flips are unknown.
 
     Raw is read in the version that the ledger `arrivals` names, as everybody who reads it does.
     """
@@ -209,6 +209,13 @@ def _flips(lake: Lake, states: States, since: datetime, frontier: datetime) -> t
     names = [
         contract.name if contract else f"read by {basis}" for contract, basis in zip(roles, FLIPS_FROM, strict=True)
     ]
+    if lake.settings.labels.label is not None or lake.settings.features.entity != ("entity",):
+        raise BackfillError(
+            f"label flips since {since:%Y-%m-%d}",
+            "they are counted for a label by measure and rule, and for entities of the column `entity`",
+            "They were not counted",
+            "Leave out --since; each write of a day tells how many of its labels it changed (label_flips)",
+        )
     view, lacking = states.view, [name for name in names if states.view.table(name).version < 0]
     if lacking:
         raise BackfillError(

@@ -137,7 +137,7 @@ def release(
 ) -> dict[str, tuple[date, ...]]:
     """Let held days go: those that a rollback of the plan (and chunk) put back, or `days` of `table`; per table.
 
-    Only tells them unless `act`. Raises BackfillError where there are none.
+    Only lists them unless `act`. Raises BackfillError where there are none.
     """
     states = pipeline.states(read_view(lake, pipeline.contracts))
     found = {c.name: _held(lake, states, c, asked) for c in _contracts(pipeline, asked)}

@@ -16,10 +16,12 @@ from backfill_assets.core.plans import PLAN_TAG, Plan, Policy
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.plan import PlanRequest, make_plan, refuse_append
+from backfill_assets.operations.plan_code import working_by
 from backfill_assets.operations.plan_files import find_plan, keep_plan, plans, refuse_overlap
 from backfill_assets.operations.plan_progress import Progress, state_of
 from backfill_assets.operations.plan_run import run_plan
 from backfill_assets.orchestration.context import LakeContext
+from backfill_assets.orchestration.gate_alerts import telling_gates
 from backfill_assets.orchestration.interrupts import ends_when_interrupted
 from backfill_assets.orchestration.io_manager import as_failures
 from backfill_assets.orchestration.markers import markers_of
@@ -37,12 +39,14 @@ class BackfillConfig(dg.Config):
     end_date: str = Field(description="The last day, included.")
     max_parallel: int = Field(default=1, description="Chunks at once, at most.")
     write_mode: Literal["overwrite", "merge", "append"] = Field(
-        default="overwrite", description="overwrite: each day is replaced as a whole. append is refused."
+        default="overwrite",
+        description="overwrite: each day is replaced as a whole. merge: upserted by key, never raw. append is refused.",
     )
+    keep_removed: bool = Field(default=False, description="merge: keep what the new rows lack. Else it is refused.")
     chunk: str = Field(default="7d", description="Days of one run: 7d, 14, week or month.")
     canary: int = Field(default=1, description="Days that are made first, alone.")
     retries: int = Field(default=0, description="How often a chunk that fails is tried again.")
-    tables: str = Field(default="", description="Comma-separated, e.g. staging,features. Empty: all.")
+    tables: str = Field(default="", description="Their names, comma-separated. Empty: all.")
     force: bool = Field(default=False, description="Make even what is known to be right.")
     note: str = Field(default="", description="Why, in your words: it goes into the receipts.")
     plan: str = Field(default="", description="Go on with this plan; all else above is then its own.")
@@ -54,14 +58,16 @@ def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> d
     @dg.op(name=RUN_CHUNKS, description="Plan the range, then run its chunks one after another, a gate after each.")
     def run_chunks(context: dg.OpExecutionContext, config: BackfillConfig) -> None:
         """One plan, or what is left of one."""
-        with as_failures(), ends_when_interrupted():
+        told = telling_gates(lake_context.root, context.instance, context.run_id)
+        with as_failures(), told, ends_when_interrupted():
             lake, pipeline = lake_context.open()
             markers_of(context.instance, lake).mark(context.run_id)
             plan = find_plan(lake, config.plan) if config.plan else _planned(lake, pipeline, config)
             context.instance.add_run_tags(context.run_id, {PLAN_TAG: plan.id})
             context.log.info(f"plan {plan.id}: {plan.days} in {len(plan.chunks)} chunks")
             runs = ChunkRuns(context.instance, lake_context, rebuild_of, Parent.of(context.run), context.log.info)
-            now = run_plan(lake_context.open, plan, runs)
+            with working_by(plan.code):
+                now = run_plan(lake_context.open, plan, runs)
             context.add_output_metadata({"plan": plan.id, "chunks": dg.MetadataValue.md(_told(now))})
 
     yesterday = max(start, datetime.now(UTC).date() - ONE_DAY)
@@ -107,7 +113,7 @@ def _policy(config: BackfillConfig) -> Policy:
         return Policy(
             config.chunk, config.canary, max_parallel=config.max_parallel,
             write_mode="merge" if config.write_mode == "merge" else "overwrite", retries=config.retries,
-            force=config.force,
+            force=config.force, keep_removed=config.keep_removed,
         )  # fmt: skip
     except ValueError as error:
         raise BackfillError("the config", str(error), "Nothing was planned", "Correct these numbers") from None

@@ -4,8 +4,10 @@ Lives here: what each table promises. Does not live here: how it is computed (`t
 (`tables`).
 """
 
+from backfill_assets.core.column_types import read_type
 from backfill_assets.core.contracts import Basis, Column, Contract, Input, Rule
 from backfill_assets.core.cuts import matures_after
+from backfill_assets.core.payload import DEFAULT_PAYLOAD, PayloadColumn
 
 KEY = {"role": "key"}
 DAYS = {"unit": "days"}
@@ -19,8 +21,20 @@ LABEL_RULES = (
 WIDE = "; NULL: the sum does not fit 64 bits"
 
 
-def raw() -> Contract:
-    """Every delivery that landed on a day, unchanged."""
+# Of the undeclared payload the meaning is known, of any other column only its type.
+IN_RAW = dict(zip(DEFAULT_PAYLOAD, (
+    "whom the event belongs to; may be unknown", "its amount, -2^53 through 2^53; NULL on deletes",
+    "0 or 1; NULL on deletes",
+), strict=True))  # fmt: skip
+IN_STAGING = dict(zip(DEFAULT_PAYLOAD, (
+    "whom it belongs to; unknown ones stay here and leave features", "its amount, -2^53 through 2^53", "0 or 1",
+), strict=True))  # fmt: skip
+CARRIED = "carried unchanged from the landed file"
+Payload = tuple[PayloadColumn, ...]
+
+
+def raw(payload: Payload = DEFAULT_PAYLOAD) -> Contract:
+    """Every delivery that landed on a day, unchanged. A delete may lack its payload, so that all of it may be NULL."""
     return Contract(
         "raw",
         "Every delivery that landed that day, unchanged. Corrections are new deliveries; nothing is ever edited.",
@@ -31,9 +45,10 @@ def raw() -> Contract:
             Column("event_ts", "TIMESTAMP", "when the event happened (UTC); NULL on deletes", nullable=True),
             Column("event_key", "STRING", "the event that the delivery speaks of"),
             Column("op", "STRING", "upsert or delete"),
-            Column("entity", "STRING", "whom the event belongs to; may be unknown", nullable=True),
-            Column("value", "BIGINT", "its amount, -2^53 through 2^53; NULL on deletes", nullable=True, tags=MEASURE),
-            Column("flag", "INT", "0 or 1; NULL on deletes", nullable=True, tags=MEASURE),
+            *(
+                Column(c.name, c.type, IN_RAW.get(c, f"{CARRIED}; NULL on deletes"), nullable=True, tags=_tags(c))
+                for c in payload
+            ),
             Column("source_file", "STRING", "sha256 of the landed file; its path is in the ledger `files`"),
             Column("arrival_date", "DATE", "the day of arrival (UTC)"),
         ),
@@ -43,7 +58,7 @@ def raw() -> Contract:
     )
 
 
-def staging() -> Contract:
+def staging(payload: Payload = DEFAULT_PAYLOAD) -> Contract:
     """Every version of an event that was ever current, with its known interval."""
     return Contract(
         "staging",
@@ -51,9 +66,7 @@ def staging() -> Contract:
         (
             Column("event_key", "STRING", "the event", tags=KEY),
             Column("event_ts", "TIMESTAMP", "when it happened (UTC); decides the day"),
-            Column("entity", "STRING", "whom it belongs to; unknown ones stay here and leave features", nullable=True),
-            Column("value", "BIGINT", "its amount, -2^53 through 2^53", tags=MEASURE),
-            Column("flag", "INT", "0 or 1", tags=MEASURE),
+            *(Column(c.name, c.type, IN_STAGING.get(c, CARRIED), nullable=c.nullable, tags=_tags(c)) for c in payload),
             Column("version_ts", "TIMESTAMP", "which version this is"),
             Column("seq", "BIGINT", "the delivery that brought it", tags=SEQUENCE),
             Column("known_from", "TIMESTAMP", "its arrival: from then on it was the current version", tags=KEY),
@@ -64,6 +77,10 @@ def staging() -> Contract:
         ("event_key", "known_from"),
         (Input("raw", basis=Basis.ARRIVALS),),
     )
+
+
+def _tags(column: PayloadColumn) -> dict[str, str]:
+    return MEASURE if read_type(column.type).is_number else {}
 
 
 def _feature_columns(windows_days: tuple[int, int]) -> tuple[Column, ...]:

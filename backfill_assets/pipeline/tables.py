@@ -4,40 +4,64 @@ Lives here: the binding of contracts and pure transforms to settings, upstream f
 texts (`contracts`), the transforms (`transforms`), and Dagster. Replace this file to run your own pipeline.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.cuts import matures_after
-from backfill_assets.lake.model import Chunk, Table
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.payload import DEFAULT_PAYLOAD, PayloadColumn, words
+from backfill_assets.lake.model import Chunk, Frames, Table
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.pipeline import contracts
-from backfill_assets.pipeline.transforms import lateness
+from backfill_assets.pipeline import contracts, declared_tables
+from backfill_assets.pipeline.transforms import lateness, layers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-Frames = Mapping[str, "DataFrame"]
 # The transforms are imported when they run: they import Spark, which `status` and its kin do without.
 TRANSFORMS = "backfill_assets.pipeline.transforms."
 CUTS = "backfill_assets.core.cuts"
+ENTITY = ("entity",)
 
 
 def tables(settings: LakeSettings) -> tuple[Table, ...]:
-    """raw, staging, features, features_as_known, labels, training: each made from those before it."""
-    short_long = settings.features.windows_days
+    """raw, staging, features, features_as_known, labels, training: each made from those before it.
+
+    Raises SettingsError where the payload lacks what the built-in features look at, or an expression is at fault.
+    """
+    is_usual = settings.features.entity == ENTITY and not _lacking(settings, DEFAULT_PAYLOAD)
+    are_usual = is_usual and not settings.features.columns
+    features = _usual_features(settings) if are_usual else _declared_features(settings)
+    labels = _labels(settings) if is_usual and settings.labels.label is None else declared_tables.labels(settings)
+    known = features[1].contract
+    training = _usual_training(settings) if are_usual else declared_tables.training(settings, known)
+    return (*delivered(settings), *features, labels, training)
+
+
+def delivered(settings: LakeSettings) -> tuple[Table, Table]:
+    """raw and staging, whatever the payload: what tables of one's own are made from."""
+    payload = settings.source.payload_columns
     return (
-        Table(contracts.raw(), settings=_landing_settings(settings), facts=lateness.of_deliveries),
-        Table(contracts.staging(), _staging, sources=(TRANSFORMS + "staging",), facts=lateness.of_versions),
-        _features(settings),
-        _features_as_known(settings),
-        _labels(settings),
-        Table(
-            contracts.training(short_long, settings.labels.horizon_days, settings.labels.maturity_days),
-            _training,
-            sources=(TRANSFORMS + "training",),
-            drops_incomplete=True,
-        ),
+        Table(contracts.raw(payload), settings=_landing_settings(settings), facts=lateness.of_deliveries),
+        _staging(payload),
     )
+
+
+def _declared_features(settings: LakeSettings) -> tuple[Table, Table]:
+    amounts = [c for c in DEFAULT_PAYLOAD if c.name not in ENTITY]
+    if not settings.features.columns and _lacking(settings, amounts):
+        needed = ", ".join(f"{c.name} {c.type} NOT NULL" for c in amounts)
+        raise SettingsError(
+            "[source.payload] in lake.toml",
+            "the built-in features look at other columns",
+            "Nothing was done",
+            f"Declare features of your own ([[features.columns]]), or these columns: {needed}",
+        )
+    return declared_tables.features(settings)
+
+
+def _lacking(settings: LakeSettings, columns: Iterable[PayloadColumn]) -> list[PayloadColumn]:
+    return [c for c in columns if c not in settings.source.payload_columns]
 
 
 def _landing_settings(settings: LakeSettings) -> Mapping[str, object]:
@@ -48,13 +72,23 @@ def _landing_settings(settings: LakeSettings) -> Mapping[str, object]:
         "select": settings.source.select,
         "early_tolerance_days": settings.lateness.early_tolerance_days,
         **({"window_days": window} if window is not None else {}),
+        **({"payload": words(settings.source.payload_columns)} if settings.source.payload is not None else {}),
     }
 
 
-def _staging(frames: Frames, chunk: Chunk) -> "DataFrame":
-    from backfill_assets.pipeline.transforms.staging import staging
+def _staging(payload: tuple[PayloadColumn, ...]) -> Table:
+    def _build(frames: Frames, chunk: Chunk) -> "DataFrame":
+        from backfill_assets.pipeline.transforms.staging import staging
 
-    return staging(frames["raw"], chunk.days)
+        return staging(frames["raw"], chunk.days, [c.name for c in payload])
+
+    return Table(
+        contracts.staging(payload),
+        _build,
+        sources=(TRANSFORMS + "staging",),
+        facts=lateness.of_versions,
+        account=layers.of_deliveries,
+    )
 
 
 def _flips(before: "DataFrame", after: "DataFrame") -> "DataFrame":
@@ -67,6 +101,16 @@ def _training(frames: Frames, chunk: Chunk) -> "DataFrame":
     from backfill_assets.pipeline.transforms.training import training
 
     return training(frames["features_as_known"], frames["labels"], chunk.days)
+
+
+def _usual_features(settings: LakeSettings) -> tuple[Table, Table]:
+    return _features(settings), _features_as_known(settings)
+
+
+def _usual_training(settings: LakeSettings) -> Table:
+    horizon, maturity = settings.labels.horizon_days, settings.labels.maturity_days
+    contract = contracts.training(settings.features.windows_days, horizon, maturity)
+    return Table(contract, _training, sources=(TRANSFORMS + "training",), drops_incomplete=True)
 
 
 def _features(settings: LakeSettings) -> Table:
@@ -114,4 +158,4 @@ def _labels(settings: LakeSettings) -> Table:
 
     contract = contracts.labels(chosen.horizon_days, chosen.maturity_days)
     sources = (TRANSFORMS + "labels", TRANSFORMS + "sums", CUTS)
-    return Table(contract, _build, chosen.model_dump(), sources, revisions=_flips)
+    return Table(contract, _build, chosen.model_dump(exclude={"label"}), sources, revisions=_flips)

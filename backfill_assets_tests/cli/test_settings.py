@@ -7,7 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from backfill_assets.cli.app import app
-from backfill_assets.lake.settings import LakeSettings, SourceSettings, load_settings
+from backfill_assets.lake.settings import LakeSettings, load_settings
+from backfill_assets.lake.source_settings import SourceSettings
 from backfill_assets.operations.lake_file import TEMPLATE
 
 

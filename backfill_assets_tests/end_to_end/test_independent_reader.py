@@ -15,8 +15,8 @@ import pytest
 from deltalake import DeltaTable
 
 from backfill_assets.core.contracts import Contract
+from backfill_assets.core.payload import DEFAULT_PAYLOAD, MACHINERY
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE
-from backfill_assets.landing.mapping import DELIVERY_TYPES
 from backfill_assets_tests.end_to_end.worlds import World, land, land_bytes, make_world, span
 from backfill_assets_tests.oracle import Row, Rules, arrivals_of, delivery, unruly
 
@@ -28,6 +28,7 @@ RULES = Rules(START, datetime.fromisoformat("2024-03-06"), date(2024, 3, 7))
 ROWS = [*unruly(9, START, days=9, rows=50), delivery(900, "2024-03-01 00:00", key="ключ-湖", entity="é" * 40)]
 TYPES = {"BIGINT": "bigint", "INT": "int", "STRING": "string", "TIMESTAMP": "timestamp", "DATE": "date"}
 EPOCH = date(1970, 1, 1)
+DELIVERED = MACHINERY | {c.name: c.type for c in DEFAULT_PAYLOAD}
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +103,7 @@ def test_duckdb_counts_and_types_what_the_contracts_promise(world: World) -> Non
 
 def test_the_ledger_of_arrivals_says_what_python_counts(world: World) -> None:
     loaded = [r for r in ROWS if r["arrival_ts"] < RULES.until]
-    raw = [{k: r[k] for k in DELIVERY_TYPES} for r in world.content("raw")]
+    raw = [{k: r[k] for k in DELIVERED} for r in world.content("raw")]
     assert sorted(r["seq"] for r in raw) == sorted(r["seq"] for r in loaded)
     ledger = {
         (r["arrival_date"], r["event_date"]): (r["deliveries"], r["keys"], r["moved_keys"], r["greatest_lateness_s"])
@@ -123,4 +124,4 @@ def test_the_fingerprints_of_arrivals_cover_exactly_the_deliveries_of_their_keys
             for r in raw
             if r["arrival_date"] == line["arrival_date"] and line["event_date"] in touched[r["event_key"]]
         ]
-        assert line["fingerprint"] == ".".join(map(str, sums(mine, DELIVERY_TYPES)))
+        assert line["fingerprint"] == ".".join(map(str, sums(mine, DELIVERED)))

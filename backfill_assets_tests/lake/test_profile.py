@@ -6,19 +6,19 @@ figures are (`test_audit`).
 
 from dataclasses import replace
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import backfill_assets.lake.profile as profile_module
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.profile import audited, conform, profile
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.staging import stage
+from backfill_assets.lake.staging import read_staged, stage
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake
 
@@ -56,6 +56,32 @@ def test_spark_and_the_embedded_engine_give_equal_figures_of_awkward_rows(spark:
     assert by_audit[None].rows == 1
 
 
+def test_both_engines_agree_on_values_of_every_type(spark: "SparkSession", lake: Lake) -> None:
+    """-0.0 is 0.0 and NaN is NaN; NULL within an array is no NULL; a value is not its text."""
+    nan, far = float("nan"), float("inf")
+    values: list[tuple[Any, ...]] = [
+        (True, -0.0, Decimal("-0.50"), b"\x00\xff", ["a", None, "1:a"], [nan, None, -0.0], [Decimal("1.10")], [OLD]),
+        (False, 0.0, Decimal("100.00"), b"", [], [0.0], [None], [None, FAR]),
+        (None, nan, Decimal("9" * 16 + ".99"), None, None, None, None, None),
+        (True, far, Decimal("-3.99"), b"-", ["-"], [far, 5e-324], [], []),
+        (False, -1.7976931348623157e308, Decimal("0.01"), b"|", ["", "é|"], [], [Decimal("-9.99")], [OLD]),
+        (False, 3.9999999999999996, None, b"a", [None], [0.1], [Decimal("0.00")], [FAR]),
+    ]
+    kinds = ("BOOLEAN", "DOUBLE", "DECIMAL(18,2)", "BINARY", "ARRAY<STRING>", "ARRAY<DOUBLE>", "ARRAY<DECIMAL(3,2)>",
+             "ARRAY<TIMESTAMP>")  # fmt: skip
+    columns = [Column(f"c{i}", kind, "c", nullable=True) for i, kind in enumerate(kinds)]
+    made = Contract("t", "t", (Column("day", "DATE", "d"), *columns), "day", (), ())
+    rows = [(day(i // 2), *row) for i, row in enumerate(values)]
+    frame = conform(spark.createDataFrame(rows, ", ".join(f"{c.name} {c.type}" for c in made.columns)), made)
+    staged = stage(lake, made, frame)
+    by_audit = audit(lake, staged.paths, made)
+    assert profile(frame, made) == by_audit == profile(read_staged(spark, made, staged), made)
+    assert {d: p.sums["c2"] for d, p in by_audit.items() if d} == {
+        day(0): Decimal("99.50"), day(1): Decimal("9" * 16 + ".99") - Decimal("3.99"), day(2): Decimal("0.01"),
+    }  # fmt: skip
+    assert by_audit[day(1)].histograms["c1"] == {63: 1}, "NaN has no bucket"
+
+
 def test_the_figures_do_not_depend_on_partitions_or_the_order_of_columns(spark: "SparkSession") -> None:
     frame = spark.createDataFrame(AWKWARD, SCHEMA)
     turned = frame.select(*reversed(frame.columns)).repartition(7)
@@ -63,14 +89,16 @@ def test_the_figures_do_not_depend_on_partitions_or_the_order_of_columns(spark: 
     assert profile(turned, other) == profile(frame.coalesce(1), TABLE)
 
 
-def test_what_is_too_large_for_one_machine_is_profiled_by_spark(
-    spark: "SparkSession", lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_too_large_for_one_machine_is_profiled_by_spark(spark: "SparkSession", lake: Lake) -> None:
+    class OnSpark(LakeSession):
+        """Works by the session of these tests."""
+
+        def spark(self) -> "SparkSession":
+            return spark
+
     staged = stage(lake, TABLE, conform(spark.createDataFrame(AWKWARD, SCHEMA), TABLE))
     small = audited(LakeSession(lake), TABLE, staged)
-    monkeypatch.setattr(profile_module, "AUDIT_BYTES", 0)
-    monkeypatch.setattr(LakeSession, "spark", lambda _: spark)
-    assert audited(LakeSession(lake), TABLE, staged) == small
+    assert audited(OnSpark(lake), TABLE, staged, most_bytes=0) == small
 
 
 def frame_of(spark: "SparkSession", **columns: str) -> "DataFrame":

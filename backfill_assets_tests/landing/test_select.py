@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.landing.select import FORGIVING, UNDECIDED, can_raise, expressions
+from backfill_assets.landing.select import FORGIVING, UNDECIDED, can_raise, expressions, names_of, words_of
 from backfill_assets_tests import strategies  # noqa: F401 - the profile of properties
 
 AS_WRITTEN = {
@@ -76,6 +76,18 @@ def test_casts_are_rewritten_at_any_depth_and_strings_between_them_are_not() -> 
         "'cast(a)' AS b",
         "try_cast(c AS date) AS c",
     )
+
+
+def test_a_decimal_type_within_a_cast_is_no_call() -> None:
+    assert expressions("cast(a AS decimal(18,2)) AS a") == ("try_cast(a AS decimal(18,2)) AS a",)
+    assert expressions("cast(a AS decimal(18,2)) AS a", strict=True) == ("cast(a AS decimal(18,2)) AS a",)
+
+
+def test_a_list_tells_the_columns_it_gives_and_the_names_it_uses() -> None:
+    text = "a AS Event_Key, `b`, cast(_file AS date) `at`, 'c' x"
+    assert names_of(text) == ("event_key", "b", "at", "x")
+    assert {"_file", "a"} <= words_of(text)
+    assert "c" not in words_of(text)
 
 
 def test_rewriting_keeps_its_place_after_letters_of_several_bytes() -> None:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.payload import DEFAULT_PAYLOAD, MACHINERY
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.intake import take
 from backfill_assets.landing.stock import StockFile, find
@@ -23,6 +24,7 @@ from backfill_assets_tests.lake.landed import land
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+DELIVERED = (*MACHINERY, *(c.name for c in DEFAULT_PAYLOAD))
 SEEN = datetime(2024, 3, 10, tzinfo=UTC)
 MOMENT = "2024-03-05 10:00:00"
 PLAIN = (
@@ -140,12 +142,12 @@ def test_of_rows_with_one_number_the_first_stays_equal_ones_are_duplicates_and_o
     from pyspark.sql import functions as F
 
     rows = read_deliveries(spark, [file, replace(file)][:1], settings("jsonl")).selectExpr("*", "true AS due")
-    found = {r["row_number"]: r for r in split_day_rows(rows, F.lit(False), "raw").collect()}
+    found = {r["row_number"]: r for r in split_day_rows(rows, F.lit(False), "raw", DELIVERED).collect()}
     outcomes = [found[n]["outcome"] for n in range(1, 7)]
     assert outcomes == ["raw", "duplicate", "quarantine", "raw", "quarantine", "raw"]
     assert "other content" in found[3]["reason"]
     assert '"event_key":"b"' in found[3]["text"]
-    later = split_day_rows(rows.selectExpr("* EXCEPT (due)", "seq = 1 AS due"), F.lit(False), "raw").where(
+    later = split_day_rows(rows.selectExpr("* EXCEPT (due)", "seq = 1 AS due"), F.lit(False), "raw", DELIVERED).where(
         "outcome = 'not due'"
     )
     assert {r["row_number"] for r in later.collect()} == {5, 6}

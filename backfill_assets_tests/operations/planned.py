@@ -7,6 +7,7 @@ computes.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from backfill_assets.lake.model import Pipeline, Table
 from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.lake.view import read_view
 from backfill_assets_tests.builders import CODE, CONTRACTS, WINDOW, day, receipt, write_rows
+from backfill_assets_tests.copies import Kept, keep
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 
 DAYS = 8
@@ -40,9 +42,20 @@ class Planned:
     pipeline: Pipeline = field(init=False)
 
     def __post_init__(self) -> None:
+        _kept().lay_out(self.root)
+        self._open()
+
+    def _open(self) -> None:
         self.lake = bare_lake(self.root)
         used = CONTRACTS[:3]
         self.pipeline = Pipeline(tuple(Table(c) for c in used), {c.name: CODE for c in used})
+
+    @classmethod
+    def prepare(cls, root: Path) -> None:
+        """The lake as every test begins with it."""
+        self = cls.__new__(cls)
+        self.root = root
+        self._open()
         everything = range(DAYS)
         self.write("raw", dict.fromkeys(everything, 1))
         rows = [arrival(day(n), f"F-{n}") for n in everything]
@@ -94,6 +107,11 @@ class Planned:
         """The days in a state."""
         states = self.states()
         return [day(n) for n in range(DAYS + WINDOW) if states.of(table, day(n)) is state]
+
+
+@cache
+def _kept() -> Kept:
+    return keep(Planned.prepare)
 
 
 def arrival(of: date, fingerprint: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from deltalake import DeltaTable
 
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.receipts import DayEntry
+from backfill_assets.engine.cache import CACHE_VARIABLE, delta_coordinate
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import commit_file
 from backfill_assets.operations.diagnosis import Diagnosis, Level
@@ -29,9 +30,23 @@ def _staging(lake: Lake) -> Path:
 
 
 def test_a_healthy_lake_has_no_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("backfill_assets.operations.doctor.present_jars", lambda: (Path("delta.jar"),))
+    jars = tmp_path / "cache" / "jars" / delta_coordinate().replace(":", "_")
+    jars.mkdir(parents=True)
+    (jars / "delta.jar").touch()
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     lake, _ = synthetic_lake(tmp_path, 3)
     assert [d for d in doctor(lake.root, tables) if d.level is not Level.OK] == []
+
+
+def test_declared_columns_are_shown_with_the_sql_that_they_were_compiled_to(tmp_path: Path) -> None:
+    lake, _ = synthetic_lake(tmp_path, 3)
+    more = '[[features.columns]]\nname = "spent"\nagg = "sum"\nof = "value"\nwhere = "flag = 1"\ndays = 28\n'
+    path = lake.root / "lake.toml"
+    said = [line for line in path.read_text().splitlines() if not line.startswith("windows_days")]
+    path.write_text("\n".join([*said, more]))
+    (told,) = _about(lake, "features_as_known.spent")
+    window = "over event_date BETWEEN day - 27 AND day"
+    assert (told.level, told.what) == (Level.OK, f"compiled to sum(value) FILTER (WHERE (flag = 1)) {window}")
 
 
 def _tear(lake: Lake) -> None:

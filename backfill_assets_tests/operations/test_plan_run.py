@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plans import Plan
+from backfill_assets.core.plans import MERGE_KEEPING, MODE_TAG, PLAN_TAG, Plan, Tolerances
+from backfill_assets.core.states import State
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import versions
@@ -52,6 +53,7 @@ def test_a_plan_runs_canary_and_chunks_in_order_and_ends(tmp_path: Path) -> None
     now, told = run(lake, pipeline, plan)
     assert told == ALL
     assert (now.told, now.is_done) == ("finished", True)
+    assert {c.cpu for c in now.chunks[:4]} == {1.5}, "what receipts tell stands beside the price"
     with pytest.raises(BackfillError, match="it is finished"):
         run(lake, pipeline, plan)
 
@@ -163,3 +165,21 @@ def test_without_force_days_that_are_right_are_not_made(tmp_path: Path) -> None:
     now, told = run(lake, pipeline, planned(lake, pipeline, force=False))
     assert (now.told, [t for t in told if t.startswith("made")]) == ("finished", [])
     assert versions(lake.table_path("staging")) == before
+
+
+def test_a_merge_keeps_what_was_removed_says_so_and_is_done_when_it_is_planned_again(tmp_path: Path) -> None:
+    lake, pipeline = bare_staging(tmp_path)
+    write_by_hand(lake, pipeline, DAYS, good_rows)
+    merging: dict[str, Any] = {"write_mode": "merge", "keep_removed": True, "tolerances": Tolerances(rows=None)}
+    now, _ = run(lake, pipeline, planned(lake, pipeline, **merging), rows=lambda day: good_rows(day)[:20])
+    assert now.told == "finished"
+    assert {p.rows for p in audit_table(lake, pipeline.table("staging").contract).values()} == {30}
+    assert {now.states.of("staging", d) for d in DAYS} == {State.OUTDATED}
+    assert [c.kept for c in now.chunks][:4] == [10, 30, 30, 30]
+    receipts = [c.receipt for c in lake.store.commits("staging") if c.receipt and PLAN_TAG in c.receipt.tags]
+    assert {r.tags[MODE_TAG] for r in receipts} == {MERGE_KEEPING}
+    again, told = run(lake, pipeline, planned(lake, pipeline, force=False, **merging))
+    assert (again.told, [t for t in told if t.startswith("made")]) == ("finished", [])
+    over, told = run(lake, pipeline, planned(lake, pipeline, force=False))
+    assert len([t for t in told if t.startswith("made")]) == 4, "an overwrite does not take a merged day for right"
+    assert {over.states.of("staging", d) for d in DAYS} == {State.FRESH}

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake.model import make_pipeline
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.pipeline.tables import tables
+from backfill_assets.pipeline.tables import delivered, tables
 
 NAMES = ["raw", "staging", "features", "features_as_known", "labels", "training"]
 SOURCE = {"files": "landing/**", "format": "jsonl", "select": "seq"}
@@ -49,6 +50,30 @@ def test_a_setting_makes_outdated_what_it_reaches_and_nothing_else(sections: dic
     assert moved_by(**sections) == moved
 
 
+PAYLOAD = {"entity": "STRING", "value": "BIGINT NOT NULL", "flag": "INT NOT NULL"}
+
+
+@pytest.mark.parametrize("payload", [{"customer": "STRING"}, PAYLOAD | {"value": "BIGINT"}, PAYLOAD | {"flag": "INT"}])
+def test_the_built_in_features_are_refused_over_a_payload_that_lacks_their_columns(payload: dict[str, str]) -> None:
+    entity = ["customer"] if "customer" in payload else ["entity"]
+    settings = lake_settings(source={**SOURCE, "payload": payload}, features={"entity": entity})
+    with pytest.raises(SettingsError, match="value BIGINT NOT NULL, flag INT NOT NULL"):
+        tables(settings)
+    assert [t.name for t in delivered(settings)] == NAMES[:2], "tables of one's own can be made from these"
+
+
+def test_a_payload_stands_in_raw_and_staging_where_the_three_columns_stood() -> None:
+    made = tables(lake_settings(source={**SOURCE, "payload": {**PAYLOAD, "total": "DECIMAL(18,2)"}}))
+    before = tables(lake_settings())
+    for now, then in zip(made[:2], before[:2], strict=True):
+        added = [c for c in now.contract.columns if c not in then.contract.columns]
+        assert [(c.name, c.type, c.nullable, dict(c.tags)) for c in added] == [
+            ("total", "DECIMAL(18,2)", True, {"role": "measure"})
+        ]
+    assert [t.contract for t in made[2:]] == [t.contract for t in before[2:]]
+
+
+@pytest.mark.usefixtures("processes")
 def test_nothing_of_spark_is_imported_to_know_the_tables() -> None:
     from backfill_assets_tests.processes import run_python
 

@@ -4,21 +4,26 @@ Lives here: picking the winners among the deliveries of a key, and their known i
 days hold those deliveries (`load.derived`, from the ledger `arrivals`).
 """
 
+from collections.abc import Sequence
+
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from backfill_assets.core.days import DayRange
+from backfill_assets.core.payload import DEFAULT_PAYLOAD
 
+DEFAULT_NAMES = tuple(c.name for c in DEFAULT_PAYLOAD)
 # Of so many days nearly all keys of the deliveries passed are wanted: finding out which costs a shuffle of its own.
 ALL_KEYS_FROM_DAYS = 28
 
 
-def staging(deliveries: DataFrame, days: DayRange) -> DataFrame:
+def staging(deliveries: DataFrame, days: DayRange, payload: Sequence[str] = DEFAULT_NAMES) -> DataFrame:
     """Rows of staging whose `event_date` lies in `days` (half-open), from all deliveries of their keys.
 
     A delivery is current from its arrival iff its (`version_ts`, `arrival_ts`, `seq`) beats all deliveries of its key
     that arrived before it (by `arrival_ts`, `seq`), until the next that does. A delete only ends intervals; its
-    `event_ts` is ignored. Intervals of no length are left out. Rows of other keys may be passed and do no harm.
+    `event_ts` is ignored. Intervals of no length are left out. Rows of other keys may be passed and do no harm. The
+    columns of `payload` go along unchanged.
     """
     event_day = F.to_date("event_ts")
     wanted = (F.col("op") == "upsert") & (event_day >= F.lit(days.start)) & (event_day < F.lit(days.end))
@@ -29,11 +34,11 @@ def staging(deliveries: DataFrame, days: DayRange) -> DataFrame:
     version = F.struct("version_ts", "arrival_ts", "seq")
     arrived = Window.partitionBy("event_key").orderBy("arrival_ts", "seq")
     before = arrived.rowsBetween(Window.unboundedPreceding, -1)
-    ranked = mine.withColumns({"version": version, "best_before": F.max(version).over(before)})
-    winners = ranked.where(F.col("best_before").isNull() | (F.col("version") > F.col("best_before")))
+    ranked = mine.withColumns({"__version": version, "__best_before": F.max(version).over(before)})
+    winners = ranked.where(F.col("__best_before").isNull() | (F.col("__version") > F.col("__best_before")))
     known = winners.withColumns({"known_from": F.col("arrival_ts"), "known_until": F.lead("arrival_ts").over(arrived)})
     lasting = F.col("known_until").isNull() | (F.col("known_until") > F.col("known_from"))
     return known.where(wanted & lasting).select(
-        "event_key", "event_ts", "entity", "value", "flag", "version_ts", "seq", "known_from", "known_until",
+        "event_key", "event_ts", *payload, "version_ts", "seq", "known_from", "known_until",
         event_day.alias("event_date"),
     )  # fmt: skip

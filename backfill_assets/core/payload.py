@@ -1,0 +1,98 @@
+"""The payload of a delivery: the columns that travel unchanged from a landed file through raw and staging.
+
+Lives here: a payload's columns read from their words, the names that are not free, the payload that a lake has without
+declaring one, and which columns can name an entity. Does not live here: the settings that declare it
+(`lake.source_settings`), applying it to files (`landing.mapping`) and judging rows by it (`load.deliveries`).
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from backfill_assets.core.column_types import read_type
+
+# What the machinery needs of every delivery, in the order of raw's columns, with Spark's types.
+MACHINERY = {
+    "seq": "BIGINT", "arrival_ts": "TIMESTAMP", "version_ts": "TIMESTAMP", "event_ts": "TIMESTAMP",
+    "event_key": "STRING", "op": "STRING",
+}  # fmt: skip
+LANDED = ("source_file", "arrival_date")  # what raw adds to a delivery
+# Names that tables and loads of ours use beside a payload.
+TAKEN = frozenset([
+    *MACHINERY, *LANDED, "event_date", "known_from", "known_until", "feature_date", "label_date", "label",
+    "label_state", "forward", "backward", "sha256", "row_number", "text", "reason", "first_scan", "home_day",
+    "usable_arrival", "due", "outcome",
+])  # fmt: skip
+NOT_NULL = re.compile(r"\s+NOT\s+NULL\s*$", re.IGNORECASE)
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+NO_ENTITY = ("DOUBLE", "BINARY", "ARRAY")  # equality is not what it seems, or no text a person could name it by
+
+
+@dataclass(frozen=True)
+class PayloadColumn:
+    """One column: its name, its type in the one spelling of `column_types`, and whether an upsert may have NULL there.
+
+    A delete may have NULL in all of them.
+    """
+
+    name: str
+    type: str
+    nullable: bool = True
+
+
+# Without a declaration; `value` and `flag` then have bounds of their own (`load.deliveries`).
+DEFAULT_PAYLOAD = (
+    PayloadColumn("entity", "STRING"),
+    PayloadColumn("value", "BIGINT", nullable=False),
+    PayloadColumn("flag", "INT", nullable=False),
+)
+
+
+def read_payload(declared: Mapping[str, str]) -> tuple[PayloadColumn, ...]:
+    """The columns of a declaration (name -> type, perhaps with NOT NULL), in its order.
+
+    Raises ValueError naming the column: a name that is taken, repeated or none, a type that is none, no column at all.
+    """
+    if not declared:
+        raise ValueError("it names no column; leave it out, or name at least one")
+    _refuse_names(declared)
+    return tuple(_column(name, text) for name, text in declared.items())
+
+
+def entity_misfit(entity: Sequence[str], payload: Iterable[PayloadColumn]) -> str:
+    """Why these columns cannot name an entity of that payload, in words; empty where they can."""
+    known = {c.name: c for c in payload}
+    strangers = [n for n in entity if n not in known]
+    if strangers:
+        return f"{', '.join(strangers)} is no column of the payload; name one or several of {', '.join(known)}"
+    if len(set(entity)) != len(entity):
+        return "a column is named twice; name each once"
+    unfit = [f"{n} is {known[n].type}" for n in entity if read_type(known[n].type).kind in NO_ENTITY]
+    if unfit:
+        return f"{', '.join(unfit)}, by which nothing can be found again; name columns of other types"
+    return ""
+
+
+def words(payload: Iterable[PayloadColumn]) -> list[list[str | bool]]:
+    """The payload as plain values, for digests of settings."""
+    return [[c.name, c.type, c.nullable] for c in payload]
+
+
+def _refuse_names(names: Iterable[str]) -> None:
+    seen: dict[str, str] = {}
+    for name in names:
+        if not NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is no name of a column; write letters, digits and _, a letter first")
+        if name.lower() in TAKEN:
+            raise ValueError(f"{name} is a name of the tables themselves; give it another one, in `select` too")
+        if name.lower() in seen:
+            raise ValueError(f"{seen[name.lower()]} and {name} are one name to SQL; rename one of them")
+        seen[name.lower()] = name
+
+
+def _column(name: str, text: str) -> PayloadColumn:
+    kind, count = NOT_NULL.subn("", text)
+    try:
+        return PayloadColumn(name, str(read_type(kind)), nullable=not count)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None

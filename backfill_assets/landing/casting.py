@@ -1,0 +1,90 @@
+"""A selected value as the type that its delivery column has: exactly, or NULL with a word on why it has none.
+
+Lives here: casts that give NULL instead of raising or rounding, which values did not survive theirs, and the vessel in
+which a value is carried out of an expression that may raise. Does not live here: the expressions of `select`
+(`select`), and evaluating those that raise (`mapping`).
+
+What a cast must not do in silence: cut off a fraction, round to a declared scale, take 2 for true, make NULL of text.
+An empty text is NULL to every type but STRING and BINARY: it is how CSV says so.
+"""
+
+from typing import TYPE_CHECKING
+
+from backfill_assets.core.column_types import ARRAY, DECIMAL, GREATEST_PRECISION, ColumnType
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+FRACTIONS = ("double", "float", "decimal")
+WHOLE = ("tinyint", "smallint", "int", "bigint")
+TEXTUAL = ("STRING", "BINARY")
+
+
+def spark_word(kind: ColumnType) -> str:
+    """The type in Spark's words."""
+    return str(kind).lower()
+
+
+def misfit(found: str, kind: ColumnType) -> bool:
+    """Whether values of the type `found` (Spark's simple name) are never meant for a column of `kind`."""
+    if kind.kind == ARRAY:
+        return found not in ("string", "void", spark_word(kind))
+    return found.startswith(("struct", "array", "map"))
+
+
+def as_target(value: "Column", found: str, kind: ColumnType) -> "Column":
+    """The value (of the type `found`) as `kind`; NULL where it is not exactly one."""
+    from pyspark.sql import functions as F
+
+    target, source = spark_word(kind), found.partition("(")[0]
+    if kind.kind == ARRAY:
+        # Elements that do not fit would be NULL in silence: text is read strictly, within what catches its error.
+        strict = F.from_json(value, target, {"mode": "FAILFAST"}) if found == "string" else value.cast(target)
+        return F.when(value.isNotNull(), strict) if found == "string" else strict
+    if kind.kind in ("BIGINT", "INT") and source in FRACTIONS:
+        # A cast would cut fractions off in silence; NaN and infinity have no remainder of zero either.
+        value = F.when(value % F.lit(1) == F.lit(0), value)
+    if kind.kind == "BOOLEAN" and source in (*WHOLE, *FRACTIONS):
+        value = F.when(value.isin(0, 1), value)
+    if kind.kind == DECIMAL and source in ("string", *FRACTIONS):
+        exact = value.try_cast(f"decimal({GREATEST_PRECISION},{GREATEST_PRECISION - kind.precision + kind.scale})")
+        rounded = value.try_cast(target)
+        return F.when(rounded == exact, rounded)
+    if kind.kind == "STRING":
+        return F.try_validate_utf8(value.try_cast(target))
+    return value.try_cast(target)
+
+
+def is_lost(value: "Column", cast: "Column", kind: ColumnType) -> "Column":
+    """Whether a value that is not NULL has become so; an empty text may, but not as text."""
+    from pyspark.sql import functions as F
+
+    given = value.isNotNull() if kind.kind in TEXTUAL else F.trim(value.cast("string")) != ""
+    return F.coalesce(given, F.lit(False)) & cast.isNull()
+
+
+def vessel(value: "Column", kind: ColumnType) -> "Column":
+    """The value as text in bytes: `1` and its digits, `0` for NULL; NULL itself only where evaluating it raised.
+
+    Of an array only whether there is one.
+    """
+    from pyspark.sql import functions as F
+
+    if kind.kind == ARRAY:
+        return F.try_to_binary(F.when(value.isNotNull(), "1").otherwise("0"), F.lit("utf-8"))
+    exact = F.hex(value) if kind.kind == "BINARY" else F.unix_micros(value) if kind.kind == "TIMESTAMP" else value
+    text = F.coalesce(F.concat(F.lit("1"), exact.cast("string")), F.lit("0"))
+    return F.try_to_binary(text, F.lit("utf-8"))
+
+
+def unpacked(packed: "Column", value: "Column", kind: ColumnType) -> "Column":
+    """The value that a vessel holds. An array is evaluated again, where it is known not to raise."""
+    from pyspark.sql import functions as F
+
+    if kind.kind == ARRAY:
+        return F.when(packed.isNotNull(), value)
+    text = F.decode(packed, "utf-8")
+    digits = F.when(F.substring(text, 1, 1) == "1", F.substring(text, F.lit(2), F.length(text)))
+    if kind.kind == "TIMESTAMP":
+        return F.timestamp_micros(digits.cast("bigint"))
+    return F.unhex(digits) if kind.kind == "BINARY" else digits.cast(spark_word(kind))

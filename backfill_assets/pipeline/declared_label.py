@@ -1,0 +1,113 @@
+"""Declared labels, from `[labels] label` in lake.toml: a condition over aggregates ahead of a day and behind it.
+
+Lives here: finding the aggregates in the text, and the labels by measure and rule said the same way. Does not live
+here: what an expression may hold (`expressions`) and the computation (`transforms.outcomes`).
+"""
+
+import re
+from collections.abc import Iterator
+from typing import get_args
+
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import TokenError
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
+
+from backfill_assets.core.column_types import ColumnType, read_type
+from backfill_assets.core.cuts import matures_after
+from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.pipeline.declared import Declared, compiled, sources
+from backfill_assets.pipeline.expressions import Expression, read_expression, refused
+from backfill_assets.pipeline.transforms.aggregation import Agg, Outcome, Reach, ahead, trailing
+
+LABEL = "[labels] label"
+AGGS: dict[str, Agg] = {agg: agg for agg in get_args(Agg) if agg != "days_since_last"}
+TERM = re.compile(rf"({'|'.join(AGGS)})_(ahead|behind)", re.IGNORECASE)
+EXACT = ColumnType("DECIMAL", 30, 0)  # as `transforms.measures` gives whole numbers to a condition
+ADVICE = "Write a condition over aggregates of the horizon, e.g. sum_ahead(total) > 2 * sum_behind(total)"
+
+
+def declared_label(settings: LakeSettings) -> tuple[tuple[Declared, ...], Outcome]:
+    """The aggregates of a label, each a column of its own, and what decides it. Raises SettingsError."""
+    asked, known = settings.labels, sources(settings)
+    if asked.label is None:
+        terms, condition = _by_rule(settings)
+    else:
+        terms, condition = _terms(asked.label, settings)
+        if not terms:
+            raise refused(LABEL, f"{asked.label} looks at no event ahead or behind", ADVICE)
+        told = {t.aggregation.name: _decided_by(t) for t in terms}
+        # A typing error is more likely in a term's name than in a condition: the payload is named as well.
+        named = read_expression(condition, {**known, **told}, LABEL)
+        bare = [c for c in named.columns if c not in told]
+        if bare:
+            raise refused(LABEL, f"{', '.join(bare)} stands outside of an aggregate", ADVICE)
+        if named.type not in (None, ColumnType("BOOLEAN")):
+            raise refused(LABEL, f"{asked.label} is {named.type} and no truth", ADVICE)
+        condition = named.sql
+    matures = matures_after(asked.horizon_days, asked.maturity_days)
+    return terms, Outcome(tuple(t.aggregation for t in terms), condition, matures)
+
+
+def _by_rule(settings: LakeSettings) -> tuple[tuple[Declared, ...], str]:
+    asked, known = settings.labels, sources(settings)
+    where = f'[labels] measure = "{asked.measure}"'
+    of = None if asked.measure == "events" else read_expression(asked.measure, known, where)
+    agg = AGGS["count" if of is None else "sum"]
+    sides = {"forward": ahead(asked.horizon_days), "backward": trailing(asked.horizon_days)}
+    terms = tuple(compiled(name, agg, (of, None), reach, where) for name, reach in sides.items())
+    return terms, "forward > 0" if asked.rule == "any" else "forward > backward"
+
+
+def _decided_by(term: Declared) -> ColumnType:
+    kind = read_type(term.aggregation.type)
+    return EXACT if kind.kind in ("INT", "BIGINT") else kind
+
+
+def _terms(label: str, settings: LakeSettings) -> tuple[tuple[Declared, ...], str]:
+    """The aggregates, one column for each different one, and the text with their columns in their place."""
+    known, condition, done = sources(settings), "", 0
+    found: dict[tuple[str, str, str], Declared] = {}
+    for name, argument, start, end in _calls(label):
+        agg, side = (part.lower() for part in TERM.fullmatch(name).groups())  # type: ignore[union-attr]
+        of = read_expression(argument, known, LABEL) if argument.strip(" *") else None
+        if of is None and agg != "count":
+            raise refused(LABEL, f"{name}() is of nothing", f"Write {name}(…) of a column, or count_{side}()")
+        key = (agg, side, of.text.strip() if of else "")
+        if key not in found:
+            found[key] = _term(agg, side, of, settings, [t.aggregation.name for t in found.values()])
+        condition += label[done:start] + found[key].aggregation.name
+        done = end
+    return tuple(found.values()), condition + label[done:]
+
+
+def _term(agg: str, side: str, of: Expression | None, settings: LakeSettings, taken: list[str]) -> Declared:
+    horizon = settings.labels.horizon_days
+    reach: Reach = ahead(horizon) if side == "ahead" else trailing(horizon)
+    base, used = f"{agg}_{side}", {*taken, *settings.features.entity}
+    name = next(n for n in (base, *(f"{base}_{i}" for i in range(2, len(used) + 3))) if n not in used)
+    return compiled(name, AGGS[agg], (of, None), reach, LABEL)
+
+
+def _calls(label: str) -> Iterator[tuple[str, str, int, int]]:
+    """Each aggregate of a text: its name, its argument as written, and where it begins and ends (half-open)."""
+    try:
+        tokens = Spark().tokenize(label)
+    except TokenError as error:
+        raise refused(LABEL, f"it cannot be read ({error})", ADVICE) from None
+    for index, token in enumerate(tokens[:-1]):
+        opens = tokens[index + 1].token_type is TokenType.L_PAREN
+        if opens and TERM.fullmatch(label[token.start : token.end + 1]):
+            closing = _closing(tokens, index + 1)
+            if closing is None:
+                raise refused(LABEL, "its brackets do not match", ADVICE)
+            argument = label[tokens[index + 1].end + 1 : closing.start]
+            yield label[token.start : token.end + 1], argument, token.start, closing.end + 1
+
+
+def _closing(tokens: list[Token], opening: int) -> Token | None:
+    depth = 0
+    for token in tokens[opening:]:
+        depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
+        if depth == 0:
+            return token
+    return None

@@ -1,0 +1,157 @@
+"""The type that Spark gives to an expression, told without Spark: contracts are known before anything runs.
+
+Lives here: types of literals, casts, comparisons, arithmetic and the plainest functions, by Spark's rules. Does not
+live here: what an expression may hold (`expressions`). What is not known here is not guessed: a cast says it.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+
+from sqlglot import exp
+
+from backfill_assets.core.column_types import DECIMAL, GREATEST_PRECISION, ColumnType, read_type
+
+BOOLEAN, BIGINT, DOUBLE, STRING, DATE = map(ColumnType, ("BOOLEAN", "BIGINT", "DOUBLE", "STRING", "DATE"))
+INT, INT_MOST = ColumnType("INT"), 2**31 - 1
+INT_DIGITS = {"INT": 10, "BIGINT": 20}  # as Spark widens them to decimals
+TRUTHS = (
+    exp.Predicate,
+    exp.Connector,
+    exp.Not,
+    exp.Boolean,
+    exp.RegexpLike,
+    exp.StartsWith,
+    exp.EndsWith,
+    exp.Contains,
+)
+TEXTS = (
+    exp.Lower, exp.Upper, exp.Trim, exp.Substring, exp.Concat, exp.ConcatWs, exp.DPipe, exp.RegexpExtract,
+    exp.RegexpReplace, exp.Replace, exp.Reverse, exp.Left, exp.Right, exp.Initcap,
+)  # fmt: skip
+COUNTS = (exp.Length, exp.Year, exp.Month, exp.Day, exp.Hour, exp.Minute, exp.Second, exp.DateDiff, exp.ArraySize)
+CHOICES = (exp.Coalesce, exp.Greatest, exp.Least)
+
+
+class Untold(ValueError):
+    """An expression whose type is not known here."""
+
+
+def type_of(node: exp.Expr, columns: Mapping[str, ColumnType]) -> ColumnType:
+    """The type of a tree over these columns. Raises Untold."""
+    if isinstance(node, exp.Column):
+        return {name.lower(): kind for name, kind in columns.items()}[node.name.lower()]
+    for kinds, told in _RULES:
+        if isinstance(node, kinds):
+            return told(node, lambda part: type_of(part, columns))
+    raise Untold(node.sql("spark"))
+
+
+_TypeOf = Callable[[exp.Expr], ColumnType]
+
+
+def _literal(node: exp.Expr, of: _TypeOf) -> ColumnType:
+    text = str(node.this)
+    if node.args.get("is_string"):
+        return STRING
+    if "e" in text.lower():
+        return DOUBLE
+    whole, behind = (*text.split("."), "")[:2]
+    if "." not in text:
+        return INT if int(text) <= INT_MOST else BIGINT
+    return _decimal(max(len(whole.lstrip("0")) + len(behind), 1), len(behind))
+
+
+def _cast(node: exp.Expr, _: _TypeOf) -> ColumnType:
+    try:
+        return read_type(node.args["to"].sql("spark"))
+    except ValueError as error:
+        raise Untold(str(error)) from None
+
+
+def _inner(node: exp.Expr, of: _TypeOf) -> ColumnType:
+    return of(node.this)
+
+
+def _choice(node: exp.Expr, of: _TypeOf) -> ColumnType:
+    return _common([node.this, *node.expressions], of)
+
+
+def _case(node: exp.Expr, of: _TypeOf) -> ColumnType:
+    ends = [i.args.get("true") for i in node.args.get("ifs", [])] or [node.args.get("true")]
+    last = node.args.get("default") or node.args.get("false")
+    return _common([e for e in (*ends, last) if e is not None], of)
+
+
+def _common(parts: list[exp.Expr], of: _TypeOf) -> ColumnType:
+    known = [of(p) for p in parts if not isinstance(p, exp.Null)]
+    if not known:
+        raise Untold("only NULL")
+    return reduce(_wider, known)
+
+
+def _wider(one: ColumnType, other: ColumnType) -> ColumnType:
+    if one == other:
+        return one
+    if not (one.is_number and other.is_number):
+        raise Untold(f"{one} and {other}")
+    if DOUBLE in (one, other):
+        return DOUBLE
+    if DECIMAL not in (one.kind, other.kind):
+        return BIGINT
+    (whole, scale), (whole_2, scale_2) = ((d.precision - d.scale, d.scale) for d in map(_as_decimal, (one, other)))
+    return _decimal(max(whole, whole_2) + max(scale, scale_2), max(scale, scale_2))
+
+
+def _arithmetic(node: exp.Expr, of: _TypeOf) -> ColumnType:
+    one, other = of(node.this), of(node.expression)
+    if not (one.is_number and other.is_number):
+        raise Untold(node.sql("spark"))
+    if DOUBLE in (one, other) or DECIMAL not in (one.kind, other.kind):
+        return _wider(one, other) if one != other else one
+    a, b = _operand(node.this, one), _operand(node.expression, other)
+    if isinstance(node, exp.Mul | exp.SafeMultiply):
+        return _decimal(a.precision + b.precision + 1, a.scale + b.scale)
+    scale = max(a.scale, b.scale)
+    return _decimal(max(a.precision - a.scale, b.precision - b.scale) + scale + 1, scale)
+
+
+def _quotient(node: exp.Expr, of: _TypeOf) -> ColumnType:
+    """Of decimals the quotient's digits depend on their values' count: a cast says how many are wanted."""
+    if DECIMAL in (of(node.this).kind, of(node.expression).kind):
+        raise Untold(node.sql("spark"))
+    return DOUBLE
+
+
+def _as_decimal(kind: ColumnType) -> ColumnType:
+    return kind if kind.kind == DECIMAL else _decimal(INT_DIGITS[kind.kind], 0)
+
+
+def _operand(node: exp.Expr, kind: ColumnType) -> ColumnType:
+    """A whole number that is written out has just its digits."""
+    literal = isinstance(node, exp.Literal) and kind.kind in INT_DIGITS
+    return _decimal(len(str(node.this)), 0) if literal else _as_decimal(kind)
+
+
+def _decimal(precision: int, scale: int) -> ColumnType:
+    if precision > GREATEST_PRECISION:
+        raise Untold(f"{precision} digits")
+    return ColumnType(DECIMAL, precision, scale)
+
+
+def _always(kind: ColumnType) -> Callable[[exp.Expr, _TypeOf], ColumnType]:
+    return lambda node, of: kind
+
+
+_RULES: tuple[tuple[tuple[type, ...], Callable[[exp.Expr, _TypeOf], ColumnType]], ...] = (
+    ((exp.Literal,), _literal),
+    ((exp.Cast,), _cast),
+    (TRUTHS, _always(BOOLEAN)),
+    ((exp.Paren, exp.Neg, exp.Abs, exp.Nullif), _inner),
+    ((exp.Add, exp.Sub, exp.Mul, exp.SafeAdd, exp.SafeSubtract, exp.SafeMultiply), _arithmetic),
+    ((exp.Div, exp.SafeDivide), _quotient),
+    ((exp.IntDiv,), _always(BIGINT)),
+    (CHOICES, _choice),
+    ((exp.Case, exp.If), _case),
+    (TEXTS, _always(STRING)),
+    (COUNTS, _always(BIGINT)),
+)

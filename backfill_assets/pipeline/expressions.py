@@ -1,0 +1,142 @@
+"""Expressions that a person writes in `lake.toml`: Spark SQL over one event, read and checked before anything runs.
+
+Lives here: what an expression may hold, refused by name, and its compiled text. Does not live here: its type
+(`expression_types`) and what is made of its values (`transforms`). The text is not written anew from the parse: tokens
+alone are replaced (`landing.select`: casts that give NULL instead of ending the job), so that no meaning can change.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from backfill_assets.core.column_types import ColumnType
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.landing.select import expressions
+from backfill_assets.pipeline.expression_types import Untold, type_of
+
+SUBQUERIES = (exp.Select, exp.Subquery, exp.Query, exp.Table)
+GENERATORS = (exp.UDTF, exp.Explode, exp.Posexplode, exp.Inline)
+# Window functions that are no aggregates to the parser, and aggregates that it knows as plain functions.
+OF_MANY_ROWS = frozenset([
+    "any", "every", "some", "mean", "std", "try_avg", "try_sum", "measure", "histogram_numeric", "count_min_sketch",
+    "bitmap_and_agg", "row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lag", "lead",
+    "nth_value", "window", "session_window", "inline_outer", "stack", "json_tuple", "explode_outer",
+    "posexplode_outer",
+])  # fmt: skip
+# Functions of Spark that the parser has no name for, and that give the same for the same row. Any other may be one's
+# own (a Python UDF), which no receipt could tell of.
+KNOWN = frozenset([
+    "array_repeat", "array_union", "arrays_overlap", "get", "nullifzero", "zeroifnull", "bin", "bround", "conv", "e",
+    "expm1", "hypot", "log1p", "positive", "try_mod", "btrim", "find_in_set", "format_number", "is_valid_utf8",
+    "luhn_check", "make_valid_utf8", "mask", "octet_length", "printf", "quote", "sentences", "try_to_binary",
+    "try_to_number", "cardinality", "crc32", "hash", "xxhash64", "date_part", "datepart", "timestamp_micros",
+    "timestamp_millis", "timestamp_seconds", "try_make_timestamp", "try_to_date", "try_to_timestamp", "weekday",
+    "forall", "map_filter", "map_zip_with", "transform_keys", "transform_values", "zip_with", "json_array_length",
+    "isnotnull", "isnull", "regexp", "map_concat", "map_entries", "map_values", "shiftrightunsigned", "try_parse_url",
+    "try_url_decode", "try_validate_utf8", "url_encode", "try_element_at",
+])  # fmt: skip
+RAISING: dict[type, str] = {
+    exp.Div: "try_divide(a, b)",
+    exp.Mod: "try_mod(a, b)",
+    exp.IntDiv: "cast(try_divide(a, b) AS BIGINT)",
+}
+ADVICE = "Write Spark SQL over the columns of one event, e.g. total, or coalesce(total, 0)"
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A checked expression: as written, as compiled for Spark, its type (None: not known), the columns it names."""
+
+    text: str
+    sql: str
+    type: ColumnType | None
+    columns: tuple[str, ...]
+
+
+def read_expression(text: str, columns: Mapping[str, ColumnType], where: str) -> Expression:
+    """The expression of a text over these columns. Raises SettingsError naming `where` and what it may not hold."""
+    parsed = parse(text, where)
+    named = check(parsed, columns, where)
+    (sql,) = _forgiving(text, where)
+    try:
+        kind: ColumnType | None = type_of(parsed, columns)
+    except Untold:
+        kind = None
+    return Expression(text, sql, kind, named)
+
+
+def parse(text: str, where: str) -> exp.Expr:
+    """The syntax tree of one expression. Raises SettingsError where it is none, or more than one."""
+    try:
+        parsed = sqlglot.parse_one(text, read="spark")
+    except SqlglotError as error:
+        raise refused(where, f"it is no expression: {str(error).splitlines()[0]}") from None
+    if isinstance(parsed, exp.Alias | exp.Aliases | exp.Tuple):
+        raise refused(where, f"{text} is more than one value; its name is the column's")
+    if len(_forgiving(text, where)) != 1:
+        raise refused(where, f"{text} is more than one value")
+    return parsed
+
+
+def check(parsed: exp.Expr, columns: Mapping[str, ColumnType], where: str) -> tuple[str, ...]:
+    """The columns that a tree names, in their own spelling. Raises SettingsError for what it may not hold."""
+    for node in parsed.walk():
+        for culprit, advice in _faults(node):
+            raise refused(where, culprit, advice)
+    known = {name.lower(): name for name in columns}
+    named = dict.fromkeys(c.sql("spark") for c in parsed.find_all(exp.Column))
+    plain = {n: n.strip("`").lower() for n in named}
+    strangers = [n for n, name in plain.items() if name not in known]
+    if strangers:
+        raise refused(
+            where, f"there is no column {', '.join(strangers)}", f"Name columns of the payload: {', '.join(columns)}"
+        )
+    return tuple(dict.fromkeys(known[name] for name in plain.values()))
+
+
+def refused(where: str, culprit: str, advice: str = ADVICE) -> SettingsError:
+    """The error for an expression at `where` in lake.toml."""
+    return SettingsError(f"{where} in lake.toml", culprit, "Nothing was done", advice)
+
+
+def _faults(node: exp.Expr) -> Iterator[tuple[str, str]]:
+    said = node.sql("spark")
+    name = _called(node)
+    if isinstance(node, SUBQUERIES):
+        yield f"{said} is a subquery", ADVICE
+    elif isinstance(node, exp.Window | exp.AggFunc) or name in OF_MANY_ROWS:
+        yield f"{said} looks at more than one event", "Aggregate with `agg`, and write `of` and `where` over one event"
+    elif isinstance(node, GENERATORS):
+        yield f"{said} makes more than one row of an event", ADVICE
+    elif name.startswith("current_") or (isinstance(node, exp.Anonymous) and name not in KNOWN):
+        yield (
+            f"{name} is no function that gives the same for the same row",
+            "Use a built-in function of Spark; what needs Python belongs into the delivery, or a table of your own",
+        )
+    elif isinstance(node, tuple(RAISING)) and not _is_number_but_zero(node.expression):
+        yield f"{said} would end the whole job at the first zero", f"Write {RAISING[type(node)]}, which gives NULL"
+    elif isinstance(node, exp.Bracket):
+        yield f"{said} would end the whole job where the array is shorter", "Write get(array, index), from 0"
+    elif isinstance(node, exp.Star | exp.Placeholder | exp.Parameter):
+        yield f"{said} is no value", ADVICE
+
+
+def _called(node: exp.Expr) -> str:
+    """The name of a function, in small letters; empty of anything else."""
+    if isinstance(node, exp.Anonymous):
+        return str(node.name).lower()
+    return node.sql_name().lower() if isinstance(node, exp.Func) else node.key if isinstance(node, exp.Any) else ""
+
+
+def _is_number_but_zero(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Literal) and not node.is_string and float(node.this) != 0
+
+
+def _forgiving(text: str, where: str) -> tuple[str, ...]:
+    try:
+        return expressions(text)
+    except SettingsError as error:
+        raise refused(where, error.culprit) from None

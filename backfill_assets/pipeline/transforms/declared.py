@@ -1,0 +1,70 @@
+"""Declared features in both truths: as known now, and as known at the cut of each day.
+
+Lives here: the days on which a row of staging counts, and the result columns. Does not live here: the aggregates per
+day (`intervals`), and the five columns of a lake that declares none (`features`, `features_as_known`).
+"""
+
+from collections.abc import Callable, Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from backfill_assets.core.days import DayRange
+from backfill_assets.pipeline.transforms.aggregation import Aggregation
+from backfill_assets.pipeline.transforms.intervals import on_each_day
+from backfill_assets.pipeline.transforms.measures import Measure, Part, every_event, exactly, measures_of, result
+
+FIRST_DAY, LAST_DAY, DAY = "__first_day", "__last_day", "__day"
+
+
+def now(staging: DataFrame, days: DayRange, entity: Sequence[str], columns: Sequence[Aggregation]) -> DataFrame:
+    """One row per entity and day of `days` (half-open) with an event in the longest window, as known now.
+
+    `staging` must hold the event days from `days.start - (longest - 1)` on. An entity with a NULL part leaves here.
+    """
+    always = {FIRST_DAY: F.lit(None).cast("date"), LAST_DAY: F.lit(None).cast("date")}
+    current = whole(staging, entity).where("known_until IS NULL").withColumns(always)
+    return _features(current, days, entity, columns)
+
+
+def at_cut(
+    staging: DataFrame, days: DayRange, entity: Sequence[str], columns: Sequence[Aggregation], grace_hours: int
+) -> DataFrame:
+    """The same from what was known at the cut of each day: midnight after it plus `grace_hours`.
+
+    A version counts for day d iff known_from < cut(d) <= known_until, where a NULL `known_until` has no end.
+    """
+    # cut(d) > t from the day of t (less the grace) on; cut(d) <= t until the day before that day.
+    first, last = (
+        F.to_date(F.col(c) - F.expr(f"INTERVAL '{grace_hours}' HOUR")) for c in ("known_from", "known_until")
+    )
+    known = whole(staging, entity).withColumns({FIRST_DAY: first, LAST_DAY: F.date_sub(last, 1)})
+    return _features(known, days, entity, columns)
+
+
+def whole(staging: DataFrame, entity: Sequence[str]) -> DataFrame:
+    """The rows whose entity has no NULL part."""
+    for column in entity:
+        staging = staging.where(F.col(column).isNotNull())
+    return staging
+
+
+def aggregates(
+    rows: DataFrame, days: DayRange, entity: Sequence[str], columns: Sequence[Aggregation]
+) -> tuple[DataFrame, list[Column], list[Column]]:
+    """What `on_each_day` tells of these rows, and each of `columns` as an expression over it, by its name: as it is
+    told, and as it decides (`exactly`)."""
+    wanted = [*(m for c in columns for m in measures_of(c)), *every_event(c.reach for c in columns)]
+    names = {m: f"__measure_{i}" for i, m in enumerate(dict.fromkeys(wanted))}
+
+    def _parts(column: Aggregation) -> Callable[[Part], Column]:
+        return lambda part: F.col(names[Measure(part, column.value, column.reach)])
+
+    found = on_each_day(rows, entity, days, {name: m for m, name in names.items()})
+    told = [result(c, _parts(c), F.col(DAY)).alias(c.name) for c in columns]
+    return found, told, [exactly(c, _parts(c), F.col(DAY)).alias(c.name) for c in columns]
+
+
+def _features(rows: DataFrame, days: DayRange, entity: Sequence[str], columns: Sequence[Aggregation]) -> DataFrame:
+    found, told, _ = aggregates(rows, days, entity, columns)
+    return found.select(*entity, *told, F.date_add(F.lit(days.start), F.col(DAY)).alias("feature_date"))

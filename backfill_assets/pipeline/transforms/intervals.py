@@ -1,0 +1,197 @@
+"""Aggregates of events per day, where an event counts on an interval of days: none is written once per day it counts.
+
+Lives here: cutting intervals into points and parts, one pass of running aggregates over them, and their values on every
+day. Does not live here: which intervals (`declared`, `outcomes`) and what is aggregated (`measures`).
+
+What can be taken back (counts, sums) is a sum of differences: + where an interval begins, - on the day after its end.
+What cannot (least, greatest, first) takes another way of the same order. Every interval is cut at one day m that lies
+in it: at a multiple of the reach's length, which nearly every interval holds, else at its roundest day (most factors of
+two). The parts that end just before the same m differ only by where they begin, so a running least or greatest by their
+first day is the answer on every day up to m; those that begin at m mirror it. An interval costs two rows, whatever its
+length, and a day few: one for each m that its events meet at. `newest` and `last` need this only for what is replaced:
+of the events that count to the end of their reach the newest ends last, so they are a running maximum beside the
+differences. Distinct values are differences, once the intervals of a value are freed of what earlier ones cover.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from backfill_assets.core.days import DayRange
+from backfill_assets.pipeline.transforms.aggregation import Reach, Value
+from backfill_assets.pipeline.transforms.measures import Measure, event_of, merged, partial
+
+Measures = Mapping[str, Measure]  # by the column that holds it
+CHANGE, BEFORE, FROM = 0, 1, 2  # a point of differences; a part that ends before its cut; one that begins there
+POINT = ("side", "which", "cut", "position", "limit")
+
+
+def on_each_day(rows: DataFrame, entity: Sequence[str], days: DayRange, measures: Measures) -> DataFrame:
+    """`entity`, `__day` (0: the first of `days`) and the measures, for every day of `days` on which an event counts.
+
+    `rows` hold `entity`, event_date, event_ts, event_key, what the values are made of, and `__first_day` and
+    `__last_day` (included; NULL: no bound). An event counts for a reach on the days that lie in it and in these bounds.
+    """
+    values = {v: f"value_{i}" for i, v in enumerate(dict.fromkeys(m.value for m in measures.values()))}
+    named = {f"entity_{i}": column for i, column in enumerate(entity)}  # an entity may be called `first` or `day`
+    found = _on_each_day(_placed(rows, named, days, values), list(named), len(days), (measures, values))
+    return found.select(*(F.col(k).alias(c) for k, c in named.items()), F.col("day").alias("__day"), *measures)
+
+
+def _on_each_day(
+    placed: DataFrame, entity: Sequence[str], length: int, asked: tuple[Measures, Mapping[Value, str]]
+) -> DataFrame:
+    measures, values = asked
+    known = {name: m for name, m in measures.items() if m.part != "distinct"}
+    grouped = placed.groupBy(*entity, "event", "first", "last").agg(
+        *(partial(m.part, m.value, F.col(values[m.value])).alias(n) for n, m in _once(known).items())
+    )
+    points = _points(grouped, entity, length, known)
+    for name, measure in measures.items():
+        if measure.part == "distinct":
+            fresh = _fresh(placed, entity, values[measure.value], measure.reach)
+            points = points.unionByName(_changes(fresh, entity, length, name), allowMissingColumns=True)
+    return _by_day(_running(points, entity, measures), entity, measures)
+
+
+def _placed(rows: DataFrame, named: Mapping[str, str], days: DayRange, values: Mapping[Value, str]) -> DataFrame:
+    """Days as numbers from the first of `days`, bounds clipped to them; from here on an entity lies in one place."""
+    event, first, last = (F.datediff(c, F.lit(days.start)) for c in ("event_date", "__first_day", "__last_day"))
+    return rows.select(
+        *(F.col(column).alias(name) for name, column in named.items()), "event_ts", "event_key", event.alias("event"),
+        F.greatest(first, F.lit(0)).alias("first"), F.least(last, F.lit(len(days) - 1)).alias("last"),
+        *(F.expr(value.sql).alias(name) for value, name in values.items()),
+    ).where("first <= last").repartition(*named)  # fmt: skip
+
+
+def _once(measures: Measures) -> Measures:
+    """Of the measures that differ only by their reach, the first: their partial values are the same."""
+    found: dict[tuple[str, Value], str] = {}
+    for name, measure in measures.items():
+        found.setdefault((measure.part, measure.value), name)
+    return {name: measures[name] for name in found.values()}
+
+
+def _points(grouped: DataFrame, entity: Sequence[str], length: int, measures: Measures) -> DataFrame:
+    """Each group as the points and parts of its intervals, with what each changes or holds."""
+    reaches = sorted({m.reach for m in measures.values()})
+    added = sorted({m.reach for m in measures.values() if m.is_added})
+    newest = sorted({m.reach for m in measures.values() if m.is_newest})
+    compared = sorted({m.reach for m in measures.values() if not (m.is_added or m.is_newest)})
+    begins = sorted({r.first for r in (*added, *newest)})
+    made = [
+        *(_begin(n, [r for r in (*added, *newest) if r.first == first], length) for n, first in enumerate(begins)),
+        *(_end(reaches.index(r), r, length) for r in added),
+        *(part for r in compared for part in _parts(reaches.index(r), r, F.lit(True))),
+        *(part for r in newest if r not in compared for part in _parts(reaches.index(r), r, ~_is_whole(r, length))),
+    ]
+    partials = {(m.part, m.value): name for name, m in _once(measures).items()}
+    points = grouped.withColumn("point", F.explode(F.array(*made))).where("point IS NOT NULL")
+
+    def _share(m: Measure) -> Column:
+        held, which = F.col(partials[m.part, m.value]), F.col("point.which")
+        change, ends, (a, b) = F.col("point.side") == CHANGE, which == reaches.index(m.reach), _interval(m.reach)
+        if not (m.is_added or m.is_newest):
+            return F.when(~change & ends, held)
+        begun = change & (which == -1 - begins.index(m.reach.first)) & (a <= b)
+        if m.is_added:
+            return F.when(begun, held).when(change & ends, -held)
+        whole = _is_whole(m.reach, length)
+        return F.when(begun & whole, held).when(~change & ends & ~whole, held)
+
+    return points.select(
+        *entity, *(f"point.{name}" for name in POINT), *(_share(m).alias(name) for name, m in measures.items())
+    )
+
+
+def _interval(reach: Reach) -> tuple[Column, Column]:
+    """The first and last day on which a group counts for a reach; none if the first lies behind the last."""
+    event = F.col("event")
+    return F.greatest("first", event + reach.first), F.least("last", event + reach.last)
+
+
+def _is_whole(reach: Reach, length: int) -> Column:
+    """Whether a group counts to the end of its reach, or of all days: not one that is replaced before."""
+    return F.col("last") >= F.least(F.col("event") + reach.last, F.lit(length - 1))
+
+
+def _point(side: int, which: int, cut: Column, position: Column, limit: Column) -> Column:
+    named = zip((F.lit(side), F.lit(which), cut, position, limit), POINT, strict=True)
+    return F.struct(*(column.cast("int").alias(name) for column, name in named))
+
+
+def _begin(number: int, reaches: Sequence[Reach], length: int) -> Column:
+    """One + for all reaches that begin on the same day."""
+    bounds = [_interval(r) for r in reaches]
+    begun = F.greatest(*(b for _, b in bounds), F.lit(-1)) >= bounds[0][0]
+    return F.when(begun, _point(CHANGE, -1 - number, F.lit(0), bounds[0][0], F.lit(length - 1)))
+
+
+def _end(number: int, reach: Reach, length: int) -> Column:
+    a, b = _interval(reach)
+    inside = (a <= b) & (b < length - 1)
+    return F.when(inside, _point(CHANGE, number, F.lit(0), b + 1, F.lit(length - 1)))
+
+
+def _parts(number: int, reach: Reach, asked: Column) -> tuple[Column, Column]:
+    """The part before the cut, by its first day, and the part from the cut on, by its last day, counted backwards."""
+    a, b = _interval(reach)
+    multiple = b - b % reach.days
+    bits = F.length(F.bin(a.bitwiseXOR(b))) - 1
+    roundest = F.when(a == b, a).otherwise(F.call_function("shiftleft", F.call_function("shiftright", b, bits), bits))
+    cut = F.when(multiple >= a, multiple).otherwise(roundest)
+    before = F.when(asked & (a <= b) & (a < cut), _point(BEFORE, number, cut, a, cut - 1))
+    return before, F.when(asked & (a <= b), _point(FROM, number, cut, -b, -cut))
+
+
+def _fresh(placed: DataFrame, entity: Sequence[str], value: str, reach: Reach) -> DataFrame:
+    """Per value the intervals `a` through `b` in which it occurs, without what an earlier one of it covers."""
+    a, b = _interval(reach)
+    spans = placed.where(F.col(value).isNotNull() & (a <= b)).select(*entity, value, a.alias("a"), b.alias("b"))
+    earlier = Window.partitionBy(*entity, value).orderBy("a", "b").rowsBetween(Window.unboundedPreceding, -1)
+    freed = spans.withColumn("a", F.greatest("a", F.max("b").over(earlier) + 1))
+    return freed.where("a <= b")
+
+
+def _changes(spans: DataFrame, entity: Sequence[str], length: int, name: str) -> DataFrame:
+    """Spans as points: one more from `a` on, one less after `b`."""
+    last = F.lit(length - 1)
+    ends = [
+        _point(CHANGE, 1, F.lit(0), F.col("a"), last),
+        F.when(F.col("b") < last, _point(CHANGE, -1, F.lit(0), F.col("b") + 1, last)),
+    ]
+    points = spans.withColumn("point", F.explode(F.array(*ends))).where("point IS NOT NULL")
+    return points.select(*entity, *(f"point.{n}" for n in POINT), F.col("point.which").cast("bigint").alias(name))
+
+
+def _running(points: DataFrame, entity: Sequence[str], measures: Measures) -> DataFrame:
+    """Running aggregates over points and parts, each good until the next position of its kind."""
+    group = F.when(F.col("side") != CHANGE, F.col("which"))
+    order = Window.partitionBy(*entity, "side", group, "cut").orderBy("position")
+    so_far = order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    return points.select(
+        *entity, "side", F.col("position").alias("low"),
+        F.coalesce(F.lead("position").over(order) - 1, F.col("limit")).alias("high"),
+        *(merged(m.part, F.col(name)).over(so_far).alias(name) for name, m in measures.items()),
+    )  # fmt: skip
+
+
+def _by_day(running: DataFrame, entity: Sequence[str], measures: Measures) -> DataFrame:
+    """The value of every measure on every day: positions of parts from a cut on count backwards."""
+    counts = [F.coalesce(F.col(n), F.lit(0)) for n, m in measures.items() if m.part == "count" and m.value == Value()]
+    occurs = F.greatest(*counts, F.lit(0)) > 0
+    lasting = running.where((F.col("low") <= F.col("high")) & ((F.col("side") != CHANGE) | occurs))
+    each = lasting.withColumn("at", F.explode(F.sequence("low", "high")))
+
+    def _value(name: str, measure: Measure) -> Column:
+        held = F.col(name)
+        if measure.is_added:
+            return F.max(held)
+        if measure.is_newest:  # the newest of those begun may have ended since
+            inside = event_of(measure.part, held) + measure.reach.last >= F.col("at")
+            held = F.when((F.col("side") != CHANGE) | inside, held)
+        return merged(measure.part, held)
+
+    day = F.when(F.col("side") == FROM, -F.col("at")).otherwise(F.col("at"))
+    return each.groupBy(*entity, day.alias("day")).agg(*(_value(n, m).alias(n) for n, m in measures.items()))

@@ -1,0 +1,163 @@
+"""Measures: the parts that aggregations are put together from, each of which can be added up or compared in any order.
+
+Lives here: which parts an aggregation needs, their partial values per group of events, and the result from them. Does
+not live here: on which days a part counts (`intervals`). Nothing depends on the order of rows: whole numbers are summed
+in halves, a DOUBLE as a decimal of stated scale, and first and last are decided by (event_ts, event_key, value).
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from backfill_assets.pipeline.transforms.aggregation import (
+    SUM_DIGITS,
+    SUM_DIGITS_MOST,
+    Aggregation,
+    Reach,
+    Value,
+    digits,
+)
+from backfill_assets.pipeline.transforms.sums import HALF_BITS, as_bigint, halves, total
+
+Part = Literal[
+    "count", "whole", "high", "low", "exact", "unfit", "distinct", "least", "greatest", "first", "last", "newest"
+]
+ADDED = frozenset(("count", "whole", "high", "low", "exact", "unfit", "distinct"))
+SMALLEST = frozenset(("least", "first"))
+NEWEST = frozenset(("newest", "last"))
+EXACT = "decimal(30,0)"  # 2^31 numbers of 64 bits have 29 digits
+HALVES: tuple[Part, Part] = ("high", "low")
+# By aggregation, and for sums by the type of what is summed.
+PARTS: dict[str, tuple[Part, ...]] = {
+    "count": ("count",), "distinct": ("distinct",), "min": ("least",), "max": ("greatest",), "first": ("first",),
+    "last": ("last",), "days_since_last": ("newest",), "INT": ("whole",), "BIGINT": HALVES,
+    "DOUBLE": ("exact", "unfit"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One part of one value, over the events that reach a day."""
+
+    part: Part
+    value: Value
+    reach: Reach
+
+    @property
+    def is_added(self) -> bool:
+        """Whether it can be taken back: then it is a running sum, else the least or greatest of what counts."""
+        return self.part in ADDED
+
+    @property
+    def is_newest(self) -> bool:
+        """Whether it belongs to the newest event: of events that count to the end of their reach, the last to end."""
+        return self.part in NEWEST
+
+
+def measures_of(aggregation: Aggregation) -> tuple[Measure, ...]:
+    """The measures that an aggregation is put together from."""
+    agg, value = aggregation.agg, aggregation.value
+    summed = agg in ("sum", "avg")
+    parts = PARTS.get(value.type, ("exact",)) if summed else PARTS[agg]
+    return tuple(Measure(p, value, aggregation.reach) for p in (*parts, *(("count",) if agg == "avg" else ())))
+
+
+def every_event(reaches: Iterable[Reach]) -> tuple[Measure, ...]:
+    """The counts that tell whether any event reaches a day: for each reach that no other holds."""
+    known = set(reaches)
+    within = {r for r in known for o in known if r != o and o.first <= r.first and r.last <= o.last}
+    return tuple(Measure("count", Value(), r) for r in sorted(known - within))
+
+
+def partial(part: Part, value: Value, column: Column) -> Column:
+    """The part over a group of events, of the value in `column` (with event_ts, event_key and `event`, its day)."""
+    high, low = halves(column) if part in HALVES else (column, column)
+    ordered = F.when(column.isNotNull(), F.struct("event_ts", "event_key", column.alias("value"), "event"))
+    makes: dict[str, Callable[[], Column]] = {
+        "count": lambda: F.count(column), "whole": lambda: F.sum(column), "high": lambda: F.sum(high),
+        "low": lambda: F.sum(low), "exact": lambda: F.sum(_decimal(value, column)),
+        "unfit": lambda: F.count_if(column.isNotNull() & _decimal(value, column).isNull()),
+        "least": lambda: F.min(column), "greatest": lambda: F.max(column),
+        "first": lambda: F.min(ordered), "last": lambda: F.max(ordered),
+        "newest": lambda: F.max(F.when(column.isNotNull(), F.col("event"))),
+    }  # fmt: skip
+    return makes[part]()
+
+
+def event_of(part: Part, column: Column) -> Column:
+    """The day of the event that the newest or last measure in `column` belongs to."""
+    return column if part == "newest" else column.getField("event")
+
+
+def merged(part: Part, column: Column) -> Column:
+    """The part of several groups together: as an aggregate, or over a window."""
+    if part in ADDED:
+        return F.sum(column)
+    return F.min(column) if part in SMALLEST else F.max(column)
+
+
+def result(aggregation: Aggregation, part: Callable[[Part], Column], day: Column) -> Column:
+    """The column of an aggregation from its parts; `day` counts like `event` does."""
+    agg, kind = aggregation.agg, aggregation.value.type
+    if agg in ("sum", "avg"):
+        return _sum(aggregation, part) if agg == "sum" else _avg(aggregation, part)
+    if agg == "days_since_last":
+        return day - part("newest")
+    (only,) = PARTS[agg]
+    if only in ADDED:
+        return F.coalesce(part(only), F.lit(0)).cast("bigint")
+    return part(only).getField("value") if agg in ("first", "last") else part(only).cast(kind)
+
+
+def exactly(aggregation: Aggregation, part: Callable[[Part], Column], day: Column) -> Column:
+    """The same for deciding by it: whole numbers as EXACT decimals, which hold any sum of theirs."""
+    whole = aggregation.agg == "sum" and aggregation.value.type == "BIGINT"
+    told = _or_zero(_whole(part)) if whole else result(aggregation, part, day)
+    return told.cast(EXACT) if aggregation.type in ("INT", "BIGINT") else told
+
+
+def _decimal(value: Value, column: Column) -> Column:
+    """The value as the decimal that is summed; NULL what is none (NaN, infinite) or has too many digits."""
+    known = digits(value.type)
+    scale = value.scale if known is None else known[1]
+    return column.try_cast(f"decimal({SUM_DIGITS_MOST},{scale})")
+
+
+def _whole(part: Callable[[Part], Column]) -> Column:
+    """The exact sum of BIGINT, wide enough for any."""
+    high, low = (part(half).cast(EXACT) for half in HALVES)
+    return (high * F.lit(1 << HALF_BITS).cast("decimal(10,0)") + low).cast(EXACT)
+
+
+def _or_zero(column: Column) -> Column:
+    return F.coalesce(column, F.lit(0))
+
+
+def _sum(aggregation: Aggregation, part: Callable[[Part], Column]) -> Column:
+    """The exact sum, 0 over nothing; NULL where it does not fit the type, or a DOUBLE does not fit its decimal."""
+    kind = aggregation.value.type
+    if kind == "INT":
+        return _or_zero(part("whole"))
+    if kind == "BIGINT":
+        return as_bigint(total(_or_zero(part("high")), _or_zero(part("low"))))
+    exact = _or_zero(part("exact"))
+    if kind == "DOUBLE":
+        return F.when(_or_zero(part("unfit")) == 0, exact.cast("double"))
+    return exact.try_cast(aggregation.type)
+
+
+def _avg(aggregation: Aggregation, part: Callable[[Part], Column]) -> Column:
+    """The exact sum by the count; NULL over nothing, and where a DOUBLE does not fit its decimal."""
+    kind, count = aggregation.value.type, F.nullif(part("count"), F.lit(0))
+    known = digits(kind)
+    if known is not None:
+        summed = part("exact").try_cast(f"decimal({known[0] + SUM_DIGITS},{known[1]})")
+        return (summed / count.cast("decimal(10,0)")).try_cast(aggregation.type)
+    if kind == "INT":
+        return part("whole").cast("double") / count
+    if kind == "BIGINT":
+        return _whole(part).cast("double") / count
+    return F.when(_or_zero(part("unfit")) == 0, part("exact").cast("double") / count)

@@ -1,0 +1,47 @@
+"""The types of columns: one spelling of each, and refusals that say what to write.
+
+Tested here: `core.column_types`. Not tested here: what engines make of them (`lake`, `landing`).
+"""
+
+import pytest
+
+from backfill_assets.core.column_types import ColumnType, read_type
+
+SPELLINGS = {
+    "bigint": "BIGINT",
+    " Boolean ": "BOOLEAN",
+    "decimal( 18 , 2 )": "DECIMAL(18,2)",
+    "DECIMAL(38,38)": "DECIMAL(38,38)",
+    "array<string>": "ARRAY<STRING>",
+    "ARRAY < DECIMAL(9, 0) >": "ARRAY<DECIMAL(9,0)>",
+}
+
+
+@pytest.mark.parametrize(("written", "kept"), SPELLINGS.items())
+def test_a_type_is_read_in_any_case_and_kept_in_one_spelling(written: str, kept: str) -> None:
+    assert str(read_type(written)) == kept
+    assert read_type(kept) == read_type(written)
+
+
+def test_a_type_tells_its_parts() -> None:
+    assert read_type("DECIMAL(18,2)") == ColumnType("DECIMAL", 18, 2)
+    assert read_type("ARRAY<DATE>").element == ColumnType("DATE")
+
+
+REFUSED = {
+    "VARCHAR(20)": "write STRING",
+    "integer": "write INT",
+    "float": "write DOUBLE",
+    "DECIMAL": "write BOOLEAN, INT",
+    "DECIMAL(39,2)": "1 through 38 digits",
+    "DECIMAL(5,6)": "no more behind the point",
+    "ARRAY<ARRAY<INT>>": "is no type",
+    "MAP<STRING,INT>": "is no type",
+    "": "is no type",
+}
+
+
+@pytest.mark.parametrize(("written", "told"), REFUSED.items())
+def test_what_is_no_type_is_refused_with_what_to_write(written: str, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        read_type(written)

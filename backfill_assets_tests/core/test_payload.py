@@ -1,0 +1,58 @@
+"""The payload: what a declaration gives, which names are not free, and what can name an entity.
+
+Tested here: `core.payload`. Not tested here: the settings that hold it (`lake.source_settings`).
+"""
+
+import pytest
+
+from backfill_assets.core.payload import DEFAULT_PAYLOAD, PayloadColumn, entity_misfit, read_payload, words
+
+ORDERS = {"customer_id": "STRING", "total": "decimal(18, 2) not  null", "is_return": "BOOLEAN NOT NULL"}
+
+
+def test_a_payload_keeps_the_order_of_its_declaration() -> None:
+    assert read_payload(ORDERS) == (
+        PayloadColumn("customer_id", "STRING"),
+        PayloadColumn("total", "DECIMAL(18,2)", nullable=False),
+        PayloadColumn("is_return", "BOOLEAN", nullable=False),
+    )
+
+
+def test_without_a_declaration_it_is_entity_value_and_flag() -> None:
+    assert words(DEFAULT_PAYLOAD) == [["entity", "STRING", True], ["value", "BIGINT", False], ["flag", "INT", False]]
+
+
+REFUSED = {
+    "a name of the machinery": ({"seq": "BIGINT"}, "seq is a name of the tables themselves"),
+    "one in another case": ({"Known_From": "DATE"}, "Known_From is a name of the tables themselves"),
+    "one name twice": ({"total": "INT", "Total": "INT"}, "total and Total are one name to SQL"),
+    "no name": ({"my total": "INT"}, "'my total' is no name of a column"),
+    "a name of ours": ({"__total": "INT"}, "'__total' is no name of a column"),
+    "a type that is none": ({"total": "MONEY"}, "total: 'MONEY' is no type; write BOOLEAN"),
+    "no column": ({}, "it names no column"),
+}
+
+
+@pytest.mark.parametrize(("declared", "told"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_a_payload_is_refused_by_name(declared: dict[str, str], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        read_payload(declared)
+
+
+@pytest.mark.parametrize(
+    ("entity", "told"),
+    [
+        (("customer_id",), ""),
+        (("customer_id", "is_return"), ""),
+        (("country",), "country is no column of the payload; name one or several of customer_id, total, is_return"),
+        (("total", "total"), "a column is named twice"),
+    ],
+)
+def test_an_entity_is_named_by_columns_of_the_payload(entity: tuple[str, ...], told: str) -> None:
+    assert entity_misfit(entity, read_payload(ORDERS)).startswith(told)
+    assert bool(entity_misfit(entity, read_payload(ORDERS))) is bool(told)
+
+
+@pytest.mark.parametrize("kind", ["DOUBLE", "BINARY", "ARRAY<INT>"])
+def test_what_has_no_plain_equality_names_no_entity(kind: str) -> None:
+    assert entity_misfit(("x",), read_payload({"x": kind})).startswith("x is ")

@@ -1,0 +1,70 @@
+"""A payload that changes over a loaded lake: what is outdated, what older days read, and what cannot be done.
+
+Lives here: a column added, dropped and given another type, day by day through the load path. Does not live here: the
+table's schema by itself (`lake.test_evolution`).
+"""
+
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from backfill_assets.cli.deep import examine
+from backfill_assets.core.days import DayRange
+from backfill_assets.core.errors import ContractBroken
+from backfill_assets.lake.home import open_lake
+from backfill_assets.operations.status import status
+from backfill_assets.pipeline.tables import delivered
+from backfill_assets_tests.end_to_end.worlds import CLASSIC, World, land_bytes
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ALL = DayRange(date(2024, 3, 1), date(2024, 3, 3))
+FIRST, SECOND = DayRange(ALL.start, ALL.last), DayRange(ALL.last, ALL.end)
+
+
+def declare(root: Path, **payload: str) -> None:
+    """The lake's settings with this payload, each column of which the files have under its name."""
+    columns = "".join(f'{name} = "{kind}"\n' for name, kind in payload.items())
+    (root / "lake.toml").write_text(f"""start_date = 2024-03-01
+[source]
+files = "landing/**/*.csv"
+format = "csv"
+select = "id AS event_key, cast(at AS timestamp) AS event_ts, {", ".join(payload)}"
+[source.payload]
+{columns}[features]
+entity = ["shop"]
+{CLASSIC}""")
+
+
+def test_a_payload_may_gain_and_lose_columns_over_a_loaded_lake(spark: "SparkSession", tmp_path: Path) -> None:
+    declare(tmp_path, shop="STRING NOT NULL", till="INT")
+    world = World(tmp_path, delivered)
+    for day in ("01", "02"):
+        text = f"id,at,shop,till,country\ne{day},2024-03-{day} 10:00:00,a,7,DE\n"
+        land_bytes(world, f"dt=2024-03-{day}/x.csv", text.encode())
+    world.backfill(ALL)
+
+    def rows() -> list[tuple[object, ...]]:
+        return [(r["event_key"], r.get("till"), r.get("country")) for r in world.content("staging")]
+
+    assert rows() == [("e01", 7, None), ("e02", 7, None)]
+    declare(tmp_path, shop="STRING NOT NULL", country="STRING")
+    assert world.states() == {"raw": {"outdated"}, "staging": {"outdated"}}
+    lake_session, pipeline = world.open()
+    told = ("gets country STRING", "loses till")
+    assert status(lake_session.lake, pipeline).columns == {"raw": told, "staging": told}
+    world.backfill(FIRST)
+    assert rows() == [("e01", None, "DE"), ("e02", 7, None)], "each day is made again by itself"
+    lake = open_lake(tmp_path)
+    for table in delivered(lake.settings):
+        found = examine(lake, table.contract, lake.store.view(table.name, table.contract.day_column))
+        assert "equal their receipts" in found.what, "a day that was not made again is what its receipt says"
+    world.backfill(SECOND)
+    assert rows() == [("e01", None, "DE"), ("e02", None, "DE")]
+    assert world.states() == {"raw": {"fresh"}, "staging": {"fresh"}}
+    declare(tmp_path, shop="STRING NOT NULL", country="BOOLEAN")
+    with pytest.raises(ContractBroken, match="country is STRING, not BOOLEAN"):
+        world.backfill(ALL)

@@ -1,0 +1,75 @@
+"""A contract that changes over a table that has rows: new columns are NULL there, lost ones stay, types do not change.
+
+Tested here: `lake.evolution` through commits on real tables, without an engine. Not tested here: whole loads over it
+(`end_to_end.test_changed_payload`).
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from backfill_assets.cli.deep import examine
+from backfill_assets.core.contracts import Column, Contract
+from backfill_assets.core.errors import ContractBroken
+from backfill_assets.lake.audit import audit_as_written, audit_table
+from backfill_assets.lake.evolution import REASON
+from backfill_assets.lake.home import Lake
+from backfill_assets.operations.diagnosis import Level
+from backfill_assets_tests.builders import STAGING, day
+from backfill_assets_tests.files import bare_lake, publish_by_hand
+
+COUNTRY = Column("country", "STRING", "where", nullable=True)
+WIDER = replace(STAGING, columns=(*STAGING.columns[:2], COUNTRY, STAGING.columns[2]))
+NARROWER = replace(STAGING, columns=(STAGING.columns[1], STAGING.columns[2]), key=())
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """A lake whose table staging holds a row on one day."""
+    made = bare_lake(tmp_path)
+    publish_by_hand(made, STAGING, [{"entity": "A", "value": 1, "event_date": day(0)}])
+    return made
+
+
+def content(lake: Lake) -> list[dict[str, Any]]:
+    found = DeltaTable(str(lake.table_path("staging"))).to_pyarrow_table().to_pylist()
+    return sorted(found, key=lambda r: str(r["event_date"]))
+
+
+def test_a_table_gets_a_column_and_older_days_read_it_as_null(lake: Lake) -> None:
+    publish_by_hand(lake, WIDER, [{"entity": "B", "value": 2, "country": "DE", "event_date": day(1)}])
+    assert [(r["entity"], r["country"]) for r in content(lake)] == [("A", None), ("B", "DE")]
+    assert {d: p.nulls.get("country", 0) for d, p in audit_table(lake, WIDER).items()} == {day(0): 1, day(1): 0}
+    assert len(audit_table(lake, WIDER, days=[day(0)])) == 1, "also where no file has it"
+    view = lake.store.view("staging", "event_date")
+    written = {d: s.entry.fingerprint for d, s in view.stamps.items()}
+    as_written = audit_as_written(lake, WIDER, [day(0), day(1)])
+    assert {d: p.fingerprint for d, p in as_written.items()} == written
+    assert examine(lake, WIDER, view).level is Level.OK, "the doctor does not take an older day for a damaged one"
+    assert (set(view.stamps), view.foreign) == ({day(0), day(1)}, frozenset())
+    said = [c.receipt for c in lake.store.commits("staging") if c.receipt and c.receipt.reason == REASON]
+    assert [r.note for r in said] == ["gets country STRING"]
+    before = view.version
+    publish_by_hand(lake, WIDER, [{"entity": "C", "value": 3, "country": None, "event_date": day(2)}])
+    assert lake.store.view("staging", "event_date").version == before + 1, "once is enough"
+
+
+def test_a_required_column_that_is_added_or_lost_does_not_bind_the_days_without_it(lake: Lake) -> None:
+    publish_by_hand(lake, NARROWER, [{"value": 2, "event_date": day(1)}])
+    needed = replace(COUNTRY, nullable=False)
+    strict = replace(STAGING, columns=(*STAGING.columns, needed))
+    publish_by_hand(lake, strict, [{"entity": "B", "value": 2, "country": "DE", "event_date": day(2)}])
+    assert [(r["entity"], r["country"]) for r in content(lake)] == [("A", None), (None, None), ("B", "DE")]
+
+
+@pytest.mark.parametrize("kind", ["INT", "DECIMAL(18,2)", "STRING"])
+def test_another_type_is_refused_by_name_and_nothing_is_written(lake: Lake, kind: str) -> None:
+    columns = tuple(replace(c, type=kind) if c.name == "value" else c for c in STAGING.columns)
+    other: Contract = replace(STAGING, columns=columns)
+    before = lake.store.view("staging", "event_date").version
+    with pytest.raises(ContractBroken, match=r"value is BIGINT, not .* move .* away"):
+        publish_by_hand(lake, other, [{"entity": "B", "value": None, "event_date": day(1)}])
+    assert lake.store.view("staging", "event_date").version == before

@@ -1,0 +1,50 @@
+"""Types by the names of each engine, and that files of every type fit the contract they were made from.
+
+Tested here: `lake.type_names`, with `committer.columns_misfit`. Not tested here: values (`test_profile`).
+"""
+
+from io import BytesIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from backfill_assets.core.column_types import PLAIN_KINDS, read_type
+from backfill_assets.core.contracts import Column, Contract
+from backfill_assets.lake.committer import columns_misfit
+from backfill_assets.lake.statistics import file_statistics
+from backfill_assets.lake.type_names import (
+    arrow_type,
+    delta_type,
+    duckdb_name,
+    spark_name,
+    type_of_arrow,
+    type_of_delta,
+)
+
+KINDS = (*PLAIN_KINDS, "DECIMAL(18,2)", *(f"ARRAY<{k}>" for k in PLAIN_KINDS), "ARRAY<DECIMAL(5,5)>")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_tables_schema_gives_back_the_type_it_was_made_with(kind: str) -> None:
+    assert str(type_of_delta(delta_type(read_type(kind)))) == kind
+    assert str(type_of_arrow(arrow_type(read_type(kind)))) == kind
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_of_a_type_fits_its_contract_and_no_other(kind: str) -> None:
+    made = Contract("t", "t", (Column("x", kind, "x", nullable=True), Column("d", "DATE", "d")), "d", (), ())
+    data = pa.table([pa.array([None], arrow_type(read_type(kind)))], names=["x"])
+    sink = BytesIO()
+    pq.write_table(data, sink)
+    metadata = pq.read_metadata(sink)
+    assert columns_misfit(metadata, made) == ""
+    other = Column("x", "ARRAY<DATE>" if kind == "STRING" else "STRING", "x", nullable=True)
+    assert columns_misfit(metadata, Contract("t", "t", (other, made.columns[1]), "d", (), ()))
+    assert '"numRecords":1' in file_statistics(metadata)
+
+
+def test_the_names_that_engines_read() -> None:
+    kind = read_type("ARRAY<DECIMAL(18,2)>")
+    assert (spark_name(kind), duckdb_name(kind)) == ("array<decimal(18,2)>", "DECIMAL(18,2)[]")
+    assert duckdb_name(read_type("TIMESTAMP")) == "TIMESTAMPTZ"

@@ -1,0 +1,57 @@
+"""A row's place: numbers that follow from contents alone, and days that folders tell.
+
+Tested here: `landing.place`. Not tested here: loads of such rows (`end_to_end.test_own_payload`).
+"""
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from backfill_assets.landing.place import arrival_of, identity, place_of, uses_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PATHS = {
+    "dt=2024-03-01/part-0.csv": "2024-03-01 23:59:59.999999",
+    "2024/2/29/x.csv": "2024-02-29 23:59:59.999999",
+    "year=2024/month=3/day=1/x.csv": "2024-03-01 23:59:59.999999",
+    "orders-2024-03-01.csv": "2024-03-01 23:59:59.999999",
+    "dt=2024-03-01/of-2024-02-28.csv": "2024-03-01 23:59:59.999999",
+    "dt=2024-02-30/x.csv": None,
+    "orders.csv": None,
+    "12024-03-01.csv": None,
+}
+
+
+def test_a_path_tells_the_day_whose_end_is_the_arrival(spark: "SparkSession") -> None:
+    frame = spark.createDataFrame([(p,) for p in PATHS], "path string")
+    found = frame.select("path", arrival_of(frame.path).cast("string").alias("at")).collect()
+    assert {r["path"]: r["at"] for r in found} == PATHS
+
+
+def test_the_number_of_a_row_grows_within_its_file_and_fits_64_bits(spark: "SparkSession") -> None:
+    rows = [("f" * 64, 1), ("f" * 64, 2), ("0" * 64, 1)]
+    frame = spark.createDataFrame(rows, "sha256 string, row_number bigint")
+    found = [r["n"] for r in frame.select(place_of(frame.sha256, frame.row_number).alias("n")).collect()]
+    assert found == [2**60, 2**60 + 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("select", "uses"),
+    [
+        ("a AS event_key, at AS arrival_ts", False),
+        ("a AS event_key, `at` `arrival_ts`", False),
+        ("a AS event_key", True),
+        ("substr(_file, 1, 3) AS country, at AS arrival_ts", True),
+        ("'_file' AS country, at AS arrival_ts", False),
+    ],
+)
+def test_a_select_depends_on_paths_where_it_names_them_or_no_arrival(select: str, uses: bool) -> None:
+    assert uses_path(select) is uses
+
+
+def test_one_content_at_two_paths_has_two_identities() -> None:
+    one, other = identity("a" * 64, "dt=1/x"), identity("a" * 64, "dt=2/x")
+    assert len({one, other, "a" * 64}) == 3
+    assert len(one) == 64

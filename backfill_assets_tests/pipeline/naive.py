@@ -1,0 +1,130 @@
+"""Declared columns said once more and naively, in DuckDB: every row is looked at on every day of every window.
+
+Lives here: that query, and random versions of events to try it on. Does not live here: the comparison. Nothing is
+shared with the product but the words of a declaration, so both cannot be wrong in the same way.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from random import Random
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from backfill_assets.core.days import ONE_DAY, DayRange
+
+FIRST = date(2024, 2, 24)  # a leap day lies within
+EVENT_DAYS = 16
+INSTANT = pa.timestamp("us", "UTC")
+# `first` and `day` are names that the product uses inside, and that an entity may have.
+STAGING = pa.schema([
+    ("event_key", pa.string()), ("event_ts", INSTANT), ("first", pa.int64()), ("day", pa.string()),
+    ("number", pa.int32()), ("wide", pa.int64()), ("amount", pa.decimal128(18, 2)), ("size", pa.float64()),
+    ("text", pa.string()), ("born", pa.date32()), ("yes", pa.bool_()), ("known_from", INSTANT),
+    ("known_until", INSTANT), ("event_date", pa.date32()),
+])  # fmt: skip
+ENTITY = ("first", "day")
+TYPES = {
+    "number": "INT", "wide": "BIGINT", "amount": "DECIMAL(18,2)", "size": "DOUBLE", "text": "STRING", "born": "DATE",
+    "yes": "BOOLEAN", "event_ts": "TIMESTAMP",
+}  # fmt: skip
+FILTERS = ("", "yes", "NOT yes AND amount > 1", "text <> 'b' OR number < 0", "size >= 0.5", "wide IS NULL")
+# Per column values that collide, NULL among them; two of `wide` do not fit 64 bits together.
+VALUES: dict[str, tuple[Any, ...]] = {
+    "number": (None, -3, 0, 7, 2**31 - 1), "wide": (None, 2**62, 2**62, -5, 1), "text": ("a", "b", "c", None),
+    "amount": (None, Decimal("0.10"), Decimal("-2.35"), Decimal("9999999999999999.99")),
+    "size": (None, 0.25, 0.0, -0.0, 1.5, -3.75), "born": (None, date(2000, 1, 1), date(1969, 5, 5)),
+    "yes": (None, True, False, False),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A declared column as a person would write it; `first` .. `last` are days around the event that it counts for."""
+
+    name: str
+    agg: str
+    of: str
+    where: str
+    first: int
+    last: int
+
+
+def versions(random: Random, entities: int) -> Any:
+    """Rows of staging: events of few entities, with versions that arrive late and are replaced, in any order."""
+    rows = [
+        row for entity in range(entities) for key in range(random.randint(1, 6)) for row in _event(random, entity, key)
+    ]
+    random.shuffle(rows)
+    return pa.Table.from_pylist(rows, STAGING)
+
+
+def _event(random: Random, entity: int, key: int) -> Iterable[dict[str, Any]]:
+    since = datetime.combine(FIRST, time()) + ONE_DAY * random.randrange(EVENT_DAYS)
+    for _ in range(random.choice((1, 1, 2, 3))):
+        event = datetime.combine(FIRST, time(random.choice((0, 7, 7)))) + ONE_DAY * random.randrange(EVENT_DAYS)
+        until = since + ONE_DAY * random.randint(0, 9) + timedelta(hours=random.choice((0, 0, 5)), microseconds=1)
+        ends = random.random() < 0.5
+        yield {
+            "event_key": f"{entity}/{key}", "event_ts": event, "first": entity if random.random() < 0.95 else None,
+            "day": random.choice(("x", "x", "y")), "known_from": since, "known_until": until if ends else None,
+            "event_date": event.date(), **{name: random.choice(values) for name, values in VALUES.items()},
+        }  # fmt: skip
+        if not ends:
+            return
+        since = until
+
+
+def answers(
+    rows: Any,
+    asked: Sequence[Asked],
+    days: DayRange,
+    *,
+    known: bool,
+    grace_hours: int = 0,
+    entity: Sequence[str] = ENTITY,
+) -> Any:
+    """Per entity and day with an event in reach the columns asked for, as Arrow: as known now, or at the day's cut."""
+    connection, who = duckdb.connect(), ", ".join(entity)
+    connection.execute("SET timezone = 'UTC'")
+    connection.register("versions", rows)
+    cut = f"CAST(range AS TIMESTAMPTZ) + INTERVAL 1 DAY + INTERVAL {grace_hours} HOUR"
+    at_cut = "s.known_from < x.cut AND (s.known_until IS NULL OR x.cut <= s.known_until)"
+    reached = " OR ".join(f"x.d BETWEEN s.event_date + {a.first} AND s.event_date + {a.last}" for a in asked)
+    return connection.sql(f"""
+        SELECT {who}, {", ".join(f"{_said(a)} AS {a.name}" for a in asked)}, x.d AS at
+        FROM (SELECT CAST(range AS DATE) AS d, {cut} AS cut
+              FROM range(DATE '{days.start}', DATE '{days.end}', INTERVAL 1 DAY)) x
+        JOIN versions s ON ({reached}) AND {at_cut if known else "s.known_until IS NULL"}
+        WHERE {" AND ".join(f"{e} IS NOT NULL" for e in entity)} GROUP BY {who}, x.d
+    """).to_arrow_table()
+
+
+def _said(asked: Asked) -> str:
+    of = f"({asked.of})" if asked.of else "1"
+    if asked.of == "size":
+        of = "(size + 0.0)"  # -0.0 and 0.0 are one number, and least and greatest would choose one by chance
+    condition = f"({asked.where or 'TRUE'}) AND {of} IS NOT NULL"
+    counted = f"FILTER (WHERE x.d BETWEEN s.event_date + {asked.first} AND s.event_date + {asked.last} AND {condition})"
+    ordered = "ORDER BY event_ts, event_key"
+    said = {
+        "count": f"count(*) {counted}", "distinct": f"count(DISTINCT {of}) {counted}", "avg": f"avg({of}) {counted}",
+        "min": f"min({of}) {counted}", "max": f"max({of}) {counted}",
+        "first": f"first({of} {ordered}) {counted}", "last": f"last({of} {ordered}) {counted}",
+        "days_since_last": f"CAST(x.d - max(s.event_date) {counted} AS INT)",
+        "sum": f"coalesce(sum({of}) {counted}, 0)",
+    }[asked.agg]  # fmt: skip
+    if asked.agg == "sum" and asked.of == "wide":
+        return f"CASE WHEN {said} BETWEEN -9223372036854775808 AND 9223372036854775807 THEN {said} END"
+    if asked.agg == "avg" and asked.of == "amount":  # DuckDB divides decimals as doubles
+        return _mean(f"CAST(sum(amount) {counted} * 100 AS HUGEINT)", f"count({of}) {counted}")
+    return said
+
+
+def _mean(hundredths: str, count: str) -> str:
+    """A quotient of whole numbers with six decimals, rounded half away from zero."""
+    rounded = f"(abs({hundredths}) * 20000 + {count}) // (2 * nullif({count}, 0)) * sign({hundredths})"
+    return f"CAST({rounded} AS DECIMAL(31, 0)) * CAST(0.000001 AS DECIMAL(7, 6))"

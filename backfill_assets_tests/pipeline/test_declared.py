@@ -1,0 +1,129 @@
+"""Declared features: what a declaration in lake.toml comes to, and how a column is told.
+
+Tested here: `pipeline.declared`. Not tested here: expressions by themselves (`test_expressions.py`) and what is
+computed (`transforms.test_declared`).
+"""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.pipeline.contracts import features as usual
+from backfill_assets.pipeline.declared import Declared, built_in, declared
+
+PAYLOAD = {
+    "customer_id": "STRING", "country": "STRING", "total": "DECIMAL(18,2)", "is_return": "BOOLEAN", "n": "BIGINT",
+    "k": "INT", "x": "DOUBLE", "xs": "ARRAY<INT>", "long": "DECIMAL(30,2)",
+}  # fmt: skip
+SOURCE = {"files": "landing/**", "format": "csv", "select": "seq", "payload": PAYLOAD}
+
+
+def orders(*columns: dict[str, Any], entity: tuple[str, ...] = ("customer_id",), **labels: Any) -> LakeSettings:
+    """The settings of a lake of orders with these declared features."""
+    features = {"entity": list(entity), "columns": list(columns)}
+    return LakeSettings.model_validate(
+        {"start_date": "2024-03-01", "source": SOURCE, "features": features, "labels": labels}
+    )
+
+
+def one(**said: Any) -> Declared:
+    """The one column declared so."""
+    return declared(orders({"name": "f", "days": 28, **said}))[0]
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "nullable"),
+    [
+        ({"agg": "count"}, "BIGINT", False),
+        ({"agg": "count", "of": "xs"}, "BIGINT", False),
+        ({"agg": "distinct", "of": "country"}, "BIGINT", False),
+        ({"agg": "days_since_last"}, "INT", True),
+        ({"agg": "sum", "of": "k"}, "BIGINT", False),
+        ({"agg": "sum", "of": "n"}, "BIGINT", True),
+        ({"agg": "sum", "of": "x"}, "DOUBLE", True),
+        ({"agg": "sum", "of": "total"}, "DECIMAL(28,2)", False),
+        ({"agg": "sum", "of": "if(is_return, -total, total)"}, "DECIMAL(28,2)", False),
+        ({"agg": "avg", "of": "total"}, "DECIMAL(22,6)", True),
+        ({"agg": "avg", "of": "n"}, "DOUBLE", True),
+        ({"agg": "max", "of": "cast(event_ts AS date)"}, "DATE", True),
+        ({"agg": "last", "of": "lower(country)"}, "STRING", True),
+        ({"agg": "first", "of": "xs"}, "ARRAY<INT>", True),
+    ],
+)
+def test_the_type_follows_from_aggregation_and_values(said: dict[str, Any], kind: str, nullable: bool) -> None:
+    column = one(**said).column(tags={}, made_from="staging")
+    assert (column.type, column.nullable) == (kind, nullable)
+
+
+def test_a_column_tells_its_aggregation_filter_and_window_and_what_it_is_made_from() -> None:
+    made = one(agg="sum", of="total", where="NOT is_return AND country = 'DE'")
+    column = made.column(tags={"role": "measure"}, made_from="staging")
+    assert column.description == (
+        "sum of total over the 28 days up to and including the day where NOT is_return AND country = 'DE'; 0: none"
+    )
+    assert dict(column.tags) == {
+        "role": "measure", "aggregation": "sum", "of": "total", "filter": "NOT is_return AND country = 'DE'",
+        "window": "28 days",
+    }  # fmt: skip
+    assert column.made_from == ("staging.total", "staging.is_return", "staging.country")
+    assert made.sql == (
+        "sum(total) FILTER (WHERE (NOT is_return AND country = 'DE')) over event_date BETWEEN day - 27 AND day"
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "culprit"),
+    [
+        ({"agg": "sum", "of": "country"}, "sum of STRING, which is no number"),
+        ({"agg": "sum", "of": "long"}, r"sum of DECIMAL\(30,2\) may not fit 38 digits"),
+        ({"agg": "min", "of": "xs"}, "min of ARRAY<INT>"),
+        ({"agg": "distinct", "of": "xs"}, "distinct of ARRAY<INT>"),
+        ({"agg": "sum", "of": "try_divide(total, n)"}, r"the type of try_divide\(total, n\) cannot be told"),
+        ({"agg": "count", "where": "country"}, "country is STRING and no truth"),
+        ({"agg": "count", "where": "rand() < 0.5"}, "f: where in lake.toml: rand is not decided by the row"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_key_that_says_it(said: dict[str, Any], culprit: str) -> None:
+    with pytest.raises(SettingsError, match=culprit):
+        one(**said)
+
+
+@pytest.mark.parametrize(
+    ("columns", "told"),
+    [
+        ([{"name": "f", "agg": "sum", "days": 3}], "sum needs `of`"),
+        ([{"name": "label", "agg": "count", "days": 3}], "a name of the tables themselves"),
+        ([{"name": "a b", "agg": "count", "days": 3}], "letters, digits and _"),
+        ([{"name": "F", "agg": "count", "days": 3}, {"name": "f", "agg": "count", "days": 4}], "f names more than one"),
+        ([{"name": "customer_id", "agg": "count", "days": 3}], "customer_id names more than one"),
+        ([{"name": "f", "agg": "median", "days": 3}], "Input should be 'count', 'sum'"),
+        ([{"name": "f", "agg": "count", "days": 0}], "greater than or equal to 1"),
+    ],
+)
+def test_a_declaration_that_is_none_is_refused(columns: list[dict[str, Any]], told: str) -> None:
+    with pytest.raises(ValidationError, match=told):
+        orders(*columns)
+
+
+def test_the_windows_of_the_built_in_columns_are_refused_beside_declared_ones() -> None:
+    columns = [{"name": "f", "agg": "count", "days": 3}]
+    said = {"start_date": "2024-03-01", "source": SOURCE,
+            "features": {"entity": ["customer_id"], "columns": columns, "windows_days": [7, 28]}}  # fmt: skip
+    with pytest.raises(ValidationError, match="windows_days belongs to the built-in columns"):
+        LakeSettings.model_validate(said)
+
+
+def test_the_built_in_columns_are_declarations_too() -> None:
+    said = [(c.name, c.agg, c.of, c.days) for c in built_in((7, 28))]
+    assert [name for name, *_ in said] == [c.name for c in usual((7, 28)).columns[1:-1]]
+    assert said[2] == ("value_short", "sum", "value", 7)
+
+
+def test_the_decimals_of_a_double_are_a_setting() -> None:
+    made = one(agg="sum", of="x", scale=2)
+    assert made.aggregation.value.scale == 2
+    assert "a decimal of 2 places" in made.column(tags={}, made_from="staging").description
+    assert one(agg="sum", of="x").aggregation.value.scale == 9

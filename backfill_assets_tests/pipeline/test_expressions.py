@@ -1,0 +1,80 @@
+"""Expressions of a person: what they may hold, what is refused by name, and what Spark is given.
+
+Tested here: `pipeline.expressions`. Not tested here: the type of an expression (`test_expression_types.py`) and tokens
+that `select` refuses as well (`landing.test_select`), but for one of each kind.
+"""
+
+import pytest
+
+from backfill_assets.core.column_types import read_type
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.pipeline.expressions import read_expression
+
+COLUMNS = {
+    name: read_type(kind)
+    for name, kind in {
+        "total": "DECIMAL(18,2)", "n": "BIGINT", "country": "STRING", "is_return": "BOOLEAN", "xs": "ARRAY<INT>",
+        "event_ts": "TIMESTAMP",
+    }.items()
+}  # fmt: skip
+WHERE = "[[features.columns]] spent: of"
+
+
+@pytest.mark.parametrize(
+    ("text", "culprit"),
+    [
+        ("totl", "there is no column totl"),
+        ("t.total", "there is no column t.total"),
+        ("rand()", "rand is not decided by the row"),
+        ("current_date > event_ts", "current_date is not decided by the row"),
+        ("uuid() = country", "uuid is not decided by the row"),
+        ("monotonically_increasing_id()", "monotonically_increasing_id is not decided by the row"),
+        ("sum(total)", "SUM(total) looks at more than one event"),
+        ("any(is_return)", "ANY(is_return) looks at more than one event"),
+        ("max(n) OVER (PARTITION BY country)", "looks at more than one event"),
+        ("row_number()", "looks at more than one event"),
+        ("explode(xs)", "EXPLODE(xs) makes more than one row of an event"),
+        ("(SELECT 1)", "SELECT is not an expression"),
+        ("country IN (SELECT 1)", "SELECT is not an expression"),
+        ("my_udf(total)", "my_udf is no function that gives the same for the same row"),
+        ("total / n", "total / n would end the whole job at the first zero"),
+        ("n % n", "n % n would end the whole job at the first zero"),
+        ("xs[0]", "xs[0] would end the whole job where the array is shorter"),
+        ("n::int", ":: ends the whole job"),
+        ("total +", "it is no expression"),
+        ("total, n", "it is no expression"),
+        ("total AS t", "total AS t is more than one value"),
+        ("total; n", "more than one statement"),
+        ("current_database()", "current_database is no function"),
+    ],
+)
+def test_what_an_expression_may_not_hold_is_refused_by_name(text: str, culprit: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        read_expression(text, COLUMNS, WHERE)
+    assert caught.value.object == f"{WHERE} in lake.toml"
+    assert culprit in caught.value.culprit
+    assert caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("total", ("total",)),
+        ("TOTAL * 2", ("total",)),
+        ("`country`", ("country",)),
+        ("NOT is_return AND country = 'rand()'", ("is_return", "country")),
+        ("exists(xs, x -> x > n)", ("xs", "n")),
+        ("get(xs, 0)", ("xs",)),
+        ("n / 2", ("n",)),
+        ("hour(event_ts)", ("event_ts",)),
+        ("1", ()),
+    ],
+)
+def test_an_expression_names_its_columns(text: str, columns: tuple[str, ...]) -> None:
+    read = read_expression(text, COLUMNS, WHERE)
+    assert (read.columns, read.text) == (columns, text)
+
+
+def test_a_cast_that_fails_gives_null_and_the_rest_stays_as_it_was_written() -> None:
+    read = read_expression("coalesce(cast(country  AS decimal(18,2)), total)", COLUMNS, WHERE)
+    assert read.sql == "coalesce(try_cast(country  AS decimal(18,2)), total)"

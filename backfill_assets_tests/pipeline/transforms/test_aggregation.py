@@ -1,0 +1,43 @@
+"""What aggregations take and give, without Spark.
+
+Tested here: `pipeline.transforms.aggregation`. Not tested here: computing them (`test_measures.py`).
+"""
+
+import pytest
+
+from backfill_assets.pipeline.transforms.aggregation import Aggregation, Unfit, Value, ahead, result_type, trailing
+from backfill_assets_tests.processes import run_python
+
+
+def test_a_window_reaches_from_the_event_on_and_a_horizon_lies_before_it() -> None:
+    assert (trailing(7).first, trailing(7).last, trailing(7).days) == (0, 6, 7)
+    assert (ahead(7).first, ahead(7).last, ahead(7).days) == (-7, -1, 7)
+
+
+@pytest.mark.parametrize(
+    ("agg", "of", "told"),
+    [
+        ("sum", "DECIMAL(28,4)", "DECIMAL(38,4)"),
+        ("avg", "DECIMAL(24,0)", "DECIMAL(28,4)"),
+        ("last", "BINARY", "BINARY"),
+    ],
+)
+def test_the_longest_decimals_still_fit(agg: str, of: str, told: str) -> None:
+    assert result_type(agg, of) == told  # type: ignore[arg-type]
+
+
+def test_what_an_aggregation_does_not_take_names_what_to_write() -> None:
+    with pytest.raises(Unfit) as caught:
+        result_type("avg", "DECIMAL(25,2)")
+    assert caught.value.advice == "Write cast(… AS DECIMAL(24,2))"
+
+
+def test_a_value_is_null_for_what_is_passed_over_and_has_one_zero() -> None:
+    assert Value("x", "DOUBLE", "k > 1").sql == "CASE WHEN k > 1 THEN (x) + 0D END"
+    assert Value().sql == "1"
+    assert not Aggregation("n", "count", Value(), trailing(1)).nullable
+
+
+def test_contracts_are_known_without_spark() -> None:
+    code = "import sys, backfill_assets.pipeline.tables; print('pyspark' in sys.modules)"
+    assert run_python(code).strip() == "False"

@@ -1,0 +1,64 @@
+"""Declared features in both truths: random declarations come to what a look at every row on every day comes to.
+
+Tested here: `pipeline.transforms.declared`, and through it the arithmetic of intervals. Not tested here: reading
+declarations (`test_declared.py` of the pipeline) and single measures (`test_measures.py`).
+"""
+
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.pipeline.transforms.aggregation import Aggregation, Reach, Unfit, Value, result_type
+from backfill_assets_tests.pipeline.frames import rows_of
+from backfill_assets_tests.pipeline.naive import ENTITY, EVENT_DAYS, FILTERS, FIRST, TYPES, Asked, answers, versions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+AGGS = ("count", "sum", "avg", "min", "max", "first", "last", "distinct", "days_since_last")
+COLUMNS, ENTITIES = 14, 120
+
+
+def declarations(random: Random) -> list[Asked]:
+    """Columns of any aggregation, type, filter and window that fit each other: every aggregation at least once."""
+    found: list[Asked] = []
+    while len(found) < COLUMNS:
+        agg = AGGS[len(found) % len(AGGS)]
+        of = random.choice(["", *TYPES] if agg in ("count", "days_since_last") else list(TYPES))
+        try:
+            result_type(agg, TYPES[of] if of else "INT")  # type: ignore[arg-type]
+        except Unfit:
+            continue
+        days = random.choice((1, 2, 3, 5, 8, 13))
+        found.append(Asked(f"c{len(found)}", agg, of, random.choice(FILTERS), 0, days - 1))
+    return found
+
+
+def aggregation(asked: Asked) -> Aggregation:
+    """The column as the product takes it."""
+    value = Value(asked.of or None, TYPES[asked.of] if asked.of else "INT", asked.where or None)
+    return Aggregation(asked.name, asked.agg, value, Reach(asked.first, asked.last))  # type: ignore[arg-type]
+
+
+def assert_same_rows(found: "DataFrame", wanted: Any) -> None:
+    """Both hold the same rows, however the engines write a decimal of the same number."""
+    there, here = rows_of(wanted), rows_of(found.toArrow())
+    different = [(a, b) for a, b in zip(there, here, strict=False) if a != b]
+    assert (len(here), different[:3]) == (len(there), []), f"{wanted.column_names}: DuckDB's row, then Spark's"
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("known", [False, True], ids=["now", "at the cut"])
+def test_random_declarations_come_to_what_a_look_at_every_row_on_every_day_comes_to(
+    spark: "SparkSession", known: bool, seed: int
+) -> None:
+    from backfill_assets.pipeline.transforms.declared import at_cut, now
+
+    random = Random(seed)
+    asked, rows, grace = declarations(random), versions(random, ENTITIES), random.choice((0, 6))
+    days = DayRange(FIRST + ONE_DAY * random.randint(0, 4), FIRST + ONE_DAY * (EVENT_DAYS + random.randint(-3, 9)))
+    columns, frame = [aggregation(a) for a in asked], spark.createDataFrame(rows).repartition(random.randint(1, 3))
+    made = at_cut(frame, days, ENTITY, columns, grace) if known else now(frame, days, ENTITY, columns)
+    assert_same_rows(made, answers(rows, asked, days, known=known, grace_hours=grace))

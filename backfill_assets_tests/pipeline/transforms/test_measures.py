@@ -1,0 +1,74 @@
+"""Measures: sums that depend on no order, and what does not fit.
+
+Tested here: `pipeline.transforms.measures`, through declared features of one day. Not tested here: on which days a
+measure counts (`test_intervals.py`, `test_declared.py`).
+"""
+
+from datetime import datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.pipeline.transforms.aggregation import Aggregation, Reach, Value, trailing
+from backfill_assets_tests.pipeline.naive import FIRST
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NOON = datetime(FIRST.year, FIRST.month, FIRST.day, 12)  # noqa: DTZ001 - sessions are in UTC
+TENTHS = [0.1, 0.2, 0.3, 1e18, -1e18, 0.7]  # as doubles their sum depends on the order
+CASES: list[tuple[str, str, str, list[Any], Any]] = [
+    ("tenths", "sum", "DOUBLE", TENTHS, 1.3),
+    ("mean", "avg", "DOUBLE", [0.1, 0.2, 0.6], 0.3),
+    ("nan", "sum", "DOUBLE", [1.0, float("nan")], None),
+    ("infinite", "avg", "DOUBLE", [1.0, float("-inf")], None),
+    ("too_long", "sum", "DOUBLE", [1.0, 1e19], None),
+    ("nothing", "sum", "DOUBLE", [None], 0.0),
+    ("no_mean", "avg", "DOUBLE", [None], None),
+    ("zeros", "max", "DOUBLE", [-0.0, 0.0], 0.0),
+    ("nan_is_most", "max", "DOUBLE", [1e308, float("nan")], float("nan")),
+    ("wide", "sum", "BIGINT", [2**62, 2**62], None),
+    ("wide_mean", "avg", "BIGINT", [2**62, 2**62], float(2**62)),
+    ("back", "sum", "BIGINT", [2**62, 2**62, -(2**63)], 0),
+    ("cents", "sum", "DECIMAL(18,2)", [Decimal("9999999999999999.99")] * 2, Decimal("19999999999999999.98")),
+    ("third", "avg", "DECIMAL(18,2)", [Decimal("0.01"), Decimal(0), Decimal(0)], Decimal("0.003333")),
+    ("no_sum", "sum", "DECIMAL(18,2)", [None], Decimal("0.00")),
+    ("tie", "last", "BIGINT", [3, 1, 2, None], 2),
+    ("tie_first", "first", "BIGINT", [None, 3, 1, 2], 3),
+    ("none", "days_since_last", "BIGINT", [None], None),
+]
+
+
+@pytest.fixture(scope="module")
+def found(spark: "SparkSession") -> Any:
+    """The one row of features in which each case is a column, over events of one moment in no order."""
+    from backfill_assets.pipeline.transforms.declared import now
+
+    rows = [
+        {"event_key": f"{place:02d}", **{name: values[place] for name, _, _, values, _ in CASES if place < len(values)}}
+        for place in range(max(len(values) for *_, values, _ in CASES))
+    ]
+    schema = "event_key STRING, " + ", ".join(f"{name} {kind}" for name, _, kind, _, _ in CASES)
+    names = ["event_key", *(name for name, *_ in CASES)]
+    frame = spark.createDataFrame([tuple(r.get(n) for n in names) for r in reversed(rows)], schema).repartition(3)
+    frame = frame.selectExpr(
+        "*", "'A' AS entity", f"TIMESTAMP '{NOON}' AS event_ts", f"DATE '{FIRST}' AS event_date",
+        "CAST(NULL AS TIMESTAMP) AS known_until",
+    )  # fmt: skip
+    columns = [Aggregation(n, agg, Value(n, kind), trailing(3)) for n, agg, kind, _, _ in CASES]  # type: ignore[arg-type]
+    (row,) = now(frame, DayRange(FIRST, FIRST + ONE_DAY), ["entity"], columns).collect()
+    return row
+
+
+@pytest.mark.parametrize(("name", "wanted"), [(name, wanted) for name, *_, wanted in CASES])
+def test_a_measure_is_exact_or_null(found: Any, name: str, wanted: Any) -> None:
+    assert repr(found[name]) == repr(wanted)
+
+
+def test_only_the_widest_reaches_are_asked_whether_any_event_is_in_them() -> None:
+    from backfill_assets.pipeline.transforms.measures import every_event
+
+    reaches = [trailing(3), trailing(28), Reach(-7, -1), trailing(7), trailing(28)]
+    assert [m.reach for m in every_event(reaches)] == [Reach(-7, -1), Reach(0, 27)]

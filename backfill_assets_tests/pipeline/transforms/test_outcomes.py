@@ -1,0 +1,65 @@
+"""Declared labels against a look at every event of the horizon, and the rules that are easy to get wrong.
+
+Tested here: `pipeline.transforms.outcomes`. Not tested here: reading a label (`pipeline.test_declared_label`).
+"""
+
+from datetime import UTC, datetime
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.pipeline.transforms.aggregation import Outcome
+from backfill_assets_tests.pipeline.frames import rows_of
+from backfill_assets_tests.pipeline.naive import ENTITY, FIRST, Asked, answers, versions
+from backfill_assets_tests.pipeline.transforms.test_declared import aggregation
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HORIZON = 4
+TERMS = [
+    Asked("ahead", "sum", "wide", "", -HORIZON, -1), Asked("behind", "sum", "wide", "", 0, HORIZON - 1),
+    Asked("most", "max", "amount", "", -HORIZON, -1), Asked("seen", "count", "", "", 0, HORIZON - 1),
+    Asked("kinds", "distinct", "text", "", -HORIZON, -1),
+]  # fmt: skip
+CONDITION = "ahead > 2 * behind OR most > seen AND kinds >= 1"
+DAYS = DayRange(FIRST + ONE_DAY * 2, FIRST + ONE_DAY * 15)
+
+
+def _expected(rows: Any, asked: set[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Per row asked for its terms; a label is decided by exact sums, and by nothing that is not there."""
+    found = {row[:2] + row[-1:]: row[2:-1] for row in rows_of(answers(rows, TERMS, DAYS, known=False))}
+    exact = [
+        Asked("ahead", "sum", "wide::HUGEINT", "", -HORIZON, -1),
+        Asked("b", "sum", "wide::HUGEINT", "", 0, HORIZON - 1),
+    ]
+    sums = {row[:2] + row[-1:]: row[2:-1] for row in rows_of(answers(rows, exact, DAYS, known=False))}
+    expected = []
+    for who in asked:
+        told = found.get(who, (0, 0, None, 0, 0))
+        ahead, behind = sums.get(who, (0, 0))
+        label = int(ahead > 2 * behind or (told[2] is not None and told[2] > told[3] and told[4] >= 1))
+        state = "mature" if who[-1] <= FIRST + ONE_DAY * 9 else "provisional"
+        expected.append((*who[:2], *told, label, state, who[-1]))
+    return sorted(expected, key=lambda row: (row[0], row[1], row[-1]))
+
+
+def test_labels_are_what_a_look_at_every_event_of_the_horizon_comes_to(spark: "SparkSession") -> None:
+    from backfill_assets.pipeline.transforms.outcomes import flips, labels
+
+    random = Random(7)
+    rows = versions(random, 60)
+    asked = {
+        (random.randrange(60), random.choice("xyz"), DAYS.start + ONE_DAY * random.randrange(-1, 15))
+        for _ in range(300)
+    }
+    features = spark.createDataFrame([*asked], "first bigint, day string, feature_date date")
+    outcome = Outcome(tuple(aggregation(t) for t in TERMS), CONDITION, 6)
+    frontier = datetime(FIRST.year, FIRST.month, FIRST.day, tzinfo=UTC) + ONE_DAY * 16
+    made = labels((spark.createDataFrame(rows), features), DAYS, ENTITY, outcome, frontier)
+    assert made.columns == [*ENTITY, *(t.name for t in TERMS), "label", "label_state", "label_date"]
+    here = sorted(rows_of(made.toArrow()), key=lambda row: (row[0], row[1], row[-1]))
+    assert here == _expected(rows, {row for row in asked if DAYS.start <= row[-1] <= DAYS.last})
+    turned = made.withColumn("label", 1 - made["label"]).where("label_date <> '2024-02-28'")
+    mature = {row[-1] for row in here if row[-2] == "mature"}
+    assert {row["label_date"] for row in flips(made, turned, ENTITY).collect()} == mature
