@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from backfill_assets.lake.settings import LakeSettings
     from backfill_assets.orchestration.assemble import assemble
     from backfill_assets.pipeline.tables import tables
+    from backfill_assets.pipeline.transforms.as_known import as_known
+    from backfill_assets.reading import open_lake
 
 __all__ = [
     "BackfillError",
@@ -33,8 +35,10 @@ __all__ = [
     "SettingsError",
     "Table",
     "TransientError",
+    "as_known",
     "assemble",
     "lake_folder",
+    "open_lake",
     "tables",
 ]
 
@@ -47,6 +51,8 @@ _NAMES_OF = {
     "lake.settings": ("LakeSettings",),
     "orchestration.assemble": ("assemble",),
     "pipeline.tables": ("tables",),
+    "pipeline.transforms.as_known": ("as_known",),
+    "reading": ("open_lake",),
 }
 _HOME_OF = {name: home for home, names in _NAMES_OF.items() for name in names}
 

@@ -1,10 +1,13 @@
 """Fixtures that several rooms share, the police of the cost tiers, and how the suite is spread over two processes.
 
-Lives here: the Spark session of the test run, the folder of shared data, and the rule that the marker `spark` is what a
-test's fixtures say. Does not live here: builders and scenarios. Nothing starts unless a test asks for it.
+Lives here: the Spark session of the test run, the folder of shared data, and the rule that the markers `spark`,
+`browser` and `processes` are what a test's fixtures say. A test with none of them is `quick`: it may start no program,
+and fails where it does. Does not live here: builders and scenarios. Nothing starts unless a test asks for it.
 """
 
+import gc
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,11 +16,16 @@ import pytest
 from hypothesis import settings
 
 from backfill_assets_tests.processes import CHECKOUT
+from backfill_assets_tests.strategies import THOROUGH_EXAMPLES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BROWSER_FIXTURE = "chromium"
+PROCESSES_FIXTURE = "processes"
+QUICK = "quick"
+STARTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"})  # of `sys.audit`
+STARTED = pytest.StashKey[list[str]]()
 SPARK_FIXTURES = frozenset({"spark", "lake_session", "spark_server", "dagster_dev"})
 LONG_ROOMS = frozenset({"end_to_end", "browser"})
 ROOMS_WITHOUT_SPARK = frozenset({"core"})  # milliseconds each, and what they test knows the standard library only
@@ -26,18 +34,48 @@ ROOMS_WITHOUT_SPARK = frozenset({"core"})  # milliseconds each, and what they te
 PROCESSES = 2
 
 # How long an example takes says something about the machine, which others use too, and nothing about the code.
-settings.register_profile("shared machine", deadline=None)
-settings.load_profile("shared machine")
+settings.register_profile("thorough", deadline=None, max_examples=THOROUGH_EXAMPLES)
+settings.register_profile(QUICK, deadline=None, max_examples=THOROUGH_EXAMPLES // 3)
+settings.load_profile("thorough")
 
 
-def pytest_configure() -> None:
-    """Output is drawn as for a pipe: readline, where something imports it, tells every child the width of a screen.
+def pytest_configure(config: pytest.Config) -> None:
+    """Every program that this process starts is noted, for the police of the quick tests.
 
-    Java compiles quickly and not well, which is right for drivers and servers that live for minutes: half the CPU.
+    Output is drawn as for a pipe: readline, where something imports it, tells every child the width of a screen. Java
+    compiles quickly and not well, which is right for drivers and servers that live for minutes: half the CPU.
     """
+    if config.option.markexpr == QUICK:
+        settings.load_profile(QUICK)
     for name in ("COLUMNS", "LINES"):
         os.environ.pop(name, None)
     os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+    started = config.stash[STARTED] = []
+
+    def note(event: str, args: tuple[object, ...]) -> None:
+        if event in STARTS:
+            started.append(f"{event} {args[0] if args else ''}")
+
+    sys.addaudithook(note)
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays until the end: no collection of garbage looks at it again."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    """At the end of the process libraries look for what they left, and take what is frozen for lost."""
+    gc.unfreeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _disks_are_not_waited_for() -> Iterator[None]:
+    """No power is cut during tests; the tests of what a power cut leaves stand in for the disk themselves."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _descriptor: None)
+        yield
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -75,8 +113,41 @@ def pytest_itemcollected(item: pytest.Item) -> None:
                 "Nothing was run. Move it to the room of what it tests"
             )
         item.add_marker(pytest.mark.spark)
-    if BROWSER_FIXTURE in getattr(item, "fixturenames", ()):
+    fixtures = getattr(item, "fixturenames", ())
+    if BROWSER_FIXTURE in fixtures:
         item.add_marker(pytest.mark.browser)
+    if PROCESSES_FIXTURE in fixtures:
+        item.add_marker(pytest.mark.processes)
+    dear = needs_spark or {BROWSER_FIXTURE, PROCESSES_FIXTURE}.intersection(fixtures)
+    if not dear and item.path.parent.name not in LONG_ROOMS:
+        item.add_marker(pytest.mark.quick)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """What was started before is no matter of this test."""
+    item.config.stash[STARTED].clear()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """A quick test, or a fixture of it, that started a program fails."""
+    yield
+    started = item.config.stash[STARTED]
+    if started and item.get_closest_marker(QUICK):
+        pytest.fail(
+            f"it started {started[0]}: take the fixture `{PROCESSES_FIXTURE}`, and the marker follows by itself"
+        )
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Rooms in which nothing is quick are not even imported where only quick tests are wanted."""
+    return True if config.option.markexpr == QUICK and collection_path.name in LONG_ROOMS else None
+
+
+@pytest.fixture(scope="session")
+def processes() -> None:
+    """Leave to start other programs: a test that takes it, itself or by a fixture, is marked `processes`."""
 
 
 @pytest.fixture(scope="session")

@@ -60,7 +60,12 @@ ECHO = Contract(
     (Input("raw", basis=Basis.ARRIVALS),),
 )
 SUMS = Contract(
-    "sums", "The day's total.", (Column("total", "BIGINT", "of echo"), DAY), "event_date", (), (Input("echo"),)
+    "sums",
+    "The day's total.",
+    (Column("total", "BIGINT", "of echo"), DAY),
+    "event_date",
+    ("event_date",),
+    (Input("echo"),),
 )
 
 

@@ -8,7 +8,7 @@ import ast
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 import pytest
@@ -47,9 +47,14 @@ class Source:
         """The package's folder or file it belongs to, such as `core` or `definitions`; empty for the package itself."""
         return [*self.module.split("."), ""][1]
 
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """Every node of the tree, at any depth."""
+        return tuple(ast.walk(self.tree))
+
     def imports(self) -> Iterator[Import]:
         """Every import in the file, at any depth, those for type checkers too."""
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.Import):
                 yield from (Import(alias.name, node.lineno) for alias in node.names)
             elif isinstance(node, ast.ImportFrom):
@@ -65,7 +70,7 @@ class Source:
 
     def functions(self) -> Iterator[Function]:
         """Every function and method, at any depth."""
-        return (n for n in ast.walk(self.tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
+        return (n for n in self.nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
 
     def public_definitions(self) -> Iterator[Definition]:
         """Classes, functions and methods that others may name: not underscored, not nested in a function."""
@@ -78,10 +83,15 @@ class Source:
                         pending.append(node)
 
 
-@cache
 def sources(*folders: str) -> tuple[Source, ...]:
     """All Python files under some folders of the checkout, in order."""
-    paths = sorted(path for folder in folders for path in (CHECKOUT / folder).rglob("*.py"))
+    return tuple(sorted((f for folder in folders for f in _parsed(folder)), key=lambda f: Path(f.place)))
+
+
+@cache
+def _parsed(folder: str) -> tuple[Source, ...]:
+    """The files of one folder: whichever folders a rule looks at, each file is parsed once."""
+    paths = (CHECKOUT / folder).rglob("*.py")
     texts = [(path, path.read_text(encoding="utf-8")) for path in paths]
     return tuple(Source(path.relative_to(CHECKOUT).as_posix(), text, ast.parse(text)) for path, text in texts)
 

@@ -1,7 +1,7 @@
 """Hypothesis strategies for the values of `core`. What they make is valid: tests of refusals write their own.
 
-Lives here: days, ranges, day entries, receipts, orders of loading, and the profile that all properties run under.
-Does not live here: frames.
+Lives here: days, ranges, day entries, receipts, orders of loading, and how many examples a dear property is tried
+with. Does not live here: frames, and the two profiles (`conftest.py`).
 """
 
 from datetime import UTC, date
@@ -12,9 +12,14 @@ from hypothesis import strategies as st
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.receipts import Built, DayEntry, Receipt
 
-# A deadline measures the machine (two busy cores took 300 ms for what takes 2), never the property.
-settings.register_profile("house", deadline=None, max_examples=30)
-settings.load_profile("house")
+THOROUGH_EXAMPLES = 30  # of a property that does not say otherwise; a run of the quick tests alone tries a third
+
+
+def examples(thorough: int) -> int:
+    """So many examples of a dear property, or whatever else is counted; a third in a run of the quick tests alone."""
+    profile = settings.default
+    return max(1, thorough * profile.max_examples // THOROUGH_EXAMPLES) if profile else thorough
+
 
 FIRST, LAST = date(1, 1, 1), date(9999, 12, 30)  # the day after the last must exist, since ranges are half-open
 

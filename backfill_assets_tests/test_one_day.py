@@ -12,9 +12,17 @@ import pytest
 from backfill_assets_tests.sources import PACKAGE, Source, sources
 
 HOME = f"{PACKAGE}.load.rebuild"
-MODULES = {f.module: f for f in sources(PACKAGE)}
-SIGN = ast.get_docstring(MODULES[HOME].tree) or ""
 PLACE = re.compile(r"`(?:[a-z_]+\.)+[A-Za-z_.]+`")
+
+
+def _module(name: str) -> Source | None:
+    return next((f for f in sources(PACKAGE) if f.module == name), None)
+
+
+def _sign() -> str:
+    home = _module(HOME)
+    assert home is not None
+    return ast.get_docstring(home.tree) or ""
 
 
 def _names(source: Source) -> Iterator[str]:
@@ -28,18 +36,18 @@ def _names(source: Source) -> Iterator[str]:
 
 def _exists(place: str) -> bool:
     room, module, name = (*place.split(".", 2), "")[:3]
-    found = MODULES.get(f"{PACKAGE}.{room}.{module}")
+    found = _module(f"{PACKAGE}.{room}.{module}")
     return found is not None and (not name or name in _names(found))
 
 
 def test_every_place_on_the_way_of_one_day_exists() -> None:
-    places = [p.strip("`") for p in PLACE.findall(SIGN)]
+    places = [p.strip("`") for p in PLACE.findall(_sign())]
     assert len(places) > 15
     assert [p for p in places if not _exists(p)] == []
 
 
 def test_the_phases_are_numbered_without_a_gap() -> None:
-    numbers = [int(n) for n in re.findall(r"^ +(\d+)  \w", SIGN, re.MULTILINE)]
+    numbers = [int(n) for n in re.findall(r"^ +(\d+)  \w", _sign(), re.MULTILINE)]
     assert numbers == list(range(1, len(numbers) + 1))
     assert len(numbers) > 9
 

@@ -29,9 +29,11 @@ SIGNATURES = {  # names, order and defaults; the types are held by mypy, which r
     "DayRange": "(start, end)",
     "Input": "(table, before=0, after=0, basis=<Basis.CONTENT: 'content'>)",
     "Table": "(contract, transform=None, settings=<factory>, sources=(), drops_incomplete=False, facts=None, "
-    "revisions=None, compiled=<factory>)",
+    "revisions=None, account=None, compiled=<factory>)",
+    "as_known": "(versions, days, before, grace_hours=0)",
     "assemble": "(root, tables_of, rebuilt=None, hears=None)",
     "lake_folder": "(named=None)",
+    "open_lake": "(folder=None)",
     "tables": "(settings)",
 }
 WITHOUT_SIGNATURE = {
@@ -75,6 +77,7 @@ def test_a_name_that_is_not_public_is_no_attribute() -> None:
         getattr(backfill_assets, "rebuild")  # noqa: B009 - a type checker refuses the plain form, as it should
 
 
+@pytest.mark.usefixtures("processes")
 def test_importing_the_package_imports_neither_dagster_nor_spark() -> None:
     asked = "import sys, backfill_assets; print(*(m for m in sys.modules if m.partition('.')[0] in sys.argv[1:]))"
     heavy = ["dagster", "pyspark", "deltalake", "duckdb", "pyarrow", "pydantic"]

@@ -27,6 +27,8 @@ from backfill_assets.cli import (
     server,
     settings,
     show,
+    snapshot,
+    sql,
     status,
 )
 from backfill_assets.cli.common import lake_option
@@ -37,7 +39,7 @@ INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
 
 
 class _Group(click.Group):
-    """Tells the product's own errors, and interrupts, in one line, without a traceback."""
+    """Shows the product's own errors, and interrupts, in one line, without a traceback."""
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command; what the product refuses is one line on stderr and exit code 1 or 2."""
@@ -69,7 +71,7 @@ def app() -> None:
     """
 
 
-# What a list of commands says of each: whole on a screen of 60 characters, where click would cut off sentences.
+# The line of each in a list of commands: whole on a screen of 60 characters, where click would cut off sentences.
 for _command, _told in (
     (settings.init, "Write a commented lake.toml."),
     (demo.demo, "Make a sample lake, load it twice."),
@@ -86,6 +88,8 @@ for _command, _told in (
     (audit.audit, "Every write: who, when, why."),
     (status.status, "States of all days and tables."),
     (show.show, "All that is known of one day."),
+    (sql.sql, "A SELECT over the lake's tables."),
+    (snapshot.snapshot, "Keep days under a name, for ever."),
     (lateness.lateness, "How late rows come."),
     (report.report, "The whole lake on one page."),
     (doctor.doctor, "Find what is wrong with a lake."),
@@ -98,6 +102,10 @@ for _command, _told in (
     (server.start, "Start it now."),
     (server.stop, "Stop it; the next use starts one."),
     (server.status, "Whether it runs, since when."),
+    (snapshot.create, "Keep the newest versions."),
+    (snapshot.list_snapshots, "All snapshots of the lake."),
+    (snapshot.show_snapshot, "What it keeps, proven."),
+    (snapshot.drop, "Let go of it."),
     (plan.list_plans, "All plans of the lake."),
     (plan.show_plan, "A plan and how far it is."),
     (plan.pause, "Stop after the current chunk."),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 COLUMNS = ("at", "table", "version", "days", "changed", "rows before", "rows", "by", "reason", "plan", "run", "note")
-SHOWN = 200  # writes on a screen; --json, --html and --parquet tell all
+SHOWN = 200  # writes on a screen; --json, --html and --parquet have all
 
 
 @click.command()

@@ -8,16 +8,18 @@ import contextlib
 import json
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from backfill_assets.core.days import DayRange, from_inclusive, parse_day
+from backfill_assets.core.days import DayRange, from_inclusive, parse_day, parse_span
 from backfill_assets.core.errors import BackfillError
 
 if TYPE_CHECKING:
+    from backfill_assets.cli.progress import BackfillRequest, RunOutcome
     from backfill_assets.lake.home import Lake
     from backfill_assets.lake.model import Pipeline
 
@@ -54,7 +56,18 @@ class DayType(click.ParamType):  # type: ignore[type-arg]  # a generic class in 
             self.fail(str(error), param, ctx)
 
 
-DAY = DayType()
+class SpanType(click.ParamType):  # type: ignore[type-arg]  # as above
+    """Days as people type them: `A..B`, both included, or one day."""
+
+    name = "A..B"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> DayRange:
+        """The days, or click's error."""
+        with usage():
+            return value if isinstance(value, DayRange) else parse_span(str(value))
+
+
+DAY, SPAN = DayType(), SpanType()
 
 
 def days_options(required: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -91,14 +104,29 @@ def lake_root() -> Path:
     return lake_folder(click.get_current_context().meta.get(LAKE_KEY))
 
 
+@dataclass(frozen=True)
+class Overrides:
+    """What stands in for parts of the commands, given to click as its context's `obj`: how the lake meant is opened,
+    and how one backfill is run. None: as ever."""
+
+    opened: "Callable[[], tuple[Lake, Pipeline]] | None" = None
+    work: "Callable[[Lake, BackfillRequest], RunOutcome] | None" = None
+
+
+def overrides() -> Overrides:
+    """Those of the command that runs."""
+    return click.get_current_context().find_object(Overrides) or Overrides()
+
+
 def opened() -> "tuple[Lake, Pipeline]":
     """The lake meant and its pipeline; raises SettingsError where there is none."""
+    if (instead := overrides().opened) is not None:
+        return instead()
     from backfill_assets.lake.home import open_lake
-    from backfill_assets.lake.model import make_pipeline
-    from backfill_assets.pipeline.tables import tables
+    from backfill_assets.pipeline.chosen import chosen_pipeline
 
     lake = open_lake(lake_root())
-    return lake, make_pipeline(tables(lake.settings))
+    return lake, chosen_pipeline(lake)
 
 
 def print_json(document: Any) -> None:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from backfill_assets.cli.common import json_option, lake_option, opened, print_json
+from backfill_assets.cli.common import SPAN, json_option, lake_option, opened, print_json
 from backfill_assets.cli.drawing import draw_table, number, say
-from backfill_assets.cli.rollback import SPAN
 
 if TYPE_CHECKING:
     from backfill_assets.lake.differences import SampleRow

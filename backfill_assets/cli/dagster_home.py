@@ -35,8 +35,8 @@ def silenced() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def instance_of(lake: Lake) -> Iterator[dg.DagsterInstance]:
-    """$DAGSTER_HOME's, else that of the project's dagster.yaml, else one inside the lake.
+def instance_of(lake: Lake, project: Path | None = None) -> Iterator[dg.DagsterInstance]:
+    """$DAGSTER_HOME's, else that of the project's dagster.yaml (`project`: its folder), else one inside the lake.
 
     The project's file names folders relative to itself, so that we stand there while it is used.
     """
@@ -44,7 +44,7 @@ def instance_of(lake: Lake) -> Iterator[dg.DagsterInstance]:
         with _opened(named, dg.DagsterInstance.get) as instance:
             yield instance
         return
-    home = project_root()
+    home = project or project_root()
     close_folder(home / DAGSTER_FOLDER, lake.settings.access.umask)
     if not (home / "dagster.yaml").exists():
         home = _home_in(lake)

@@ -12,16 +12,15 @@ from backfill_assets.core.view import TableView
 from backfill_assets.lake.audit import audit_as_written, audit_table
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import QUARANTINE
-from backfill_assets.lake.model import make_pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.diagnosis import Diagnosis, broken, fine, some
-from backfill_assets.pipeline.tables import tables
+from backfill_assets.pipeline.chosen import chosen_pipeline
 
 
 def examine_contents(root: Path) -> list[Diagnosis]:
     """One finding per written table: whether the rows and fingerprint of every day are those of its receipt."""
     lake = open_lake(root)
-    pipeline = make_pipeline(tables(lake.settings))
+    pipeline = chosen_pipeline(lake)
     view = read_view(lake, pipeline.contracts)
     written = [c for c in (*pipeline.contracts, QUARANTINE) if view.table(c.name).stamps]
     return [examine(lake, c, view.table(c.name)) for c in written]

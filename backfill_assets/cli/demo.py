@@ -38,11 +38,10 @@ def demo(ctx: click.Context, new: bool, days: int, as_json: bool) -> None:
     root = lake_root()
     span = prepare(root, days, new)
     lake = open_lake(root)
-    from backfill_assets.lake.model import make_pipeline
     from backfill_assets.operations.status import status
-    from backfill_assets.pipeline.tables import tables
+    from backfill_assets.pipeline.chosen import chosen_pipeline
 
-    pipeline = make_pipeline(tables(lake.settings))
+    pipeline = chosen_pipeline(lake)
     outcomes = []
     for told in ("Every table over every day", "The same again: nothing changes"):
         aside(f"{told}:")
@@ -120,7 +119,8 @@ def _draw(lake: "Lake", report: "StatusReport", refused: dict[str, int], outcome
     draw_table(["table", "first run", "again"], took)
     click.echo()
     click.echo(f"See both runs in Dagster:  {ui_command(lake)}")
-    click.echo(f"Look at any day:           backfill-assets show staging {report.days.last if report.days else ''}")
+    table = [*report.tables][:2][-1]
+    click.echo(f"Look at any day:           backfill-assets show {table} {report.days.last if report.days else ''}")
 
 
 def _cell(day: Any) -> str:

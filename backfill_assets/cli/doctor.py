@@ -26,10 +26,10 @@ def doctor(ctx: click.Context, deep: bool, as_json: bool) -> None:
     """Look at Java, server, settings, landing, logs, files and receipts. Changes nothing. Exit code 1 if one is odd."""
     from backfill_assets.operations.diagnosis import Level
     from backfill_assets.operations.doctor import doctor as examine
-    from backfill_assets.pipeline.tables import tables
+    from backfill_assets.pipeline.chosen import tables_at
 
     root = lake_root()
-    found = examine(root, tables)
+    found = examine(root, tables_at(root))
     if deep and not any(d.level is Level.ERROR for d in found):
         from backfill_assets.cli.deep import examine_contents
 

@@ -1,7 +1,7 @@
 """Drawing for people: tables and lines, coloured on a terminal, plain text elsewhere.
 
 Lives here: how things look, and that they fit: on a narrow screen a table is drawn in parts, and neither a day nor a
-name is ever broken. Does not live here: what is said (each command). Data goes to stdout, what accompanies the work to
+name is ever broken. Does not live here: the text (each command). Data goes to stdout, what accompanies the work to
 stderr, so that a pipe gets the data only. What lakes contain is shown, never obeyed (`core.texts`).
 """
 
@@ -10,7 +10,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -139,6 +139,6 @@ def span(days: float | None) -> str:
     return f"{days * 24:.1f} h" if size * 24 >= 1 else f"{days * 24 * 60:.1f} min"
 
 
-def aside(text: str) -> None:
-    """A line that accompanies the work, on stderr."""
-    click.echo(plain(text), err=True)
+def aside(text: str, to: TextIO | None = None) -> None:
+    """A line that accompanies the work, on stderr, or `to` where one is named."""
+    click.echo(plain(text), file=to, err=True)

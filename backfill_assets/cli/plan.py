@@ -12,9 +12,9 @@ from typing import Any
 import click
 
 from backfill_assets.cli.backfill import allowed, chosen
-from backfill_assets.cli.common import DAY, inclusive, json_option, lake_option, opened, print_json, usage
-from backfill_assets.core.days import DayRange, parse_day
-from backfill_assets.core.plans import MOST_CHUNK_DAYS, Policy
+from backfill_assets.cli.common import DAY, SPAN, inclusive, json_option, lake_option, opened, print_json, usage
+from backfill_assets.core.days import DayRange
+from backfill_assets.core.plans import MOST_CHUNK_DAYS, Plan, Policy
 
 WATCH_SECONDS = 2.0  # between two looks of `plan show --watch`; a look reads logs only
 TEMPLATE_NAMES = ("daily-repair", "feature-fix", "late-labels", "migration")
@@ -23,8 +23,8 @@ TEMPLATE_NAMES = ("daily-repair", "feature-fix", "late-labels", "migration")
 @click.group(invoke_without_command=True)
 @click.option("--from", "first", type=DAY, help="The first day.")
 @click.option("--to", "last", type=DAY, help="The last day, included.")
-@click.option("--partitions", metavar="A..B", help="The same in one word: the first and the last day, both included.")
-@click.option("--tables", "named", help="Comma-separated, e.g. staging,features. [default: all]")
+@click.option("--partitions", type=SPAN, help="The same in one word: the first and the last day, both included.")
+@click.option("--tables", "named", help="Their names, comma-separated. [default: all]")
 @click.option("--chunk", metavar="7d|week|month|N", help="How many days one run makes.  [default: 7d]")
 @click.option("--canary", type=click.IntRange(0, 31), help="Days that are made first, alone.  [default: 1]")
 @click.option("--template", type=click.Choice(TEMPLATE_NAMES), help="Safe defaults for a kind of correction.")
@@ -32,6 +32,7 @@ TEMPLATE_NAMES = ("daily-repair", "feature-fix", "late-labels", "migration")
 @click.option(
     "--write-mode", metavar="overwrite|merge", default="overwrite", show_default=True, help="How days change."
 )
+@click.option("--keep-removed", is_flag=True, help="merge: keep rows that the new ones lack, instead of refusing.")
 @click.option("--max-parallel", type=click.IntRange(1), default=1, show_default=True, help="Chunks at once, at most.")
 @click.option("--max-chunk-days", type=click.IntRange(1), default=MOST_CHUNK_DAYS, show_default=True, help="The cap.")
 @click.option("--retries", type=click.IntRange(0, 9), default=0, show_default=True, help="Of a chunk that fails.")
@@ -40,6 +41,8 @@ TEMPLATE_NAMES = ("daily-repair", "feature-fix", "late-labels", "migration")
 @click.option("--max-drift", type=click.FloatRange(0), help="Population stability index of a column; 0.25 is large.")
 @click.option("--rollback-on-failure", is_flag=True, help="A chunk whose gate refuses is put back at once.")
 @click.option("--force", is_flag=True, help="Make even what is known to be right.")
+@click.option("--look", is_flag=True, help="Read what landed by today's settings: days that gain or lose rows. Slower.")
+@click.option("--code", metavar="REF", default="", help="The pipeline file as git knows it at this commit or tag.")
 @click.option("--reason", default="", help="Why, in a word or two.")
 @click.option("--note", default="", help="Why, in full; it is kept in the receipts.")
 @json_option
@@ -52,12 +55,23 @@ def plan(as_json: bool, **asked: Any) -> None:
     ctx = click.get_current_context()
     if ctx.invoked_subcommand is not None:
         return
+    from backfill_assets.operations.plan_code import pin_code, working_by
+
+    _refuse_mode(asked["write_mode"])
+    code = pin_code(opened()[0], asked["code"]) if asked["code"] else None
+    with working_by(code):
+        made = _made({**asked, "code": code}, "json" if as_json else "")
+    if not all(t.passed for t in made.preflight):
+        ctx.exit(1)
+
+
+def _made(asked: dict[str, Any], form: str) -> Plan:
+    """The plan, kept and shown."""
     from backfill_assets.cli.plan_page import show_progress
     from backfill_assets.operations.plan import make_plan
     from backfill_assets.operations.plan_files import keep_plan, refuse_overlap
     from backfill_assets.operations.plan_progress import progress
 
-    _refuse_mode(asked["write_mode"])
     lake, pipeline = opened()
     days = allowed(_days(asked), lake.settings.start_date)
     tables = chosen(asked["named"], [t.name for t in pipeline.tables])
@@ -65,15 +79,15 @@ def plan(as_json: bool, **asked: Any) -> None:
         made = make_plan(lake, pipeline, _request(days, tables, asked))
     refuse_overlap(lake, made)
     keep_plan(lake, made)
-    show_progress(progress(lake, pipeline, made), "json" if as_json else "")
-    if not all(t.passed for t in made.preflight):
-        ctx.exit(1)
+    show_progress(progress(lake, pipeline, made), form)
+    return made
 
 
 def _request(days: DayRange, tables: tuple[str, ...], asked: dict[str, Any]) -> Any:
     from backfill_assets.operations.plan import PlanRequest
 
-    return PlanRequest(days, tables, _policy(asked), asked["reason"], asked["note"], asked["max_chunk_days"])
+    words, more = (asked["reason"], asked["note"]), {"look": asked["look"], "code": asked["code"]}
+    return PlanRequest(days, tables, _policy(asked), *words, asked["max_chunk_days"], **more)
 
 
 def _policy(asked: dict[str, Any]) -> Policy:
@@ -86,6 +100,7 @@ def _policy(asked: dict[str, Any]) -> Policy:
     return replace(
         base, **named, max_parallel=asked["max_parallel"], retries=asked["retries"], force=asked["force"],
         on_failure="rollback" if asked["rollback_on_failure"] else base.on_failure, write_mode=asked["write_mode"],
+        keep_removed=asked["keep_removed"],
         tolerances=replace(base.tolerances, **{k: v for k, v in bounds.items() if v is not None}),
     )  # fmt: skip
 
@@ -104,9 +119,7 @@ def _days(asked: dict[str, Any]) -> DayRange:
     if both is not None:
         if first or last:
             raise click.UsageError("--partitions says the days already: leave --from and --to away.")
-        begin, dots, end = both.partition("..")
-        with usage():
-            first, last = parse_day(begin), parse_day(end if dots else begin)
+        return DayRange(both.start, both.end)
     if not isinstance(first, date) or not isinstance(last, date):
         raise click.UsageError("which days? Say --from DAY --to DAY, or --partitions A..B.")
     return inclusive(first, last)
@@ -140,11 +153,13 @@ def list_plans(as_json: bool) -> None:
 def show_plan(plan_id: str, markdown: bool, watch: bool, as_json: bool) -> None:
     """A plan and how far it is. ID may be shortened to what only one plan begins with."""
     from backfill_assets.cli.plan_page import show_progress
+    from backfill_assets.operations.plan_code import working_by
     from backfill_assets.operations.plan_files import find_plan
     from backfill_assets.operations.plan_progress import progress
 
-    lake, pipeline = opened()
-    found = find_plan(lake, plan_id)
+    found = find_plan(opened()[0], plan_id)
+    with working_by(found.code):
+        lake, pipeline = opened()
     while True:
         now = progress(lake, pipeline, found)
         if watch and not as_json:

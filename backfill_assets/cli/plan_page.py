@@ -12,6 +12,7 @@ import click
 
 from backfill_assets.cli.common import print_json
 from backfill_assets.cli.drawing import draw_table, number, say
+from backfill_assets.cli.look_page import LOOK_COLUMNS, look_lines, look_rows
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.plans import Plan, Price, TableImpact
 
@@ -36,7 +37,9 @@ def show_progress(now: "Progress", form: str = "") -> None:
     from backfill_assets.core.plan_json import plan_dict
 
     if form == "json":
-        print_json(plan_dict(now.plan) | {"state": now.told, "progress": [c.to_dict() for c in now.chunks]})
+        print_json(
+            plan_dict(now.plan) | {"state": now.told, "stopped": now.why, "progress": [c.to_dict() for c in now.chunks]}
+        )
     elif form == "markdown":
         click.echo(runbook(now))
     else:
@@ -47,25 +50,47 @@ def draw_plan(now: "Progress") -> None:
     """The whole plan on the screen."""
     plan = now.plan
     say(f"plan {plan.id} ({now.told}): {plan.days}, {len(plan.days)} days, {len(plan.chunks)} chunks, by {plan.user}")
+    if plan.code is not None:
+        say(f"code: {plan.code}: its days will show as outdated under today's")
     if plan.reason or plan.note:
         say(f"why: {'; '.join(t for t in (plan.reason, plan.note) if t)}")
+    if now.why:
+        say(f"{now.told}: {now.why}")
     click.echo()
     draw_table(["table", "write", "why", "reads", "follows", "price"], [_table_row(i) for i in plan.impacts])
     for impact in plan.impacts:
         if impact.follows:
             say(f"follows by itself, not by this plan: {impact.table} {_spans(impact.follows)}", 2)
+    if plan.look is not None:
+        if rows := look_rows(plan.look, plan.days):
+            draw_table(LOOK_COLUMNS, rows)
+        for line in look_lines(plan.look, plan.days):
+            say(line, 2)
     click.echo()
     draw_table(CHUNK_COLUMNS, [_chunk_row(c) for c in now.chunks])
-    say(f"all chunks: {_priced(total(plan))}; gates: {_gates(plan)}")
+    say(f"all chunks: {_priced(total(plan))}{_so_far(now)}")
+    say(f"gates: {_gates(plan)}")
     click.echo()
     for tick in plan.preflight:
         say(f"[{'x' if tick.passed else ' '}] {tick.name}: {tick.told}", 4)
     say(f"next: {_next(now)}")
 
 
+def _so_far(now: "Progress") -> str:
+    """What the chunks that wrote something took, beside what these were said to cost; empty where none did."""
+    done = [c for c in now.chunks if c.seconds is not None]
+    if not done:
+        return ""
+    cpu = [c.cpu for c in done if c.cpu is not None]
+    expected = sum(c.price.seconds for c in done if c.price)
+    rows = number(sum(c.rows or 0 for c in done))
+    took = _took(sum(c.seconds or 0.0 for c in done), sum(cpu) if cpu else None)
+    return f"; {len(done)} of {len(now.chunks)} took {took} for {rows} rows, expected {expected:.0f} s"
+
+
 def total(plan: Plan) -> Price:
     """The price of all chunks."""
-    return reduce(add, plan.prices.values(), Price(0.0, 0.0, 0.0, 0, 0, 10**9))
+    return reduce(add, plan.prices.values(), Price(0.0, 0.0, 0.0, 0, 0, 10**9, 0.0))
 
 
 def _table_row(impact: TableImpact) -> list[str]:
@@ -76,17 +101,23 @@ def _table_row(impact: TableImpact) -> list[str]:
 
 
 def _chunk_row(found: "ChunkProgress") -> list[str]:
-    took = "-" if found.seconds is None else f"{found.seconds:.1f} s"
+    took = _took(found.seconds, found.cpu)
     price = _priced(found.price) if found.price else "-"
-    chunk = found.chunk
-    return [str(chunk.number), str(chunk.days), chunk.kind.value, found.state.value, price, took, number(found.rows)]
+    chunk, rows = found.chunk, number(found.rows) + (f" ({number(found.kept)} kept)" if found.kept else "")
+    return [str(chunk.number), str(chunk.days), chunk.kind.value, found.state.value, price, took, rows]
+
+
+def _took(seconds: float | None, cpu: float | None) -> str:
+    """The real figures, e.g. `12.3 s (20.1 s CPU)`."""
+    return "-" if seconds is None else f"{seconds:.1f} s" + (f" ({cpu:.1f} s CPU)" if cpu is not None else "")
 
 
 def _priced(price: Price | None) -> str:
     if price is None or not price.seconds:
         return "nothing"
     guess = ", a guess" if price.is_guess else ""
-    return f"{price.seconds:.0f} s ({price.least:.0f}..{price.most:.0f}{guess}), {number(price.rows)} rows"
+    cpu = f", {price.cpu:.0f} s CPU" if price.cpu is not None else ""
+    return f"{price.seconds:.0f} s ({price.least:.0f}..{price.most:.0f}{guess}){cpu}, {number(price.rows)} rows"
 
 
 def _count(spans: Sequence[DayRange]) -> str:
@@ -111,6 +142,8 @@ def _gates(plan: Plan) -> str:
 
 def _next(now: "Progress") -> str:
     plan = now.plan
+    if now.told == "finished" and any(i.follows for i in plan.impacts):
+        return "what follows: `dagster dev` makes it by itself, and so does backfill-assets catch-up"
     if now.told in ("finished", "cancelled"):
         return f"nothing: it is {now.told}"
     if not all(t.passed for t in plan.preflight):
@@ -135,8 +168,11 @@ def _runbook(now: "Progress") -> Iterator[str]:
         row = _table_row(i)
         follows = _spans(i.follows) or "-"
         yield from _rows((i.table, ", ".join(i.key), row[1], row[2], row[3], follows), head=False)
+    yield from _looked(plan)
     yield "\n## Method\n"
-    yield f"Write mode `{plan.policy.write_mode}`: each day is replaced as a whole, one commit per table and chunk. "
+    by_key = "rows are upserted by key, then " if plan.policy.merges else ""
+    yield f"Write mode `{plan.policy.write_mode}`: {by_key}each day is replaced as a whole, "
+    yield "one commit per table and chunk. "
     yield f"Order {plan.policy.order}, at most {plan.policy.max_parallel} chunk(s) at once.\n"
     yield "## Preflight\n"
     yield from (f"- [{'x' if t.passed else ' '}] {t.name}: {t.told}" for t in plan.preflight)
@@ -150,11 +186,23 @@ def _runbook(now: "Progress") -> Iterator[str]:
     yield f"`backfill-assets rollback --plan {plan.id} --chunk N` (dry; `--yes` acts). Replaced files are kept "
     yield f"{plan.retention_days} days after they were replaced. Never of raw and its ledger.\n"
     yield "## Pins\n"
+    yield from [f"- code at {plan.code}"] if plan.code is not None else []
     yield from _pins("package", plan.pins.packages)
     yield from _pins("code of", plan.pins.codes)
     yield from _pins("settings of", plan.pins.settings)
     yield from _pins("version of", {t: str(v) for t, v in plan.pins.versions.items()})
     yield f"- as_of: {plan.pins.as_of or 'not set'}"
+
+
+def _looked(plan: Plan) -> Iterator[str]:
+    if plan.look is None:
+        return
+    yield "\n## What moves with today's settings\n"
+    yield from _rows(LOOK_COLUMNS)
+    for row in look_rows(plan.look, plan.days):
+        yield from _rows(row, head=False)
+    yield ""
+    yield from (f"- {line}" for line in look_lines(plan.look, plan.days))
 
 
 def _pins(what: str, pinned: Mapping[str, str]) -> Iterator[str]:

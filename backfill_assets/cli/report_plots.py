@@ -61,4 +61,4 @@ def _durations(axes: "Axes", report: "LakeReport") -> None:
     axes.set_xticks(ticks, [f"{t:g}" for t in ticks])
     axes.xaxis.set_minor_locator(no_ticks())
     axes.grid(visible=False, axis="y")
-    axes.set_xlabel("seconds from being asked for to the commit")
+    axes.set_xlabel("seconds from the request to the commit")

@@ -1,7 +1,7 @@
 """`backfill-assets rollback` and `release`: days put back to what they held, and let go again.
 
-Lives here: the commands, what may be asked, and how a rollback is drawn. Does not live here: doing it
-(`operations.rollback`). No JVM, no Dagster: what was put back is told to Dagster by the next tick of `late_data`.
+Lives here: the commands, their options, and how a rollback is drawn. Does not live here: doing it
+(`operations.rollback`). No JVM, no Dagster: what was put back reaches Dagster by the next tick of `late_data`.
 """
 
 from collections.abc import Callable
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from backfill_assets.cli.common import inclusive, json_option, lake_option, opened, print_json, usage
+from backfill_assets.cli.common import SPAN, json_option, lake_option, opened, print_json
 from backfill_assets.cli.drawing import draw_table, number, say
-from backfill_assets.core.days import DayRange, contiguous, parse_day
+from backfill_assets.core.days import DayRange, contiguous
 
 if TYPE_CHECKING:
     from backfill_assets.lake.replace import Provenance
@@ -20,21 +20,6 @@ if TYPE_CHECKING:
 HANG = 2
 
 
-class SpanType(click.ParamType):  # type: ignore[type-arg]  # a generic class in newer versions of click only
-    """Days as people type them: `A..B`, both included, or one day."""
-
-    name = "A..B"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> DayRange:
-        """The days, or click's error."""
-        if isinstance(value, DayRange):
-            return value
-        first, _, last = str(value).partition("..")
-        with usage():
-            return inclusive(parse_day(first), parse_day(last or first))
-
-
-SPAN = SpanType()
 Command = Callable[..., None]
 
 

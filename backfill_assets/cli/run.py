@@ -4,8 +4,6 @@ Lives here: the command and what it tells while it works. Does not live here: th
 (`operations.plan_run`) and the runs of Dagster (`runner`).
 """
 
-import json
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -14,9 +12,10 @@ from typing import TYPE_CHECKING
 import click
 
 from backfill_assets.cli.backfill import work
-from backfill_assets.cli.common import json_option, lake_option, opened, print_json
+from backfill_assets.cli.common import json_option, lake_option, opened
 from backfill_assets.cli.drawing import aside
 from backfill_assets.cli.progress import BackfillRequest
+from backfill_assets.core.errors import GateRefused
 from backfill_assets.core.plan_states import ChunkState
 from backfill_assets.core.plans import PLAN_REASON, Plan, PlanChunk
 
@@ -29,23 +28,57 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("plan_id", metavar="PLAN")
 @click.option("--accept", type=click.IntRange(1), help="Pass over this chunk's gate: someone has looked.")
+@click.option("--daemon", is_flag=True, help="Let `dagster dev` run it: its sensor `plans` begins within seconds.")
 @click.option("--only", type=click.IntRange(1), hidden=True, help="For `run` itself: this chunk, without its gate.")
 @json_option
 @lake_option
-def run(plan_id: str, accept: int | None, only: int | None, as_json: bool) -> None:
-    """Run a plan, or what is left of it. Exit code 1 where it is refused, a run fails, or a gate stops it."""
+def run(plan_id: str, accept: int | None, daemon: bool, only: int | None, as_json: bool) -> None:
+    """Run a plan, or what is left of it. Exit code 1 where it is refused, a run fails, or a gate stops it.
+
+    A plan whose runner was killed is taken up by `dagster dev`; one that stopped and said why waits for this command.
+    """
     from backfill_assets.cli.plan_page import show_progress
+    from backfill_assets.operations.plan_children import said
+    from backfill_assets.operations.plan_code import working_by
     from backfill_assets.operations.plan_files import find_plan
-    from backfill_assets.operations.plan_run import make_chunk, run_plan
+    from backfill_assets.operations.plan_run import ChunkWork
 
     lake, _ = opened()
     plan = find_plan(lake, plan_id)
+    if daemon and accept is not None:
+        raise click.UsageError("--accept is for the person who looked: leave --daemon away.")
     if accept is not None:
         plan.chunk(accept)
-    if only is not None:
-        print_json({"cause": make_chunk(opened, plan, plan.chunk(only), CommandWorker(lake, plan))})
+    if only is not None:  # the runner's environment names the code
+        work_asked = ChunkWork(plan, plan.chunk(only), plan.tables, plan.chunk(only).days)
+        click.echo(said(CommandWorker(lake, plan).make([work_asked])[0]))
         return
-    show_progress(run_plan(opened, plan, CommandWorker(lake, plan), accept or 0), "json" if as_json else "")
+    with working_by(plan.code):
+        show_progress(_now(lake, plan, accept or 0, daemon), "json" if as_json else "")
+
+
+def _now(lake: "Lake", plan: Plan, accepted: int, daemon: bool) -> "Progress":
+    """Run it here, or leave that to the daemon; how far it is then."""
+    from backfill_assets.operations.plan_progress import progress
+    from backfill_assets.operations.plan_run import ask_for, run_plan
+
+    if daemon:
+        ask_for(*opened(), plan)
+        return progress(*opened(), plan)
+    try:
+        return run_plan(opened, plan, CommandWorker(lake, plan), accepted)
+    except GateRefused as refused:
+        _tell(lake, refused)
+        raise
+
+
+def _tell(lake: "Lake", refused: GateRefused) -> None:
+    """An alert of the gate, as the same plan sends it from the browser."""
+    from backfill_assets.cli.dagster_home import instance_of, silenced
+    from backfill_assets.orchestration.gate_alerts import tell_gate
+
+    with silenced(), instance_of(lake) as instance:
+        tell_gate(lake.root, instance, refused)
 
 
 class CommandWorker:
@@ -57,21 +90,13 @@ class CommandWorker:
 
     def make(self, works: "Sequence[ChunkWork]") -> list[str]:
         """One run here, or several at once in processes of their own; the causes where they failed."""
-        return [self._make(works[0])] if len(works) == 1 else self._make_at_once(works)
+        from backfill_assets.operations.plan_children import Child, causes_of
+        from backfill_assets.operations.plan_run import make_alone
 
-    def _make_at_once(self, works: "Sequence[ChunkWork]") -> list[str]:
-        plan, begun = self.plan, []
-        lake = (sys.executable, "-m", "backfill_assets", "--lake", str(self.lake.root))
-        try:
-            for work_asked in works:
-                command = [*lake, "run", plan.id, "--only", str(work_asked.chunk.number), "--json"]
-                begun.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
-            return [_cause(process.communicate()[0], process.returncode) for process in begun]
-        finally:
-            for process in begun:
-                if process.poll() is None:
-                    process.terminate()
-                    process.wait()
+        if len(works) == 1:
+            return [make_alone(opened, works[0], self._make)]
+        command = (sys.executable, "-m", "backfill_assets", "--lake", str(self.lake.root), "run", self.plan.id)
+        return causes_of([Child((*command, "--only", str(w.chunk.number))) for w in works])
 
     def _make(self, work_asked: "ChunkWork") -> str:
         plan = self.plan
@@ -97,11 +122,3 @@ class CommandWorker:
     def gate_passed(self, chunk: PlanChunk) -> None:
         """Say so."""
         aside(f"chunk {chunk.number}: gate passed")
-
-
-def _cause(told: str, code: int) -> str:
-    """What a process that made one chunk says; empty where it went well."""
-    try:
-        return str(json.loads(told)["cause"])
-    except (ValueError, KeyError, TypeError):
-        return f"its process ended with exit code {code}; what it said stands above"

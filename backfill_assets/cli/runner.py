@@ -38,7 +38,7 @@ from backfill_assets.orchestration.runs import (
     table_made_by,
 )
 from backfill_assets.orchestration.summary import rewritten
-from backfill_assets.pipeline.tables import tables
+from backfill_assets.pipeline.chosen import tables_at
 
 
 def run_backfill(lake: Lake, asked: BackfillRequest, watcher: Watcher) -> RunOutcome:
@@ -47,7 +47,9 @@ def run_backfill(lake: Lake, asked: BackfillRequest, watcher: Watcher) -> RunOut
     began, run_id = time.perf_counter(), str(uuid.uuid4())
     listener = _Listener(watcher)
     with ends_when_interrupted() as ending, silenced(), instance_of(lake) as instance, quick_events(instance):
-        job = assemble(lake.root, tables, rebuilt=asked.tables, hears=listener.published).resolve_job_def(REBUILD)
+        job = assemble(lake.root, tables_at(lake.root), rebuilt=asked.tables, hears=listener.published).resolve_job_def(
+            REBUILD
+        )
         instance.add_event_listener(run_id, listener.hear)
         try:
             result = job.execute_in_process(

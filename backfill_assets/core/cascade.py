@@ -3,8 +3,8 @@
 Lives here: which tables may ride along with a request and over which days, from states alone. Does not live here: what
 is asked for (`core.requests`), and the forecast itself (`core.coming`).
 
-Riders are never asked for by this: a day that does not come out of such a run is stale and ready afterwards, and is
-asked for by itself, with attempts of its own. Whatever the run covers without need is settled, and costs next to
+Riders are never requested by this: a day that does not come out of such a run is stale and ready afterwards, and is
+requested by itself, with attempts of its own. Whatever the run covers without need is settled, and costs next to
 nothing.
 """
 

@@ -4,7 +4,7 @@ Lives here: the forecast, from states alone. Does not live here: what needs maki
 itself: the days that need making are taken as made, with other content, and whatever is stale then will follow. So
 windows, cuts and maturity are those of the contracts.
 
-It tells the most that follows from what the ledgers name. A day that is made again and comes out as it was ends its
+It gives the most that can follow from what the ledgers name. A day that is made again and comes out as it was ends its
 cascade; deliveries that were never loaded count for the event day on which they arrived, until they are.
 """
 

@@ -95,6 +95,10 @@ class Contract:
         names = [c.name for c in self.columns]
         if self.day_column not in names or len(set(names)) != len(names) or not set(self.key) <= set(names):
             raise ValueError(f"contract {self.name}: day column and key must be columns, and no name may repeat")
+        lacking = [c.name for c in self.columns if c.name in self.key and c.nullable]
+        if self.inputs and (lacking or not self.key):
+            told = f"its key may be NULL in {', '.join(lacking)}" if lacking else "it has no key"
+            raise ValueError(f"contract {self.name}: {told}; name columns that tell rows of a day apart, never NULL")
         if len({r.name for r in self.rules}) != len(self.rules):
             raise ValueError(f"contract {self.name}: no name of a rule may repeat")
 

@@ -47,9 +47,14 @@ def is_mature(day: date, matures_after_days: int, frontier: datetime | None) -> 
     return is_over(day + ONE_DAY * matures_after_days, frontier)
 
 
-def newest_mature(instant: datetime, matures_after_days: int = 0) -> date:
-    """The greatest day that is mature at `instant`; with 0 days the newest that is over."""
-    return instant.astimezone(UTC).date() - ONE_DAY * (1 + matures_after_days)
+def newest_over(instant: datetime) -> date:
+    """The greatest day that is over at `instant`."""
+    return instant.astimezone(UTC).date() - ONE_DAY
+
+
+def newest_mature(instant: datetime, matures_after_days: int) -> date:
+    """The greatest day that is mature at `instant`."""
+    return newest_over(instant) - ONE_DAY * matures_after_days
 
 
 def horizon_steps(horizon_days: int) -> tuple[tuple[int, int, int], ...]:

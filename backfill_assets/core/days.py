@@ -1,7 +1,7 @@
 """Days: the only slices of time that tables are cut into. UTC, half-open.
 
 Lives here: the half-open range of days, its parsing from what people type (inclusive) and its grouping.
-Does not live here: windows of a contract (`contracts.py`) and anything that asks the clock.
+Does not live here: windows of a contract (`contracts`) and anything that asks the clock.
 """
 
 import itertools
@@ -71,6 +71,18 @@ def parse_day(text: str) -> date:
             "Nothing was done",
             "Write e.g. 2024-03-31",
         ) from None
+
+
+def asked_days(first: str | date, last: str | date | None = None) -> DayRange:
+    """The days as people name them, both ends included; raises BackfillError for what is none."""
+    ends = [parse_day(d) if isinstance(d, str) else d for d in (first, first if last is None else last)]
+    return from_inclusive(*ends)
+
+
+def parse_span(text: str) -> DayRange:
+    """The days that `A..B` names (both included), or the one day that `A` names; raises BackfillError otherwise."""
+    first, dots, last = text.partition("..")
+    return from_inclusive(parse_day(first), parse_day(last if dots else first))
 
 
 def contiguous(days: Iterable[date]) -> list[DayRange]:

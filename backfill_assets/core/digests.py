@@ -142,7 +142,8 @@ class Digests:
         if stamp is None:
             return MISSING
         foreign = self._foreign(table, wanted)
-        if foreign or stamp.entry.built is Built.HELD or not self.is_current(table, wanted, stamp):
+        own_content = stamp.entry.built in (Built.HELD, Built.MERGED)  # not what the arrivals alone give
+        if foreign or own_content or not self.is_current(table, wanted, stamp):
             return f"write {stamp.write_id}{foreign}"
         arrival_days, prefixes = self._prefix(wanted)
         return prefixes[bisect_right(arrival_days, last)]

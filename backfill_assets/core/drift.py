@@ -7,6 +7,7 @@ fraction it is its whole part, toward 0; yes is 1 and no 0; NaN has none, and of
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from math import log, sqrt
 
 Histogram = Mapping[int, int]  # rows by bucket
@@ -32,6 +33,23 @@ def chance(found: Histogram, usual: Histogram) -> float:
     if not total or not before or free < 1:
         return 0.0
     return (free + CHANCE_DEVIATIONS * sqrt(2 * free)) * (1 / total + 1 / before)
+
+
+@dataclass(frozen=True)
+class Drift:
+    """How far two histograms lie apart: the PSI, and what of it is chance."""
+
+    index: float
+    chance: float
+
+    def exceeds(self, bound: float) -> bool:
+        """Whether it is more than the bound, beyond what is chance."""
+        return self.index > bound + self.chance
+
+
+def drift(found: Histogram, usual: Histogram) -> Drift:
+    """The drift of what was found against what is usual."""
+    return Drift(stability_index(found, usual), chance(found, usual))
 
 
 def pooled(histograms: "list[Histogram]") -> dict[int, int]:

@@ -4,6 +4,10 @@ Lives here: the base class and the few kinds that callers tell apart (permanent,
 Does not live here: recorded findings (an error is raised when a promise is broken; a finding is kept and reported).
 """
 
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+
 
 class BackfillError(Exception):
     """A broken promise, in four parts so that every message reads the same.
@@ -52,6 +56,26 @@ class InputMissing(BackfillError):
 
 class DaysHeld(BackfillError):
     """Days that a rollback put back and that are to be left alone."""
+
+
+def line_in(error: BaseException, file: Path) -> int | None:
+    """The line of the file at which the error arose: the innermost that lies in it; None where none does."""
+    if isinstance(error, SyntaxError) and error.filename == str(file):
+        return error.lineno
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
+    return lines[-1] if lines else None
+
+
+class GateRefused(BackfillError):
+    """The gate after a plan's chunk found something. `facts` are for programs and people who act: `plan`, `chunk`, and
+    the command that comes next by its name (`rollback`, or `release` where the chunk was put back already)."""
+
+    facts: Mapping[str, str] = {}
+
+    def with_facts(self, **facts: str) -> "GateRefused":
+        """The same, with these facts."""
+        self.facts = facts
+        return self
 
 
 def unusable(error: OSError, fix: str = "") -> BackfillError:

@@ -1,6 +1,6 @@
 """The gate: what must hold of a day's rows before anything is written, and what is only worth a warning.
 
-Lives here: judging a profile, in plain values. Does not live here: computing the profile (`lake.profile`) and telling
+Lives here: judging a profile, in plain values. Does not live here: computing the profile (`lake.audit`) and telling
 Dagster (`orchestration.checks`). A finding is a recorded value, never an exception.
 """
 
@@ -11,7 +11,7 @@ from statistics import median
 from typing import Literal
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.drift import Histogram, chance, pooled, stability_index
+from backfill_assets.core.drift import Histogram, drift, pooled
 from backfill_assets.core.profiles import DayProfile
 
 ROW_COUNT, NOT_NULL, UNIQUE_KEY, PROFILE = "row_count", "not_null", "unique_key", "profile"
@@ -93,7 +93,7 @@ def judge(contract: Contract, day: date, found: DayProfile, gate: Gate, around: 
 
 
 def usual_null_shares(earlier: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The median NULL share per column over earlier days (each: share by column), where enough of them tell it."""
+    """The median NULL share per column over earlier days (each: share by column), where enough of them have it."""
     told: dict[str, list[float]] = {}
     for shares in earlier:
         for column, share in shares.items():
@@ -102,7 +102,7 @@ def usual_null_shares(earlier: Sequence[Mapping[str, float]]) -> dict[str, float
 
 
 def usual_histograms(earlier: Sequence[Mapping[str, Histogram]]) -> dict[str, dict[int, int]]:
-    """The histogram per column over all rows of earlier days, where enough days tell it."""
+    """The histogram per column over all rows of earlier days, where enough days have one."""
     told: dict[str, list[Histogram]] = {}
     for histograms in earlier:
         for column, histogram in histograms.items():
@@ -198,12 +198,13 @@ def _drift_broken(
     usual, now = around.usual_histograms.get(column), found.histograms.get(column)
     if not usual or not now:
         return []
-    index = stability_index(now, usual)
-    facts[f"drift {column}"] = round(index, 4)
+    found_drift = drift(now, usual)
+    facts[f"drift {column}"] = round(found_drift.index, 4)
     bound = bounds.max_drift if bounds is not None and bounds.max_drift is not None else LARGE_DRIFT
-    if index <= bound + chance(now, usual):
+    if not found_drift.exceeds(bound):
         return []
-    return [f"the values of {column} drifted: population stability index {index:.2f}, more than {bound:g}"]
+    told = f"population stability index {found_drift.index:.2f}, more than {bound:g}"
+    return [f"the values of {column} drifted: {told}"]
 
 
 def _rules(contract: Contract, day: date, found: DayProfile) -> Finding:

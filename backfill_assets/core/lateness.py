@@ -14,10 +14,10 @@ from itertools import accumulate
 from statistics import NormalDist
 
 from backfill_assets.core.contracts import Basis, Contract
-from backfill_assets.core.cuts import end_of, newest_mature
+from backfill_assets.core.cuts import end_of, newest_over
 from backfill_assets.core.days import ONE_DAY, DayRange
 
-AGES_DAYS = (0, 1, 2, 3, 7, 14, 30, 90)  # the ages that are told; the steps people plan in: days, weeks, month, quarter
+AGES_DAYS = (0, 1, 2, 3, 7, 14, 30, 90)  # the ages shown: the steps people plan in (days, weeks, month, quarter)
 LONGEST_LOOK_BACK_DAYS = 90  # a quarter: who reprocesses more every night rebuilds the table
 CONFIDENCE = 0.95  # of the advisor's intervals
 
@@ -68,7 +68,7 @@ class Advice:
 class Watermark:
     """Up to which day a table may be believed. `newest_day` is its newest day that was built and is not pending.
 
-    `day` is None where nothing may be said. Lags run from the end of `day` to the frontier, and to the clock.
+    `day` is None where none is known. Lags run from the end of `day` to the frontier, and to the clock.
     """
 
     table: str
@@ -128,7 +128,7 @@ def completeness(cells: Iterable[Cell], watched: DayRange) -> tuple[Aged, ...]:
     `watched` are the arrival days that were seen. Only event days inside it count, and for the step from one age to
     the next only those that are old enough to have been watched through the next: of them the rows up to the one age
     are divided by the rows up to the next, and the share at an age is the product of all steps above it. So a young
-    day tells of small ages and cannot pose as complete, and shares never fall with age. (The estimate of distributions
+    day counts for small ages and cannot seem complete, and shares never fall with age. (The estimate of distributions
     truncated on the right: Lagakos, Barraj, De Gruttola, Biometrika 75 (1988) 515-523; actuaries call it chain ladder.)
     The ages end at half of `watched`, so that every step rests on at least half of its days; rows that come later than
     that are not judged and do not count.
@@ -165,7 +165,7 @@ def watermark_day(frontier: datetime, age_days: int) -> date:
 
     With a frontier at midnight this is the last loaded day minus the age.
     """
-    return newest_mature(frontier, age_days)
+    return newest_over(frontier) - ONE_DAY * age_days
 
 
 def watermarks(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from backfill_assets.core.contracts import Basis, Contract, Input
-from backfill_assets.core.cuts import is_over, newest_mature
+from backfill_assets.core.cuts import is_over, newest_over
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.digests import days_of, is_required
 from backfill_assets.core.states import State, States
@@ -66,7 +66,7 @@ def _days(states: States, until: date | None) -> list[date]:
     view = states.view
     last = max((*(d for t in view.tables.values() for d in t.stamps), *view.landed, *view.arrivals), default=view.start)
     if states.frontier is not None:
-        last = max(last, newest_mature(states.frontier))
+        last = max(last, newest_over(states.frontier))
     end = last + ONE_DAY if until is None else min(last + ONE_DAY, until)
     return [view.start + ONE_DAY * i for i in range((end - view.start).days)]
 

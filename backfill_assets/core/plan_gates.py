@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.drift import chance, stability_index
+from backfill_assets.core.drift import drift
 from backfill_assets.core.gates import TRAILING_DAYS, usual_histograms, usual_null_shares
 from backfill_assets.core.plans import Tolerances
 from backfill_assets.core.profiles import DayProfile, counted_histograms, counted_nulls
@@ -58,7 +58,7 @@ def judge_chunk(evidence: TableEvidence, bounds: Tolerances) -> list[GateFinding
 def _read_back(evidence: TableEvidence, day: date) -> Iterator[GateFinding]:
     """The files hold what the receipt says, and what the contract asks."""
     name, entry, read = evidence.contract.name, evidence.after[day], evidence.read.get(day, DayProfile())
-    if (entry.rows, entry.fingerprint) != (read.rows, read.fingerprint):
+    if not entry.agrees_with(read):
         told = f"the receipt says {entry.rows} rows ({entry.fingerprint}), the files {read.rows} ({read.fingerprint})"
         yield GateFinding(name, day, "read-back", told)
     if read.duplicates:
@@ -120,13 +120,16 @@ def _trailing(evidence: TableEvidence, day: date) -> list[DayEntry]:
 
 
 def _drift(evidence: TableEvidence, day: date, bounds: Tolerances) -> Iterator[GateFinding]:
-    """Values that moved are found also where rows, sums and means are what they were."""
-    read = evidence.read.get(day)
+    """Values that moved are found also where rows, sums and means are what they were. Judged against the trailing
+    history; where that is too short, against what the day itself held before."""
+    read, own = evidence.read.get(day), evidence.before.get(day)
     if bounds.drift is None or read is None:
         return
-    usual = usual_histograms([counted_histograms(e.counts) for e in _trailing(evidence, day)])
+    usual = counted_histograms(own.counts) if own is not None else {}
+    usual |= usual_histograms([counted_histograms(e.counts) for e in _trailing(evidence, day)])
     for column, before in usual.items():
-        index = stability_index(now := read.histograms.get(column, {}), before)
-        if index > bounds.drift + chance(now, before):
-            told = f"the values of {column} drifted: population stability index {index:.2f} (allowed {bounds.drift:g})"
+        found = drift(read.histograms.get(column, {}), before)
+        if found.exceeds(bounds.drift):
+            told = f"population stability index {found.index:.2f} (allowed {bounds.drift:g})"
+            told = f"the values of {column} drifted: {told}"
             yield GateFinding(evidence.contract.name, day, "distribution", told, column)

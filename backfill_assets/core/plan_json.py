@@ -11,11 +11,13 @@ from typing import Any
 
 from backfill_assets.core.days import DayRange, from_inclusive
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.plan_looks import DayMove, Look
 from backfill_assets.core.plans import (
     ChunkKind,
     Pins,
     Plan,
     PlanChunk,
+    PlanCode,
     Policy,
     PreflightTick,
     Price,
@@ -86,6 +88,13 @@ def _impact(body: Mapping[str, Any]) -> TableImpact:
     )
 
 
+def _look(body: Mapping[str, Any] | None) -> Look | None:
+    if body is None:
+        return None
+    moves = (DayMove(**{**m, "day": date.fromisoformat(m["day"])}) for m in body["moves"])
+    return Look(tuple(moves), {table: _ranges(spans) for table, spans in body["follows"].items()})
+
+
 def _from_body(body: Mapping[str, Any]) -> Plan:
     policy, pins = dict(body["policy"]), dict(body["pins"])
     policy["tolerances"] = Tolerances(**policy["tolerances"])
@@ -105,4 +114,6 @@ def _from_body(body: Mapping[str, Any]) -> Plan:
         reason=body["reason"],
         note=body["note"],
         retention_days=body["retention_days"],
+        look=_look(body.get("look")),
+        code=PlanCode(**code) if (code := body.get("code")) else None,
     )

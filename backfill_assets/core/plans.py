@@ -15,9 +15,13 @@ from typing import Literal
 
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.plan_looks import Look
 
 PLAN_TAG, CHUNK_TAG = "plan", "chunk"  # in `Provenance.tags` and `Receipt.tags`: the plan's id, and the chunk's number
 PLAN_REASON = "plan"  # the reason of every receipt that a plan's run wrote
+MODE_TAG = "write_mode"  # of runs and receipts, where it is not overwrite: `merge`, or that with rows kept
+CODE_TAG = "code"  # of runs and receipts of a plan that works by older code: which
+MERGE, MERGE_KEEPING = "merge", "merge, removed rows kept"
 DAYS_OF_WEEK = 7
 MOST_CHUNK_DAYS = 31  # one huge run is one huge thing to put back: a month of days is what a person still looks at
 
@@ -63,7 +67,8 @@ class Tolerances:
 @dataclass(frozen=True)
 class Policy:
     """How a plan is run. `canary` are days (0: none). `on_failure`: a failed gate leaves the chunk as it is, or puts it
-    back. `max_parallel` bounds the chunks that run at once. `force`: also days that are known to be right."""
+    back. `max_parallel` bounds the chunks that run at once. `force`: also days that are known to be right.
+    `keep_removed`: a merge keeps rows that the new ones lack; without it, it is refused where there are such."""
 
     chunk: str = "7d"
     canary: int = 1
@@ -75,6 +80,12 @@ class Policy:
     force: bool = False
     template: str = ""
     tolerances: Tolerances = field(default_factory=Tolerances)
+    keep_removed: bool = False
+
+    @property
+    def merges(self) -> bool:
+        """Whether days are upserted by key instead of replaced."""
+        return self.write_mode == "merge"
 
     def __post_init__(self) -> None:
         if self.canary < 0 or self.max_parallel < 1 or self.retries < 0:
@@ -95,7 +106,8 @@ class Pins:
 @dataclass(frozen=True)
 class Price:
     """What a piece of work costs: seconds as expected, at least and at most; rows; bytes. `writes` are the past writes
-    that it was learnt from (0: a guess)."""
+    that it was learnt from (0: a guess). `cpu` are processor seconds as expected, within the same interval (None:
+    no past write tells)."""
 
     seconds: float
     least: float
@@ -103,12 +115,14 @@ class Price:
     rows: int = 0
     bytes: int = 0
     writes: int = 0
+    cpu: float | None = None
 
     def __add__(self, other: "Price") -> "Price":
         """Both together. Learnt from as many writes as the less known of the two."""
+        cpu = None if self.cpu is None or other.cpu is None else self.cpu + other.cpu
         return Price(
             self.seconds + other.seconds, self.least + other.least, self.most + other.most,
-            self.rows + other.rows, self.bytes + other.bytes, min(self.writes, other.writes),
+            self.rows + other.rows, self.bytes + other.bytes, min(self.writes, other.writes), cpu,
         )  # fmt: skip
 
     @property
@@ -139,6 +153,19 @@ class TableImpact:
 
 
 @dataclass(frozen=True)
+class PlanCode:
+    """The older code that a plan works by: what was asked for, the commit that this was, and `FILE:NAME` of the frozen
+    tables, relative to the lake."""
+
+    ref: str
+    commit: str
+    tables: str
+
+    def __str__(self) -> str:
+        return f"{self.ref} ({self.commit[:12]})"
+
+
+@dataclass(frozen=True)
 class PreflightTick:
     """One computed answer of the preflight; `passed` False refuses the run."""
 
@@ -165,6 +192,8 @@ class Plan:
     reason: str = ""
     note: str = ""
     retention_days: int | None = None
+    look: Look | None = None
+    code: PlanCode | None = None
 
     def __post_init__(self) -> None:
         if self.created.tzinfo is None:
@@ -194,7 +223,23 @@ class Plan:
 
     def tags(self, chunk: PlanChunk) -> dict[str, str]:
         """The tags of every receipt that a run of the chunk writes."""
-        return {PLAN_TAG: self.id, CHUNK_TAG: str(chunk.number)}
+        mode = {MODE_TAG: MERGE_KEEPING if self.policy.keep_removed else MERGE} if self.policy.merges else {}
+        code = {CODE_TAG: str(self.code)} if self.code is not None else {}
+        return {PLAN_TAG: self.id, CHUNK_TAG: str(chunk.number), **mode, **code}
+
+
+def mode_of(tags: Mapping[str, str]) -> str:
+    """How a run with these tags changes days: "" (each is replaced as a whole), `MERGE` or `MERGE_KEEPING`.
+
+    Raises BackfillError for any other word.
+    """
+    told = tags.get(MODE_TAG, "")
+    if told not in ("", MERGE, MERGE_KEEPING):
+        raise BackfillError(
+            f"the tag {MODE_TAG}", f"{told[:40]!r} is no way to write", "Nothing was written",
+            "Make a plan: `backfill-assets plan --write-mode merge`",
+        )  # fmt: skip
+    return told
 
 
 def chunk_days(unit: str) -> int | Literal["week", "month"]:

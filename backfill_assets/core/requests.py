@@ -5,7 +5,7 @@ days are ready (`core.needs`) and runs (`orchestration`).
 
 The identity of a day's request is what an attempt was tried with: the input digest, the write_id of what is there, and
 the rules (code, settings, gates). A changed input or rule is a new request, a repeated look is not, and inputs that
-return to what they were (A, B, A) are told apart by the write in between. A run that ended and left the identity as it
+return to what they were (A, B, A) differ by the write in between. A run that ended and left the identity as it
 was has done nothing for the day: it counts as an attempt.
 """
 

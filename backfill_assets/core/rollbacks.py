@@ -1,4 +1,4 @@
-"""Rollbacks as receipts tell of them: to which version a day was put back, and which days are stale after one.
+"""Rollbacks as receipts record them: to which version a day was put back, and which days are stale after one.
 
 Lives here: the words in reasons and tags, and what a rollback would do to the states of other days. Does not live here:
 files (`lake.putback`), and which days somebody asks for (`operations.rollback`).
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import date
 
-from backfill_assets.core.days import DayRange, contiguous, from_inclusive, parse_day
+from backfill_assets.core.days import DayRange, contiguous, parse_span
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.core.states import State, States
@@ -21,7 +21,7 @@ COMING = "rollback to come"
 
 
 def targets_text(targets: Mapping[date, int]) -> str:
-    """The versions that days are put back to, as the tag says them."""
+    """The versions that days are put back to, as the text of the tag."""
     chosen = sorted(set(targets.values()))
     if len(chosen) == 1:
         return str(chosen[0])
@@ -30,15 +30,14 @@ def targets_text(targets: Mapping[date, int]) -> str:
 
 
 def target_of(receipt: Receipt, day: date) -> int | None:
-    """The version to which a rollback's receipt says that it put `day` back; None where it does not say."""
+    """The version to which a rollback's receipt says it put `day` back; None where it names none."""
     text = receipt.tags.get(TO_VERSION, "")
     try:
         if ":" not in text:
             return int(text)
         for part in text.split():
             version, _, span = part.partition(":")
-            first, _, last = span.partition("..")
-            if day in from_inclusive(parse_day(first), parse_day(last)):
+            if ".." in span and day in parse_span(span):
                 return int(version)
     except (ValueError, BackfillError):
         return None

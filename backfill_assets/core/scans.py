@@ -29,7 +29,7 @@ class ScanReport:
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing asks for a person: no file altered, missing, refused or unreadable."""
+        """Whether nothing needs a person: no file altered, missing, refused or unreadable."""
         return not (self.altered or self.missing or self.refused or self.unreadable)
 
     def to_dict(self) -> dict[str, Any]:

@@ -37,6 +37,12 @@ class Codes:
     settings_digest: str
 
 
+def written_as(built: Built) -> State:
+    """The state of a day as a write left it: fresh, unless the write said otherwise."""
+    told = {Built.COMPLETE: State.FRESH, Built.MERGED: State.OUTDATED}
+    return told[built] if built in told else State(built.value)
+
+
 class States:
     """The states of a view's days. `codes` are today's digests per table (a table it lacks is never outdated)."""
 
@@ -66,7 +72,9 @@ class States:
             return State.STALE
         if stamp.entry.built is Built.INCOMPLETE:
             return State.INCOMPLETE
-        return State.OUTDATED if self._is_outdated(table, day, stamp) else State.FRESH
+        # A merged day holds more than its inputs give: making it again gives something else, as with other code.
+        merged = stamp.entry.built is Built.MERGED
+        return State.OUTDATED if merged or self._is_outdated(table, day, stamp) else State.FRESH
 
     def stamp(self, table: str, day: date) -> Stamp | None:
         """The newest receipt of the day, or None."""
@@ -76,12 +84,16 @@ class States:
         """Whether the day waits for the frontier to pass its cut."""
         return contract.waits_for_cut and not cut_has_passed(day, self.view.grace, self.frontier)
 
-    def is_settled(self, table: str, day: date) -> bool:
-        """Whether making the day again is known to give what is there: same inputs, code, settings; nothing foreign."""
+    def is_settled(self, table: str, day: date, merging: bool = False) -> bool:
+        """Whether making the day again is known to give what is there: same inputs, code, settings; nothing foreign.
+
+        A merged day is so only for a write that merges again (`merging`).
+        """
         stamp = self.stamp(table, day)
         return (
             stamp is not None
             and stamp.entry.built is not Built.HELD
+            and (merging or stamp.entry.built is not Built.MERGED)
             and not self._is_stale(table, day, stamp)
             and not self._is_outdated(table, day, stamp)
         )

@@ -1,7 +1,7 @@
 """Delta's jars: fetched once per user by name and version, then used by path without any network.
 
 Lives here: the per-user cache folder and the one call of Ivy. Does not live here: which versions are pinned (the
-installed `pyspark` and `delta-spark` packages say) and the flags of the engine (`engine_confs`).
+installed `pyspark` and `delta-spark` packages say) and the flags of the engine (`confs`).
 """
 
 import os
@@ -126,7 +126,7 @@ def _fetched(java: Path, options: Sequence[str], scratch: Path) -> Path:
 
 
 def _fetch(java: Path, options: Sequence[str], scratch: Path) -> tuple[Path | None, str]:
-    """The folder of the jars, or None, and what Ivy said."""
+    """The folder of the jars, or None, and the output of Ivy."""
     coordinate = delta_coordinate()
     command = [
         str(java), *options, "-cp", f"{spark_home()}/jars/*", "org.apache.spark.deploy.SparkSubmit",

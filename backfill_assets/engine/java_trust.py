@@ -1,7 +1,7 @@
 """A trust store for a Java that knows fewer certificates than the machine it runs on.
 
 Lives here: Java's own store plus the machine's certificates that it lacks. Does not live here: fetching anything
-(`engine_cache`). Why: a Java from PyPI brings its own certificates; behind a proxy that signs with a certificate of the
+(`cache`). Why: a Java from PyPI brings its own certificates; behind a proxy that signs with a certificate of the
 house, pip trusts the machine's and works, and Java would refuse every connection.
 """
 

@@ -8,6 +8,8 @@ import hashlib
 import os
 import secrets
 import shlex
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from backfill_assets.engine.cache import delta_jars, package_version, spark_home
 from backfill_assets.engine.confs import LOOPBACK, EngineSettings, launch_confs, properties_text
@@ -86,12 +88,14 @@ def _flags(settings: EngineSettings) -> list[str]:
     ]
 
 
-def prepare(state: ServerFolder, settings: EngineSettings, java: Java) -> ServerRequest:
+def prepare(
+    state: ServerFolder, settings: EngineSettings, java: Java, jars_of: Callable[..., Sequence[Path]] = delta_jars
+) -> ServerRequest:
     """Write the server's files below `state` and return what its supervisor needs; fetches Delta's jars if missing.
 
     The token is in the properties file (mode 0600) and nowhere on the command line.
     """
-    jars = delta_jars(java.executable, launch_options())
+    jars = jars_of(java.executable, launch_options())
     token = secrets.token_urlsafe(_TOKEN_BYTES)
     confs = launch_confs(settings, state.folder) | {
         "spark.connect.authenticate.token": token,

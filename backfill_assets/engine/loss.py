@@ -55,7 +55,7 @@ def is_poisoned(error: BaseException) -> bool:
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """True if `error` (or what caused it) says that a disk or a quota is full, here or in the engine."""
+    """True if `error` (or what caused it) means that a disk or a quota is full, here or in the engine."""
     return any(
         (
             isinstance(e, OSError) and (e.errno in _FULL_NUMBERS or (e.errno is None and _FULL.search(str(e))))

@@ -1,6 +1,6 @@
 """What Delta's jars must be: their names and contents, by coordinate. An altered or foreign jar is refused by name.
 
-Lives here: the pins and the one comparison with them. Does not live here: fetching (`engine_cache`). Whoever can write
+Lives here: the pins and the one comparison with them. Does not live here: fetching (`cache`). Whoever can write
 into the user's cache could otherwise have any code run in the server. A newer Delta needs its pins here first
 (`sha256sum` of the jars that a trusted machine fetched).
 """

@@ -38,7 +38,7 @@ class Process:
 
     @classmethod
     def this(cls) -> "Process":
-        """The process that asks."""
+        """The process that calls this."""
         return cls(os.getpid(), psutil.Process().create_time())
 
     def is_alive(self) -> bool:
@@ -52,6 +52,20 @@ class Process:
             return int(psutil.Process(self.pid).memory_info().rss)
         except psutil.Error:
             return None
+
+    def cpu_seconds(self) -> float | None:
+        """What it has used of the processors so far; None where it is gone."""
+        try:
+            used = psutil.Process(self.pid).cpu_times() if self.is_alive() else None
+        except psutil.Error:
+            return None
+        return used.user + used.system if used is not None else None
+
+
+def own_processes() -> list[Process]:
+    """This process and all that it began, directly or not, and that live."""
+    children = (Process.of(child.pid) for child in psutil.Process().children(recursive=True))
+    return [Process.this(), *(child for child in children if child is not None)]
 
 
 @dataclass(frozen=True)
@@ -69,7 +83,7 @@ class PlacedProcess:
 
     @classmethod
     def this(cls) -> "PlacedProcess":
-        """The process that asks."""
+        """The process that calls this."""
         try:
             boot, numbering = BOOT_ID.read_text().strip(), str(PROCESS_NAMES.readlink())
         except OSError:

@@ -1,7 +1,7 @@
 """One Spark Connect server per lake, shared by all processes that work on it.
 
 Lives here: finding, starting, holding and stopping the server. Does not live here: the JVM's life (`supervisor`), its
-command (`server_jvm`), sessions on it (`engine`). Web and code servers may ask for its status; only processes that
+command (`jvm`), sessions on it (`session`). Web and code servers may ask for its status; only processes that
 run work call `hold`, because a held server never goes idle.
 """
 
@@ -172,7 +172,7 @@ def _started(state: ServerFolder, lake: Path, settings: EngineSettings, wanted: 
     else:
         supervisor.terminate()
     raise EngineLost(
-        f"the Spark server of {lake}", f"it did not start ({_last_words(state).replace(request.token, '***')})",
+        f"the Spark server of {lake}", f"it did not start ({_newest_error(state).replace(request.token, '***')})",
         "Nothing was run", f"See {state.log}, then run again",
     )  # fmt: skip
 
@@ -193,8 +193,8 @@ def _spawn(state: ServerFolder, lake: Path, umask: int) -> "subprocess.Popen[byt
     return child
 
 
-def _last_words(state: ServerFolder) -> str:
-    """The most telling line of the logs, for a message."""
+def _newest_error(state: ServerFolder) -> str:
+    """The line of the logs that explains most, for a message."""
     for name in ("server.log", "supervisor.log"):
         try:
             text = (state.folder / name).read_text(encoding="utf-8", errors="replace")
@@ -204,7 +204,7 @@ def _last_words(state: ServerFolder) -> str:
         telling = [line for line in lines if "rror" in line or "xception" in line or "earlier server" in line]
         if telling or lines:
             return scrub((telling or lines)[-1])[:300]
-    return "it said nothing"
+    return "its logs are empty"
 
 
 def _end_all(state: ServerFolder, record: Record) -> None:

@@ -109,7 +109,7 @@ class ServerFolder:
         self.write_private(self.folder / "endpoint.json", json.dumps(asdict(record)))
 
     def close_record(self, record: Record) -> None:
-        """Tell everybody that the server is going down; the JVM stays named until it is gone."""
+        """Mark the server as going down, for all; the JVM stays named until it is gone."""
         self.write_record(replace(record, port=0))
 
     def remove_record(self) -> None:
@@ -121,7 +121,7 @@ class ServerFolder:
         return ServerRequest(**json.loads((self.folder / "request.json").read_text(encoding="utf-8")))
 
     def write_request(self, request: ServerRequest) -> None:
-        """Tell the supervisor what to start."""
+        """Write down what the supervisor is to start."""
         self.write_private(self.folder / "request.json", json.dumps(asdict(request)))
 
     def open_in_use(self) -> int:

@@ -2,7 +2,7 @@
 
 Lives here: opening, checking and dropping sessions, and the names other rooms use. Does not live here: the embedded
 server (`server`), a driver of our own (`classic`), configuration (`confs`), telling losses from failures
-(`engine_loss`). Nothing here imports pyspark before a session is asked for.
+(`loss`). Nothing here imports pyspark before a session is asked for.
 """
 
 import atexit
@@ -159,7 +159,7 @@ def _answers(session: "SparkSession") -> bool:
 
 
 def _close(known: _Open) -> None:
-    """Close a session. A dead server is not told, which would cost 5 s of retries."""
+    """Close a session. A dead server is not called, which would cost 5 s of retries."""
     if known.settings.is_connect and known.server is not None and not known.server.is_alive():
         known.session.release_session_on_close = False  # type: ignore[attr-defined]
     atexit.unregister(known.session.stop)

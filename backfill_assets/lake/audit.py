@@ -12,11 +12,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import ContractBroken
-from backfill_assets.core.gates import RULES
+from backfill_assets.core.gates import NOT_NULL, RULES, UNIQUE_KEY
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.texts import shortened
 from backfill_assets.lake.fingerprints import PIECES, Dialect, fingerprint_text, pieces, quoted, row_hash
@@ -30,22 +32,43 @@ if TYPE_CHECKING:
 SAMPLE_KEYS = 10
 SAMPLE_KEY_CHARS = 200
 MEMORY = "1GB"  # beyond it DuckDB spills; the Spark server's heap is the lake's larger share
+SPILL = Path(".staging", ".spill")  # where it keeps what memory does not hold, below the lake
 BEYOND_BUCKETS = float(1 << 62)  # greater doubles share its bucket
 
 
 @contextlib.contextmanager
 def connection(lake: Lake) -> "Iterator[DuckDBPyConnection]":
-    """An engine of this process in UTC, which spills below the lake's folder and never fetches an extension."""
+    """An engine of this process in UTC, which spills below the lake's folder and never fetches an extension.
+
+    What is made temporarily is its own. All of a process share `MEMORY`.
+    """
+    with _engine(str(lake.root / SPILL), os.getpid()).cursor() as engine:
+        engine.execute("SET TimeZone = 'UTC'")
+        yield engine
+
+
+@lru_cache(maxsize=2)
+def _engine(spill: str, _process: int) -> "DuckDBPyConnection":
+    """Kept, because starting one costs more than the audit of a day; files are read anew each time all the same."""
+    return _started(spill)
+
+
+def new_engine(lake: Lake) -> "DuckDBPyConnection":
+    """Such an engine that nobody shares, which lives as long as what was asked of it."""
+    engine = _started(str(lake.root / SPILL))
+    engine.execute("SET TimeZone = 'UTC'")
+    return engine
+
+
+def _started(spill: str) -> "DuckDBPyConnection":
     import duckdb
 
     config: dict[str, str | bool | int | float | list[str]] = {
         "autoinstall_known_extensions": "false", "autoload_known_extensions": "false", "memory_limit": MEMORY,
-        "threads": str(os.cpu_count() or 1), "temp_directory": str(lake.root / ".staging" / ".spill"),
-        "preserve_insertion_order": "false",
+        "threads": str(os.cpu_count() or 1), "temp_directory": spill, "preserve_insertion_order": "false",
+        "enable_external_file_cache": "false",
     }  # fmt: skip
-    with duckdb.connect(config=config) as engine:
-        engine.execute("SET TimeZone = 'UTC'")
-        yield engine
+    return duckdb.connect(config=config)
 
 
 def selection(files: Sequence[str], contract: Contract) -> str:
@@ -206,19 +229,19 @@ def _repeated(contract: Contract, rows: str) -> str:
     return f"SELECT {day}, CAST(sum(times - 1) AS BIGINT) FROM ({per_key}) GROUP BY 1"
 
 
-def sample_keys(lake: Lake, files: Sequence[str], contract: Contract, day: date | None, rule: str) -> list[str]:
-    """Up to ten keys (as JSON, cut to 200 characters) of the rows of `day` that break `rule`.
+def sample_keys(lake: Lake, files: Sequence[str], contract: Contract, day: date | None, check: str) -> list[str]:
+    """Up to ten keys (as JSON, cut to 200 characters) of the rows of `day` because of which `check` fails.
 
-    A rule is `unique_key`, `not_null`, `rules` (any of the contract's), else any rows.
+    A check is `unique_key`, `not_null`, `rules` (any of the contract's); for another name any rows are taken.
     Keys go into events and alerts: a key of a megabyte must not.
     """
     names = [_name(c) for c in dict.fromkeys(contract.key or (contract.day_column,))]
     where = f"{_name(contract.day_column)} IS NOT DISTINCT FROM " + (f"DATE '{day.isoformat()}'" if day else "NULL")
-    if rule == "not_null":
+    if check == NOT_NULL:
         where += f" AND ({' OR '.join(f'{_name(c)} IS NULL' for c in contract.required_columns)})"
-    if rule == RULES:
+    if check == RULES:
         where += f" AND ({' OR '.join(breaking(contract, Dialect.DUCKDB).values())})"
-    keys, having = ", ".join(names), "HAVING count(*) > 1" if rule == "unique_key" else ""
+    keys, having = ", ".join(names), "HAVING count(*) > 1" if check == UNIQUE_KEY else ""
     packed = ", ".join(f"{n} := {n}" for n in names)
     query = (
         f"SELECT left(CAST(to_json(struct_pack({packed})) AS VARCHAR), {SAMPLE_KEY_CHARS + 1}) FROM (SELECT {keys} "

@@ -98,7 +98,7 @@ def commit_files(
     """One commit that adds and removes exactly these files and carries the receipt; returns its version.
 
     Raises Conflict where another commit came first, BackfillError where an action is not what it should be (then
-    nothing was written). After any other error the log is asked whether it happened.
+    nothing was written). After any other error the log decides whether it happened.
     """
     opened, now_ms = open_table(path), int(time.time() * 1000)
     if evolve(opened, path, contract):
@@ -109,7 +109,7 @@ def commit_files(
     days = {str(d) for d in receipt.days}
     strays = [f.partition for f in adds if contract.partition_column == contract.day_column and f.partition not in days]
     if strays:
-        raise _wrong(path, f"a file of {strays[0]} is to be added, a day of which the receipt does not speak")
+        raise _wrong(path, f"a file of {strays[0]} is to be added, a day that the receipt does not name")
     _sync_files(path, [f.path for f in adds])
     return _commit(opened, path, receipt, actions, now_ms)
 
@@ -142,7 +142,7 @@ def _commit(opened: "DeltaTable", path: Path, receipt: Receipt, actions: list[An
     except Exception as error:
         version = find_write(path, receipt.write_id, before)
         if version is None:
-            raise _told(error, path, before) from error
+            raise _as_conflict(error, path, before) from error
     else:
         version = find_write(path, receipt.write_id, before)
     if version is None:
@@ -154,7 +154,7 @@ def _commit(opened: "DeltaTable", path: Path, receipt: Receipt, actions: list[An
     return version
 
 
-def _told(error: Exception, path: Path, before: int) -> Exception:
+def _as_conflict(error: Exception, path: Path, before: int) -> Exception:
     """A conflict where another commit took our version; else the error itself, such as that of a full disk."""
     if not commit_file(path, before + 1).exists():
         return error

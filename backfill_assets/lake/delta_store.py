@@ -4,12 +4,12 @@ Lives here: table names become folders, and which piece keeps which promise. Doe
 another store (an object store, a catalogue) writes a file like this one and names it in `home.Lake.store`.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.receipts import Receipt
@@ -32,10 +32,12 @@ from backfill_assets.lake.type_names import type_of_delta
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class DeltaStore:
-    """The tables of a lake, each in a folder of its name. Says what `TableStore` says."""
+    """The tables of a lake, each in a folder of its name. What each method promises stands in `TableStore`."""
 
     lake: Lake
 
@@ -47,9 +49,11 @@ class DeltaStore:
         """Its folder as a `file:` URI."""
         return self.lake.table_path(table).as_uri()
 
-    def view(self, table: str, day_column: str) -> TableView:
+    def view(self, table: str, day_column: str, version: int | None = None) -> TableView:
         """By its log, of which only what is new is read where the lake has `logs`."""
         path, logs = self.lake.table_path(table), self.lake.logs
+        if version is not None:
+            return log.views_at(path, day_column, [version])[version]
         return log.table_view(path, day_column) if logs is None else logs.view(path, day_column)
 
     def commits(self, table: str, after: int = -1) -> Iterator[Commit]:
@@ -102,10 +106,15 @@ class DeltaStore:
         """By reading log and folder directly."""
         return inspect(self.lake.table_path(contract.name), contract)
 
+    def unmoved(self, table: str, what: str, read: Callable[[], T]) -> T:
+        """By its commit files, where the lake has `logs`; else it is read every time."""
+        logs = self.lake.logs
+        return read() if logs is None else logs.unmoved(self.lake.table_path(table), what, read)
+
     def frame(
         self, session: "SparkSession", table: str, version: int, day_column: str, days: Sequence[date] | None = None
     ) -> "DataFrame":
-        """From the plain files of the days; by Delta's reader in Spark where these do not tell the rows."""
+        """From the plain files of the days; by Delta's reader in Spark where these alone do not give the rows."""
         path = self.lake.table_path(table)
         files = plain_files(path, version, day_column, days)
         if files is not None:
@@ -172,13 +181,13 @@ class DeltaStore:
         """By logs at both versions, and the footers of the files that come back."""
         return putback.prepare(self.lake, wanted)
 
-    def put_back(self, wanted: putback.PutBack, said: Provenance) -> int | None:
+    def put_back(self, wanted: putback.PutBack, provenance: Provenance) -> int | None:
         """One commit of delta-rs, under the table's lock."""
-        return putback.put_back(self.lake, wanted, said)
+        return putback.put_back(self.lake, wanted, provenance)
 
-    def let_go(self, contract: Contract, days: Collection[date], said: Provenance) -> list[int]:
+    def let_go(self, contract: Contract, days: Collection[date], provenance: Provenance) -> list[int]:
         """One commit of delta-rs per write that made the days, under the table's lock."""
-        return putback.let_go(self.lake, contract, days, said)
+        return putback.let_go(self.lake, contract, days, provenance)
 
     def _made(self, contract: Contract) -> Path:
         path = self.lake.table_path(contract.name)

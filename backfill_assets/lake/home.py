@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 LAKE_VARIABLE = "BACKFILL_ASSETS_LAKE"
 DEFAULT_FOLDER = ".lake"
 # What the lake's own programs make in its folder; the rest is the user's.
-OWN_FOLDERS = ("tables", ".stock", ".locks", ".runs", ".dagster", ".plans")
+SNAPSHOTS = ".snapshots"
+OWN_FOLDERS = ("tables", ".stock", ".locks", ".runs", ".dagster", ".plans", SNAPSHOTS)
 DAGSTER_FOLDER = ".dagster"  # of the project's own instance, next to its dagster.yaml
 
 

@@ -20,7 +20,7 @@ from backfill_assets.lake.store import Inspection
 
 @dataclass
 class _Contents:
-    """What the log says: active data files by path, every path it ever named, commits that are not ours."""
+    """What the log holds: active data files by path, every path it ever named, commits that are not ours."""
 
     active: dict[str, dict[str, Any]] = field(default_factory=dict)
     named: set[str] = field(default_factory=set)

@@ -1,7 +1,7 @@
 """A table's Delta log, read without a JVM: receipts, heads, and commits that are not ours.
 
 Lives here: reading `_delta_log/*.json` of a table on a file system. Does not live here: table data, and writing.
-Commit files are kept for ever (`delta.enableExpiredLogCleanup = false`), so the log alone tells every write; with
+Commit files are kept for ever (`delta.enableExpiredLogCleanup = false`), so the log alone holds every write; with
 in-commit timestamps `commitInfo` is a commit's first line (Delta protocol), so that one line per commit is read.
 """
 
@@ -58,8 +58,8 @@ def refuse_torn(table: Path, *found: int) -> None:
 
 
 def is_whole(file: Path) -> bool:
-    """Whether a commit can be read to its end. The committer's tell how many actions they hold, so that a file which
-    was cut off between two lines is told, too."""
+    """Whether a commit can be read to its end. The committer's name how many actions they hold, so that a file which
+    was cut off between two lines is found, too."""
     try:
         found = [json.loads(line) for line in file.read_bytes().splitlines()]
     except (ValueError, OSError):
@@ -106,7 +106,7 @@ def _torn(table: Path, version: int) -> BackfillError:
         f"the table {table.name}",
         f"version {version} of its log is torn ({file.name})",
         "It was not read",
-        f"If it is the newest, a power cut tore it before anybody was told of it: take it away with {set_aside(file)}, "
+        f"If it is the newest, a power cut tore it before it was reported: take it away with {set_aside(file)}, "
         "then run `backfill-assets catch-up`. Else restore it from a backup",
     )
 
@@ -135,7 +135,7 @@ def table_view(table: Path, day_column: str) -> TableView:
 
 @dataclass
 class _Fold:
-    """What a log says up to `version`. `files` are its commit files as they were before they were read."""
+    """What a log holds up to `version`. `files` are its commit files as they were before they were read."""
 
     files: list[CommitFile] = field(default_factory=list)
     version: int = -1
@@ -170,7 +170,7 @@ class _Fold:
             self.frontier = receipt.frontier
 
     def view(self) -> TableView:
-        """The table as the log tells it."""
+        """The table as the log shows it."""
         return TableView(self.version, self.stamps, self.inputs, self.frontier, frozenset(self.foreign))
 
 

@@ -33,7 +33,7 @@ def merge_days(
         stays = [str(table / f.path) for f in live if f.partition == value]
         new = [str(f.path) for f in staged.files if f.partition == value]
         kept = f"SELECT * FROM ({selection(stays, contract)}) WHERE NOT ({_among(contract, days)})"
-        if _write(lake, contract, target, f"{kept} UNION ALL BY NAME {selection(new, contract)}"):
+        if write_rows(lake, contract, target, f"{kept} UNION ALL BY NAME {selection(new, contract)}"):
             adds.append(StagedFile(target, value))
     return adds, [f for f in live if f.partition in touched]
 
@@ -51,8 +51,11 @@ def _partitions_with(
         return {value for (value,) in found.fetchall()}
 
 
-def _write(lake: Lake, contract: Contract, target: Path, rows: str) -> int:
-    """Write the rows of a query to a new file, without the partition column; how many those are (0: no file)."""
+def write_rows(lake: Lake, contract: Contract, target: Path, rows: str) -> int:
+    """Write the rows of a query to a new file, without the partition column; how many those are (0: no file).
+
+    They come in the order of the contract's key.
+    """
     target.parent.mkdir(exist_ok=True)
     names, keys = ([quoted(n, Dialect.DUCKDB) for n in names] for names in (contract.column_names, contract.key))
     kept = ", ".join(n for n in names if n != quoted(contract.partition_column, Dialect.DUCKDB))

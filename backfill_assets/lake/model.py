@@ -1,7 +1,7 @@
 """A pipeline as the rooms below see it: tables with a contract, a pure transform, and the settings that reach them.
 
 Lives here: `Table`, `Chunk`, `Pipeline`, and the digests of code and settings. Does not live here: any particular
-table (`backfill_assets.pipeline`); a user's own pipeline is a `Pipeline` too.
+table (`pipeline`); a user's own pipeline is a `Pipeline` too.
 """
 
 import ast
@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 ENGINE_PACKAGES = ("pyspark", "delta-spark")
+PACKAGE = "backfill_assets"
 LANDING, LOAD = "backfill_assets.landing", "backfill_assets.load"
 LOADER = f"{LOAD}.raw"
 # What else decides the rows of raw: mapping, casts, reasons, what is kept of a file, what is too late; and `intake*`.
@@ -49,6 +50,7 @@ class Chunk:
 
 
 Frames = Mapping[str, "DataFrame"]
+Source = ModuleType | str | Path
 Transform = Callable[[Frames, Chunk], "DataFrame"]
 Facts = Callable[[str], str]
 Revisions = Callable[["DataFrame", "DataFrame"], "DataFrame"]
@@ -59,20 +61,23 @@ class Table:
     """A table of a pipeline. `transform` is pure: input frames (by table name) and chunk -> rows of exactly its days.
 
     `transform` is None for raw, which is loaded from landed files. `settings` are the values that reach its content
-    (JSON); `sources` the modules whose code does, or their names (default: the module of the transform; of raw always
-    the modules that load it, too).
-    `drops_incomplete`: days with missing required inputs stay empty (training). `facts` (a query of the embedded engine
+    (JSON); `sources` the modules whose code does, their names, or files of SQL (default: the module of the transform;
+    of raw always the modules that load it, too).
+    `drops_incomplete`: days with missing required inputs stay empty. `facts` (a query of the embedded engine
     for rows -> one for a day and numbers) and `revisions` (rows before, rows after -> a day and numbers) are shown to
-    people and reach no content. `compiled`: the SQL that declared columns were compiled to, by column, for people.
+    people and reach no content. `account` (a query of that engine for deliveries of whole keys -> one for a day, the
+    deliveries for it, those superseded) is what a plan's gate holds against the rows of a table of versions.
+    `compiled`: the SQL that declared columns were compiled to, by column, for people.
     """
 
     contract: Contract
     transform: Transform | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
-    sources: tuple[ModuleType | str, ...] = ()
+    sources: tuple[Source, ...] = ()
     drops_incomplete: bool = False
     facts: Facts | None = None
     revisions: Revisions | None = None
+    account: Facts | None = None
     compiled: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -84,6 +89,12 @@ class Table:
     def is_landed(self) -> bool:
         """Whether the table is loaded from landed files (raw)."""
         return self.contract.is_landed
+
+    @property
+    def brings_code(self) -> bool:
+        """Whether code from outside this package makes it; what this package brings, its tests hold."""
+        modules = [m if isinstance(m, str) else getattr(m, "__name__", "") for m in _modules(self)]
+        return not self.is_landed and not all(m.split(".")[0] == PACKAGE for m in modules)
 
 
 @dataclass(frozen=True)
@@ -103,7 +114,7 @@ class Pipeline:
         return next(t for t in self.tables if t.name == name)
 
     def contract(self, name: str, consequence: str) -> Contract:
-        """The contract of a table that a person named; raises BackfillError, which tells the `consequence`."""
+        """The contract of a table that a person named; raises BackfillError with that `consequence`."""
         known = {c.name: c for c in self.contracts}
         if name not in known:
             raise BackfillError(
@@ -156,22 +167,28 @@ def pipeline_of(lake: Lake, tables: Iterable[Table]) -> Pipeline:
 
 
 def _code(table: Table) -> list[str]:
-    parts = sorted(_without_prose(_source(m)) for m in _modules(table))
+    parts = sorted(_sql(m) if isinstance(m, Path) else _without_prose(_source(m)) for m in _modules(table))
     columns = [[c.name, c.type, c.nullable] for c in table.contract.columns]
     contract = digest_of(
         [columns, table.contract.day_column, table.contract.key, list(map(str, table.contract.inputs))]
     )
-    return [*parts, contract, *(f"{p} {version(p)}" for p in ENGINE_PACKAGES)]
+    return [*parts, contract, *_engines()]
+
+
+@cache
+def _engines() -> tuple[str, ...]:
+    """The packages that compute, with their versions, which do not change while a process runs."""
+    return tuple(f"{p} {version(p)}" for p in ENGINE_PACKAGES)
 
 
 def source_files(table: Table) -> tuple[Path, ...]:
     """The files whose code makes the table; of raw the one that loads it."""
     modules = (LOADER, *table.sources) if table.is_landed else _modules(table)
-    found = (_file(m) if isinstance(m, str) else Path(str(m.__file__)) for m in modules)
+    found = (m if isinstance(m, Path) else _file(m) if isinstance(m, str) else Path(str(m.__file__)) for m in modules)
     return tuple(path for path in found if path.is_file())  # a table defined in a session has no file
 
 
-def _modules(table: Table) -> tuple[ModuleType | str, ...]:
+def _modules(table: Table) -> tuple[Source, ...]:
     if table.is_landed:
         return (*LOADERS, *_intakes(), *table.sources)
     own = inspect.getmodule(table.transform) if table.transform else None
@@ -188,6 +205,14 @@ def _intakes() -> tuple[str, ...]:
 def _source(module: ModuleType | str) -> str:
     """A module's source; one that is named is not imported, because transforms import Spark and `status` needs none."""
     return _file(module).read_text(encoding="utf-8") if isinstance(module, str) else inspect.getsource(module)
+
+
+def _sql(path: Path) -> str:
+    """The digest of a file of SQL without comments and layout."""
+    import sqlglot
+
+    tokens = sqlglot.tokenize(path.read_text(encoding="utf-8"), read="spark")
+    return digest_of([[token.token_type.name, token.text] for token in tokens])
 
 
 def _file(module: str) -> Path:

@@ -1,4 +1,4 @@
-"""Opening a Delta table through delta-rs, and what a torn checkpoint says of itself.
+"""Opening a Delta table through delta-rs, and how a torn checkpoint is reported.
 
 Lives here: opening, and finding checkpoints that no reader can use. Does not live here: torn commits (`log`). Every
 commit is kept beside its checkpoint, so that a checkpoint can always be taken away: nothing but time is lost.

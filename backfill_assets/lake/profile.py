@@ -51,9 +51,11 @@ def conform(frame: "DataFrame", contract: Contract) -> "DataFrame":
     return frame.select(*(F.col(n).cast(t).alias(n) for n, t in wanted.items()))
 
 
-def audited(lake_session: LakeSession, contract: Contract, staged: Staged) -> Mapping[date | None, DayProfile]:
+def audited(
+    lake_session: LakeSession, contract: Contract, staged: Staged, most_bytes: int = AUDIT_BYTES
+) -> Mapping[date | None, DayProfile]:
     """The profile of every day of the staged files: by the embedded engine, by Spark what is too large."""
-    if staged.size <= AUDIT_BYTES:
+    if staged.size <= most_bytes:
         return audit(lake_session.lake, staged.paths, contract)
     return profile(read_staged(lake_session.spark(), contract, staged), contract)
 

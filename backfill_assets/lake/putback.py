@@ -84,7 +84,7 @@ def prepare(lake: Lake, wanted: PutBack) -> Prepared:
     return Prepared(contract, targets, {d: now.stamps[d] for d in entries}, stamps, entries, adds, removes)
 
 
-def put_back(lake: Lake, wanted: PutBack, said: Provenance) -> int | None:
+def put_back(lake: Lake, wanted: PutBack, provenance: Provenance) -> int | None:
     """Put the days back in one commit; its version, or None where they are held so already. Raises as `prepare`."""
     with table_lock(lake.locks, wanted.contract.name):
         found = prepare(lake, wanted)
@@ -92,11 +92,11 @@ def put_back(lake: Lake, wanted: PutBack, said: Provenance) -> int | None:
             return None
         path = lake.table_path(wanted.contract.name)
         comes = [StagedFile(path / f.path, f.partition) for f in found.adds]
-        return commit_files(path, wanted.contract, _receipt(found, said), comes, found.removes)
+        return commit_files(path, wanted.contract, _receipt(found, provenance), comes, found.removes)
 
 
-def let_go(lake: Lake, contract: Contract, days: Collection[date], said: Provenance) -> list[int]:
-    """End the hold of days: each says again what its receipt said at the version it was put back to, so that it is
+def let_go(lake: Lake, contract: Contract, days: Collection[date], provenance: Provenance) -> list[int]:
+    """End the hold of days: each gets again the receipt that it had at the version it was put back to, so that it is
     fresh or stale by its own inputs. One receipt per write that made them; the commits' versions, none for days that
     are not held. Killed halfway, the others are still held.
     """
@@ -109,14 +109,14 @@ def let_go(lake: Lake, contract: Contract, days: Collection[date], said: Provena
         if foreign:
             raise _refusal(
                 contract,
-                f"another program wrote {foreign[0]} after it was put back: its receipt speaks of other rows",
+                f"another program wrote {foreign[0]} after it was put back: its receipt is of other rows",
                 "Put it back once more with `--over-newer`, then let it go",
             )
         history = list(commits(path)) if held else []
         groups: dict[int, list[date]] = defaultdict(list)
         for day in held:
             groups[_origin(history, day, stamps[day].version)].append(day)
-        return [commit_receipt(path, _released(history, at, groups[at], said)) for at in sorted(groups)]
+        return [commit_receipt(path, _released(history, at, groups[at], provenance)) for at in sorted(groups)]
 
 
 def _refuse_landed(contract: Contract) -> None:
@@ -149,7 +149,7 @@ def _refuse_unknown(wanted: PutBack, then: Mapping[int, TableView]) -> None:
         if day in then[at].foreign:
             raise _refusal(
                 wanted.contract,
-                f"at version {at} the rows of {day} were another program's, and no receipt tells of them",
+                f"at version {at} the rows of {day} were another program's, and no receipt names them",
                 "Name a version before that",
             )
 
@@ -203,8 +203,8 @@ def _refusal(contract: Contract, culprit: str, fix: str) -> BackfillError:
     return BackfillError(f"the table {contract.name}", culprit, "Nothing was put back", fix)
 
 
-def _receipt(found: Prepared, said: Provenance) -> Receipt:
-    """Whose code, settings and parameters the days are made with can be said where all are of one kind."""
+def _receipt(found: Prepared, provenance: Provenance) -> Receipt:
+    """Whose code, settings and parameters the days are made with is known where all are of one kind."""
     made = {(s.code_digest, s.settings_digest, s.parameters) for s in found.then.values()}
     code, settings, parameters = made.pop() if len(made) == 1 else ("", "", "")
     known = {PARAMETERS: parameters} if parameters else {}
@@ -213,12 +213,12 @@ def _receipt(found: Prepared, said: Provenance) -> Receipt:
         table=found.contract.name,
         reason=ROLLBACK,
         days=found.entries,
-        run_id=said.run_id,
-        note=said.note,
+        run_id=provenance.run_id,
+        note=provenance.note,
         code_digest=code,
         settings_digest=settings,
-        tags={**known, **(said.tags or {}), TO_VERSION: targets_text(found.targets)},
-        seconds=round(time.monotonic() - said.began, 3),
+        tags={**known, **(provenance.tags or {}), TO_VERSION: targets_text(found.targets)},
+        seconds=round(time.monotonic() - provenance.began, 3),
     )
 
 
@@ -242,7 +242,7 @@ def _origin(history: Sequence[Commit], day: date, version: int) -> int:
         version = before[-1]
 
 
-def _released(history: Sequence[Commit], origin: int, days: Sequence[date], said: Provenance) -> Receipt:
+def _released(history: Sequence[Commit], origin: int, days: Sequence[date], provenance: Provenance) -> Receipt:
     """What the write `origin` said of these days, once more; of days never made, what makes them stale."""
     before = history[origin].receipt if origin >= 0 else None
     if before is None:  # signed as the write that was undone, with the digest of no inputs at all
@@ -253,9 +253,9 @@ def _released(history: Sequence[Commit], origin: int, days: Sequence[date], said
         before,
         write_id=uuid.uuid4().hex,
         reason=RELEASE,
-        run_id=said.run_id,
-        note=said.note,
+        run_id=provenance.run_id,
+        note=provenance.note,
         days={d: before.days[d] for d in days},
-        tags={**known, **(said.tags or {})},
-        seconds=round(time.monotonic() - said.began, 3),
+        tags={**known, **(provenance.tags or {})},
+        seconds=round(time.monotonic() - provenance.began, 3),
     )

@@ -33,7 +33,8 @@ DigestsNow = Callable[[Iterable[date]], Mapping[date, str]]
 class Provenance:
     """Who writes, why, with which code and settings, from which input versions, and the frontier they were seen at.
 
-    `began` is when the work was asked for, on this process's monotonic clock (seconds).
+    `began` is when the work was asked for, on this process's monotonic clock (seconds); `cpu_seconds` what it used of
+    the processors until its rows were audited (None: not measured).
     """
 
     reason: str
@@ -45,6 +46,7 @@ class Provenance:
     inputs: Mapping[str, int] | None = None
     tags: Mapping[str, str] | None = None
     began: float = field(default_factory=time.monotonic)
+    cpu_seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,7 @@ class Write:
     provenance: Provenance
     always: bool = False  # commit the receipt even if nothing moved: it names newer input versions
     force: bool = False  # write the rows even if they are what is there
+    merges: bool = False  # the staged rows hold some of those that stood there at `base_version`
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,7 @@ def _fence(write: Write, view: TableView, digests_now: DigestsNow) -> None:
     touched = [d for d in write.entries if (s := view.stamps.get(d)) is not None and s.version > write.base_version]
     if not touched:
         return
-    now = digests_now(touched)
+    now = digests_now(touched) if not write.merges else dict.fromkeys(touched, "")
     behind = [d for d in touched if now[d] != write.entries[d].input_digest]
     if behind:
         raise Superseded(
@@ -172,4 +175,5 @@ def _receipt(write: Write, days: list[date]) -> Receipt:
         inputs=p.inputs or {},
         tags=p.tags or {},
         seconds=round(time.monotonic() - p.began, 3),
+        cpu_seconds=p.cpu_seconds,
     )

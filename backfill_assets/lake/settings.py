@@ -138,6 +138,14 @@ class AccessSettings(Section):
         return {"owner": 0o077, "group": 0o027, "everyone": 0o022}[self.readers]
 
 
+class PipelineSettings(Section):
+    """The tables of the lake: `FILE.py:NAME` beside `lake.toml` or `MODULE:NAME`, where NAME gives them (None: this
+    product's). `sql`: a glob, relative to `lake.toml`, of tables written as SQL, which are added to those."""
+
+    tables: str | None = Field(default=None, pattern=r"^[\w./-]+:[A-Za-z_]\w*$")
+    sql: str | None = Field(default=None, min_length=1)
+
+
 class RetentionSettings(Section):
     """How long (days) replaced data files stay restorable."""
 
@@ -157,6 +165,7 @@ class LakeSettings(Section):
     spark: SparkSettings = SparkSettings()
     retention: RetentionSettings = RetentionSettings()
     access: AccessSettings = AccessSettings()
+    pipeline: PipelineSettings = PipelineSettings()
 
     @field_validator("start_date", mode="before")
     @classmethod

@@ -37,7 +37,7 @@ def file_statistics(metadata: Any) -> str:
 def _add(
     column: Any, least: dict[str, Any], greatest: dict[str, Any], nulls: dict[str, int], unknown: set[str]
 ) -> None:
-    """Widen the bounds by one column chunk. A chunk that says nothing makes the column's bounds unknown."""
+    """Widen the bounds by one column chunk. A chunk without statistics makes the column's bounds unknown."""
     name, found = column.path_in_schema, column.statistics
     if found is None or not found.has_null_count:
         nulls[name] = -1

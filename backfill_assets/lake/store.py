@@ -1,17 +1,17 @@
-"""The port of storage: all that the load path and its readers ask of whatever holds the tables.
+"""The port of storage: all that the load path and its readers need of whatever holds the tables.
 
 Lives here: the promise (`TableStore`) and its words. Does not live here: keeping it; `delta_store` does so with Delta
 tables on a file system, and is the only place to exchange for another store. Tables are named here, never located.
 
-A table has versions 0, 1, 2, …; each is one commit, whole or absent, with a receipt that tells who made it of what.
+A table has versions 0, 1, 2, …; each is one commit, whole or absent, with a receipt: who made it, from what.
 What is staged is not readable through the table until `replace_days` or `append` names it.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import TransientError
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from backfill_assets.lake.putback import Prepared, PutBack
     from backfill_assets.lake.replace import Provenance
     from backfill_assets.lake.staging import Staged
+
+T = TypeVar("T")
 
 
 class Conflict(TransientError):
@@ -45,7 +47,7 @@ class Commit:
         return datetime.fromtimestamp(self.timestamp_ms / 1000, UTC)
 
     def names(self, day: date) -> bool:
-        """Whether its receipt speaks of the day."""
+        """Whether its receipt names the day."""
         return self.receipt is not None and day in self.receipt.days
 
 
@@ -60,7 +62,7 @@ class LiveFile:
 
 @dataclass(frozen=True)
 class Inspection:
-    """What a look at a stored table finds, without an engine. Of a damaged log (`lacking`, `torn`) only that is told.
+    """What a look at a stored table finds, without an engine. Of a damaged log only that (`lacking`, `torn`) is known.
 
     `torn` are commits that cannot be read: version and the command that takes it away. `foreign` are versions that
     changed data and are not ours; `absent` and `altered` data files of the newest version; `lost` and `lost_bytes` what
@@ -97,8 +99,9 @@ class TableStore(Protocol):
     def address(self, table: str) -> str:
         """Where the table is, as a URI for people and other programs."""
 
-    def view(self, table: str, day_column: str) -> TableView:
-        """The newest receipt of every day, the head, and the days that others changed."""
+    def view(self, table: str, day_column: str, version: int | None = None) -> TableView:
+        """The newest receipt of every day, the head, and the days that others changed; as of a version that the table
+        has (None: the newest)."""
 
     def commits(self, table: str, after: int = -1) -> Iterator[Commit]:
         """The commits with a version greater than `after`, ascending."""
@@ -127,7 +130,13 @@ class TableStore(Protocol):
         """About what a row takes on disk, in bytes, by what was written last; 0.0 where nothing was. Milliseconds."""
 
     def inspect(self, contract: Contract) -> Inspection:
-        """Whether the log is whole and its files are there, told of a table that no engine opens any more, too."""
+        """Whether the log is whole and its files are there; also of a table that no engine opens any more."""
+
+    def unmoved(self, table: str, what: str, read: Callable[[], T]) -> T:
+        """What `read` gives of a table, named `what`; possibly the same object again while the table has no new commit.
+
+        For what is read at every look. Nobody may change what it returns.
+        """
 
     # Rows.
 
@@ -187,8 +196,8 @@ class TableStore(Protocol):
     def prepare_back(self, wanted: "PutBack") -> "Prepared":
         """What putting days back would do; nothing is written. Raises BackfillError where it cannot be done."""
 
-    def put_back(self, wanted: "PutBack", said: "Provenance") -> int | None:
+    def put_back(self, wanted: "PutBack", provenance: "Provenance") -> int | None:
         """In one commit the days hold what they held at a version; its version, or None where they do so already."""
 
-    def let_go(self, contract: Contract, days: Collection[date], said: "Provenance") -> list[int]:
+    def let_go(self, contract: Contract, days: Collection[date], provenance: "Provenance") -> list[int]:
         """End the hold of days that were put back; the commits' versions, none for days that are not held."""

@@ -2,7 +2,8 @@
 
 Lives here: listing a glob without following links, the JVM-free question "is there anything new?", hashing a file that
 must not change meanwhile, and waiting until a writer has let go of it. Does not live here: the meaning of a pattern
-(`landing_glob`), what is in the files (`intake`), what was known before (`ledger`), which of them get loaded (`scan`).
+(`pattern`), what is in the files (`intake`), what was known before (`lake.ledger`), which of them get loaded
+(`load.scan`).
 """
 
 import errno
@@ -124,7 +125,7 @@ def sha256_of(file: LandedFile) -> str:
 def is_complete(file: LandedFile, now: float) -> bool:
     """Whether a look at `now` (seconds since 1970) may take the file as complete: it did not change just now.
 
-    A time stamp in the future says nothing, and waiting for it to pass could take for ever: such a file counts as
+    A time stamp in the future proves nothing, and waiting for it to pass could take for ever: such a file counts as
     complete here, and the scan watches it before it reads (see `settle`).
     """
     age = now - file.mtime_ns / 1e9

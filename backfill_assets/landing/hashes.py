@@ -1,4 +1,4 @@
-"""Hashes of landed files whose time stamp says nothing any more, remembered so that each is computed once.
+"""Hashes of landed files whose time stamp proves nothing any more, remembered so that each is computed once.
 
 Lives here: a derived file in the stock, path -> size, time and SHA-256. Does not live here: hashing (`landing`), and
 what the ledger says of a file. It may be deleted at any time; it is trusted exactly as far as the ledger trusts a

@@ -1,7 +1,7 @@
 """Taking in one landed file: its content's name, its rows counted apart from Spark, and the parquet for Spark to read.
 
 Lives here: the one door of the intake. Does not live here: the parts behind it (`intake_bytes`, `intake_json`,
-`intake_csv`, `intake_parquet`, `intake_rows`, `intake_stock`), listing (`landing`), and the ledger (`scan`).
+`intake_csv`, `intake_parquet`, `intake_rows`, `intake_stock`), listing (`files`), and the ledger (`load.scan`).
 
 Spark's own readers of text lose rows without a word (a second object on a line, a row cut by a stray quote), so text is
 parsed here, strictly and once, into a copy. What a file means depends on its content and format alone, never on its

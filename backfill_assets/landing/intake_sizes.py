@@ -1,6 +1,6 @@
 """What a landed parquet file takes once it is expanded: a few kilobytes can stand for terabytes.
 
-Lives here: the bounds told by the footer before anything is decoded, and those of decoded rows, whose dictionaries are
+Lives here: the bounds by the footer before anything is decoded, and those of decoded rows, whose dictionaries are
 never expanded to find out. Does not live here: types and broken pages (`intake_parquet`).
 """
 

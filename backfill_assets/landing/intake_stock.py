@@ -1,7 +1,7 @@
 """The stock: parquet copies of landed text files, named by content, each written once and whole or not at all.
 
 Lives here: writing batches whose columns appear on the way, the facts kept in the copy's footer, and finding a copy
-again. Does not live here: parsing (`intake_json`, `intake_csv`) and reading the rows (Spark, `deliveries`). Every
+again. Does not live here: parsing (`intake_json`, `intake_csv`) and reading the rows (Spark, `load.deliveries`). Every
 source column is text; three own columns come first. A batch with new columns opens a new segment, and the segments are
 joined at the end, so that a file is parsed once and never held in memory.
 """

@@ -1,7 +1,7 @@
 """The stock: one parquet per landed content, named by its sha256, which is all that Spark ever reads of the landing.
 
 Lives here: the description beside each parquet, proving that an entry is still what was put there, and finding it
-again. Does not live here: making the parquet (`intake`) and what has landed (`ledger`). The stock holds copies (or
+again. Does not live here: making the parquet (`intake`) and what has landed (`lake.ledger`). The stock holds copies (or
 clones of the file system's), never links: what happens to a landed file later cannot reach it. It can be deleted at any
 time and is made again from the landing. Reading by sha256 makes content independent of paths and their spelling.
 """

@@ -1,7 +1,7 @@
 """The ledger `arrivals`: which arrival day touches which event day, kept exact whatever the order of loading.
 
 Lives here: which days of it a load changes, and its commit, which declares a load of raw complete. Does not live here:
-its rows as SQL (`arrivals_sql`), reading it (`ledger`, `view`) and what follows from it (`core.digests`).
+its rows as SQL (`arrivals_sql`), reading it (`lake.ledger`, `lake.view`) and what follows from it (`core.digests`).
 
 The embedded engine computes it from raw's own files: a shuffle of all keys through Spark cost ten times as much, and on
 thin days its plans and jobs cost more than the load. Cost: finding the other deliveries of a loaded key reads the

@@ -1,8 +1,8 @@
 """Landed rows as deliveries: read from the stock, mapped by `[source] select`, each with the reason it is unusable.
 
 Lives here: one frame over any number of files in which every row of every file occurs exactly once, and the split of
-one arrival day's rows into raw, quarantine and duplicates. Does not live here: listing and strict parsing (`landing`,
-`intake`), applying `select` (`mapping`), and writing (`load.raw`).
+one arrival day's rows into raw, quarantine and duplicates. Does not live here: listing and strict parsing
+(`landing.files`, `landing.intake`), applying `select` (`landing.mapping`), and writing (`load.raw`).
 
 Columns of the frame: `sha256`, `row_number` (1-based), `text` and `reason` (NULL for a usable row), the columns of the
 delivery contract, and `arrival_date` (NULL where the arrival time is unusable and the file has no home day yet).

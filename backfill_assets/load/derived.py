@@ -26,6 +26,8 @@ from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.type_names import spark_name
 from backfill_assets.load.candidate import Candidate, RebuildRequest
 from backfill_assets.load.facts import staged_facts
+from backfill_assets.load.merging import as_merged, merged
+from backfill_assets.load.steadiness import refuse_unsteady, telling_mistakes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -51,6 +53,8 @@ def build(request: RebuildRequest) -> Candidate:
     with phase("write"):
         staged = request.lake_session.lake.store.stage(table.contract, conform(frame, table.contract))
     try:
+        with phase("merge"):
+            kept = merged(request, states, staged, todo)
         with phase("audit"):
             profiles = dict(audited(request.lake_session, table.contract, staged))
         with phase("facts"):
@@ -58,8 +62,9 @@ def build(request: RebuildRequest) -> Candidate:
     except BaseException:
         staged.drop()
         raise
-    candidate = _candidate(request, states, settled, staged, profiles)
-    return replace(candidate, accounts={d: {"facts": f} for d, f in facts.items()})
+    candidate = _candidate(request, states, settled, staged, profiles, kept)
+    told = {d: facts.get(d, {}) | ({"kept_rows": kept[d]} if d in kept else {}) for d in {*facts, *kept}}
+    return replace(candidate, accounts={d: {"facts": f} for d, f in told.items()})
 
 
 def _made(request: RebuildRequest, states: States, todo: Sequence[date], settled: Collection[date]) -> "DataFrame":
@@ -90,7 +95,7 @@ def settled_days(request: RebuildRequest, states: States) -> frozenset[date]:
     """The days that need no computing: their receipts say that the same work gave what is there."""
     if request.force:
         return frozenset()
-    return frozenset(d for d in request.days if states.is_settled(request.table.name, d))
+    return frozenset(d for d in request.days if states.is_settled(request.table.name, d, request.merges))
 
 
 def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> None:
@@ -192,9 +197,11 @@ def _transformed(lake_session: LakeSession, states: States, table: Table, days: 
     if table.transform is None:
         raise ValueError(f"{table.name} has no transform: it is loaded, not built")
     frames = {i.table: _input_frame(lake_session, states, table.contract, i, days) for i in table.contract.inputs}
-    frame = table.transform(frames, Chunk(days, states.frontier))
+    with telling_mistakes(table):
+        frame = table.transform(frames, Chunk(days, states.frontier))
+        refuse_unsteady(lake_session.spark(), table, frame, states.contracts)
     pending = [d for d in days if states.is_pending(table.contract, d)]
-    # training refuses to hold days while they are incomplete
+    # for what may not be learnt from while an input is missing
     dropped = [d for d in days if table.drops_incomplete and states.built_as(table.name, d) is Built.INCOMPLETE]
     return _without_days(frame, table.contract, [*pending, *dropped])
 
@@ -241,21 +248,25 @@ def _candidate(
     settled: frozenset[date],
     staged: Staged,
     profiles: dict[date | None, DayProfile],
+    kept: Mapping[date, int],
 ) -> Candidate:
     contract, view, days = request.table.contract, states.view, request.days
     name, before = contract.name, view.table(contract.name)
     for day in days:
         profiles.setdefault(day, as_profile(before.stamps[day].entry) if day in settled else DayProfile())
     made = {
-        d: DayEntry(
-            profiles[d].rows, profiles[d].fingerprint, states.digests.of(name, d), states.built_as(name, d),
-            kept_counts(profiles[d], contract.nullable_columns),
+        d: as_merged(
+            DayEntry(
+                profiles[d].rows, profiles[d].fingerprint, states.digests.of(name, d), states.built_as(name, d),
+                kept_counts(profiles[d], contract.nullable_columns),
+            ),
+            kept.get(d, 0),
         )
         for d in days
         if d not in settled
     }  # fmt: skip
     said = request.signed(states, {i.table: _version_read(view, i) for i in contract.inputs})
-    write = Write(contract, staged, made, before.version, said, force=request.force)
+    write = Write(contract, staged, made, before.version, said, force=request.force, merges=request.merges)
 
     def digests_now(asked: Iterable[date]) -> Mapping[date, str]:
         """The input digests by the heads as they are when it is called."""

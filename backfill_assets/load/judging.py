@@ -1,8 +1,8 @@
-"""Judging days against the past of their table, which its receipts tell: the same for a write, a button and a healing.
+"""Judging days against the past of their table, which its receipts hold: the same for a write, a button and a healing.
 
 Lives here: what a day's surroundings are: rows and NULL shares of earlier days, required days that are missing, whether
-it may be empty; and the bounds of `[gates]`. Does not live here: the rules (`core.gates`), and telling Dagster
-(`checks`, `healing`).
+it may be empty; and the bounds of `[gates]`. Does not live here: the rules (`core.gates`), and the events in
+Dagster (`orchestration.checks`, `orchestration.healing`).
 """
 
 from bisect import bisect_left
@@ -62,7 +62,7 @@ def bench(
 ) -> Bench:
     """The bench of a table whose receipts say `known` of its days, while some are `made` anew.
 
-    A run that makes many days is not compared with itself: days are judged by what the receipts told before it, and by
+    A run that makes many days is not compared with itself: days are judged by the receipts from before it, and by
     what it made itself only where fewer than a week of receipts lie before its first day. Rows of days that had no
     receipt count as well: tables grow.
     """
@@ -124,6 +124,6 @@ def gate_of(settings: LakeSettings, table: str) -> Gate:
 
 
 def _before(dated: Sequence[tuple[date, T]], day: date) -> list[T]:
-    """What is told of the newest days before `day`."""
+    """The values of the newest days before `day`."""
     end = bisect_left(dated, day, key=lambda told: told[0])
     return [told for _, told in dated[max(0, end - TRAILING_DAYS) : end]]

@@ -1,4 +1,4 @@
-"""Where the time of a load goes, phase by phase: for people who ask why a run takes so long.
+"""Where the time of a load goes, phase by phase: for people who wonder why a run takes so long.
 
 Lives here: the stopwatch, one per table and run, handed along with the request. Does not live here: showing it
 (`orchestration.metadata`, `cli.backfill`). Spark is lazy: `transform` is the making of plans, `write` all that Spark

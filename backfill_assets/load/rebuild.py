@@ -7,6 +7,7 @@
      5  read       `lake.session.LakeSession.read_span`: the input days, pinned at the versions that were looked at
      6  transform  `lake.model.Table`: the table's own pure function, over the whole range at once
      7  stage      `lake.store.TableStore.stage`: Parquet files that no log names, so that nobody can read them
+    7b  merge      `load.merging.merged`: only in that write mode, what stands there and the new rows lack comes along
      8  audit      `lake.profile.audited`: rows, NULLs, repeated keys and fingerprint per day, of exactly these files
      9  judge      `load.judging.Bench.judge`: each day by each check; a refusal ends here, without a commit
     10  compare    `lake.replace.replace_days`: under the table's lock, the days that differ from their receipts
@@ -38,6 +39,7 @@ from backfill_assets.lake.session import telling_losses
 from backfill_assets.load.candidate import Candidate, RebuildRequest
 from backfill_assets.load.derived import build
 from backfill_assets.load.judging import bench, may_be_empty
+from backfill_assets.load.merging import refuse_merge
 from backfill_assets.load.raw import load
 
 SUPERSEDED_ATTEMPTS = 3  # each one reads the newest inputs; more would mean writers that never rest
@@ -58,6 +60,8 @@ class Rebuild:
     @telling_losses()
     def prepare(self) -> list[Finding]:
         """Phases 2 to 9. Raises BackfillError kinds; a refusing finding is returned, not raised."""
+        if self.request.merges:
+            refuse_merge(self.table.contract)
         self.candidate = load(self.request) if self.table.is_landed else build(self.request)
         self._refuse_strays()
         with self.request.phases.phase("gate"):

@@ -1,8 +1,8 @@
 """The scan: taking new files of the landing folder into the stock once, and into the ledger `files` with their days.
 
 Lives here: what is new, a copy, refused; the append to `files`; `landing accept`. Does not live here: listing, strict
-parsing and comparing (`landing`, `intake`, `compare`), counting (`counting`), loading days into raw (`load`). The
-caller holds the load lock.
+parsing and comparing (`landing.files`, `landing.intake`, `compare`), counting (`counting`), loading days into raw
+(`raw`). The caller holds the load lock.
 """
 
 import os
@@ -98,7 +98,7 @@ class _Landing:
 
     @property
     def told(self) -> tuple[int, int]:
-        """Rows and unusable rows, as the report tells them of a new file."""
+        """Rows and unusable rows, as the report counts them of a new file."""
         return (1, 1) if self.refused else (self.rows, self.bad_rows)
 
 

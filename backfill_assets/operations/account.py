@@ -45,7 +45,7 @@ class Account:
 
     @property
     def loaded(self) -> int:
-        """Rows that raw's receipts speak of."""
+        """Rows that raw's receipts count."""
         return self.raw + self.quarantine + self.too_late + self.duplicates + sum(self.uncounted.values())
 
     def parts(self) -> list[tuple[int, str]]:
@@ -96,10 +96,10 @@ def account(lake: Lake, view: LakeView, records: Iterable[FileRecord]) -> Accoun
         quarantine=sum(d.quarantine for d in loaded),
         too_late=sum(d.too_late for d in loaded),
         duplicates=sum(d.duplicates or 0 for d in loaded),
-        uncounted=_told((d.day, d.difference) for d in whole if d.duplicates is None and d.difference > 0),
-        waiting=_told((d.day, d.difference) for d in days.values() if not d.is_whole and d.difference > 0),
-        surplus=_told((d.day, -d.difference) for d in loaded if not d.is_whole and d.difference < 0),
-        wrong=_told((d.day, d.difference) for d in whole if d.duplicates is not None or d.difference < 0),
+        uncounted=_nonzero((d.day, d.difference) for d in whole if d.duplicates is None and d.difference > 0),
+        waiting=_nonzero((d.day, d.difference) for d in days.values() if not d.is_whole and d.difference > 0),
+        surplus=_nonzero((d.day, -d.difference) for d in loaded if not d.is_whole and d.difference < 0),
+        wrong=_nonzero((d.day, d.difference) for d in whole if d.duplicates is not None or d.difference < 0),
     )
 
 
@@ -112,7 +112,7 @@ def _rows(lake: Lake, table: str) -> dict[date, int]:
     return {d: s.entry.rows for d, s in lake.store.view(table, "arrival_date").stamps.items()}
 
 
-def _told(found: Iterable[tuple[date, int]]) -> dict[date, int]:
+def _nonzero(found: Iterable[tuple[date, int]]) -> dict[date, int]:
     return {day: rows for day, rows in sorted(found) if rows}
 
 

@@ -1,7 +1,7 @@
 """What loads put beside raw: rows in quarantine, rows that came too late, and the ledger of arrivals, in numbers.
 
 Lives here: counting them by receipts, and the newest reasons. Does not live here: one day's reasons (`show`) and who
-tells Dagster (`orchestration.ledgers`). No JVM; of quarantined rows only the newest days are read.
+records it in Dagster (`orchestration.ledgers`). No JVM; of quarantined rows only the newest days are read.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS, QUARANTINE, read_arrivals
 from backfill_assets.lake.too_late import contract_of, waiting
 
-NEWEST_DAYS = 7  # a week of arrivals tells what is wrong now
+NEWEST_DAYS = 7  # a week of arrivals shows what is wrong now
 MOST_REASONS = 10
 REASON_CHARS = 160
 

@@ -26,7 +26,8 @@ FOREIGN = "a program that leaves no receipt"
 @dataclass(frozen=True)
 class DayAudit:
     """One write of one day. `day` is None for a commit without a receipt, of which nothing else is known; `rows_before`
-    and `fingerprint_before` are None where no receipt had named the day before. `at` is aware."""
+    and `fingerprint_before` are None where no receipt had named the day before. `at` is aware. `changed`: its rows are
+    others than before, or nothing can say that they are the same."""
 
     table: str
     day: date | None
@@ -46,16 +47,12 @@ class DayAudit:
     rows: int | None = None
     fingerprint_before: str | None = None
     fingerprint: str | None = None
-
-    @property
-    def changed(self) -> bool:
-        """Whether the day's rows are others than before, as far as receipts tell."""
-        return self.fingerprint is None or (self.rows, self.fingerprint) != (self.rows_before, self.fingerprint_before)
+    changed: bool = True
 
     def to_dict(self) -> dict[str, Any]:
         """The write as JSON values."""
         day = str(self.day) if self.day else None
-        return {**asdict(self), "day": day, "at": self.at.isoformat(), "changed": self.changed}
+        return {**asdict(self), "day": day, "at": self.at.isoformat()}
 
 
 @dataclass(frozen=True)
@@ -69,9 +66,9 @@ class AuditRequest:
 
 
 def audit(lake: Lake, pipeline: Pipeline, asked: AuditRequest = AuditRequest()) -> tuple[DayAudit, ...]:
-    """The writes asked for, newest first. No JVM, no data file is read. Raises BackfillError for an unknown table."""
+    """The selected writes, newest first. No JVM, no data file is read. Raises BackfillError for an unknown table."""
     if asked.table:
-        pipeline.contract(asked.table, "There is nothing to tell")
+        pipeline.contract(asked.table, "There is nothing to show")
     found = [
         write
         for contract in pipeline.contracts
@@ -114,6 +111,7 @@ def _of_receipt(table: str, commit: Commit, said: Receipt, last: dict[date, DayE
             said.tags.get(CHUNK_TAG, ""), said.run_id, said.code_digest, said.settings_digest, inputs,
             entry.built.value, before.rows if before else None, entry.rows,
             before.fingerprint if before else None, entry.fingerprint,
+            before is None or before.content != entry.content,
         )  # fmt: skip
 
 
@@ -134,6 +132,6 @@ def write_table(found: Iterable[DayAudit], file: Path) -> int:
         "day": pa.date32(), "version": pa.int64(), "at": pa.timestamp("us", "UTC"), "rows_before": pa.int64(),
         "rows": pa.int64(), "fingerprint_before": pa.string(), "fingerprint": pa.string(), "changed": pa.bool_(),
     }  # fmt: skip
-    rows = [{**asdict(write), "changed": write.changed} for write in found]
+    rows = [asdict(write) for write in found]
     pq.write_table(pa.Table.from_pylist(rows, pa.schema(list(kinds.items()))), file)
     return len(rows)

@@ -11,7 +11,7 @@ from typing import Any
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange
-from backfill_assets.core.drift import chance, stability_index
+from backfill_assets.core.drift import drift
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.gates import LARGE_DRIFT
 from backfill_assets.lake.differences import DayDifference, Differences, SampleRow, Sides, differences
@@ -127,11 +127,9 @@ def compare(pipeline: Pipeline, asked: CompareRequest, before: Moment, after: Mo
     differing = tuple(d for d in found.days if d.added or d.removed or d.changed)
     columns = []
     for column, (one, two) in found.histograms.items():
-        index, changed = stability_index(two, one), sum(d.columns.get(column, 0) for d in differing)
+        moved, changed = drift(two, one), sum(d.columns.get(column, 0) for d in differing)
         meant = asked.meant is None or column in asked.meant
-        columns.append(
-            ColumnDifference(column, changed, round(index, 4), index > LARGE_DRIFT + chance(two, one), meant)
-        )
+        columns.append(ColumnDifference(column, changed, round(moved.index, 4), moved.exceeds(LARGE_DRIFT), meant))
     return CompareReport(asked.table, asked.days, *versions, differing, tuple(columns), found.samples)
 
 

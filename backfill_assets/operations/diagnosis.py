@@ -1,4 +1,4 @@
-"""What the doctor says of one thing: fine, odd or broken, and what to do.
+"""A finding of the doctor about one thing: fine, odd or broken, and what to do.
 
 Lives here: the value and its levels. Does not live here: the examinations (`doctor`, `doctor_tables`).
 """

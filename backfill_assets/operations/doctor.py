@@ -44,7 +44,7 @@ def doctor(root: Path, tables_of: Callable[[LakeSettings], Sequence[Table]]) -> 
         tables = tables_of(lake.settings)
         contracts = [*(t.contract for t in tables), QUARANTINE, ARRIVALS, FILES]
     except BackfillError as error:
-        return [*findings, _told(error)]
+        return [*findings, _finding_of(error)]
     landed = first_reading(contracts, Basis.FILES)
     findings += [fine("lake.toml", f"valid, from {lake.settings.start_date}"), _engine(lake)]
     findings += [fine(f"{t.name}.{column}", f"compiled to {sql}") for t in tables for column, sql in t.compiled.items()]
@@ -65,7 +65,7 @@ def _guarded(object: str, look_at: Callable[[], Sequence[Diagnosis]]) -> Sequenc
     try:
         return look_at()
     except BackfillError as error:
-        return [_told(error)]
+        return [_finding_of(error)]
     except OSError as error:
         told = f"{error.filename or object}: {error.strerror or type(error).__name__}"
         return [broken(object, f"it cannot be read ({told})", "Give this user the right to read it, then look again")]
@@ -73,7 +73,7 @@ def _guarded(object: str, look_at: Callable[[], Sequence[Diagnosis]]) -> Sequenc
         return [broken(object, f"it cannot be examined ({type(error).__name__}: {error})", "Look at the cause")]
 
 
-def _told(error: BackfillError) -> Diagnosis:
+def _finding_of(error: BackfillError) -> Diagnosis:
     return broken(error.object, error.culprit, error.fix)
 
 
@@ -81,7 +81,7 @@ def _java() -> Diagnosis:
     try:
         java = find_java()
     except BackfillError as error:
-        return _told(error)
+        return _finding_of(error)
     return fine("Java", f"version {java.version} from {java.source}")
 
 

@@ -21,7 +21,7 @@ RESTORE = "Restore it from a backup, or move the table's folder away and rebuild
 def examine_table(lake: Lake, contract: Contract, landed: str) -> list[Diagnosis]:
     """All findings about a table; `landed` is the one whose loads write the ledgers anew.
 
-    A torn or gapped log ends it, as nothing else can be told.
+    A torn or gapped log ends it, as nothing else can be known.
     """
     name, found = f"the table {contract.name}", lake.store.inspect(contract)
     lost = _lost(name, found)

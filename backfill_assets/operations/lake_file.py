@@ -41,7 +41,7 @@ select = {select}
 
 [features]
 windows_days = {windows_days}                # the short and the long trailing window, the day itself included
-cutoff_grace_hours = 0               # features_as_known looks at midnight after its day, plus this
+cutoff_grace_hours = 0               # the cut of a day is midnight after it, plus this
 # entity = ["entity"]                # the payload's columns that together name an entity
 # [[features.columns]]               # columns of your own, in place of the built-in ones; then without windows_days
 # name = "spent_28d"
@@ -56,7 +56,7 @@ measure = "events"                   # what is summed over the horizon: events |
 rule = "any"                         # any: sum > 0 | rise: forward sum > backward sum
 # label = "sum_ahead(value) > 2 * sum_behind(value)"   # in place of measure and rule
 horizon_days = {horizon_days}                     # the days after a day that its label looks at
-maturity_days = {maturity_days}                    # further days to wait for late data before training uses the label
+maturity_days = {maturity_days}                    # further days to wait for late data before a label counts as mature
 
 [lateness]
 early_tolerance_days = 1             # a delivery that arrives earlier than this before its event is quarantined
@@ -95,6 +95,10 @@ idle_minutes = 10.0                  # an embedded engine stops when nobody has 
 
 [retention]
 rollback_days = 90                   # how long replaced data files are kept
+
+# [pipeline]                         # tables of your own; without it the tables that the README lists
+# tables = "pipeline.py:tables"      # a name in a file beside this one, or in an importable module
+# sql = "sql/*.sql"                  # tables written as SQL, besides those
 
 [access]
 readers = "owner"                    # who on this machine may read tables, reports, …: owner | group | everyone

@@ -35,7 +35,7 @@ from backfill_assets.lake.view import read_view
 
 DAY_S = ONE_DAY.total_seconds()
 DEFAULT_SHARE = 0.99  # one row in a hundred may be missing: below what a model notices, above what a bill forgives
-FLIPS_FROM = (Basis.ARRIVALS, Basis.KNOWN_AT_CUT)  # the tables of versions and of whom labels are asked for
+FLIPS_FROM = (Basis.ARRIVALS, Basis.KNOWN_AT_CUT)  # the tables of versions and of the entities that get labels
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class LatenessReport:
 
 
 def lateness(lake: Lake, pipeline: Pipeline, asked: LatenessScope, now: datetime) -> LatenessReport:
-    """The report, `now` being the clock (aware). Raises BackfillError where nothing is loaded or flips cannot be told.
+    """The report, `now` being the clock (aware). Raises BackfillError where nothing is loaded or flips are unknown.
 
     Raw is read in the version that the ledger `arrivals` names, as everybody who reads it does.
     """

@@ -11,13 +11,15 @@ from datetime import UTC, datetime
 
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plans import MOST_CHUNK_DAYS, ChunkKind, Plan, PlanChunk, Policy, cut
+from backfill_assets.core.plans import MOST_CHUNK_DAYS, ChunkKind, Plan, PlanChunk, PlanCode, Policy, cut
 from backfill_assets.core.who import whoami
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
+from backfill_assets.load.merging import refuse_merge
 from backfill_assets.operations.plan_files import new_id
 from backfill_assets.operations.plan_impact import impacts
+from backfill_assets.operations.plan_look import look_ahead
 from backfill_assets.operations.plan_pins import take_pins
 from backfill_assets.operations.plan_preflight import preflight
 from backfill_assets.operations.plan_price import model_of, priced
@@ -25,7 +27,8 @@ from backfill_assets.operations.plan_price import model_of, priced
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """What someone asks to be planned. `most_days` caps a chunk; `user` and the words go into the plan."""
+    """What someone asks to be planned. `most_days` caps a chunk; `user` and the words go into the plan. `look`: read
+    what landed by today's settings, which needs the engine. `code` is told in the plan; the caller works by it."""
 
     days: DayRange
     tables: tuple[str, ...]
@@ -34,17 +37,19 @@ class PlanRequest:
     note: str = ""
     most_days: int = MOST_CHUNK_DAYS
     user: str = ""
+    look: bool = False
+    code: PlanCode | None = None
 
 
 def make_plan(lake: Lake, pipeline: Pipeline, asked: PlanRequest, now: datetime | None = None) -> Plan:
     """The frozen plan of a request. Writes nothing; a plan whose preflight failed is made too, and refused when run."""
     chunks = cut(asked.days, asked.policy.chunk, asked.policy.canary, asked.policy.order)
-    _refuse_unsafe(asked, chunks)
+    _refuse_unsafe(pipeline, asked, chunks)
     created = now or datetime.now(UTC)
     states = pipeline.states(read_view(lake, pipeline.contracts))
     logs = {t.name: list(lake.store.commits(t.name)) for t in pipeline.tables}
     frontiers = {name: {c.version: c.receipt.frontier for c in log if c.receipt} for name, log in logs.items()}
-    found = impacts(states, frontiers, asked.tables, asked.days, asked.policy.force)
+    found = impacts(states, frontiers, asked.tables, asked.days, asked.policy)
     models = {i.table: model_of(logs[i.table], lake.store.row_bytes(i.table)) for i in found}
     per_table, per_chunk = priced(states, found, chunks, models)
     plan = Plan(
@@ -61,11 +66,13 @@ def make_plan(lake: Lake, pipeline: Pipeline, asked: PlanRequest, now: datetime 
         reason=asked.reason,
         note=asked.note,
         retention_days=lake.settings.retention.rollback_days,
+        look=look_ahead(lake, states, asked.days) if asked.look else None,
+        code=asked.code,
     )
     return replace(plan, preflight=preflight(lake, pipeline, states, plan, asked.most_days))
 
 
-def _refuse_unsafe(asked: PlanRequest, chunks: Sequence[PlanChunk]) -> None:
+def _refuse_unsafe(pipeline: Pipeline, asked: PlanRequest, chunks: Sequence[PlanChunk]) -> None:
     largest = max(len(c.days) for c in chunks if c.kind is not ChunkKind.SEAMS)
     if largest > asked.most_days:
         raise BackfillError(
@@ -75,13 +82,13 @@ def _refuse_unsafe(asked: PlanRequest, chunks: Sequence[PlanChunk]) -> None:
             "Nothing was planned",
             f"Use --chunk 7d, or say --max-chunk-days {largest} if you mean it",
         )
-    if asked.policy.write_mode == "merge":
+    if asked.policy.keep_removed and not asked.policy.merges:
         raise BackfillError(
-            "the write mode merge",
-            "this version cannot do it yet",
-            "Nothing was planned, and nothing is overwritten in its place",
-            "Use --write-mode overwrite, which makes the days anew from everything that landed",
-        )
+            "--keep-removed", "an overwrite keeps no row of a day", "Nothing was planned",
+            "Say --write-mode merge with it, or leave it away",
+        )  # fmt: skip
+    for name in asked.tables if asked.policy.merges else ():
+        refuse_merge(pipeline.table(name).contract)
 
 
 def refuse_append() -> BackfillError:

@@ -1,7 +1,7 @@
 """The plans of a lake as files: `.plans/ID.json`, written once, and beside it what a person or an end says of it.
 
-Lives here: keeping and finding plans, and the marks `started`, `paused` and `ended`. Does not live here: how far a plan
-is, which receipts tell (`plan_progress`). A mark holds back or ends; it never says that a chunk is done.
+Lives here: keeping and finding plans, and the marks `started`, `paused`, `stopped` and `ended`. Does not live here: how
+far a plan is, which receipts tell (`plan_progress`). A mark holds back or ends; it never says that a chunk is done.
 """
 
 import json
@@ -10,20 +10,23 @@ import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Literal
 
+from backfill_assets.core.days import DayRange
 from backfill_assets.core.disk import publish
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plan_json import parse_plan, plan_json
-from backfill_assets.core.plans import Plan
+from backfill_assets.core.plans import ChunkKind, Plan
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.why import ranges
 
 FOLDER = ".plans"
 ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{4}")
-Mark = Literal["started", "paused", "ended"]
+Mark = Literal["started", "paused", "stopped", "ended"]
+WAITING: tuple[Mark, ...] = ("paused", "stopped")  # for a person
 FINISHED, CANCELLED = "finished", "cancelled"  # what `ended` says
 
 
@@ -62,6 +65,23 @@ def plans(lake: Lake) -> Iterator[Plan]:
     for found in plan_ids(lake):
         with suppress(BackfillError):
             yield find_plan(lake, found)
+
+
+@dataclass(frozen=True)
+class Part:
+    """The days of a chunk, and the number of the plan's seams, which may have written some of them again."""
+
+    days: DayRange
+    seams: str
+
+
+def part_of(lake: Lake, plan_id: str, chunk: str) -> Part | None:
+    """What the plan's file says of a chunk; None where no chunk is named, the file is gone, or there are no seams."""
+    if not chunk.isdigit() or plan_id not in plan_ids(lake):
+        return None
+    plan = find_plan(lake, plan_id)
+    seams = next((c for c in plan.chunks if c.kind is ChunkKind.SEAMS), None)
+    return Part(plan.chunk(int(chunk)).days, str(seams.number)) if seams is not None else None
 
 
 def mark(lake: Lake, plan_id: str, name: Mark, told: str = "") -> None:

@@ -1,22 +1,20 @@
 """The gate after a chunk: the figures gathered, and the verdict of the pure rules on them.
 
-Lives here: receipts before and after, the independent read-back of the written files by an engine that did not write
-them, and the account of landed rows. Does not live here: the rules (`core.plan_gates`) and acting on them (`plan_run`).
+Lives here: receipts before and after, and the independent read-back of the written files by an engine that did not
+write them. Does not live here: layers against each other (`plan_layers`), the rules (`core.plan_gates`) and acting on
+them (`plan_run`).
 """
 
 from collections.abc import Mapping
 
-from backfill_assets.core.days import DayRange
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import GateRefused
 from backfill_assets.core.plan_gates import GateFinding, TableEvidence, judge_chunk
 from backfill_assets.core.plan_states import PlanWrites
 from backfill_assets.core.plans import Plan, PlanChunk
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.ledger import read_files
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.view import read_view
-from backfill_assets.operations.account import account
+from backfill_assets.operations.plan_layers import layers
 from backfill_assets.operations.why import ranges
 
 SHOWN = 5
@@ -31,9 +29,7 @@ def judge(
         evidence = _evidence(lake, pipeline, plan, chunk, name, writes[name])
         if evidence is not None:
             found += judge_chunk(evidence, plan.policy.tolerances)
-    if any(pipeline.table(name).is_landed for name in plan.tables):
-        found += _layers(lake, pipeline, chunk.days)
-    return found
+    return found + layers(lake, pipeline, chunk, writes)
 
 
 def _evidence(
@@ -44,7 +40,7 @@ def _evidence(
         return None
     contract, base = pipeline.table(name).contract, own.base[chunk.number]
     before = own.before.get(chunk.number, {})
-    moved = {d for d, e in before.items() if e.fingerprint != after[d].fingerprint}
+    moved = {d for d, e in before.items() if e.content != after[d].content}
     with_means = plan.policy.tolerances.means is not None and moved and base >= 0
     return TableEvidence(
         contract, before, after, own.earlier,
@@ -53,29 +49,19 @@ def _evidence(
     )  # fmt: skip
 
 
-def _layers(lake: Lake, pipeline: Pipeline, days: DayRange) -> list[GateFinding]:
-    """Days on which the landed rows are not raw, quarantine, too late and duplicates together."""
-    view = read_view(lake, pipeline.contracts)
-    told = account(lake, view, read_files(lake.store))
-    return [
-        GateFinding(view.landed_table, day, "account", f"{rows} landed row(s) more than are accounted for")
-        for day, rows in told.wrong.items()
-        if day in days
-    ]
-
-
-def refusal(plan: Plan, chunk: PlanChunk, found: list[GateFinding], put_back: bool) -> BackfillError:
+def refusal(plan: Plan, chunk: PlanChunk, found: list[GateFinding], put_back: bool) -> GateRefused:
     """The error of a failed gate: days, columns, figures, what stands, and what to do next."""
     shown = "; ".join(f"{f.table} {f.day} {f.rule}: {f.told}" for f in found[:SHOWN])
     more = f"; {len(found) - SHOWN} more" if len(found) > SHOWN else ""
     tables = [f"{t} {ranges({f.day for f in found if f.table == t})}" for t in dict.fromkeys(f.table for f in found)]
     which = f"--plan {plan.id} --chunk {chunk.number}"
-    return BackfillError(
+    command = f"backfill-assets {'release' if put_back else 'rollback'} {which} --yes"
+    return GateRefused(
         f"the gate of chunk {chunk.number} ({chunk.days}) of the plan {plan.id}",
         f"{len(found)} finding(s) on {', '.join(tables)}: {shown}{more}",
         f"The chunk {'was put back and is held' if put_back else 'is written'}, no later one was run",
-        f"Correct the cause; `backfill-assets release {which} --yes` lets its days go, then plan them anew"
+        f"Correct the cause; `{command}` lets its days go, then plan them anew"
         if put_back
-        else f"Look at these days; put it back with `backfill-assets rollback {which} --yes`, or go on with "
+        else f"Look at these days; put it back with `{command}`, or go on with "
         f"`backfill-assets run {plan.id} --accept {chunk.number}` if it is as it should be",
-    )
+    ).with_facts(plan=plan.id, chunk=str(chunk.number), **{"release" if put_back else "rollback": command})

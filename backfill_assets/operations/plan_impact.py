@@ -13,7 +13,7 @@ from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.cuts import is_mature
 from backfill_assets.core.days import DayRange, contiguous
 from backfill_assets.core.digests import days_of
-from backfill_assets.core.plans import TableImpact
+from backfill_assets.core.plans import Policy, TableImpact
 from backfill_assets.core.states import State, States
 
 MISSING, STALE, OUTDATED, MATURED, FOLLOWS, FORCED = "missing", "stale", "outdated", "matured", "follows", "forced"
@@ -23,13 +23,14 @@ Frontiers = Mapping[str, Mapping[int, datetime | None]]
 
 
 def impacts(
-    states: States, frontiers: Frontiers, tables: Sequence[str], days: DayRange, force: bool = False
+    states: States, frontiers: Frontiers, tables: Sequence[str], days: DayRange, policy: Policy | None = None
 ) -> tuple[TableImpact, ...]:
     """The impact on every table, upstream first; tables that the plan leaves out have only days that follow.
 
     `frontiers` are those that receipts name, per table and version: they tell which labels have become mature.
     """
-    own = {t: {d: w for d in days if (w := _why(states, frontiers.get(t, {}), t, d, force))} for t in tables}
+    how = policy or Policy()
+    own = {t: {d: w for d in days if (w := _why(states, frontiers.get(t, {}), t, d, how))} for t in tables}
     found = following(states, {t: frozenset(why) for t, why in own.items()})
     changed: dict[str, Set[date]] = {}
     result = []
@@ -52,7 +53,7 @@ def impacts(
     return tuple(result)
 
 
-def _why(states: States, frontiers: Mapping[int, datetime | None], table: str, day: date, force: bool) -> str:
+def _why(states: States, frontiers: Mapping[int, datetime | None], table: str, day: date, how: Policy) -> str:
     """Why a day is written; empty where it is right as it is, or must be left alone."""
     state = states.of(table, day)
     if state is State.HELD:
@@ -61,9 +62,9 @@ def _why(states: States, frontiers: Mapping[int, datetime | None], table: str, d
         return MISSING
     if state is State.STALE:
         return MATURED if _has_matured(states, frontiers, table, day) else STALE
-    if not states.is_settled(table, day):
+    if not states.is_settled(table, day, how.merges):
         return OUTDATED
-    return FORCED if force else ""
+    return FORCED if how.force else ""
 
 
 def _has_matured(states: States, frontiers: Mapping[int, datetime | None], table: str, day: date) -> bool:

@@ -8,6 +8,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
+from pathlib import Path
 
 from backfill_assets.core.contracts import Basis
 from backfill_assets.core.plans import MOST_CHUNK_DAYS, ChunkKind, Plan, PreflightTick
@@ -34,7 +35,7 @@ def preflight(lake: Lake, pipeline: Pipeline, states: States, plan: Plan, most_d
     return (
         _keys(tables),
         _deterministic(tables),
-        PreflightTick("write mode safe", True, "each day is replaced as a whole, by one commit per table and chunk"),
+        _write_mode(states, plan),
         _sizes(plan, most_days),
         _inputs(states, plan),
         _held(plan),
@@ -55,9 +56,16 @@ def _keys(tables: Sequence[Table]) -> PreflightTick:
 
 def _deterministic(tables: Sequence[Table]) -> PreflightTick:
     files = {path for t in tables if not t.is_landed for path in source_files(t)}
-    found = [f"{path.name}:{line} {word}" for path in sorted(files) for line, word in unsteady(path.read_text("utf-8"))]
+    found = [f"{path.name}:{line} {word}" for path in sorted(files) for line, word in _unsteady_in(path)]
     told = f"{'; '.join(found[:5])}" if found else f"no clock and no chance in {len(files)} file(s) of transforms"
     return PreflightTick("transforms deterministic", not found, told)
+
+
+def _unsteady_in(path: Path) -> Iterator[tuple[int, str]]:
+    text = path.read_text("utf-8")
+    if path.suffix != ".sql":
+        return unsteady(text)
+    return ((text.count("\n", 0, match.start()) + 1, match[0]) for match in UNSTEADY_SQL.finditer(text))
 
 
 def unsteady(source: str) -> Iterator[tuple[int, str]]:
@@ -72,6 +80,22 @@ def unsteady(source: str) -> Iterator[tuple[int, str]]:
                 yield node.lineno, name
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
             yield from ((node.lineno, match[0]) for match in UNSTEADY_SQL.finditer(node.value))
+
+
+def _write_mode(states: States, plan: Plan) -> PreflightTick:
+    """Of a merge also how many rows stand on the days to write: which of them the new rows lack, only making them
+    tells; a day that is right as it is lacks none and is not made."""
+    safe = "each day is replaced as a whole, by one commit per table and chunk"
+    if not plan.policy.merges:
+        return PreflightTick("write mode safe", True, safe)
+    told = []
+    for impact in plan.impacts:
+        stamps = states.view.table(impact.table).stamps
+        rows = {d: stamps[d].entry.rows for d in impact.days() if d in stamps and stamps[d].entry.rows}
+        told += [f"{impact.table} {sum(rows.values())} row(s) on {ranges(rows)}"] if rows else []
+    stand = f"of what stands there ({'; '.join(told) or 'nothing'}), rows that are not made anew"
+    acts = "are kept, and their days outdated" if plan.policy.keep_removed else "are named, and the run refuses"
+    return PreflightTick("write mode safe", True, f"rows are upserted by key, then {safe}; {stand} {acts}")
 
 
 def _sizes(plan: Plan, most_days: int) -> PreflightTick:

@@ -9,17 +9,19 @@ from typing import Any
 
 from backfill_assets.core.plan_states import ChunkState, PlanWrites, chunk_state, plan_writes, undone
 from backfill_assets.core.plans import ChunkKind, Plan, PlanChunk, Price
+from backfill_assets.core.receipts import KEPT
 from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.plan_files import CANCELLED, FINISHED, marked
+from backfill_assets.operations.plan_files import CANCELLED, FINISHED, WAITING, marked
 
 
 @dataclass(frozen=True)
 class ChunkProgress:
     """One chunk: its state, the days per table that are still to be made, the price before and the seconds and rows
-    of its receipts since (None: it wrote nothing yet)."""
+    of its receipts since (None: it wrote nothing yet); of a merge the rows `kept` that the new ones lack; `cpu` are
+    processor seconds (None: no receipt tells)."""
 
     chunk: PlanChunk
     state: ChunkState
@@ -27,6 +29,8 @@ class ChunkProgress:
     price: Price | None
     seconds: float | None
     rows: int | None
+    kept: int = 0
+    cpu: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The chunk as JSON values."""
@@ -35,19 +39,22 @@ class ChunkProgress:
             "number": self.chunk.number, "from": str(self.chunk.days.start), "to": str(self.chunk.days.last),
             "kind": self.chunk.kind.value, "state": self.state.value, "todo": dict(self.todo),
             "expected_s": [price.least, price.seconds, price.most] if price else None,
-            "seconds": self.seconds, "rows": self.rows,
+            "expected_cpu_s": price.cpu if price else None, "expected_rows": price.rows if price else None,
+            "cpu_s": self.cpu,
+            "seconds": self.seconds, "rows": self.rows, "kept": self.kept,
         }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Progress:
-    """A plan with its chunks as they are now. `told` is `new`, `active`, `paused`, `finished` or `cancelled`."""
+    """A plan with its chunks as they are now. `told` is what `state_of` says; `why` why it is stopped or paused."""
 
     plan: Plan
     told: str
     states: States
     writes: Mapping[str, PlanWrites]
     chunks: tuple[ChunkProgress, ...] = field(default=())
+    why: str = ""
 
     @property
     def is_done(self) -> bool:
@@ -63,7 +70,7 @@ def progress(lake: Lake, pipeline: Pipeline, plan: Plan) -> Progress:
     found = [_chunk(plan, c, states, writes, told) for c in plan.chunks]
     if found[-1].chunk.kind is ChunkKind.SEAMS and any(c.state is not ChunkState.DONE for c in found[:-1]):
         found[-1] = replace(found[-1], state=ChunkState.PENDING)  # what is at the seams shows once all else is made
-    return Progress(plan, told, states, writes, tuple(found))
+    return Progress(plan, told, states, writes, tuple(found), why_waiting(lake, plan, told))
 
 
 def read_writes(lake: Lake, plan: Plan, table: str) -> PlanWrites:
@@ -73,13 +80,21 @@ def read_writes(lake: Lake, plan: Plan, table: str) -> PlanWrites:
 
 
 def state_of(lake: Lake, plan: Plan) -> str:
-    """What the marks say: `new`, `active`, `paused`, `finished` or `cancelled`."""
+    """What the marks say: `new`, `active`, `paused`, `stopped` (its last run ended early and said why), `finished` or
+    `cancelled`. A plan whose runner was killed is `active`: it could say nothing."""
     ended = marked(lake, plan.id, "ended")
     if ended is not None:
         return CANCELLED if ended.startswith(CANCELLED) else FINISHED
     if marked(lake, plan.id, "paused") is not None:
         return "paused"
+    if marked(lake, plan.id, "stopped") is not None:
+        return "stopped"
     return "new" if marked(lake, plan.id, "started") is None else "active"
+
+
+def why_waiting(lake: Lake, plan: Plan, told: str) -> str:
+    """Why a plan in the state `told` waits for a person; empty where it does not."""
+    return next((marked(lake, plan.id, name) or "" for name in WAITING if name == told), "")
 
 
 def _chunk(plan: Plan, chunk: PlanChunk, states: States, writes: Mapping[str, PlanWrites], told: str) -> ChunkProgress:
@@ -99,4 +114,8 @@ def _chunk(plan: Plan, chunk: PlanChunk, states: States, writes: Mapping[str, Pl
         plan.prices.get(chunk.number),
         sum(w.seconds[chunk.number] for w in mine) if mine else None,
         sum(e.rows for w in mine for e in w.after[chunk.number].values()) if mine else None,
+        sum(e.counts.get(KEPT, 0) for w in mine for e in w.after[chunk.number].values()),
+        sum(w.cpu[chunk.number] for w in mine if chunk.number in w.cpu)
+        if any(chunk.number in w.cpu for w in mine)
+        else None,
     )

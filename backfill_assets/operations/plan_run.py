@@ -5,10 +5,10 @@ and how far a plan is (`plan_progress`). Nothing is remembered here: every look 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from filelock import FileLock, Timeout
+from filelock import FileLock
 
 from backfill_assets.core.days import DayRange, contiguous
 from backfill_assets.core.errors import BackfillError
@@ -18,8 +18,9 @@ from backfill_assets.core.who import BY, whoami
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance
-from backfill_assets.operations.plan_files import CANCELLED, FINISHED, mark, marked, refuse_overlap
+from backfill_assets.operations.plan_files import CANCELLED, FINISHED, mark, marked, refuse_overlap, unmark
 from backfill_assets.operations.plan_gate import judge, refusal
+from backfill_assets.operations.plan_locks import only_maker, only_runner, telling_stops
 from backfill_assets.operations.plan_pins import refuse_moved
 from backfill_assets.operations.plan_progress import Progress, progress, state_of
 from backfill_assets.operations.rollback import RollbackRequest, roll_back
@@ -61,28 +62,30 @@ def run_plan(open_lake: Opener, plan: Plan, worker: Worker, accepted: int = 0) -
     """Run what is left of the plan, and give how far it is then: finished, or paused by a mark.
 
     The gate of chunk `accepted` is passed over: someone has looked. Raises BackfillError where the plan may not run,
-    where a run fails (after the retries that the plan allows) and where a gate refuses.
+    where a run fails (after the retries that the plan allows) and where a gate refuses; the plan's mark `stopped` then
+    says why, and no sensor goes on with it. Killed, it leaves no mark.
     """
     lake, pipeline = open_lake()
-    lock = lake.locks / f"plan-{plan.id}.lock"
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with FileLock(lock, timeout=0):
-            with FileLock(lake.locks / "plans.lock"):  # two plans that start at once see each other
-                refuse(lake, pipeline, plan)
-                mark(lake, plan.id, "started", plan.user)
+    with only_runner(lake, plan):
+        ask_for(lake, pipeline, plan)
+        with telling_stops(lake, plan):
             for wave in plan.waves():
                 if state_of(lake, plan) not in ("active", FINISHED):
                     break
                 _run_wave(open_lake, plan, wave, worker, accepted)
             else:
                 mark(lake, plan.id, "ended", FINISHED)
-    except Timeout:
-        raise BackfillError(
-            f"the plan {plan.id}", "another process is running it", "Nothing was started",
-            f"Watch it with `backfill-assets plan show {plan.id}`",
-        ) from None  # fmt: skip
     return progress(*open_lake(), plan)
+
+
+def ask_for(lake: Lake, pipeline: Pipeline, plan: Plan) -> None:
+    """Make the plan active without running it: its days are its own from now on, and a runner (this process, or the
+    daemon's sensor `plans`) takes it from there. Raises BackfillError where it may not run."""
+    lake.locks.mkdir(parents=True, exist_ok=True)
+    with FileLock(lake.locks / "plans.lock"):  # two plans that start at once see each other
+        refuse(lake, pipeline, plan)
+        mark(lake, plan.id, "started", plan.user)
+        unmark(lake, plan.id, "stopped")
 
 
 def refuse(lake: Lake, pipeline: Pipeline, plan: Plan) -> None:
@@ -140,18 +143,21 @@ def _judge(lake: Lake, pipeline: Pipeline, plan: Plan, chunk: PlanChunk, now: Pr
     worker.gate_passed(chunk)
 
 
-def make_chunk(open_lake: Opener, plan: Plan, chunk: PlanChunk, worker: Worker) -> str:
-    """Make one chunk for a run that works on several at once; gives the cause where that failed. No gate, no mark.
+def make_alone(open_lake: Opener, work: ChunkWork, make: Callable[[ChunkWork], str]) -> str:
+    """What is left of the work, by `make`, which gives the cause where that failed. No gate, no mark.
 
-    Where another process is still at it, because the run that began it was killed, that one is waited for.
+    Where another process is still at the chunk, because the runner that began it was killed, that one is waited for.
+    Of days that a plan makes by `force`, tables that it wrote already are left out: nothing is written twice.
     """
-    lake, pipeline = open_lake()
-    with FileLock(lake.locks / f"plan-{plan.id}-chunk-{chunk.number}.lock"):
+    plan, (lake, pipeline) = work.plan, open_lake()
+    with only_maker(lake, plan, work.chunk):
         now = progress(lake, pipeline, plan)
         refuse_moved(plan, pipeline, now.states)
-        if now.chunks[chunk.number - 1].state is ChunkState.DONE:
+        left = undone(plan, work.chunk, now.states, now.writes)
+        tables = tuple(t for t in work.tables if t in left)
+        if not tables:
             return ""
-        return worker.make([ChunkWork(plan, chunk, plan.tables, chunk.days)])[0]
+        return make(replace(work, tables=tables) if plan.policy.force else work)
 
 
 def _make(open_lake: Opener, plan: Plan, chunks: Sequence[PlanChunk], worker: Worker) -> None:
@@ -205,10 +211,13 @@ def _refuse_undone(plan: Plan, chunk: PlanChunk, now: Progress) -> None:
 
 def _held(plan: Plan, chunk: PlanChunk, now: Progress) -> BackfillError:
     held = held_days(plan.tables, chunk, now.states)
-    told = ", ".join(f"{table} {ranges(days)}" for table, days in held.items())
+    alike: dict[str, list[str]] = {}
+    for table, days in held.items():
+        alike.setdefault(ranges(days), []).append(table)
+    told = "; ".join(f"{days} of {', '.join(tables)}" for days, tables in alike.items())
     return BackfillError(
         f"chunk {chunk.number} ({chunk.days}) of the plan {plan.id}",
-        f"a rollback put {told} back, and holds it",
+        f"a rollback put back and holds {told}",
         "No later chunk was run",
         f"`backfill-assets release --plan {plan.id} --chunk {chunk.number} --yes`, then run the plan again",
     )

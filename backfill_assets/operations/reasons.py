@@ -31,12 +31,12 @@ def kinds(reasons: Mapping[str, int], most: int = MOST_KINDS) -> Kinds:
     grouped: dict[str, dict[str, int]] = defaultdict(dict)
     for reason, rows in reasons.items():
         grouped[VARYING.sub("…", reason)][reason] = rows
-    told = [(_told(kind, found), sum(found.values())) for kind, found in grouped.items()]
+    told = [(_text_of(kind, found), sum(found.values())) for kind, found in grouped.items()]
     ordered = sorted(told, key=lambda item: (-item[1], item[0]))
     left = ordered[most:]
     return Kinds(ordered[:most], len(left), sum(rows for _, rows in left))
 
 
-def _told(kind: str, found: Mapping[str, int]) -> str:
+def _text_of(kind: str, found: Mapping[str, int]) -> str:
     text = next(iter(found)) if len(found) == 1 else kind
     return shortened(text, MOST_CHARS)

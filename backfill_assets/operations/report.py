@@ -59,7 +59,7 @@ class LakeReport:
 
 
 def report(lake: Lake, pipeline: Pipeline, now: datetime) -> LakeReport:
-    """The report of the lake; `now` is the clock (aware). The lake's view is opened once: all parts speak of it."""
+    """The report of the lake; `now` is the clock (aware). The lake's view is read once, for all parts."""
     states = pipeline.states(read_view(lake, pipeline.contracts))
     written = writes(lake, pipeline)
     return LakeReport(

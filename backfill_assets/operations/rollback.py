@@ -22,6 +22,7 @@ from backfill_assets.lake.putback import Prepared, PutBack
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.store import Commit
 from backfill_assets.lake.view import read_view
+from backfill_assets.operations.plan_files import Part, part_of
 from backfill_assets.operations.why import ranges
 
 UNDOING = (ROLLBACK, RELEASE)
@@ -136,7 +137,7 @@ def release(
 ) -> dict[str, tuple[date, ...]]:
     """Let held days go: those that a rollback of the plan (and chunk) put back, or `days` of `table`; per table.
 
-    Only tells them unless `act`. Raises BackfillError where there are none.
+    Only lists them unless `act`. Raises BackfillError where there are none.
     """
     states = pipeline.states(read_view(lake, pipeline.contracts))
     found = {c.name: _held(lake, states, c, asked) for c in _contracts(pipeline, asked)}
@@ -163,7 +164,7 @@ def _held(lake: Lake, states: States, contract: Contract, asked: RollbackRequest
 
 def _chosen(lake: Lake, pipeline: Pipeline, asked: RollbackRequest) -> tuple[list[PutBack], tuple[str, ...]]:
     """What goes back, table by table, upstream first; and the landed tables that the plan wrote."""
-    chosen, untouched, wrote = [], [], False
+    chosen, untouched, wrote, part = [], [], False, part_of(lake, asked.plan, asked.chunk)
     for contract in _contracts(pipeline, asked):
         history = [c for c in lake.store.commits(contract.name) if c.receipt is not None]
         if asked.plan and not any(_is_of(_said(c), asked) for c in history):
@@ -173,7 +174,7 @@ def _chosen(lake: Lake, pipeline: Pipeline, asked: RollbackRequest) -> tuple[lis
             untouched.append(contract.name)
             continue
         _refuse_future(contract, history, asked)
-        choice = _choice(contract, history, asked)
+        choice = _choice(contract, history, asked, part)
         if choice.targets:
             chosen.append(choice)
     if not wrote:
@@ -199,10 +200,11 @@ def _contracts(pipeline: Pipeline, asked: RollbackRequest) -> list[Contract]:
     return [pipeline.contract(asked.table, "Nothing was done")] if asked.table else list(pipeline.contracts)
 
 
-def _choice(contract: Contract, history: Sequence[Commit], asked: RollbackRequest) -> PutBack:
+def _choice(contract: Contract, history: Sequence[Commit], asked: RollbackRequest, part: Part | None) -> PutBack:
     targets, seen, newer = {}, {}, dict[date, Commit]()
     for day, writes in _by_day(history, asked).items():
-        undone = _of_plan(writes, asked) if asked.plan else _after(writes, asked.to_version)
+        mine = part if part is not None and day in part.days else None
+        undone = _of_plan(writes, asked, mine) if asked.plan else _after(writes, asked.to_version)
         if not undone:
             continue
         targets[day] = undone[0].version - 1 if asked.to_version is None else asked.to_version
@@ -225,14 +227,17 @@ def _by_day(history: Iterable[Commit], asked: RollbackRequest) -> dict[date, lis
     return found
 
 
-def _of_plan(writes: Sequence[Commit], asked: RollbackRequest) -> list[Commit]:
-    """The plan's newest unbroken row of writes of a day; none where it was put back already."""
+def _of_plan(writes: Sequence[Commit], asked: RollbackRequest, part: Part | None) -> list[Commit]:
+    """The plan's newest unbroken row of writes of a day; none where it was put back already. What the seams wrote of a
+    chunk's day goes with the chunk (`part`)."""
     found: list[Commit] = []
     for commit in reversed(writes):
-        if not _is_of(_said(commit), asked):
+        said = _said(commit)
+        of_seams = part is not None and said.tags.get(PLAN_TAG) == asked.plan and said.tags.get(CHUNK_TAG) == part.seams
+        if not _is_of(said, asked) and not of_seams:
             if found:
                 break
-        elif _said(commit).reason in UNDOING:
+        elif said.reason in UNDOING:
             break
         else:
             found.insert(0, commit)

@@ -104,7 +104,7 @@ def _delay(chance: random.Random) -> float:
 
 
 def _later(chance: random.Random, order: Delivery, first: date) -> Iterator[Delivery]:
-    """What is said of an order afterwards: corrections, moves to the day before, deletes."""
+    """What arrives about an order afterwards: corrections, moves to the day before, deletes."""
     drawn = chance.random()
     after = timedelta(seconds=60 + chance.random() * 4 * 86_400)
     changed = replace(order, received=order.received + after, version=order.version + after)

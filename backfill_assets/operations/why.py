@@ -14,7 +14,7 @@ from backfill_assets.core.cuts import cut_has_passed, cut_of, is_mature
 from backfill_assets.core.days import contiguous, midnight
 from backfill_assets.core.digests import days_of, raw_digest
 from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG
-from backfill_assets.core.receipts import Built, Receipt
+from backfill_assets.core.receipts import KEPT, Built, Receipt
 from backfill_assets.core.rollbacks import target_of
 from backfill_assets.core.states import State, States
 from backfill_assets.core.view import LakeView
@@ -147,6 +147,9 @@ def _why_outdated(states: States, table: str, day: date) -> str:
     stamp, today = states.stamp(table, day), states.codes.get(table)
     if stamp is None or today is None:
         return "other code or settings"
+    if stamp.entry.built is Built.MERGED:
+        kept = stamp.entry.counts.get(KEPT, 0)
+        return f"merged: {kept} row(s) stand there that its inputs do not give; an overwrite takes them away"
     code, settings = stamp.code_digest != today.code_digest, stamp.settings_digest != today.settings_digest
     return "made by other code and settings" if code and settings else f"made by other {'code' if code else 'settings'}"
 

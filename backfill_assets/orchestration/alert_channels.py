@@ -1,6 +1,6 @@
 """Where alerts go: a webhook that takes JSON, and mail. Named by environment variables, because they hold secrets.
 
-Lives here: reading the addresses and handing a message over. Does not live here: what is said and when (`alerts`), and
+Lives here: reading the addresses and handing a message over. Does not live here: which ones, and when (`alerts`), and
 trying again (`outbox`).
 """
 
@@ -24,7 +24,7 @@ SCHEMES = {"smtp": 25, "smtps": 465}
 
 @dataclass(frozen=True)
 class Message:
-    """What is told: a subject of one line, a text, and facts for programs."""
+    """An alert: a subject of one line, a text, and facts for programs."""
 
     subject: str
     text: str

@@ -1,6 +1,6 @@
 """Alerts: a failed run, findings of checks, or what needs a person, sent to a webhook or to mail addresses.
 
-Lives here: the sensors, what a message says, and that nothing is sent twice. Does not live here: keeping messages until
+Lives here: the sensors, their messages, and that nothing is sent twice. Does not live here: keeping messages until
 they are delivered (`outbox`) and sending them (`alert_channels`). Off until an address is set. No run and no other
 sensor is ever touched by it.
 """
@@ -16,13 +16,14 @@ from backfill_assets.core.days import DayRange, from_inclusive, parse_day
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.orchestration.alert_channels import Channels, Message, ui_url
 from backfill_assets.orchestration.dagster_private import instance_id
-from backfill_assets.orchestration.history import cause, evaluations_of, failed_steps, said_by
+from backfill_assets.orchestration.history import cause, evaluations_of, failed_steps, message_of
 from backfill_assets.orchestration.outbox import TELL_AGAIN_SECONDS, Outbox
 from backfill_assets.orchestration.runs import ATTEMPT_TAG, LAKE_TAG, REASON_TAG, days_of, table_made_by
 
 TOLD_FINDINGS = 10
 TOLD_TABLES = 3
 INTERVAL_SECONDS = 10  # Dagster looks at five ended runs a tick; the sensors of the lake start up to eight
+GATE_TAG = "gate"  # of a run whose plan a gate stopped: that was told already (`gate_alerts`)
 NO_ADDRESS = "no address is set for alerts: see README"
 
 
@@ -32,15 +33,15 @@ def alert_sensors(root: Path) -> list[dg.SensorDefinition]:
 
     The environment is read when definitions load and again at every tick, so that an address can be changed.
     """
-    status = dg.DefaultSensorStatus.RUNNING if _is_wanted() else dg.DefaultSensorStatus.STOPPED
+    status = dg.DefaultSensorStatus.RUNNING if is_wanted() else dg.DefaultSensorStatus.STOPPED
 
     @dg.run_failure_sensor(
         name="alert_on_failure", default_status=status, minimum_interval_seconds=INTERVAL_SECONDS,
-        description="Tells a failed run with its cause and the next command. Off until an address is set: see README.",
+        description="Reports a failed run: its cause and the next command. Off until an address is set: see README.",
     )  # fmt: skip
     def alert_on_failure(context: dg.RunFailureSensorContext) -> Any:
         """One message per failed run, unless the same was sent or tried before."""
-        if not _is_wanted():
+        if not is_wanted():
             return dg.SkipReason(NO_ADDRESS)
         _tell_failure(root, context.instance, context.dagster_run, context.failure_event.message or "")
         return None  # a SkipReason would end the tick after this one run
@@ -48,11 +49,11 @@ def alert_sensors(root: Path) -> list[dg.SensorDefinition]:
     @dg.run_status_sensor(
         run_status=dg.DagsterRunStatus.SUCCESS, name="alert_on_findings", default_status=status,
         minimum_interval_seconds=INTERVAL_SECONDS,
-        description="Tells what the checks of a run found although it succeeded. Off until an address is set.",
+        description="Reports what the checks of a run found although it succeeded. Off until an address is set.",
     )  # fmt: skip
     def alert_on_findings(context: dg.RunStatusSensorContext) -> Any:
         """One message per run whose checks found something that was not sent before."""
-        if not _is_wanted():
+        if not is_wanted():
             return dg.SkipReason(NO_ADDRESS)
         _tell_findings(root, context.instance, context.dagster_run)
         return None  # as above
@@ -78,9 +79,9 @@ def outbox(root: Path, instance: dg.DagsterInstance) -> Outbox:
 
 
 def tell_alarms(root: Path, instance: dg.DagsterInstance, sensor: str, alarms: Mapping[str, str]) -> None:
-    """Tell what a tick of a sensor found that needs a person: once, and again when it says something else or comes
+    """Alert of what a tick of a sensor found that needs a person: once, and again when its text changes or it comes
     back. Nothing where no address is set."""
-    if not _is_wanted():
+    if not is_wanted():
         return
     box, scope = outbox(root, instance), f"{sensor}: "
     named = {scope + name: text for name, text in alarms.items()}
@@ -94,7 +95,7 @@ def tell_alarms(root: Path, instance: dg.DagsterInstance, sensor: str, alarms: M
     box.tell(named, box.over(scope, named), message)
 
 
-def _is_wanted() -> bool:
+def is_wanted() -> bool:
     """Whether an address is set. One that cannot be one is named by the ticks of `alerts`: what there is to send waits
     for its correction, and runs do not fail for it."""
     try:
@@ -104,21 +105,21 @@ def _is_wanted() -> bool:
 
 
 def _tell_failure(root: Path, instance: dg.DagsterInstance, run: dg.DagsterRun, said: str) -> None:
-    """Unless it is a retry, which is sent when it is given up; the same words once a day."""
-    if ATTEMPT_TAG not in run.tags:
+    """Unless it is a retry, which is sent when it is given up, or a gate stopped it; the same words once a day."""
+    if ATTEMPT_TAG not in run.tags and GATE_TAG not in run.tags:
         message = failure(instance, run, said)
         outbox(root, instance).tell({message.subject: message.text}, (), lambda _: message, TELL_AGAIN_SECONDS)
 
 
 def _tell_findings(root: Path, instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
     given = {_name(e): e for e in evaluations_of(instance, run.run_id)}
-    found = {name: said_by(e) for name, e in given.items() if not e.passed}
+    found = {name: message_of(e) for name, e in given.items() if not e.passed}
     good = given.keys() - found.keys()
     outbox(root, instance).tell(found, good, lambda fresh: findings(run, [given[name] for name in fresh]))
 
 
 def failure(instance: dg.DagsterInstance, run: dg.DagsterRun, said: str) -> Message:
-    """What is said of a failed run: its cause in one line (else what Dagster `said`), days, reason and identity. The
+    """The message of a failed run: its cause in one line (else what Dagster `said`), days, reason and identity. The
     subject names the tables that failed."""
     failed = [table_made_by(step) or step for step in failed_steps(instance, run.run_id)]
     told = cause(instance, run.run_id) or said
@@ -126,9 +127,9 @@ def failure(instance: dg.DagsterInstance, run: dg.DagsterRun, said: str) -> Mess
 
 
 def findings(run: dg.DagsterRun, found: Sequence[dg.AssetCheckEvaluation]) -> Message:
-    """What is said of a run whose checks found something: counts, and the first ten. The subject names the tables and
+    """The message of a run whose checks found something: counts, and the first ten. The subject names the tables and
     days of the findings."""
-    listed = [f"{_name(e)}: {said_by(e)}" for e in found[:TOLD_FINDINGS]]
+    listed = [f"{_name(e)}: {message_of(e)}" for e in found[:TOLD_FINDINGS]]
     more = [f"and {len(found) - TOLD_FINDINGS} more"] if len(found) > TOLD_FINDINGS else []
     days = [parse_day(e.partition) for e in found if e.partition]
     span = from_inclusive(min(days), max(days)) if days else None

@@ -18,6 +18,7 @@ from backfill_assets.orchestration.context import LakeContext, Opened, TablesOf
 from backfill_assets.orchestration.io_manager import Hears, LakeIOManager
 from backfill_assets.orchestration.ledgers import ledger_specs
 from backfill_assets.orchestration.plan_job import backfill_job
+from backfill_assets.orchestration.plan_sensor import plans_sensor
 from backfill_assets.orchestration.rollbacks import rollback_jobs
 from backfill_assets.orchestration.runs import LAKE_TAG, REBUILD
 from backfill_assets.orchestration.schedules import lake_schedules
@@ -85,16 +86,21 @@ def _made(
         """The job `rebuild` of some tables, as a run of a chunk needs it."""
         return assemble(lake_context.root, lake_context.tables_of, tables).resolve_job_def(REBUILD)
 
+    ranged = backfill_job(lake_context, lake.settings.start_date, rebuild_of)
     return dg.Definitions(
         assets=[*assets, *ledger_specs(opened, GROUP)],
         asset_checks=checks,
         jobs=[
             rebuild,
             scanning,
-            backfill_job(lake_context, lake.settings.start_date, rebuild_of),
+            ranged,
             *rollback_jobs(lake_context),
         ],
-        sensors=[*lake_sensors(lake_context, [rebuild, scanning]), *alert_sensors(lake.root)],
+        sensors=[
+            *lake_sensors(lake_context, [rebuild, scanning]),
+            plans_sensor(lake_context, ranged),
+            *alert_sensors(lake.root),
+        ],
         schedules=lake_schedules(lake_context, rebuild),
         resources={IO_MANAGER: store, "io_manager": store},
         executor=dg.in_process_executor,

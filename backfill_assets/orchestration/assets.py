@@ -1,7 +1,7 @@
 """Assets and their checks, made from contracts. An asset's body prepares a job; the IO manager publishes it.
 
 Lives here: the Dagster face of a table: partitions, policy, dependencies (identity mappings, windows live in the
-contracts), checks per day. Does not live here: the load path itself (`work`) and any particular table.
+contracts), checks per day. Does not live here: the load path itself (`load.rebuild`) and any particular table.
 
 Order of events (facts of Dagster 1.13): a check evaluated before its materialization would be cleared by it, so a good
 run yields the output first; a bad run yields its evaluations and then fails, and nothing was written.
@@ -17,7 +17,7 @@ from pydantic import Field
 from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG
+from backfill_assets.core.plans import CHUNK_TAG, CODE_TAG, MODE_TAG, PLAN_TAG, mode_of
 from backfill_assets.core.who import BY, whoami
 from backfill_assets.lake.lock import load_lock
 from backfill_assets.lake.model import Table
@@ -48,7 +48,15 @@ from backfill_assets.orchestration.telling import Telling
 
 IO_MANAGER = "lake_io_manager"
 GROUP = "lake"  # one group: with two or more the lineage page opens with all of them collapsed
-RECEIPT_TAGS = ("dagster/backfill", "dagster/sensor_name", "dagster/schedule_name", PLAN_TAG, CHUNK_TAG)
+RECEIPT_TAGS = (
+    "dagster/backfill",
+    "dagster/sensor_name",
+    "dagster/schedule_name",
+    PLAN_TAG,
+    CHUNK_TAG,
+    MODE_TAG,
+    CODE_TAG,
+)
 
 
 class LoadConfig(dg.Config):
@@ -72,7 +80,7 @@ def lake_asset(opened: Opened, table: Table, partitions: dg.DailyPartitionsDefin
             for i in contract.inputs
             if i.basis is not Basis.FILES
         ],
-        description=opened.said_of(contract.description), group_name=GROUP, kinds={"spark", "deltalake"},
+        description=opened.described(contract.description), group_name=GROUP, kinds={"spark", "deltalake"},
         owners=["team:data"],
         code_version=opened.pipeline.codes[contract.name].code_digest, partitions_def=partitions,
         metadata=asset_metadata(opened.lake, table),
@@ -127,9 +135,13 @@ def _steps(
         reason=tags.get(REASON_TAG, "manual"), run_id=context.run.run_id, note=config.note or tags.get(NOTE_TAG, ""),
         tags=asked_by(tags),
     )  # fmt: skip
+    on = LakeSession(lake)
     rebuild = Rebuild(
-        RebuildRequest(LakeSession(lake), pipeline, pipeline.table(name), days, said, config.force, opened.states)
-    )
+        RebuildRequest(
+            on, pipeline, pipeline.table(name), days, said, config.force, opened.states, mode=mode_of(tags),
+            meter=on.meter(),
+        )
+    )  # fmt: skip
     telling = Telling(context, opened, rebuild)
     guard = load_lock(lake.locks) if rebuild.table.is_landed else contextlib.nullcontext()
     with guard, quick_events(context.instance):

@@ -11,7 +11,16 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.gates import ALL_CHECKS, RULES, Finding, checks_of
+from backfill_assets.core.gates import (
+    ALL_CHECKS,
+    NOT_NULL,
+    PROFILE,
+    ROW_COUNT,
+    RULES,
+    UNIQUE_KEY,
+    Finding,
+    checks_of,
+)
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.states import States
 from backfill_assets.lake.audit import audit_table
@@ -23,10 +32,10 @@ from backfill_assets.orchestration.context import Opened
 from backfill_assets.orchestration.dagster_private import newest_of
 
 DESCRIPTIONS = {
-    "row_count": "The day's rows lie within the bounds of [gates] and near the trailing median. Blocks the write.",
-    "not_null": "No NULL in a required column. Blocks the write.",
-    "unique_key": "The key is unique within the day. Blocks the write.",
-    "profile": "Required input days exist, NULL shares are as usual. Only warns.",
+    ROW_COUNT: "The day's rows lie within the bounds of [gates] and near the trailing median. Blocks the write.",
+    NOT_NULL: "No NULL in a required column. Blocks the write.",
+    UNIQUE_KEY: "The key is unique within the day. Blocks the write.",
+    PROFILE: "Required input days exist, NULL shares and values are as usual. Warns, or refuses as [gates] says.",
 }
 
 

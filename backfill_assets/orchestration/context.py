@@ -67,6 +67,6 @@ class Opened:
             raise self.missing
         return self.lake, self.pipeline
 
-    def said_of(self, description: str) -> str:
+    def described(self, description: str) -> str:
         """The description of a table or check, with what is missing before it."""
         return description if self.missing is None else f"**No lake yet.** {self.missing}.\n\n{description}"

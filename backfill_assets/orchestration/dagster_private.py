@@ -31,7 +31,7 @@ ASSET_KEYED = (dg.DagsterEventType.ASSET_MATERIALIZATION, dg.DagsterEventType.AS
 
 
 def instance_id(instance: dg.DagsterInstance) -> str:
-    """What tells this instance from others, whichever process opened it: the name its run storage gave itself.
+    """What distinguishes this instance from others, whichever process opened it: the name its run storage gave itself.
 
     The public `root_directory` is none: a home may be moved, or one storage be shared by several homes.
     """
@@ -52,7 +52,7 @@ def tag_values(instance: dg.DagsterInstance, keys: Sequence[str]) -> dict[str, s
 
 
 def check_target(record: dg.EventLogRecord) -> AssetCheckEvaluationTargetMaterializationData:
-    """The materialization that an evaluation speaks of: without it Dagster clears the status at the next one."""
+    """The materialization that an evaluation belongs to: without it Dagster clears the status at the next one."""
     return AssetCheckEvaluationTargetMaterializationData(
         storage_id=record.storage_id, run_id=record.run_id, timestamp=record.timestamp
     )
@@ -82,7 +82,7 @@ def verdicts(instance: dg.DagsterInstance, keys: Iterable[dg.AssetCheckKey]) -> 
 @dataclass(frozen=True)
 class CheckRow:
     """The newest row of a check on a partition: the run that planned it, whether anybody `evaluated` it and how,
-    whether it `is_current` (speaks of the newest materialization) and there is one at all (`is_made`), and its place
+    whether it `is_current` (belongs to the newest materialization) and there is one at all (`is_made`), and its place
     among all rows (`order`)."""
 
     check: str
@@ -202,8 +202,8 @@ def _step(context: Any) -> Any:
 def materializations(
     context: dg.AssetExecutionContext, key: dg.AssetKey, output: dg.Output[Any], partitions: Sequence[str]
 ) -> Iterator[dg.AssetMaterialization]:
-    """What Dagster would tell of these partitions by itself, if it told of this run's assets: the metadata that was
-    set, versions of code and data. Public names tell of all partitions of a run or of none."""
+    """The events that Dagster would record of these partitions by itself, if it did for this run's assets: with the
+    metadata that was set, versions of code and data. By public names it is all partitions of a run or none."""
     step = _step(context)
     output_def = step.op_def.output_def_named(output.output_name)
     kind = AssetExecutionType.MATERIALIZATION
@@ -220,7 +220,7 @@ def tell(context: dg.AssetExecutionContext, event: dg.AssetMaterialization | dg.
 
 
 def plan(context: dg.AssetExecutionContext, table: str, partitions: Iterable[str]) -> None:
-    """Say that the run intends to make these partitions, as Dagster says of all partitions of a run when it is made."""
+    """Record that the run intends to make these partitions, as Dagster does for all partitions of a run it creates."""
     instance: Any = context.instance
     run, step = context.run, _step(context).step.key
     for partition in partitions:
@@ -247,7 +247,7 @@ class Newest:
 
 
 def newest_of(instance: dg.DagsterInstance, table: str, partitions: Iterable[str]) -> dict[str, Newest]:
-    """The newest materialization of each partition that has one, without reading what it says: three queries for any
+    """The newest materialization of each partition that has one, without reading its metadata: three queries for any
     number of days, a hundredth of the time of `newest_materializations`."""
     storage: Any = instance.event_log_storage
     wanted = set(partitions)
@@ -267,7 +267,7 @@ def newest_of(instance: dg.DagsterInstance, table: str, partitions: Iterable[str
 def newest_verdicts(
     instance: dg.DagsterInstance, table: str, checks: Iterable[str]
 ) -> dict[tuple[str, str], tuple[bool, int | None]]:
-    """By check and partition of a table the newest verdict, and the storage id of the materialization it speaks of;
+    """By check and partition of a table the newest verdict, and the storage id of the materialization it belongs to;
     those that were only planned are left out. One query, unlike `check_rows`."""
     storage: Any = instance.event_log_storage
     c = CHECKS_TABLE.c

@@ -1,7 +1,8 @@
 """Healing: what Dagster shows of each day follows its receipt again, after runs that planned it and never came to it.
 
 Lives here: which days are shown wrong, and recording them from their receipts: a materialization and the four
-checks. Does not live here: when it is looked at, and commits that Dagster never heard of (`reconcile`). Nothing is read
+checks; of days that were put back or let go the checks alone. Does not live here: when it is looked at, and commits
+that Dagster never heard of (`reconcile`). Nothing is read
 but receipts, nothing is written but Dagster's events, and what was healed needs no healing.
 
 Left as they are: days that no receipt names; stale days (the attempt that failed is news); days that a check refused;
@@ -36,7 +37,9 @@ from backfill_assets.orchestration.quick_events import quick_events
 
 DAYS_AT_ONCE = 100  # of tables, in one look: five hundred events, two or three seconds; the next look goes on
 LOOKED = "ended runs"  # what was looked at, beside the versions of tables: no table has a blank in its name
+UNDONE = "days undone"  # 1 while checks of days that were put back or let go are to be told anew
 TOLD_FROM = "the receipt: the run ended before it could say so"
+JUDGED_FROM = "the receipt of the rows that stand there now"
 UNHAPPY = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 
 
@@ -53,12 +56,13 @@ class Sick:
 
 
 def heal(instance: dg.DagsterInstance, lake: Lake, pipeline: Pipeline, seen: dict[str, int]) -> list[str]:
-    """Look at all days, if a run failed or was cancelled since the last look, and heal up to `DAYS_AT_ONCE` of them.
+    """Look at all days, if a run failed or was cancelled since the last look or days were put back or let go (`UNDONE`
+    in `seen`), and heal up to `DAYS_AT_ONCE` of them.
 
     `seen` holds what was looked at, and gets it where nothing was left. Returns what was done, a line per table.
     """
     newest = _newest_unhappy(instance, seen.get(LOOKED, 0))
-    if newest is None:
+    if newest is None and not seen.get(UNDONE):
         return []
     states = pipeline.states(read_view(lake, pipeline.contracts))
     busy = runs.busy_days(instance, str(lake.root), [t.name for t in pipeline.tables])
@@ -73,7 +77,7 @@ def heal(instance: dg.DagsterInstance, lake: Lake, pipeline: Pipeline, seen: dic
                 _tell(instance, lake, states, now)
             lines.append(f"{contract.name}: {len(now.days)} day(s) shown again from their receipts")
     if whole:
-        seen[LOOKED] = newest
+        seen |= {UNDONE: 0} | ({LOOKED: newest} if newest is not None else {})
     return lines
 
 
@@ -141,12 +145,13 @@ def _tell(instance: dg.DagsterInstance, lake: Lake, states: States, sick: Sick) 
         for finding in judged[day]:
             row = sick.rows.get((day, finding.check))
             if row is not None and row.run_id:  # else no run ever planned it
-                told = _evaluation(name, finding, targets[str(day)])
+                source = TOLD_FROM if day in sick.unmade else JUDGED_FROM
+                told = _evaluation(name, finding, targets[str(day)], source)
                 tell_check(instance, row.run_id, jobs.get(row.run_id, ""), told)
 
 
-def _evaluation(table: str, finding: Finding, target: dg.EventLogRecord) -> dg.AssetCheckEvaluation:
-    facts: dict[str, Any] = {"what": finding.message, **finding.facts, "source": TOLD_FROM}
+def _evaluation(table: str, finding: Finding, target: dg.EventLogRecord, source: str) -> dg.AssetCheckEvaluation:
+    facts: dict[str, Any] = {"what": finding.message, **finding.facts, "source": source}
     return dg.AssetCheckEvaluation(
         asset_key=dg.AssetKey(table), check_name=finding.check, passed=finding.passed, metadata=facts,
         severity=dg.AssetCheckSeverity.ERROR if finding.refuses else dg.AssetCheckSeverity.WARN,

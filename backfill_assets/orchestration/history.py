@@ -1,7 +1,7 @@
 """What Dagster remembers of a lake: its newest runs with their cause of failure, and the newest verdict of every check.
 
 Lives here: reading the instance's storage, for reports and alerts. Does not live here: the history of the tables, which
-their receipts tell (`operations.writes`): a run that failed has written nothing, so only Dagster knows of it.
+their receipts hold (`operations.writes`): a run that failed has written nothing, so only Dagster knows of it.
 """
 
 import json
@@ -18,7 +18,7 @@ from backfill_assets.orchestration.dagster_private import Verdict, verdicts
 from backfill_assets.orchestration.runs import LAKE_TAG, REASON_TAG, days_of, records_of, table_made_by
 
 NEWEST_RUNS = 50
-TOLD_FINDINGS = 100  # days with findings that are told one by one; the counts are whole
+TOLD_FINDINGS = 100  # days with findings that are listed one by one; all are counted
 RUNS_READ = 20  # runs whose evaluations are read for their words: a run over 1,096 days has 26,000 events
 
 
@@ -46,7 +46,7 @@ class RunTold:
 
 @dataclass(frozen=True)
 class FindingTold:
-    """A check that failed or warned on a day (empty: on the whole table) when last evaluated, and what it said."""
+    """A check that failed or warned on a day (empty: on the whole table) when last evaluated, and its message."""
 
     table: str
     check: str
@@ -86,7 +86,7 @@ class History:
 def history(instance: dg.DagsterInstance, lake: str, tables: Sequence[str], checks: Sequence[str]) -> History:
     """The newest runs that worked on `lake` (its folder), and the verdicts that its runs gave on its tables.
 
-    The standing fact of a table (`no_stale_days`) is left out: a sensor's verdict names no lake, and receipts tell it.
+    The standing fact of a table (`no_stale_days`) is left out: a sensor's verdict names no lake, and receipts hold it.
     """
     keys = [dg.AssetCheckKey(dg.AssetKey(t), c) for t in tables for c in checks]
     own = set(instance.get_run_ids(dg.RunsFilter(tags={LAKE_TAG: lake})))
@@ -126,7 +126,7 @@ def _tables(instance: dg.DagsterInstance, run: dg.DagsterRun) -> tuple[str, ...]
 
 
 def cause(instance: dg.DagsterInstance, run_id: str) -> str:
-    """Why a run failed, in one line: its first failed step's cause, else what Dagster says; empty where nothing is."""
+    """Why a run failed, in one line: its first failed step's cause, else Dagster's message; empty where none is."""
     failed = instance.get_records_for_run(run_id, of_type=dg.DagsterEventType.STEP_FAILURE, limit=1).records
     for record in failed:
         if record.event_log_entry.dagster_event is not None:
@@ -167,7 +167,9 @@ def _findings(instance: dg.DagsterInstance, failed: Iterable[Verdict]) -> tuple[
         for finding in of_run:
             evaluation = said.get((finding.table, finding.check, finding.day))
             if evaluation is not None:
-                words[finding] = replace(finding, severity=evaluation.severity.value.lower(), what=said_by(evaluation))
+                words[finding] = replace(
+                    finding, severity=evaluation.severity.value.lower(), what=message_of(evaluation)
+                )
     return tuple(words.get(f, f) for f in newest)
 
 
@@ -177,8 +179,8 @@ def evaluations_of(instance: dg.DagsterInstance, run_id: str) -> Iterator[dg.Ass
         yield event.asset_check_evaluation_data
 
 
-def said_by(evaluation: dg.AssetCheckEvaluation) -> str:
-    """What an evaluation says in words: our `what`, or the stale days of the standing check."""
+def message_of(evaluation: dg.AssetCheckEvaluation) -> str:
+    """The words of an evaluation: our `what`, or the stale days of the standing check."""
     for name in ("what", "which"):
         if name in evaluation.metadata:
             return str(evaluation.metadata[name].value)

@@ -1,7 +1,7 @@
 """Interrupts that count: INT and TERM end a process within seconds, whatever it waits for and whoever catches them.
 
 Lives here: insisting on an interrupt while work is done. Does not live here: what work leaves behind (commits are whole
-or absent) and what a command says of it (`cli`).
+or absent) and the message of a command (`cli`).
 
 Why: an interrupt can get lost. Python drops one that is raised while an object is destroyed, and Dagster one that comes
 between two steps; the run then goes on to its end.

@@ -12,7 +12,7 @@ from typing import Any
 
 import dagster as dg
 
-from backfill_assets.core.errors import BackfillError, unusable
+from backfill_assets.core.errors import BackfillError, GateRefused, unusable
 from backfill_assets.lake.replace import Published
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.dagster_private import set_partition_metadata
@@ -32,13 +32,13 @@ class Handover:
 
 
 class LakeIOManager(dg.IOManager):
-    """Publishes rebuilds; `hears` is told of each, in this process."""
+    """Publishes rebuilds; `hears` is called after each, in this process."""
 
     def __init__(self, hears: Hears | None = None) -> None:
         self.hears = hears
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
-        """Publish the job's candidate in at most one commit; raises dg.Failure telling what stayed as it was."""
+        """Publish the job's candidate in at most one commit; raises dg.Failure that names what stayed as it was."""
         if not isinstance(obj, Handover):
             raise dg.Failure(
                 f"the asset {context.asset_key.to_user_string()} returned a {type(obj).__name__}; only assets made by "
@@ -68,7 +68,7 @@ def as_failure(error: BackfillError) -> dg.Failure:
         str(error),
         metadata={
             "what": error.object, "cause": error.culprit, "consequence": error.consequence, "next": error.fix,
-            "kind": type(error).__name__,
+            "kind": type(error).__name__, **(error.facts if isinstance(error, GateRefused) else {}),
         },
         allow_retries=False,
     )  # fmt: skip

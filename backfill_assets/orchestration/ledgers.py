@@ -19,7 +19,7 @@ def ledger_specs(opened: Opened, group: str) -> list[dg.AssetSpec]:
     """One external asset per table that a load writes beside raw; none for a pipeline that loads nothing."""
     return [
         dg.AssetSpec(
-            contract.name, deps=[table.name], description=opened.said_of(contract.description), group_name=group,
+            contract.name, deps=[table.name], description=opened.described(contract.description), group_name=group,
             kinds={"deltalake"}, owners=["team:data"], metadata=table_metadata(opened.lake, contract),
         )
         for table in opened.pipeline.tables
@@ -31,14 +31,14 @@ def ledger_specs(opened: Opened, group: str) -> list[dg.AssetSpec]:
 def tell_ledgers(instance: dg.DagsterInstance, opened: Opened, run_id: str) -> None:
     """Report to Dagster those that have another version than it knows."""
     raw = next(t.contract for t in opened.pipeline.tables if t.is_landed)
-    told = {contract.name: _told(instance, contract.name) for contract in contracts_beside(raw)}
-    for found in set_aside(opened.lake, raw, {n: int(v) for n, v in told.items() if v is not None and v.isdigit()}):
+    reported = {contract.name: _reported_version(instance, contract.name) for contract in contracts_beside(raw)}
+    for found in set_aside(opened.lake, raw, {n: int(v) for n, v in reported.items() if v is not None and v.isdigit()}):
         name = found.contract.name
-        if told[name] != str(found.version):
+        if reported[name] != str(found.version):
             instance.report_runless_asset_event(dg.AssetMaterialization(name, metadata=_metadata(found, run_id)))
 
 
-def _told(instance: dg.DagsterInstance, name: str) -> str | None:
+def _reported_version(instance: dg.DagsterInstance, name: str) -> str | None:
     for record in instance.fetch_materializations(dg.AssetKey(name), limit=1).records:
         if record.asset_materialization is not None and VERSION in record.asset_materialization.metadata:
             return str(record.asset_materialization.metadata[VERSION].value)

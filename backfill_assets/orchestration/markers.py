@@ -45,20 +45,20 @@ class Markers:
         """The run has ended in this process."""
         (self.folder / run_id).unlink(missing_ok=True)
 
-    def told(self) -> dict[str, int]:
+    def reported(self) -> dict[str, int]:
         """Per table the newest version that this instance knows of; empty where nothing readable is kept."""
         try:
-            found: dict[str, int] = json.loads(self._told.read_text())
+            found: dict[str, int] = json.loads(self._reported_file.read_text())
         except (FileNotFoundError, ValueError):
             return {}
         return found
 
-    def keep_told(self, versions: dict[str, int]) -> None:
-        """Keep what `told` gives from now on."""
-        _put(self._told, versions)
+    def keep_reported(self, versions: dict[str, int]) -> None:
+        """Keep what `reported` gives from now on."""
+        _put(self._reported_file, versions)
 
     @property
-    def _told(self) -> Path:
+    def _reported_file(self) -> Path:
         return self.lake.root / ".reconciled" / f"{self.instance}.json"
 
 

@@ -14,12 +14,14 @@ import dagster as dg
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import parse_day
 from backfill_assets.core.ledgers import QUARANTINE
-from backfill_assets.core.receipts import Built, DayEntry
-from backfill_assets.core.states import State
+from backfill_assets.core.plans import PLAN_TAG
+from backfill_assets.core.receipts import DayEntry
+from backfill_assets.core.states import written_as
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Table, source_files
 from backfill_assets.lake.replace import Published
 from backfill_assets.load.rebuild import Rebuild
+from backfill_assets.operations.short_compare import short_compare
 from backfill_assets.orchestration.dagster_private import newest_materializations
 from backfill_assets.orchestration.summary import rewritten, summary
 
@@ -27,10 +29,17 @@ PREFIX = "backfill_assets/"
 FINGERPRINT, INPUT_DIGEST = PREFIX + "fingerprint", PREFIX + "input_digest"
 ROWS, WRITE_ID = "dagster/partition_row_count", PREFIX + "write_id"
 PHASES = PREFIX + "phases"
-ONCE = (PREFIX + "summary", PREFIX + "recorded_from", PREFIX + "rewritten", PHASES)  # of one run, not of the day
+COMPARE = PREFIX + "compare"
+ONCE = (
+    PREFIX + "summary",
+    COMPARE,
+    PREFIX + "recorded_from",
+    PREFIX + "rewritten",
+    PHASES,
+)  # of one run, not of the day
 FILES_TOLD = "backfill_assets/files"  # rows per landed file and outcome
 NEWS = (ROWS, *(PREFIX + name for name in (
-    "state", "summary", "unchanged", "rewritten", "recorded_from", "quarantine_rows", "duplicate_rows",
+    "state", "summary", "compare", "unchanged", "rewritten", "recorded_from", "quarantine_rows", "duplicate_rows",
     "too_late_rows", "label_flips",
 )))  # fmt: skip
 IDENTITIES = (PREFIX + "version", WRITE_ID, FINGERPRINT, INPUT_DIGEST)
@@ -81,7 +90,7 @@ def entry_metadata(entry: DayEntry, version: int) -> dict[str, Any]:
     """What a receipt says of a day, by the names that Dagster is told; the state is the one that it was written in."""
     return {
         ROWS: entry.rows,
-        PREFIX + "state": (State.FRESH if entry.built is Built.COMPLETE else State(entry.built.value)).value,
+        PREFIX + "state": written_as(entry.built).value,
         PREFIX + "version": str(version),  # a text: as a number it would be one plot more
         FINGERPRINT: entry.fingerprint,
         INPUT_DIGEST: entry.input_digest,
@@ -118,8 +127,20 @@ def day_metadata(
     for day in again & set(days):
         said[str(day)] |= {PREFIX + "unchanged": True, PREFIX + "rewritten": True}
     said[str(days[-1])][PREFIX + "summary"] = dg.MetadataValue.md(summary(before, after, published, again))
+    if compared := _compared(rebuild, published, sorted(published.changed - again), sizes):
+        said[str(days[-1])][COMPARE] = dg.MetadataValue.md(compared)
     said[str(days[-1])][PHASES] = dg.MetadataValue.json(dict(rebuild.request.phases.seconds()))
     return {key: news_first(told) for key, told in said.items()}
+
+
+def _compared(rebuild: Rebuild, published: Published, changed: Sequence[date], sizes: Mapping[date, int]) -> str:
+    """The short compare of a range run or a plan's chunk: of the changed days that had rows; empty where none had."""
+    stamps, request = rebuild.ready.before.stamps, rebuild.request
+    had = [d for d in changed if d in stamps and stamps[d].entry.rows]
+    if not had or (len(rebuild.days) == 1 and PLAN_TAG not in (request.provenance.tags or {})):
+        return ""
+    lake, size = request.lake_session.lake, sum(sizes.get(d, 0) for d in had)
+    return short_compare(lake, request.pipeline, rebuild.table.name, had, published.version, size)
 
 
 def _one_day(rebuild: Rebuild, published: Published, day: date, size: int, seconds: float) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Alerts on their way: kept in the lake until every address took them, and what was sent already.
 
 Lives here: the folder `LAKE/.alerts/INSTANCE` with a file per message and the file of what was sent. Does not live
-here: what is said (`alerts`) and where to (`alert_channels`). Deleting it sends old news once more and loses what
+here: their text (`alerts`) and where they go (`alert_channels`). Deleting it sends old news once more and loses what
 waits.
 """
 
@@ -27,9 +27,10 @@ TELL_AGAIN_SECONDS = 24 * 3600.0
 
 @dataclass(frozen=True)
 class Outbox:
-    """The alerts of one instance of Dagster in one lake."""
+    """The alerts of one instance of Dagster in one lake. `first_pause`: seconds until the second try."""
 
     folder: Path
+    first_pause: float = FIRST_PAUSE_SECONDS
 
     def put(self, message: Message) -> None:
         """Keep a message until it is delivered."""
@@ -47,18 +48,18 @@ class Outbox:
         """Put the message of the names in `found` whose words were not sent before (with `again`: not within so many
         seconds), in order, if any. The names in `over` are no longer so and will be news when they come back."""
         with self._lock():
-            told, now = self._told(), time.time()
-            fresh = [n for n, words in found.items() if not _is_told(told.get(n), digest_of(words), now, again)]
+            sent, now = self._sent(), time.time()
+            fresh = [n for n, words in found.items() if not _was_sent(sent.get(n), digest_of(words), now, again)]
             if fresh:  # first the message: told twice is better than never
                 self.put(message(fresh))
-            kept = {n: v for n, v in told.items() if n not in over or n in found}
+            kept = {n: v for n, v in sent.items() if n not in over or n in found}
             kept |= {n: [digest_of(found[n]), now] for n in fresh}
-            if kept != told:
+            if kept != sent:
                 _write(self.folder / "told.json", kept)
 
     def over(self, prefix: str, found: Iterable[str]) -> set[str]:
-        """The names that were told, begin so, and are not among `found`."""
-        return {n for n in self._told() if n.startswith(prefix)} - set(found)
+        """The names that were sent, begin so, and are not among `found`."""
+        return {n for n in self._sent() if n.startswith(prefix)} - set(found)
 
     def deliver(self, channels: Channels) -> list[BackfillError]:
         """Hand what waits to every address that did not take it yet, oldest first; why some did not take it. Those are
@@ -93,10 +94,10 @@ class Outbox:
         if done:
             path.unlink(missing_ok=True)
             return
-        pause = min(FIRST_PAUSE_SECONDS * 2 ** kept["tries"], LONGEST_PAUSE_SECONDS)
+        pause = min(self.first_pause * 2 ** kept["tries"], LONGEST_PAUSE_SECONDS)
         _write(path, {**kept, "tries": kept["tries"] + 1, "after": time.time() + pause})
 
-    def _told(self) -> dict[str, Any]:
+    def _sent(self) -> dict[str, Any]:
         return _read(self.folder / "told.json")
 
     def _lock(self) -> FileLock:
@@ -104,7 +105,7 @@ class Outbox:
         return FileLock(self.folder / "lock")
 
 
-def _is_told(before: Any, words: str, now: float, again: float | None) -> bool:
+def _was_sent(before: Any, words: str, now: float, again: float | None) -> bool:
     if not isinstance(before, list) or before[0] != words:
         return False
     return again is None or now - before[1] < again

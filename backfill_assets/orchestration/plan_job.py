@@ -4,8 +4,6 @@ Lives here: its settings, the runs of its chunks and what it tells. Does not liv
 (`operations.plan`), the order of chunks and the gates (`operations.plan_run`), which are those of the command line.
 """
 
-import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Literal
 
@@ -14,33 +12,24 @@ from pydantic import Field
 
 from backfill_assets.core.days import ONE_DAY, DayRange, from_inclusive, parse_day
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plans import PLAN_REASON, Plan, PlanChunk, Policy
-from backfill_assets.core.who import whoami
+from backfill_assets.core.plans import PLAN_TAG, Plan, Policy
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.plan import PlanRequest, make_plan, refuse_append
+from backfill_assets.operations.plan_code import working_by
 from backfill_assets.operations.plan_files import find_plan, keep_plan, plans, refuse_overlap
 from backfill_assets.operations.plan_progress import Progress, state_of
-from backfill_assets.operations.plan_run import ChunkWork, run_plan
+from backfill_assets.operations.plan_run import run_plan
 from backfill_assets.orchestration.context import LakeContext
-from backfill_assets.orchestration.history import cause_of
+from backfill_assets.orchestration.gate_alerts import telling_gates
 from backfill_assets.orchestration.interrupts import ends_when_interrupted
 from backfill_assets.orchestration.io_manager import as_failures
 from backfill_assets.orchestration.markers import markers_of
-from backfill_assets.orchestration.runs import (
-    BY_TAG,
-    LAKE_TAG,
-    NOTE_TAG,
-    OWN_EVENTS,
-    REASON_TAG,
-    SILENCE,
-    op_name,
-    range_tags,
-)
+from backfill_assets.orchestration.plan_chunks import ChunkRuns, JobOf, Parent
+from backfill_assets.orchestration.runs import LAKE_TAG
 
 BACKFILL_RANGE, RUN_CHUNKS = "backfill_range", "run_chunks"
-PARENT, ROOT = "dagster/parent_run_id", "dagster/root_run_id"  # by these the runs list shows which run began which
-JobOf = Callable[[Collection[str]], dg.JobDefinition]
+NO_RETRY = {"dagster/max_retries": "0"}  # the sensor `plans` goes on with a plan whose runner was killed
 
 
 class BackfillConfig(dg.Config):
@@ -50,12 +39,14 @@ class BackfillConfig(dg.Config):
     end_date: str = Field(description="The last day, included.")
     max_parallel: int = Field(default=1, description="Chunks at once, at most.")
     write_mode: Literal["overwrite", "merge", "append"] = Field(
-        default="overwrite", description="overwrite: each day is replaced as a whole. append is refused."
+        default="overwrite",
+        description="overwrite: each day is replaced as a whole. merge: upserted by key, never raw. append is refused.",
     )
+    keep_removed: bool = Field(default=False, description="merge: keep what the new rows lack. Else it is refused.")
     chunk: str = Field(default="7d", description="Days of one run: 7d, 14, week or month.")
     canary: int = Field(default=1, description="Days that are made first, alone.")
     retries: int = Field(default=0, description="How often a chunk that fails is tried again.")
-    tables: str = Field(default="", description="Comma-separated, e.g. staging,features. Empty: all.")
+    tables: str = Field(default="", description="Their names, comma-separated. Empty: all.")
     force: bool = Field(default=False, description="Make even what is known to be right.")
     note: str = Field(default="", description="Why, in your words: it goes into the receipts.")
     plan: str = Field(default="", description="Go on with this plan; all else above is then its own.")
@@ -67,20 +58,23 @@ def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> d
     @dg.op(name=RUN_CHUNKS, description="Plan the range, then run its chunks one after another, a gate after each.")
     def run_chunks(context: dg.OpExecutionContext, config: BackfillConfig) -> None:
         """One plan, or what is left of one."""
-        with as_failures(), ends_when_interrupted():
+        told = telling_gates(lake_context.root, context.instance, context.run_id)
+        with as_failures(), told, ends_when_interrupted():
             lake, pipeline = lake_context.open()
             markers_of(context.instance, lake).mark(context.run_id)
             plan = find_plan(lake, config.plan) if config.plan else _planned(lake, pipeline, config)
-            context.instance.add_run_tags(context.run_id, {"plan": plan.id})
+            context.instance.add_run_tags(context.run_id, {PLAN_TAG: plan.id})
             context.log.info(f"plan {plan.id}: {plan.days} in {len(plan.chunks)} chunks")
-            now = run_plan(lake_context.open, plan, _RunWorker(context, lake, rebuild_of))
+            runs = ChunkRuns(context.instance, lake_context, rebuild_of, Parent.of(context.run), context.log.info)
+            with working_by(plan.code):
+                now = run_plan(lake_context.open, plan, runs)
             context.add_output_metadata({"plan": plan.id, "chunks": dg.MetadataValue.md(_told(now))})
 
     yesterday = max(start, datetime.now(UTC).date() - ONE_DAY)
     first = BackfillConfig(start_date=str(start), end_date=str(min(start + 6 * ONE_DAY, yesterday)))
 
     @dg.job(
-        name=BACKFILL_RANGE, executor_def=dg.in_process_executor, tags={LAKE_TAG: str(lake_context.root)},
+        name=BACKFILL_RANGE, executor_def=dg.in_process_executor, tags={LAKE_TAG: str(lake_context.root), **NO_RETRY},
         config=dg.RunConfig(ops={RUN_CHUNKS: first}),
         description="A range of days in chunks: planned, canary first, a gate after each chunk. Each chunk is a run.",
     )  # fmt: skip
@@ -105,7 +99,7 @@ def _planned(lake: Lake, pipeline: Pipeline, config: BackfillConfig) -> Plan:
     policy = _policy(config)
     for known in plans(lake):
         same = (known.days, set(known.tables), known.policy) == (days, set(names), policy)
-        if same and state_of(lake, known) == "active":
+        if same and state_of(lake, known) in ("active", "stopped"):
             return known
     tables = tuple(t.name for t in pipeline.tables if t.name in names)
     plan = make_plan(lake, pipeline, PlanRequest(days, tables, policy, note=config.note))
@@ -119,7 +113,7 @@ def _policy(config: BackfillConfig) -> Policy:
         return Policy(
             config.chunk, config.canary, max_parallel=config.max_parallel,
             write_mode="merge" if config.write_mode == "merge" else "overwrite", retries=config.retries,
-            force=config.force,
+            force=config.force, keep_removed=config.keep_removed,
         )  # fmt: skip
     except ValueError as error:
         raise BackfillError("the config", str(error), "Nothing was planned", "Correct these numbers") from None
@@ -132,47 +126,6 @@ def _refuse_days(lake: Lake, days: DayRange) -> None:
             f"the days {days}", "not all of them are partitions", "Nothing was planned",
             f"Stay within {lake.settings.start_date} and {newest}",
         )  # fmt: skip
-
-
-class _RunWorker:
-    """Makes days by runs of the job `rebuild`, each a run of its own in the same instance."""
-
-    def __init__(self, context: dg.OpExecutionContext, lake: Lake, rebuild_of: JobOf) -> None:
-        self.context, self.lake, self.rebuild_of = context, lake, rebuild_of
-
-    def make(self, works: Sequence[ChunkWork]) -> list[str]:
-        """One run after another; the causes where they failed."""
-        return [self._make(work) for work in works]
-
-    def _make(self, work: ChunkWork) -> str:
-        plan = work.plan
-        config = {op_name(name): {"config": {"force": plan.policy.force, "note": plan.note}} for name in work.tables}
-        result = self.rebuild_of(work.tables).execute_in_process(
-            instance=self.context.instance,
-            run_id=str(uuid.uuid4()),
-            tags=self._tags(work),
-            run_config={"loggers": SILENCE, "ops": config},
-            raise_on_error=False,
-        )
-        if result.success:
-            return ""
-        return next((cause_of(e) for e in result.all_events if e.is_step_failure), "the run failed")
-
-    def _tags(self, work: ChunkWork) -> Mapping[str, str]:
-        run, note = self.context.run, work.plan.note
-        return {
-            **range_tags(work.days), REASON_TAG: PLAN_REASON,
-            BY_TAG: whoami(), LAKE_TAG: str(self.lake.root), PARENT: run.run_id, ROOT: run.root_run_id or run.run_id,
-            **({NOTE_TAG: note} if note else {}), **OWN_EVENTS, **work.tags,
-        }  # fmt: skip
-
-    def chunk_began(self, progress: Progress, chunk: PlanChunk) -> None:
-        """A line in the run's log."""
-        self.context.log.info(f"chunk {chunk.number} of {len(progress.plan.chunks)}: {chunk.days}")
-
-    def gate_passed(self, chunk: PlanChunk) -> None:
-        """A line in the run's log."""
-        self.context.log.info(f"chunk {chunk.number}: gate passed")
 
 
 def _told(now: Progress) -> str:

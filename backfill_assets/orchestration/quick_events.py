@@ -1,7 +1,7 @@
 """Quick storage of events in Dagster's sqlite files: kept connections, and events of days in bulk.
 
 Lives here: what stands in for the storage's own connections and its way to store one event, while a block runs. Does
-not live here: what is told (`telling`, `standing`, `healing`). Storages of other kinds are left alone. Like
+not live here: which events (`telling`, `standing`, `healing`). Storages of other kinds are left alone. Like
 `dagster_private`, which knows the tables, this follows Dagster 1.13; tests hold both ways to equal rows.
 
 Dagster makes a SQLAlchemy engine, a connection and a transaction for every statement group of every event, so that
@@ -39,16 +39,17 @@ CHECK_IDENTITY = ("asset_key", "check_name", "run_id", "partition")
 
 
 @contextlib.contextmanager
-def quick_events(instance: dg.DagsterInstance) -> Iterator[None]:
+def quick_events(instance: dg.DagsterInstance, at_once: int = AT_ONCE) -> Iterator[None]:
     """Let Dagster's sqlite event storage keep its connections and take events of days in bulk while the block runs.
 
-    Blocks may lie within each other; the outermost counts. At the end of it everything is stored.
+    At most `at_once` events wait. Blocks may lie within each other; the outermost counts. At the end of it everything
+    is stored.
     """
     storage: Any = instance.event_log_storage
     if not hasattr(storage, "conn_string_for_shard") or "store_event" in vars(storage):
         yield
         return
-    quick = _QuickStorage(storage)
+    quick = _QuickStorage(storage, at_once)
     storage._connect, storage.store_event = quick.connect, quick.store
     try:
         yield
@@ -63,8 +64,8 @@ def quick_events(instance: dg.DagsterInstance) -> Iterator[None]:
 class _QuickStorage:
     """The two methods that stand in for those of `storage`."""
 
-    def __init__(self, storage: Any) -> None:
-        self._storage = storage
+    def __init__(self, storage: Any, at_once: int) -> None:
+        self._storage, self._at_once = storage, at_once
         self._slow_connect, self._store_one = storage._connect, storage.store_event
         self._engines: dict[str, sa.Engine] = {}
         self._open: dict[str, sa.Connection] = {}  # of a flush under way
@@ -89,7 +90,7 @@ class _QuickStorage:
                 self._store_one(event)  # which connects, so that what waited goes first
                 return
             self._waiting.append(event)
-            if len(self._waiting) >= AT_ONCE:
+            if len(self._waiting) >= self._at_once:
                 self.flush()
 
     def flush(self) -> None:

@@ -12,15 +12,19 @@ import dagster as dg
 from filelock import FileLock
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.receipts import Receipt
+from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.rollbacks import RELEASE, ROLLBACK
 from backfill_assets.core.view import Stamp
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.orchestration.healing import TOLD_FROM, heal
+from backfill_assets.lake.store import Commit
+from backfill_assets.orchestration.healing import TOLD_FROM, UNDONE, heal
 from backfill_assets.orchestration.markers import end_dead_runs, markers_of
 from backfill_assets.orchestration.metadata import WRITE_ID, retold
 from backfill_assets.orchestration.runs import ENDED, records_of
+
+UNDOING = (ROLLBACK, RELEASE)
+UNDONE_FROM = "a rollback or release: no run made it"
 
 
 def reconcile(instance: dg.DagsterInstance, lake: Lake, pipeline: Pipeline, run_id: str) -> list[str]:
@@ -36,67 +40,62 @@ def follow_receipts(instance: dg.DagsterInstance, lake: Lake, pipeline: Pipeline
     """
     markers = markers_of(instance, lake)
     with FileLock(lake.locks / "reconcile.lock"):
-        seen = markers.told()
+        seen = markers.reported()
         before, done = dict(seen), list[str]()
         for table in (t.name for t in pipeline.tables):
             for commit in lake.store.commits(table, seen.get(table, -1)):
                 if commit.receipt is not None:
-                    if commit.receipt.reason in (ROLLBACK, RELEASE):
-                        settled, lines = _record_undoing(instance, lake, pipeline.table(table).contract, commit.version)
-                    else:
-                        settled, lines = _record(instance, table, commit.version, commit.receipt)
+                    settled, lines = _record(instance, lake, pipeline.table(table).contract, commit)
                     done += lines
                     if not settled:
                         break
+                    if commit.receipt.reason in UNDOING:
+                        seen[UNDONE] = 1
                 seen[table] = commit.version
         done += heal(instance, lake, pipeline, seen)
         if seen != before:
-            markers.keep_told(seen)
+            markers.keep_reported(seen)
     return done
 
 
-def _record(instance: dg.DagsterInstance, table: str, version: int, receipt: Receipt) -> tuple[bool, list[str]]:
-    """Whether Dagster knows all days of the commit now; False while its run still goes on."""
+def _record(instance: dg.DagsterInstance, lake: Lake, contract: Contract, commit: Commit) -> tuple[bool, list[str]]:
+    """Whether Dagster knows all days of the commit now; False while its run still goes on.
+
+    A rollback or release mostly has no run, and only the days whose newest receipt it is are told: Dagster hears of
+    them late, and may know of newer writes already. Any other commit without a run is nobody's to tell.
+    """
+    receipt, version, name = commit.receipt, commit.version, contract.name
+    if receipt is None:
+        return True, []
+    undoing = receipt.reason in UNDOING
     run = instance.get_run_by_id(receipt.run_id) if receipt.run_id else None
-    if run is None:
+    days = _newest(lake, contract, commit) if undoing else list(receipt.days)
+    if not days or (run is None and not undoing):
         return True, []
-    if run.status not in ENDED:
-        return False, []
-    known = set(_recorded_days(instance, receipt.run_id, table))
-    lost = [d for d in receipt.days if str(d) not in known]
-    for day in lost:
-        metadata = retold(None, receipt.days[day], version, TOLD_FROM) | {WRITE_ID: receipt.write_id}
-        instance.report_runless_asset_event(dg.AssetMaterialization(table, partition=str(day), metadata=metadata))
-    return True, [f"{table}: {len(lost)} day(s) of version {version} recorded from the receipt"] if lost else []
-
-
-def _record_undoing(
-    instance: dg.DagsterInstance, lake: Lake, contract: Contract, version: int
-) -> tuple[bool, list[str]]:
-    """`_record` of a rollback or release, which mostly has no run: of the days whose newest receipt it is. Dagster
-    hears of them late, and may know of newer writes already."""
-    stamps = lake.store.view(contract.name, contract.day_column).stamps
-    newest = {d: s for d, s in stamps.items() if s.version == version}
-    if not newest:
-        return True, []
-    run_id = next(iter(newest.values())).run_id
-    run = instance.get_run_by_id(run_id) if run_id else None
     if run is not None and run.status not in ENDED:
         return False, []
-    known = set(_recorded_days(instance, run_id, contract.name)) if run is not None else set()
-    lost = sorted(d for d in newest if str(d) not in known)
+    known = set(_recorded_days(instance, run.run_id, name)) if run is not None else set()
+    lost = [d for d in days if str(d) not in known]
     for day in lost:
-        told = undoing_event(contract.name, day, newest[day])
+        told = _event(name, day, receipt.days[day], version, receipt.write_id, UNDONE_FROM if undoing else TOLD_FROM)
         instance.report_runless_asset_event(told)
-    done = f"{contract.name}: {len(lost)} day(s) of version {version}, put back or released, recorded from the receipt"
-    return True, [done] if lost else []
+    how = ", put back or released," if undoing else ""
+    return True, [f"{name}: {len(lost)} day(s) of version {version}{how} recorded from the receipt"] if lost else []
+
+
+def _newest(lake: Lake, contract: Contract, commit: Commit) -> list[date]:
+    """The days whose newest receipt is the commit's."""
+    stamps = lake.store.view(contract.name, contract.day_column).stamps
+    return sorted(d for d, s in stamps.items() if s.version == commit.version)
 
 
 def undoing_event(table: str, day: date, stamp: Stamp) -> dg.AssetMaterialization:
     """What Dagster is told of a day that was put back or let go."""
-    metadata = retold(None, stamp.entry, stamp.version, "a rollback or release: no run made it") | {
-        WRITE_ID: stamp.write_id
-    }
+    return _event(table, day, stamp.entry, stamp.version, stamp.write_id, UNDONE_FROM)
+
+
+def _event(table: str, day: date, entry: DayEntry, version: int, write_id: str, source: str) -> dg.AssetMaterialization:
+    metadata = retold(None, entry, version, source) | {WRITE_ID: write_id}
     return dg.AssetMaterialization(table, partition=str(day), metadata=metadata)
 
 

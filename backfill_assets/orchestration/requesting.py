@@ -1,7 +1,7 @@
 """From days that are ready to requests of runs: what was tried already, what was given up, and in which order.
 
 Lives here: the identities and attempts of days, run keys that Dagster would drop, and a request as Dagster takes it.
-Does not live here: which days are ready (`core.needs`), how many runs a tick may ask for (`ticks`).
+Does not live here: which days are ready (`core.needs`), how many runs a tick may request (`ticks`).
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ Days = Mapping[str, Iterable[date]]
 
 @dataclass(frozen=True)
 class RunRequests:
-    """What is to be asked for, in order, and per table the days that were given up, in words."""
+    """The runs to request, in order, and per table the days that were given up, in words."""
 
     requests: tuple[RunRequest, ...]
     given_up: Mapping[str, str]
@@ -46,7 +46,7 @@ class RequestPlanner:
         tried = {name: Counter(found) for name, found in runs.attempts(self.instance, known).items()}
         while True:
             found = self._asks(known, tried)
-            # Only those that this tick may ask for can be dropped by it.
+            # Only those that this tick may request can be dropped by it.
             first = found.requests[: self.lake.settings.lateness.runs_per_tick]
             used = runs.used_keys(self.instance, sensor, [request.key for request in first])
             if not used:
@@ -83,13 +83,13 @@ class RequestPlanner:
 
 def _given_up_text(days: list[date], most: int) -> str:
     return (
-        f"{ranges(days)} failed {most} times from the same inputs, rules and code and will not be asked for again "
+        f"{ranges(days)} failed {most} times from the same inputs, rules and code and will not be requested again "
         "as they are. Look at the failed runs; then change what they failed from, or materialize by hand"
     )
 
 
 def given_up_now(instance: dg.DagsterInstance, lake: Lake, states: States) -> dict[str, str]:
-    """Per table, in words, the days that no sensor asks for any more although they need making, if any."""
+    """Per table, in words, the days that no sensor requests any more although they need making, if any."""
     busy = runs.busy_days(instance, str(lake.root), list(states.contracts))
     today = datetime.now(UTC).date()
     return RequestPlanner(instance, lake, states, busy).given_up(needs(states, busy, today).ready)
@@ -111,7 +111,7 @@ def as_request(request: RunRequest, sensor: str, lake: Lake) -> dg.RunRequest:
 
 
 def said(sensor: str, lake: Lake) -> dict[str, str]:
-    """The tags of every run that a sensor asks for."""
+    """The tags of every run that a sensor requests."""
     return {runs.REASON_TAG: sensor, runs.SENSOR_TAG: sensor, runs.LAKE_TAG: str(lake.root), **runs.OWN_EVENTS}
 
 

@@ -1,7 +1,7 @@
 """The jobs `rollback` and `release`: days put back and let go from the browser, each with a launchpad filled in.
 
-Lives here: their typed settings, what a run tells, and telling Dagster of the days. Does not live here: doing it
-(`operations.rollback`), and telling Dagster of what the command line did (`reconcile`).
+Lives here: their typed settings, what a run logs, and its events of the days. Does not live here: doing it
+(`operations.rollback`), and events of what the command line did (`reconcile`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,7 +10,7 @@ from datetime import date
 import dagster as dg
 from pydantic import Field
 
-from backfill_assets.core.days import DayRange, from_inclusive, parse_day
+from backfill_assets.core.days import parse_span
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.who import BY, whoami
 from backfill_assets.lake.replace import Provenance
@@ -36,14 +36,15 @@ class WhichDays(dg.Config):
     act: bool = Field(default=False, description="false: only say what would be done. true: do it.")
 
     def request(self, to_version: int = -1, over_newer: bool = False) -> RollbackRequest:
-        """What is asked for; raises BackfillError where that is neither a plan nor days of a table."""
+        """What was requested; raises BackfillError where that is neither a plan nor days of a table."""
         if bool(self.plan) == bool(self.table and self.days):
             raise BackfillError(
                 "the config", "it names neither a plan nor a table with days, or both", "Nothing was done",
                 "Fill in `plan` (and `chunk`), or `table` and `days`",
             )  # fmt: skip
         version = to_version if to_version >= 0 else None
-        return RollbackRequest(self.plan, self.chunk, self.table, _span(self.days), version, over_newer, self.note)
+        days = parse_span(self.days) if self.days else None
+        return RollbackRequest(self.plan, self.chunk, self.table, days, version, over_newer, self.note)
 
 
 class RollbackConfig(WhichDays):
@@ -99,7 +100,7 @@ def _ops(lake_context: LakeContext) -> tuple[dg.OpDefinition, dg.OpDefinition]:
 
 def _let_go(context: dg.OpExecutionContext, lake_context: LakeContext, config: WhichDays) -> None:
     lake, pipeline = lake_context.open()
-    found = release(lake, pipeline, config.request(), _said(context), act=config.act)
+    found = release(lake, pipeline, config.request(), _provenance(context), act=config.act)
     lines = [f"- {name}: {ranges(days)}" for name, days in found.items()]
     head = "Let go:" if config.act else "Would be let go (`act: true` does it):"
     context.add_output_metadata({"what": dg.MetadataValue.md("\n".join([head, "", *lines]))})
@@ -114,13 +115,13 @@ def _roll_back(context: dg.OpExecutionContext, lake_context: LakeContext, config
         raise BackfillError(
             f"the table {asked.table}", "no version is named", "Nothing was put back", "Fill in `to_version`"
         )
-    report = roll_back(lake, pipeline, asked, _said(context)) if config.act else look(lake, pipeline, asked)
-    context.add_output_metadata({"what": dg.MetadataValue.md(_told(report))})
+    report = roll_back(lake, pipeline, asked, _provenance(context)) if config.act else look(lake, pipeline, asked)
+    context.add_output_metadata({"what": dg.MetadataValue.md(_report_text(report))})
     if report.is_done:
         _tell(context, lake_context, {t.table: tuple(t.prepared.entries) for t in report.tables})
 
 
-def _told(report: RollbackReport) -> str:
+def _report_text(report: RollbackReport) -> str:
     if not report.tables:
         return "Nothing to put back: these days hold what they held before, or were never written."
     head = "Put back and held:" if report.is_done else "Would be put back and held (`act: true` does it):"
@@ -139,10 +140,5 @@ def _tell(context: dg.OpExecutionContext, lake_context: LakeContext, days: Mappi
             context.log_event(undoing_event(name, day, view.table(name).stamps[day]))
 
 
-def _said(context: dg.OpExecutionContext) -> Provenance:
+def _provenance(context: dg.OpExecutionContext) -> Provenance:
     return Provenance("", run_id=context.run_id, tags={BY: whoami()})
-
-
-def _span(text: str) -> DayRange | None:
-    first, _, last = text.partition("..")
-    return from_inclusive(parse_day(first), parse_day(last or first)) if text else None

@@ -1,7 +1,7 @@
 """What Dagster's runs cover and have tried, as days of tables.
 
 Lives here: the names of tags and of the job, the days of queued and running runs, the attempts at a request, runs of
-the last day. Does not live here: what the lake needs (`core.needs`) and what is asked for (`requesting`). Read anew at
+the last day. Does not live here: what the lake needs (`core.needs`) and requests (`requesting`). Read anew at
 every tick and never from the newest runs only: a cursor may be wiped, runs are kept. One instance may serve several
 lakes: a run that names another lake is none of ours.
 """
@@ -28,8 +28,8 @@ LAKE_TAG = ".dagster/backfill_assets_lake"  # one instance may serve several lak
 REQUEST_TAG = ".dagster/backfill_assets_request"
 SENSOR_TAG = ".dagster/backfill_assets_sensor"  # our own: Dagster sets its tag only where its daemon launches
 ATTEMPT_TAG = "backfill_assets/attempt"  # from 1 on: the same was tried before
-# Dagster plans and tells no asset events of a run with this tag by itself: we tell those that are news (`telling`). It
-# costs nothing per settled day so; a run that a person launches in the UI has no such tag, and tells every day.
+# Dagster plans and records no asset events of a run with this tag by itself: we record what is news (`telling`). It
+# costs nothing per settled day so; a run that a person launches in the UI has no such tag, and records every day.
 OWN_EVENTS_TAG = "dagster/defer_asset_events"
 OWN_EVENTS = {OWN_EVENTS_TAG: "true"}
 ASKED_TAG = ".dagster/asked."  # then TABLE.DAY; only tags of this prefix stay out of the UI, and a long range has many
@@ -105,7 +105,7 @@ def asked_tags(request: RunRequest) -> dict[str, str]:
 
 
 def attempts(instance: dg.DagsterInstance, wanted: Mapping[str, Mapping[date, str]]) -> dict[str, dict[date, int]]:
-    """Per table how often runs were asked for the days with these identities, however long ago; days never asked for
+    """Per table how often runs were requested for the days with these identities, ever; days never requested
     are left out. Counted on from the newest attempt, so that a run that was deleted gives its number to none."""
     keys = {_asked_tag(table, str(day)): (table, day) for table, known in wanted.items() for day in known}
     found: dict[str, dict[date, int]] = {table: {} for table in wanted}
@@ -135,6 +135,6 @@ def is_active(instance: dg.DagsterInstance, job: str, lake: str) -> bool:
 
 
 def runs_of_last_day(instance: dg.DagsterInstance, sensor: str, lake: str, now: datetime) -> int:
-    """How many runs the sensor asked for on the lake in the 24 hours before `now`."""
+    """How many runs the sensor requested on the lake in the 24 hours before `now`."""
     mine = {SENSOR_TAG: sensor, LAKE_TAG: lake}
     return instance.get_runs_count(dg.RunsFilter(tags=mine, created_after=now - ONE_DAY_OF_CLOCK))

@@ -1,7 +1,7 @@
 """The schedules: `daily_load`, which also catches up on missed days, and `rolling_reprocess`, off unless turned on.
 
-Lives here: which days they ask for. Does not live here: exact repair of late data (`ticks`): these are for those who
-want fixed times. Both ask for the job `rebuild`, the same load path as any other way.
+Lives here: which days they request. Does not live here: exact repair of late data (`ticks`): these are for those who
+want fixed times. Both request the job `rebuild`, the same load path as any other way.
 """
 
 from datetime import UTC, date, datetime

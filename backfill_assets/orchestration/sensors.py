@@ -69,7 +69,9 @@ def lake_sensors(lake_context: LakeContext, jobs: Sequence[Any]) -> list[dg.Sens
         """One tick."""
         if not is_there(lake_context.root):
             return dg.SensorResult(skip_reason=str(no_lake(lake_context.root)))
-        return _result(context, lake_context, LANDING, landing_tick(context.instance, lake_context, datetime.now(UTC)))
+        return tick_result(
+            context, lake_context, LANDING, landing_tick(context.instance, lake_context, datetime.now(UTC))
+        )
 
     @dg.sensor(
         name=LATE_DATA, jobs=jobs, minimum_interval_seconds=INTERVAL_SECONDS,
@@ -80,14 +82,17 @@ def lake_sensors(lake_context: LakeContext, jobs: Sequence[Any]) -> list[dg.Sens
         """One tick."""
         if not is_there(lake_context.root):
             return dg.SensorResult(skip_reason=str(no_lake(lake_context.root)))
-        return _result(
+        return tick_result(
             context, lake_context, LATE_DATA, late_data_tick(context.instance, lake_context, datetime.now(UTC))
         )
 
     return [landing, late_data]
 
 
-def _result(context: dg.SensorEvaluationContext, lake_context: LakeContext, sensor: str, tick: Tick) -> dg.SensorResult:
+def tick_result(
+    context: dg.SensorEvaluationContext, lake_context: LakeContext, sensor: str, tick: Tick
+) -> dg.SensorResult:
+    """The tick as Dagster takes it; what needs a person is kept for the commands, and told once."""
     for note in tick.notes:
         context.log.info(note)
     keep_attention(lake_context.root, instance_id(context.instance), sensor, tick.alarms)

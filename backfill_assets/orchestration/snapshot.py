@@ -24,7 +24,7 @@ from backfill_assets.orchestration.requesting import RequestPlanner
 @dataclass(frozen=True)
 class LakeSnapshot:
     """The lake and Dagster's runs at one moment. `until` is the first day (exclusive end) that is no partition yet;
-    `planned` are the days of active plans, which nothing here is asked for."""
+    `planned` are the days of active plans: no run is requested for them here."""
 
     instance: dg.DagsterInstance
     lake: Lake

@@ -46,8 +46,8 @@ def no_stale_days(opened: Opened, contract: Contract) -> dg.AssetChecksDefinitio
 
 
 def judged(states: States, table: str, given_up: str = "") -> tuple[bool, dict[str, Any]]:
-    """Whether no written day of the table is stale and none was `given_up` (in words), and what is told: days per
-    state, which are stale, what to do."""
+    """Whether no written day of the table is stale and none was `given_up` (in words), and the facts shown with it:
+    days per state, which are stale, what to do."""
     counted = {d: states.of(table, d) for d in states.view.table(table).stamps}
     stale = sorted(d for d, s in counted.items() if s is State.STALE)
     told: dict[str, Any] = {"stale days": len(stale)}
@@ -66,7 +66,7 @@ def changed_verdicts(
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """The verdicts that differ from what Dagster shows, so that pages are right without anybody's button.
 
-    One that speaks of an older materialization differs too: Dagster counts it as not evaluated. Tables without a
+    One that belongs to an older materialization differs too: Dagster counts it as not evaluated. Tables without a
     written or given up day are left out: there is nothing to judge yet.
     """
     keys = {
@@ -86,7 +86,7 @@ def changed_verdicts(
 
 
 def tell_verdicts(instance: dg.DagsterInstance, opened: Opened, tables: list[str]) -> None:
-    """Tell Dagster the verdicts of these tables that are other ones now."""
+    """Record in Dagster the verdicts of these tables that have changed."""
     states = opened.states()
     given_up = given_up_now(instance, opened.lake, states)
     for verdict in changed_verdicts(instance, states, tables, given_up):
@@ -94,7 +94,7 @@ def tell_verdicts(instance: dg.DagsterInstance, opened: Opened, tables: list[str
 
 
 def _newest(instance: dg.DagsterInstance, table: str) -> Any:
-    """What an evaluation of the table speaks of: its newest materialization, if there is one."""
+    """What an evaluation of the table belongs to: its newest materialization, if there is one."""
     records = instance.fetch_materializations(dg.AssetKey(table), limit=1).records
     return next(map(check_target, records), None)
 

@@ -15,6 +15,7 @@ from datetime import date
 import dagster as dg
 
 from backfill_assets.core.gates import Finding, checks_of
+from backfill_assets.load.derived import settled_days
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.context import Opened
 from backfill_assets.orchestration.dagster_private import (
@@ -51,7 +52,8 @@ class Telling:
         """Say that the days will be made which are not known to be right."""
         if self.news_only:
             request, states = self._rebuild.request, self._opened.states()
-            self.plan(d for d in request.days if request.force or not states.is_settled(request.table.name, d))
+            settled = settled_days(request, states)
+            self.plan(d for d in request.days if d not in settled)
 
     def news(self, findings: Sequence[Finding]) -> Sequence[date]:
         """The days to be told of, ascending: those that Dagster does not show as these findings and the days' entries

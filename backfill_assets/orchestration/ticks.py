@@ -1,4 +1,4 @@
-"""What the sensors decide at a tick: which runs to ask for, and in plain words what was found and held back.
+"""What the sensors decide at a tick: which runs to request, and in plain words what was found and held back.
 
 Lives here: one function per sensor, from the lake and Dagster's runs as they are now. Does not live here: the sensors
 as Dagster sees them (`sensors`), what a day needs (`core.needs`), and making days (`load`).
@@ -40,8 +40,8 @@ SHOWN_FILES = 5
 
 @dataclass
 class Tick:
-    """The outcome of a tick: runs to ask for, a line per finding, standing verdicts that are no longer the same, and
-    what needs a person, by name: it is told once, and again when it says something else."""
+    """The outcome of a tick: runs to request, a line per finding, standing verdicts that are no longer the same, and
+    what needs a person, by name: it alerts once, and again when its text changes."""
 
     requests: list[dg.RunRequest] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -55,7 +55,7 @@ class Tick:
 
 
 def late_data_tick(instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime) -> Tick:
-    """Ask for the days of the built tables that need making and whose inputs are in place, upstream first."""
+    """Request the days of the built tables that need making and whose inputs are in place, upstream first."""
     seen = look_around(instance, lake_context, now)
     healed = follow_receipts(instance, seen.lake, seen.pipeline)
     tick = late_data(seen)
@@ -154,7 +154,7 @@ def _rolling_tick(seen: LakeSnapshot) -> Tick:
 
 
 def _roll(tick: Tick, seen: LakeSnapshot, days: DayRange, built: Sequence[str]) -> None:
-    """Ask for a range once per version of the ledger and per rule, as often as may be tried."""
+    """Request a range once per version of the ledger and per rule, as often as may be tried."""
     settings, ledger = seen.lake.settings, seen.states.view.ledger.version
     rules = digest_of([seen.asker.rules(), *(str(seen.states.codes.get(name)) for name in built)])
     base = f"rolling {days} ledger {ledger} rules {rules}"
@@ -186,7 +186,7 @@ def _whole(
 
 
 def landing_tick(instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime) -> Tick:
-    """Ask for a scan of new complete files, and for the arrival days that landed and are not loaded."""
+    """Request a scan of new complete files, and the arrival days that landed and are not loaded."""
     seen = look_around(instance, lake_context, now)
     listing, records = look(LakeSession(seen.lake))
     hashes = Hashes(seen.lake.stock)
@@ -251,6 +251,6 @@ def _tell_landing(tick: Tick, found: Comparison, blocked: Set[date]) -> None:
             more = f" and {len(records) - SHOWN_FILES} more" if len(records) > SHOWN_FILES else ""
             tick.alarm(
                 f"{word} files",
-                f"{len(records)} landed file(s) {word}: {shown}{more}. The days made from them are not asked for: "
+                f"{len(records)} landed file(s) {word}: {shown}{more}. No run is requested for days made from them: "
                 f'{ranges(blocked)}. Put the files back, or `backfill-assets landing accept --note "why"`',
             )

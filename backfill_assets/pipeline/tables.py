@@ -13,7 +13,7 @@ from backfill_assets.core.payload import DEFAULT_PAYLOAD, PayloadColumn, words
 from backfill_assets.lake.model import Chunk, Frames, Table
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.pipeline import contracts, declared_tables
-from backfill_assets.pipeline.transforms import lateness
+from backfill_assets.pipeline.transforms import lateness, layers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -82,7 +82,13 @@ def _staging(payload: tuple[PayloadColumn, ...]) -> Table:
 
         return staging(frames["raw"], chunk.days, [c.name for c in payload])
 
-    return Table(contracts.staging(payload), _build, sources=(TRANSFORMS + "staging",), facts=lateness.of_versions)
+    return Table(
+        contracts.staging(payload),
+        _build,
+        sources=(TRANSFORMS + "staging",),
+        facts=lateness.of_versions,
+        account=layers.of_deliveries,
+    )
 
 
 def _flips(before: "DataFrame", after: "DataFrame") -> "DataFrame":

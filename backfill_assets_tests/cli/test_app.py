@@ -5,13 +5,17 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import click
 import pytest
 from click.testing import CliRunner
 
 from backfill_assets.cli.app import app
+from backfill_assets.cli.common import Overrides
+from backfill_assets.cli.progress import BackfillRequest
 from backfill_assets.core.days import ONE_DAY
+from backfill_assets.lake.home import Lake
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 from backfill_assets_tests.processes import CHECKOUT, run_python
@@ -39,14 +43,11 @@ def test_a_list_of_commands_is_whole_on_a_narrow_screen(group: tuple[str, ...]) 
     assert "..." not in result.stdout.split("Commands:")[1]
 
 
-def test_what_the_machine_refuses_is_one_line_that_names_the_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object) -> None:
+def test_what_the_machine_refuses_is_one_line_that_names_the_place(tmp_path: Path) -> None:
+    def refuse() -> NoReturn:
         raise PermissionError(13, "Permission denied", str(tmp_path / "lake.toml"))
 
-    monkeypatch.setattr("backfill_assets.lake.home.open_lake", refuse)
-    result = run("status", "--lake", tmp_path)
+    result = run("status", "--lake", tmp_path, overrides=Overrides(opened=refuse))
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
     assert result.stderr.startswith(f"Error: {tmp_path / 'lake.toml'}: permission denied. What was being done was not")
 
@@ -65,6 +66,7 @@ def test_every_command_that_a_text_advises_exists() -> None:
     assert [a for a in advised if not {a[1], f"{a[1]} {a[2]}"} & known] == []
 
 
+@pytest.mark.usefixtures("processes")
 def test_help_imports_nothing_heavy() -> None:
     code = """
         import sys
@@ -75,6 +77,7 @@ def test_help_imports_nothing_heavy() -> None:
     assert run_python(code).splitlines()[-1] == "[]"
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_module_runs_as_the_command() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "backfill_assets", "--help"], cwd=CHECKOUT, capture_output=True, text=True, check=True
@@ -114,6 +117,11 @@ def test_no_command_prints_the_token_of_an_engine(
         assert result.exception is None or isinstance(result.exception, SystemExit)
 
 
+def writes_where_it_cannot(lake: Lake, _: BackfillRequest) -> NoReturn:
+    lake.locks.mkdir()
+    pytest.fail("it could be written")
+
+
 @pytest.mark.parametrize("command", [("scan",), ("landing", "accept", "--note", "x"), ("backfill",)])
 def test_a_lake_that_cannot_be_written_is_one_line_without_a_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
@@ -123,8 +131,7 @@ def test_a_lake_that_cannot_be_written_is_one_line_without_a_traceback(
     shutil.rmtree(lake.locks, ignore_errors=True)
     lake.locks.write_text("a file, so that no folder can be made there")
     days = ("--from", str(START), "--to", str(START)) if command == ("backfill",) else ()
-    monkeypatch.setattr("backfill_assets.cli.backfill.work", lambda lake, asked: lake.locks.mkdir())
-    result = run(*command, *days, "--lake", tmp_path)
+    result = run(*command, *days, "--lake", tmp_path, overrides=Overrides(work=writes_where_it_cannot))
     assert result.exit_code == 1
     assert isinstance(result.exception, SystemExit)
     (line,) = result.stderr.splitlines()

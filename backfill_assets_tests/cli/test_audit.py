@@ -6,22 +6,21 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from backfill_assets.cli import audit as command
 from backfill_assets.cli.app import app
 from backfill_assets_tests.builders import day
+from backfill_assets_tests.cli.typed import instead
 from backfill_assets_tests.operations.planned import Planned
 
 
 @pytest.fixture
-def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Planned:
+def made(tmp_path: Path) -> Planned:
     found = Planned(tmp_path / "lake")
     found.chunk(4, (3, 4), 9)
-    monkeypatch.setattr(command, "opened", lambda: (found.lake, found.pipeline))
     return found
 
 
 def test_writes_are_listed_by_commit_and_told_to_programs_by_day(made: Planned, tmp_path: Path) -> None:
-    told = CliRunner().invoke(app, ["audit", "--plan", "p1"])
+    told = CliRunner().invoke(app, ["audit", "--plan", "p1"], obj=instead(made))
     assert told.exit_code == 0, told.output
     assert f"{day(3)}..{day(4)}" in told.stdout
     assert "p1 chunk 4" in told.stdout
@@ -38,7 +37,7 @@ def test_writes_are_listed_by_commit_and_told_to_programs_by_day(made: Planned, 
         str(table),
         "--json",
     ]
-    found = json.loads(CliRunner().invoke(app, asked).stdout)
+    found = json.loads(CliRunner().invoke(app, asked, obj=instead(made)).stdout)
     assert [w["version"] for w in found] == [2, 1]
     assert "p1 chunk 4" in page.read_text()
     assert table.exists()

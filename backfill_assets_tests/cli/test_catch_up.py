@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 import pytest
 
-from backfill_assets.cli import backfill
 from backfill_assets.cli.catch_up import CaughtUp, until_settled
+from backfill_assets.cli.common import Overrides
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.lake.home import LAKE_VARIABLE, Lake
@@ -38,21 +38,18 @@ def stale(lake: tuple[Lake, Pipeline], *numbers: int) -> None:
     build(*lake, "training", dict.fromkeys(map(day, numbers), 3), digests=dict.fromkeys(map(day, numbers), "older"))
 
 
-def caught_up(lake: tuple[Lake, Pipeline], monkeypatch: pytest.MonkeyPatch, run: Run) -> CaughtUp:
+def caught_up(lake: tuple[Lake, Pipeline], run: Run) -> CaughtUp:
     """A catch-up whose runs end as `run` says."""
 
     def work(_lake: Lake, asked: BackfillRequest) -> RunOutcome:
         success = run(asked)
         return RunOutcome("run", success, (), "" if success else "it broke", 0.0)
 
-    monkeypatch.setattr(backfill, "work", work)
-    with click.Context(click.Command("catch-up")):
+    with click.Context(click.Command("catch-up"), obj=Overrides(work=work)):
         return until_settled(lake[0], "", "catch-up")
 
 
-def test_one_day_that_fails_is_found_by_halves_and_all_others_are_made(
-    lake: tuple[Lake, Pipeline], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_day_that_fails_is_found_by_halves_and_all_others_are_made(lake: tuple[Lake, Pipeline]) -> None:
     stale(lake, *range(DAYS))
 
     def all_but_the_fifth(asked: BackfillRequest) -> bool:
@@ -61,31 +58,29 @@ def test_one_day_that_fails_is_found_by_halves_and_all_others_are_made(
         build(*lake, "training", dict.fromkeys(asked.days, 3))
         return True
 
-    done = caught_up(lake, monkeypatch, all_but_the_fifth)
+    done = caught_up(lake, all_but_the_fifth)
     assert done.left == {"training": [str(day(5))]}
     assert done.why == {"training": f"1 tried in vain, the first {day(5)}"}
     assert len(done.runs) == 5 + 4, "sixteen, eight, four, two, one; and the other halves"
     assert not done.success
 
 
-def test_a_day_whose_runs_succeed_and_leave_it_stale_is_not_made_for_ever(
-    lake: tuple[Lake, Pipeline], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_day_whose_runs_succeed_and_leave_it_stale_is_not_made_for_ever(lake: tuple[Lake, Pipeline]) -> None:
     stale(lake, 3)
 
     def in_vain(asked: BackfillRequest) -> bool:
         stale(lake, *((d - START).days for d in asked.days))
         return True
 
-    done = caught_up(lake, monkeypatch, in_vain)
+    done = caught_up(lake, in_vain)
     assert len(done.runs) == lake[0].settings.lateness.attempts
     assert done.left == {"training": [str(day(3))]}
 
 
-def test_what_waits_for_a_day_that_failed_says_so(lake: tuple[Lake, Pipeline], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_waits_for_a_day_that_failed_says_so(lake: tuple[Lake, Pipeline]) -> None:
     build(*lake, "staging", {day(3): 3}, digests={day(3): "older"})
     stale(lake, 3)
-    done = caught_up(lake, monkeypatch, lambda _: False)
+    done = caught_up(lake, lambda _: False)
     assert [asked.tables[0] for asked, _ in done.runs] == ["staging"]
     assert "tried in vain" in done.why["staging"]
     assert "wait for their inputs" in done.why["training"]

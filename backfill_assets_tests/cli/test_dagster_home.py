@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.cli import dagster_home
 from backfill_assets.cli.dagster_home import OF_A_LAKE, instance_of, silenced
 from backfill_assets.lake.home import Lake
 from backfill_assets_tests.operations.synthetic import synthetic_lake
@@ -20,7 +19,6 @@ BY_FOLDER = ("storage:", "local_artifact_storage:", "compute_logs:")  # of the c
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     """A lake of programs that were installed from a wheel: there is no checkout around them, and no home is named."""
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
-    monkeypatch.setattr(dagster_home, "project_root", lambda: tmp_path / "elsewhere")
     return synthetic_lake(tmp_path / "lake", 1)[0]
 
 
@@ -30,7 +28,7 @@ def test_an_installed_package_says_of_dagster_what_the_checkout_says() -> None:
 
 
 def test_the_instance_of_a_lake_queues_and_watches_its_runs(installed: Lake) -> None:
-    with silenced(), instance_of(installed) as instance:
+    with silenced(), instance_of(installed, project=installed.root.parent / "elsewhere") as instance:
         assert Path(instance.root_directory) == installed.root / ".dagster"
         assert instance.run_monitoring_enabled
         assert instance.run_retries_enabled
@@ -42,6 +40,6 @@ def test_what_a_person_wrote_for_the_instance_of_a_lake_stays(installed: Lake) -
     home = installed.root / ".dagster"
     home.mkdir(exist_ok=True)
     (home / "dagster.yaml").write_text("telemetry:\n  enabled: false\n")
-    with silenced(), instance_of(installed) as instance:
+    with silenced(), instance_of(installed, project=installed.root.parent / "elsewhere") as instance:
         assert not instance.run_monitoring_enabled
     assert (home / "dagster.yaml").read_text() == "telemetry:\n  enabled: false\n"

@@ -7,23 +7,22 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from backfill_assets.cli import rollback as commands
 from backfill_assets.cli.app import app
 from backfill_assets_tests.builders import day
+from backfill_assets_tests.cli.typed import instead
 from backfill_assets_tests.operations.planned import Planned
 
 
 @pytest.fixture
-def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Planned:
+def made(tmp_path: Path) -> Planned:
     found = Planned(tmp_path / "lake")
     found.chunk(4, (3, 4), 9)
     found.write("features", {5: 3})
-    monkeypatch.setattr(commands, "opened", lambda: (found.lake, found.pipeline))
     return found
 
 
-def run(*args: object) -> Result:
-    return CliRunner().invoke(app, [str(a) for a in args], terminal_width=160)
+def run(made: Planned, *args: object) -> Result:
+    return CliRunner().invoke(app, [str(a) for a in args], terminal_width=160, obj=instead(made))
 
 
 def read(result: Result) -> Any:
@@ -33,29 +32,29 @@ def read(result: Result) -> Any:
 
 def test_a_chunk_is_shown_then_put_back_then_released(made: Planned) -> None:
     which = ("--plan", "p1", "--chunk", "4")
-    shown = run("rollback", *which)
+    shown = run(made, "rollback", *which)
     assert shown.exit_code == 0, shown.output
     assert f"features: {day(5)} will be stale" in shown.stdout
     assert "Nothing was done. Add --yes to do it." in shown.stdout
     assert made.values("staging")[3] == 9
-    done = read(run("rollback", *which, "--yes", "--json", "--note", "wrong select"))
+    done = read(run(made, "rollback", *which, "--yes", "--json", "--note", "wrong select"))
     assert done["done"]
     assert [(t["table"], len(t["days"]), t["files_back"], t["files_out"]) for t in done["tables"]] == [
         ("staging", 2, 2, 2), ("features", 2, 2, 2)
     ]  # fmt: skip
     assert done["stale"] == {"features": [{"from": str(day(5)), "to": str(day(5))}]}
     assert made.values("staging")[3] == 1
-    assert not read(run("release", *which, "--json"))["done"]
+    assert not read(run(made, "release", *which, "--json"))["done"]
     assert "held" in {e.entry.built for e in made.view("staging").stamps.values()}
-    assert "released" in run("release", *which, "--yes").stdout
+    assert "released" in run(made, "release", *which, "--yes").stdout
     assert "held" not in {e.entry.built for e in made.view("staging").stamps.values()}
 
 
 def test_days_of_a_table_go_back_to_a_version_and_the_command_that_ends_the_hold_is_told(made: Planned) -> None:
-    asked = run("rollback", "--table", "staging", "--days", f"{day(3)}..{day(4)}", "--to-version", 1, "--yes")
+    asked = run(made, "rollback", "--table", "staging", "--days", f"{day(3)}..{day(4)}", "--to-version", 1, "--yes")
     assert asked.exit_code == 0, asked.output
     assert f"Held until: backfill-assets release staging --days {day(3)}..{day(4)} --yes" in asked.stdout
-    assert run("release", "staging", "--days", day(3), "--yes").exit_code == 0
+    assert run(made, "release", "staging", "--days", day(3), "--yes").exit_code == 0
     assert made.values("staging")[3:5] == [1, 1]
 
 
@@ -71,14 +70,14 @@ def test_days_of_a_table_go_back_to_a_version_and_the_command_that_ends_the_hold
     ],
 )
 def test_what_cannot_be_meant_is_wrong_usage(made: Planned, args: tuple[str, ...], told: str) -> None:
-    result = run(*args)
+    result = run(made, *args)
     assert result.exit_code == 2
     assert told in result.output
 
 
 def test_a_refusal_is_one_line_with_exit_code_1(made: Planned) -> None:
     made.write("staging", {4: 5}, "another-run")
-    result = run("rollback", "--plan", "p1", "--chunk", "4", "--yes")
+    result = run(made, "rollback", "--plan", "p1", "--chunk", "4", "--yes")
     assert result.exit_code == 1
     assert "Error: the table staging:" in result.output
     assert "Nothing was put back" in result.output

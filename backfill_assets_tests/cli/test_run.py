@@ -35,6 +35,7 @@ def test_a_plan_of_days_that_are_right_ends_without_a_run(lake: tuple[Lake, Pipe
     assert "it is finished" in again.output
 
 
+@pytest.mark.usefixtures("processes")
 def test_chunks_at_once_are_processes_that_find_their_chunk_by_the_plan(lake: tuple[Lake, Pipeline]) -> None:
     plan = find_plan(lake[0], planned(*lake, force=False, max_parallel=2).id)
     works = [ChunkWork(plan, chunk, plan.tables, chunk.days) for chunk in plan.chunks[1:3]]

@@ -12,8 +12,9 @@ from typing import NoReturn
 import pytest
 from click.testing import CliRunner
 
-from backfill_assets.cli import backfill, runner
+from backfill_assets.cli import runner
 from backfill_assets.cli.app import app
+from backfill_assets.cli.common import Overrides
 from backfill_assets.cli.dagster_home import ui_command
 from backfill_assets.cli.progress import BackfillRequest, TableOutcome, told
 from backfill_assets.core.days import ONE_DAY, DayRange
@@ -36,18 +37,15 @@ def test_what_an_interrupted_run_had_written_is_told_by_its_receipts(tmp_path: P
         ("", "Interrupted: what was not committed is not written. Run the same command again."),
     ],
 )
-def test_an_interrupted_command_is_one_line_and_exit_code_130(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, line: str
-) -> None:
+def test_an_interrupted_command_is_one_line_and_exit_code_130(tmp_path: Path, words: str, line: str) -> None:
     lake, _ = synthetic_lake(tmp_path / "lake", 3)
 
     def interrupted(*_: object) -> NoReturn:
         raise Interrupted(2, words)
 
-    monkeypatch.setattr(backfill, "work", interrupted)
     asked = BackfillRequest(DayRange(START, START + ONE_DAY), ("raw",))
     command = ["backfill", "--lake", str(lake.root), "--from", str(asked.days.start), "--to", str(asked.days.last)]
-    done = CliRunner().invoke(app, command)
+    done = CliRunner().invoke(app, command, obj=Overrides(work=interrupted))
     assert done.exit_code == 130
     assert done.stderr.strip() == line
 

@@ -10,13 +10,20 @@ from typing import Any
 from click.testing import CliRunner, Result
 
 from backfill_assets.cli.app import app
+from backfill_assets.cli.common import Overrides
+from backfill_assets_tests.operations.planned import Planned
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>{{ 7 * 7 }}&"
 
 
-def run(*args: object) -> Result:
+def run(*args: object, overrides: Overrides | None = None) -> Result:
     """The command with these words, run in this process."""
-    return CliRunner().invoke(app, [str(a) for a in args])
+    return CliRunner().invoke(app, [str(a) for a in args], obj=overrides)
+
+
+def instead(made: Planned) -> Overrides:
+    """Commands work on this lake and its own pipeline."""
+    return Overrides(opened=lambda: (made.lake, made.pipeline))
 
 
 def read(result: Result) -> Any:

@@ -15,6 +15,7 @@ from backfill_assets.core.coming import will_change
 from backfill_assets.core.receipts import Built
 from backfill_assets.core.states import State
 from backfill_assets_tests.builders import CONTRACTS, HORIZON, MATURITY, WINDOW, Story, day, loaded
+from backfill_assets_tests.strategies import examples
 
 DAYS = tuple(map(day, range(10)))
 LATE = day(5)
@@ -72,7 +73,7 @@ def test_held_days_do_not_follow() -> None:
     assert LATE not in will_change(story.states())["features"]
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(st.sets(st.integers(0, 9), max_size=3), st.dictionaries(st.integers(0, 9), st.integers(0, 9), max_size=3))
 def test_the_forecast_is_what_follows_when_everything_is_made(changed: set[int], late: dict[int, int]) -> None:
     touches = {n: {day(n), day(late.get(n, n))} for n in range(10)}

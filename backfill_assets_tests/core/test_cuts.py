@@ -57,8 +57,8 @@ def test_the_newest_mature_day_is_mature_and_the_next_is_not(frontier: datetime,
     assert not cuts.is_mature(newest + ONE_DAY, after, frontier)
 
 
-def test_the_newest_mature_day_is_one_of_utc() -> None:
-    assert cuts.newest_mature(datetime.fromisoformat("2024-03-01T00:30:00+01:00")) == date(2024, 2, 28)
+def test_the_newest_day_that_is_over_is_one_of_utc() -> None:
+    assert cuts.newest_over(datetime.fromisoformat("2024-03-01T00:30:00+01:00")) == date(2024, 2, 28)
 
 
 @given(st.integers(1, 60), st.integers(-130, 130))

@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.core.days import ONE_DAY, DayRange, contiguous, covering, from_inclusive, midnight, parse_day
+from backfill_assets.core.days import (
+    ONE_DAY,
+    DayRange,
+    contiguous,
+    covering,
+    from_inclusive,
+    midnight,
+    parse_day,
+    parse_span,
+)
 from backfill_assets.core.errors import BackfillError
 from backfill_assets_tests.strategies import day_ranges, days, near_days
 
@@ -140,3 +149,11 @@ def test_covering_ranges_are_few_hold_every_day_and_are_contiguous_when_they_may
     assert len(found) <= most
     assert days <= {d for r in found for d in r}
     assert covering(days, len(days)) == contiguous(days)
+
+
+def test_a_span_is_both_ends_included_or_one_day() -> None:
+    assert parse_span("2024-03-01..2024-03-03") == DayRange(date(2024, 3, 1), date(2024, 3, 4))
+    assert parse_span("2024-03-01") == DayRange(date(2024, 3, 1), date(2024, 3, 2))
+    for wrong in ("", "2024-03-01..", "..2024-03-01", "2024-03-02..2024-03-01"):
+        with pytest.raises(BackfillError, match="Nothing was done"):
+            parse_span(wrong)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.core.drift import chance, pooled, stability_index
+from backfill_assets.core.drift import chance, drift, pooled, stability_index
 
 histograms = st.dictionaries(st.integers(-64, 64), st.integers(0, 10_000), max_size=8)
 
@@ -38,3 +38,9 @@ def test_samples_of_one_population_stay_below_what_is_chance() -> None:
 
 def test_days_are_pooled_row_by_row() -> None:
     assert pooled([{1: 2, 3: 1}, {1: 5}]) == {1: 7, 3: 1}
+
+
+def test_drift_exceeds_a_bound_only_beyond_what_is_chance() -> None:
+    few, many = drift({1: 5, 2: 5}, {1: 80, 2: 20}), drift({1: 5000, 2: 5000}, {1: 80000, 2: 20000})
+    assert few.index == pytest.approx(many.index)
+    assert (few.exceeds(0.25), many.exceeds(0.25)) == (False, True)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from backfill_assets.core.gates import MEDIAN_NEEDS_DAYS
 from backfill_assets.core.plan_gates import TableEvidence, judge_chunk
 from backfill_assets.core.plans import Tolerances
-from backfill_assets.core.profiles import NULL_COUNT, DayProfile, kept_counts
+from backfill_assets.core.profiles import NULL_COUNT, SCHEME, DayProfile, kept_counts
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets_tests.builders import STAGING, day
 
@@ -91,3 +91,18 @@ def test_values_that_moved_while_their_sum_did_not_are_named_with_column_and_ind
     found = judge_chunk(evidence, Tolerances(means=0.01, drift=bound))
     assert [(f.day, f.rule, f.column) for f in found] == ([(judged, "distribution", "value")] if finds else [])
     assert not found or "population stability index" in found[0].told
+
+
+def test_a_receipt_whose_fingerprint_is_of_another_kind_is_read_back_by_its_rows() -> None:
+    older = DayEntry(1000, "other kind", "digest", scheme=SCHEME - 1)
+    assert judge_chunk(evidence(None, older, USUAL), Tolerances()) == []
+    (found,) = judge_chunk(evidence(None, older, DayProfile(999, "F")), Tolerances())
+    assert found.rule == "read-back"
+
+
+def test_values_that_moved_are_found_against_the_day_itself_where_the_history_is_short() -> None:
+    known = DayEntry(1000, "F", "digest", counts=kept_counts(USUAL, STAGING.nullable_columns))
+    read = DayProfile(1000, "F", sums={"value": 5000}, histograms={"value": {0: 500, 4: 500}})
+    evidence = TableEvidence(STAGING, {day(0): known}, {day(0): known}, {}, {day(0): read})
+    (found,) = judge_chunk(evidence, Tolerances(drift=0.25))
+    assert (found.rule, found.column) == ("distribution", "value")

@@ -9,7 +9,7 @@ import pytest
 
 from backfill_assets.core.days import midnight
 from backfill_assets.core.receipts import Built, DayEntry
-from backfill_assets.core.states import Codes, State, States
+from backfill_assets.core.states import Codes, State, States, written_as
 from backfill_assets_tests.builders import CODE, CONTRACTS, Story, day, loaded
 
 ALL_DAYS = tuple(map(day, range(10)))
@@ -265,3 +265,26 @@ def test_nothing_is_settled_that_a_rebuild_could_change(spoil: str) -> None:
     else:
         story.edit("staging", asked)
     assert not story.states().is_settled("staging", asked)
+
+
+def test_a_merged_day_is_outdated_and_settled_only_for_who_merges_again() -> None:
+    story, asked = _built(), day(5)
+    story.rewrite("staging", asked, built=Built.MERGED)
+    states = story.states()
+    assert states.of("staging", asked) is State.OUTDATED
+    assert not states.is_settled("staging", asked)
+    assert states.is_settled("staging", asked, merging=True)
+    story.land(day(9), "late").load(day(9), touching=[asked])
+    assert story.states().of("staging", asked) is State.STALE
+    assert not story.states().is_settled("staging", asked, merging=True)
+
+
+def test_what_is_known_at_a_cut_follows_the_rows_that_a_merge_kept() -> None:
+    story = _built()
+    before = story.state("features_as_known", day(5))
+    story.rewrite("staging", day(5), built=Built.MERGED)
+    assert (before, story.state("features_as_known", day(5))) == (State.FRESH, State.STALE)
+
+
+def test_a_day_is_shown_in_the_state_in_which_it_was_written() -> None:
+    assert [written_as(b).value for b in Built] == ["fresh", "incomplete", "pending", "held", "outdated"]

@@ -44,7 +44,7 @@ BUSIEST = Contract(
     "The busiest",
     (DAY, COUNT, Column("most", "BIGINT", "the greatest value")),
     "event_date",
-    (),
+    ("event_date",),
     (Input("staging"),),
 )
 
@@ -65,7 +65,7 @@ def sizes(frames: Mapping[str, "DataFrame"], chunk: Chunk) -> "DataFrame":
 
 
 def alone(settings: LakeSettings) -> tuple[Table, ...]:
-    own = Contract("sizes", "Sizes", (DAY, COUNT), "event_date", (), (Input("raw", basis=Basis.ARRIVALS),))
+    own = Contract("sizes", "Sizes", (DAY, COUNT), "event_date", ("event_date",), (Input("raw", basis=Basis.ARRIVALS),))
     return (Table(contracts.raw()), Table(own, sizes))
 
 

@@ -48,6 +48,7 @@ def write_days(root: Path, writer: int, commits: int, race: str) -> None:
         print(publish_by_hand(lake, STAGING, [row], f"{writer}-{n}").write_id, flush=True)
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("race", sorted(RACES))
 def test_no_acknowledged_commit_of_three_processes_is_lost(tmp_path: Path, race: str) -> None:
     lake = bare_lake(tmp_path)

@@ -112,19 +112,23 @@ def test_the_settings_that_the_readme_shows_are_read(tmp_path: Path) -> None:
 def test_the_table_of_ones_own_is_built_by_the_commands_shown_with_it(spark_server: Demo) -> None:
     """From the first line to the last, but for the demo, which was made, and the server."""
     (shown,) = blocks("python")
-    (spark_server.folder / "own.py").write_text(shown)
-    (script,) = (block for block in blocks("bash") if "-m own" in block)
+    (spark_server.folder / "pipeline.py").write_text(shown)
+    (script,) = (block for block in blocks("bash") if "pipeline.py" in block)
     lines = [line for line in script.splitlines() if not line.startswith(("backfill-assets demo", "dagster dev"))]
     for known, day in (("2026-11-05", spark_server.first + ONE_DAY), ("2026-11-20", spark_server.first + ONE_DAY * 4)):
         lines = [line.replace(known, str(day)) for line in lines]
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    before = (spark_server.root / "lake.toml").read_text()
     done = subprocess.run(
         ["bash", "-euc", "\n".join(lines)], cwd=spark_server.folder, env={**spark_server.env, "PATH": path},
         capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False,
     )  # fmt: skip
+    status = spark_server.run("status", "--json")
+    (spark_server.root / "lake.toml").write_text(before)
     assert done.returncode == 0, done.stderr
-    assert [line.split() for line in done.stdout.splitlines() if "events" in line] == [["entity", "day", "events"]]
+    assert [line.split() for line in done.stdout.splitlines() if "entity" in line] == [["entity", "day", "events"]]
     assert {line.split()[2] for line in done.stdout.splitlines() if "customer" in line}, done.stdout
+    assert list(json.loads(status.stdout)["totals"]) == ["raw", "staging", "totals"]
 
 
 def test_the_table_of_ones_own_needs_the_public_surface_only(tmp_path: Path) -> None:

@@ -86,6 +86,7 @@ def in_the_background(call: Callable[[], Any]) -> tuple[threading.Thread, list[B
     return thread, errors
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("method", ["AnalyzePlan", "Config", "ExecutePlan"])
 def test_a_call_that_waits_ends_with_the_servers_process_though_the_line_still_stands(method: str) -> None:
     with a_silent_server() as (port, silence), a_process() as process:
@@ -153,6 +154,7 @@ def test_after_an_interrupt_no_call_waits_even_if_its_channel_has_lost_its_voice
     assert calls.begun == 2  # the third was not even begun
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_call_made_while_the_interpreter_shuts_down_is_refused_instead_of_waiting_for_ever() -> None:
     code = """
     import os, sys

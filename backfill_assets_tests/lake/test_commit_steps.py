@@ -83,6 +83,7 @@ STEPS: dict[str, tuple[Callable[[], None], Content]] = {
 }
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("step", sorted(STEPS))
 def test_whatever_step_a_process_is_killed_at_the_next_writer_finds_a_whole_table(tmp_path: Path, step: str) -> None:
     lake = bare_lake(tmp_path)
@@ -124,6 +125,7 @@ def one_line_less(whole: bytes) -> bytes:
     return whole[: whole.rindex(b"\n")]
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("tear", [nothing, zeros, half_a_line, one_line_less])
 def test_a_torn_last_commit_is_never_read_nor_written_over_and_the_command_that_is_told_mends_it(
     tmp_path: Path, tear: Callable[[bytes], bytes]
@@ -249,6 +251,7 @@ def test_a_power_cut_at_a_checkpoint_leaves_a_table_that_can_be_read(
     assert [outcome(each) for each in left[-2:]] == [AFTER, AFTER]
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("tear", [nothing, zeros, half_a_line])
 def test_a_torn_checkpoint_is_told_with_the_command_that_mends_it_and_loses_nothing(
     tmp_path: Path, tear: Callable[[bytes], bytes]

@@ -4,12 +4,14 @@ Tested here: `lake.delta_store` through what `lake.store` promises. Not tested h
 commits (`test_committer`) and the way back (`test_putback`).
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.log import Logs
 from backfill_assets.lake.store import TableStore
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
@@ -68,3 +70,13 @@ def test_sizes_are_told_per_day_and_per_row(lake: Lake) -> None:
 
 def test_its_address_is_for_people_and_other_programs(lake: Lake) -> None:
     assert lake.store.address("staging") == (lake.root / "tables" / "staging").as_uri()
+
+
+def test_what_was_read_of_a_table_is_read_again_once_it_has_another_commit(lake: Lake) -> None:
+    known = replace(lake, logs=Logs())
+    publish_by_hand(lake, STAGING, rows(0))
+    first = known.store.unmoved("staging", "rows", lambda: known.store.rows("staging"))
+    assert known.store.unmoved("staging", "rows", lambda: known.store.rows("staging")) is first
+    publish_by_hand(lake, STAGING, rows(1))
+    assert len(known.store.unmoved("staging", "rows", lambda: known.store.rows("staging"))) == 2
+    assert replace(lake, logs=None).store.unmoved("staging", "rows", lambda: 7) == 7

@@ -48,6 +48,7 @@ def test_a_folder_without_settings_is_no_lake(tmp_path: Path) -> None:
         open_lake(tmp_path)
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_lake_named_wins_over_the_variable_and_the_variable_over_the_default(tmp_path: Path) -> None:
     named, variable = (tmp_path / "named").resolve(), (tmp_path / "variable").resolve()
     for value, expected in ((str(variable), variable), ("", CHECKOUT / DEFAULT_FOLDER)):

@@ -62,6 +62,7 @@ def _is_free(lock: Path) -> bool:
         return False
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("kind", ["table", "load"])
 def test_two_processes_exclude_each_other(tmp_path: Path, kind: str) -> None:
     counter = tmp_path / "counter"
@@ -74,6 +75,7 @@ def test_two_processes_exclude_each_other(tmp_path: Path, kind: str) -> None:
     assert counter.read_text() == "20"
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_held_lock_keeps_others_out_until_it_is_given_back(tmp_path: Path) -> None:
     with _process(HOLD, tmp_path) as holder:
         assert not _is_free(tmp_path / "raw.lock")
@@ -81,6 +83,7 @@ def test_a_held_lock_keeps_others_out_until_it_is_given_back(tmp_path: Path) -> 
     assert _is_free(tmp_path / "raw.lock")
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_killed_holder_frees_the_lock(tmp_path: Path) -> None:
     with _process(HOLD, tmp_path) as holder:
         holder.kill()

@@ -18,6 +18,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS
 from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets_tests.files import bare_lake, stage_by_hand
+from backfill_assets_tests.strategies import examples
 
 START = date(2024, 1, 28)  # days of two months
 numbers = st.integers(0, 7)
@@ -49,7 +50,7 @@ def table(lake: Lake) -> DeltaTable:
     return DeltaTable(str(lake.table_path("arrivals")))
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(10), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(loads)
 def test_after_any_loads_the_ledger_holds_the_newest_rows_of_every_day(
     tmp_path_factory: Any, told: list[dict[int, list[int]]]

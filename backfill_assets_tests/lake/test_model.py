@@ -186,7 +186,7 @@ COLUMNS: Mapping[str, dict[str, Any]] = {
     "a column more": {"columns": (*STAGING.columns, Column("flag", "INT", "a flag"))},
     "another type": {"columns": (*STAGING.columns[:1], Column("value", "INT", ""), *STAGING.columns[2:])},
     "NULL no more allowed": {"columns": tuple(replace(c, nullable=False) for c in STAGING.columns)},
-    "another key": {"key": ("entity", "value")},
+    "another key": {"key": ("entity", STAGING.day_column)},
     "another input": {"inputs": (Input("raw", basis=Basis.ARRIVALS), Input("features"))},
     "a longer window": {"inputs": (Input("raw", before=1, basis=Basis.ARRIVALS),)},
 }

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import backfill_assets.lake.profile as profile_module
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.lake.audit import audit
@@ -90,14 +89,16 @@ def test_the_figures_do_not_depend_on_partitions_or_the_order_of_columns(spark: 
     assert profile(turned, other) == profile(frame.coalesce(1), TABLE)
 
 
-def test_what_is_too_large_for_one_machine_is_profiled_by_spark(
-    spark: "SparkSession", lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_too_large_for_one_machine_is_profiled_by_spark(spark: "SparkSession", lake: Lake) -> None:
+    class OnSpark(LakeSession):
+        """Works by the session of these tests."""
+
+        def spark(self) -> "SparkSession":
+            return spark
+
     staged = stage(lake, TABLE, conform(spark.createDataFrame(AWKWARD, SCHEMA), TABLE))
     small = audited(LakeSession(lake), TABLE, staged)
-    monkeypatch.setattr(profile_module, "AUDIT_BYTES", 0)
-    monkeypatch.setattr(LakeSession, "spark", lambda _: spark)
-    assert audited(LakeSession(lake), TABLE, staged) == small
+    assert audited(OnSpark(lake), TABLE, staged, most_bytes=0) == small
 
 
 def frame_of(spark: "SparkSession", **columns: str) -> "DataFrame":

@@ -29,6 +29,7 @@ from backfill_assets.lake.putback import PutBack, let_go, prepare, put_back
 from backfill_assets.lake.replace import Provenance
 from backfill_assets_tests.builders import RAW, STAGING, day, write_rows
 from backfill_assets_tests.files import bare_lake, publish_by_hand
+from backfill_assets_tests.strategies import examples
 
 SAID = Provenance("rollback", note="why", tags={"plan": "p1", "chunk": "4"})
 
@@ -257,7 +258,7 @@ class World:
 steps = st.tuples(st.sampled_from(["publish", "back", "release"]), st.integers(0, 2), st.integers(0, 12))
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(st.lists(steps, min_size=3, max_size=8))
 def test_after_any_steps_every_version_reads_as_it_was_and_a_rollback_undone_is_the_identity(
     tmp_path_factory: pytest.TempPathFactory, taken: list[tuple[str, int, int]]
@@ -281,7 +282,7 @@ def test_after_any_steps_every_version_reads_as_it_was_and_a_rollback_undone_is_
     shutil.rmtree(lake.root)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(st.lists(st.integers(0, 9), min_size=2, max_size=4, unique=True), st.integers(0, 2))
 def test_rolling_back_a_rollback_and_releasing_gives_the_receipt_of_before(
     tmp_path_factory: pytest.TempPathFactory, values: list[int], to: int

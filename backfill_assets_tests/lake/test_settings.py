@@ -84,6 +84,7 @@ def test_every_key_can_be_given(lake: Path) -> None:
     assert found.spark.confs == {"spark.sql.shuffle.partitions": "4"}
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("name", ["trap_fixture", "openstack_changes_q1", "openstack_changes", "openstack_files"])
 def test_the_files_that_the_shared_tool_writes_parse(name: str, shared: Path, tmp_path: Path) -> None:
     tool = shared / "tools" / "make_lake.py"
@@ -236,6 +237,7 @@ def test_other_variables_are_left_alone(lake: Path) -> None:
     assert load_settings(lake, {"BACKFILL_ASSETS_LAKE": "x", "SPARK__MEMORY": "x"}) == load_settings(lake, {})
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_process_environment_counts_when_none_is_given_but_its_time_zone_never(lake: Path) -> None:
     _load(lake, "as_of = 2014-06-01T12:30:00")
     code = """

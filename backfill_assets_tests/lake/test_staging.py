@@ -71,6 +71,7 @@ def test_what_is_kept_stays_and_the_rest_of_the_write_goes(lake: Lake) -> None:
     assert [f.path.exists() for f in staged.files] == [True, False, False]
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_killed_process_leaves_files_that_the_next_sweep_removes_and_a_living_one_keeps_its_own(
     lake: Lake, other: "tuple[subprocess.Popen[str], str]"
 ) -> None:
@@ -84,6 +85,7 @@ def test_a_killed_process_leaves_files_that_the_next_sweep_removes_and_a_living_
     assert sweep(lake, "staging") == 0
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_publish_sweeps_what_others_left(lake: Lake, other: "tuple[subprocess.Popen[str], str]") -> None:
     process, write_id = other
     process.kill()

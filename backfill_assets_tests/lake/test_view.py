@@ -97,6 +97,7 @@ def test_other_tables_of_the_folder_are_not_looked_at(lake: Lake) -> None:
     assert "somebody_elses" not in read_view(lake, CONTRACTS).tables
 
 
+@pytest.mark.usefixtures("processes")
 def test_reading_a_view_needs_neither_spark_nor_dagster(lake: Lake) -> None:
     code = """
         import pathlib, sys

@@ -56,7 +56,7 @@ def lost(settings: LakeSettings) -> tuple[Table, ...]:
     """raw, and a table that waits for its cut and makes one row without a day."""
 
     def transform(frames: Mapping[str, "DataFrame"], chunk: Chunk) -> "DataFrame":
-        return frames["raw"].limit(1).selectExpr("event_key", "value", "cast(NULL AS date) AS event_date")
+        return frames["raw"].where("seq = 1").selectExpr("event_key", "value", "cast(NULL AS date) AS event_date")
 
     return Table(contracts.raw()), Table(replace(ECHO, waits_for_cut=True), transform, sources=(sys.modules[__name__],))
 

@@ -6,6 +6,7 @@ lakes of which only logs are read (`synthetic.py`).
 
 from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from backfill_assets.lake.ledger import ARRIVALS
 from backfill_assets.lake.model import Pipeline, make_pipeline
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import write_rows
+from backfill_assets_tests.copies import Kept, keep
 from backfill_assets_tests.operations.synthetic import START, TOML
 
 DAYS = 8
@@ -29,7 +31,18 @@ def late_lake(root: Path) -> tuple[Lake, Pipeline]:
 
     The late row makes a label of the first day. The newest day of every table but raw is pending.
     """
-    root.mkdir(parents=True, exist_ok=True)
+    _kept().lay_out(root)
+    lake = open_lake(root)
+    return lake, make_pipeline(tables(lake.settings))
+
+
+@cache
+def _kept() -> Kept:
+    return keep(_make)
+
+
+def _make(root: Path) -> None:
+    root.mkdir()
     (root / "lake.toml").write_text(TOML.format(start=START, windows=[2, 3]), encoding="utf-8")
     lake = open_lake(root)
     pipeline = make_pipeline(tables(lake.settings))
@@ -43,7 +56,6 @@ def late_lake(root: Path) -> tuple[Lake, Pipeline]:
         write(lake, contract.name, pipeline, rows.get(contract.name, []), span)
     said = Receipt("w", ARRIVALS.name, "manual", {}, inputs={"raw": 0}, frontier=FRONTIER)
     write_rows(lake.table_path(ARRIVALS.name), ARRIVALS, [], said)
-    return lake, pipeline
 
 
 def write(lake: Lake, table: str, pipeline: Pipeline, rows: Sequence[Mapping[str, Any]], days: Sequence[date]) -> None:

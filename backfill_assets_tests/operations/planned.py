@@ -7,6 +7,7 @@ computes.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from backfill_assets.lake.model import Pipeline, Table
 from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.lake.view import read_view
 from backfill_assets_tests.builders import CODE, CONTRACTS, WINDOW, day, receipt, write_rows
+from backfill_assets_tests.copies import Kept, keep
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 
 DAYS = 8
@@ -40,12 +42,23 @@ class Planned:
     pipeline: Pipeline = field(init=False)
 
     def __post_init__(self) -> None:
+        _kept().lay_out(self.root)
+        self._open()
+
+    def _open(self) -> None:
         self.lake = bare_lake(self.root)
         used = CONTRACTS[:3]
         self.pipeline = Pipeline(tuple(Table(c) for c in used), {c.name: CODE for c in used})
+
+    @classmethod
+    def prepare(cls, root: Path) -> None:
+        """The lake as every test begins with it."""
+        self = cls.__new__(cls)
+        self.root = root
+        self._open()
         everything = range(DAYS)
         self.write("raw", dict.fromkeys(everything, 1))
-        rows = [_arrival(day(n)) for n in everything]
+        rows = [arrival(day(n), f"F-{n}") for n in everything]
         said = receipt("arrivals", {day(n): DayEntry(1, f"F-{n}", "") for n in everything}, inputs={"raw": 1})
         write_rows(self.lake.table_path(ARRIVALS.name), ARRIVALS, rows, said)
         for table in BUILT:
@@ -96,8 +109,14 @@ class Planned:
         return [day(n) for n in range(DAYS + WINDOW) if states.of(table, day(n)) is state]
 
 
-def _arrival(of: date) -> dict[str, Any]:
+@cache
+def _kept() -> Kept:
+    return keep(Planned.prepare)
+
+
+def arrival(of: date, fingerprint: str) -> dict[str, Any]:
+    """The row of the ledger `arrivals`: what arrived on a day happened on that day."""
     return {
         "arrival_date": of, "event_date": of, "deliveries": 1, "keys": 1, "moved_keys": 0,
-        "greatest_lateness_s": 60, "fingerprint": f"F-{of}", "arrival_month": f"{of:%Y-%m}",
+        "greatest_lateness_s": 60, "fingerprint": fingerprint, "arrival_month": f"{of:%Y-%m}",
     }  # fmt: skip

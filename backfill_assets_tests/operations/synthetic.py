@@ -5,12 +5,14 @@ Lives here: `synthetic_lake` for tests, and `python -m backfill_assets_tests.ope
 """
 
 import cProfile
+import json
 import os
 import pstats
 import sys
 import time
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +29,11 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.operations.status import status
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import make_commit, write_rows
+from backfill_assets_tests.copies import Kept, keep
 
 START = date(2024, 2, 26)
+MOST_DAYS_KEPT = 100  # a larger lake is asked for once
+_PROTOCOL = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
 TOML = """
 start_date = {start}
 [source]
@@ -45,6 +50,20 @@ maturity_days = 1
 
 def synthetic_lake(root: Path, days: int, windows: tuple[int, int] = (2, 3)) -> tuple[Lake, Pipeline]:
     """A lake in which one file landed per day, everything is loaded and built, and every day is fresh."""
+    if days > MOST_DAYS_KEPT:
+        _make(root, days, windows)
+    else:
+        _kept(days, windows).lay_out(root)
+    lake = open_lake(root)
+    return lake, make_pipeline(tables(lake.settings))
+
+
+@cache
+def _kept(days: int, windows: tuple[int, int]) -> Kept:
+    return keep(lambda root: _make(root, days, windows))
+
+
+def _make(root: Path, days: int, windows: tuple[int, int]) -> None:
     root.mkdir(parents=True, exist_ok=True)
     (root / "lake.toml").write_text(TOML.format(start=START, windows=list(windows)), encoding="utf-8")
     lake = open_lake(root)
@@ -56,7 +75,6 @@ def synthetic_lake(root: Path, days: int, windows: tuple[int, int] = (2, 3)) -> 
     write_rows(lake.table_path(ARRIVALS.name), ARRIVALS, [_arrival(d) for d in span], said)
     for contract in pipeline.contracts:
         build(lake, pipeline, contract.name, dict.fromkeys(span, 3))
-    return lake, pipeline
 
 
 def _land(lake: Lake, span: DayRange) -> None:
@@ -100,10 +118,22 @@ def build(
         tags={PARAMETERS: parameters_of(contract, states.view).to_json()},
     )
     if version == 0:
-        make_commit(path, 0, info={"operation": "CREATE TABLE"})
+        make_commit(path, 0, actions=[_PROTOCOL, {"metaData": _metadata(contract)}], info={"operation": "CREATE TABLE"})
         version = 1
     make_commit(path, version, receipt, [_data(path, contract, d, version, n) for d, n in rows.items() if n])
     return receipt
+
+
+def _metadata(contract: Contract) -> dict[str, Any]:
+    """The table's schema and layout, so that delta-rs opens it, too."""
+    kinds = {"BIGINT": "long", "INT": "integer"}
+    fields = [
+        {"name": c.name, "type": kinds.get(c.type, c.type.lower()), "nullable": c.nullable, "metadata": {}}
+        for c in contract.columns
+    ]
+    schema = json.dumps({"type": "struct", "fields": fields})
+    facts = {"id": contract.name, "format": {"provider": "parquet", "options": {}}, "configuration": {}}
+    return {**facts, "schemaString": schema, "partitionColumns": [contract.day_column]}
 
 
 def _digest(states: Any, table: str, day: date) -> str:

@@ -1,5 +1,6 @@
 """Every write of every day is told with who, why, and what was there before; nothing is kept but the logs. No JVM."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -8,10 +9,13 @@ import pytest
 
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.profiles import SCHEME
+from backfill_assets.core.receipts import Receipt
+from backfill_assets.lake.log import versions
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.operations.audit import FOREIGN, AuditRequest, audit, write_table
 from backfill_assets.operations.rollback import RollbackRequest, roll_back
-from backfill_assets_tests.builders import day, write_rows
+from backfill_assets_tests.builders import day, make_commit, write_rows
 from backfill_assets_tests.operations.planned import Planned
 
 
@@ -61,3 +65,14 @@ def test_the_table_of_the_audit_can_be_read_by_any_engine(made: Planned, tmp_pat
     assert write_table(found, file) == len(found) == pq.read_metadata(file).num_rows
     query = f"SELECT \"table\", count(*) FROM '{file}' WHERE plan = 'p1' AND changed GROUP BY 1 ORDER BY 1"
     assert duckdb.execute(query).fetchall() == [("features", 4), ("staging", 4)]
+
+
+def test_days_count_as_changed_where_fingerprints_of_two_kinds_say_nothing(made: Planned) -> None:
+    path, stamp = made.lake.table_path("staging"), made.states().stamp("staging", day(5))
+    assert stamp
+    for number, scheme in enumerate((SCHEME - 1, SCHEME, SCHEME)):
+        told = Receipt(f"w{number}", "staging", "manual", {day(5): replace(stamp.entry, scheme=scheme)})
+        make_commit(path, len(versions(path)), told)
+    found = audit(made.lake, made.pipeline, AuditRequest("staging", day(5)))
+    newest = sorted(found, key=lambda w: w.version)[-3:]
+    assert [w.changed for w in newest] == [True, True, False]

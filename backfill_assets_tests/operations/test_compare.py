@@ -20,6 +20,7 @@ from backfill_assets.lake.model import Pipeline, Table
 from backfill_assets.operations.compare import CompareRequest, Moment, compare
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
+from backfill_assets_tests.strategies import examples
 
 COLUMNS = (
     Column("day", "DATE", "d"), Column("key", "STRING", "k"), Column("n", "BIGINT", "n", nullable=True),
@@ -116,7 +117,7 @@ tables = st.dictionaries(
 )
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(tables, tables)
 def test_the_differences_of_any_two_contents_are_those_that_counting_by_hand_gives(
     tmp_path_factory: pytest.TempPathFactory, one: Cells, two: Cells

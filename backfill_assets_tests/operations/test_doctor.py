@@ -9,6 +9,7 @@ from deltalake import DeltaTable
 
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.receipts import DayEntry
+from backfill_assets.engine.cache import CACHE_VARIABLE, delta_coordinate
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import commit_file
 from backfill_assets.operations.diagnosis import Diagnosis, Level
@@ -29,7 +30,10 @@ def _staging(lake: Lake) -> Path:
 
 
 def test_a_healthy_lake_has_no_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("backfill_assets.operations.doctor.present_jars", lambda: (Path("delta.jar"),))
+    jars = tmp_path / "cache" / "jars" / delta_coordinate().replace(":", "_")
+    jars.mkdir(parents=True)
+    (jars / "delta.jar").touch()
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     lake, _ = synthetic_lake(tmp_path, 3)
     assert [d for d in doctor(lake.root, tables) if d.level is not Level.OK] == []
 

@@ -14,7 +14,6 @@ from backfill_assets.lake.lateness import Flip
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.settings import LabelSettings
 from backfill_assets.operations.lateness import LatenessReport, LatenessScope, lateness
-from backfill_assets.operations.lateness_metrics import prometheus
 from backfill_assets_tests.operations.late_lake import DAYS, FRONTIER, LATE_ON, SINCE, late_lake
 from backfill_assets_tests.operations.synthetic import START
 from backfill_assets_tests.processes import run_python
@@ -121,33 +120,7 @@ def test_flips_of_a_declared_label_are_refused_with_where_they_are_told(made: Ma
         report_of((replace(lake, settings=settings), pipeline), since=SINCE)
 
 
-def test_metrics_can_be_parsed_and_say_what_the_report_says(made: Made) -> None:
-    from prometheus_client.parser import text_string_to_metric_families
-
-    report = report_of(made, since=midnight(SINCE))
-    found = {
-        (s.name.removeprefix("backfill_assets_"), *s.labels.values()): s.value
-        for family in text_string_to_metric_families(prometheus(report))
-        for s in family.samples
-    }
-    assert found["lateness_rows", "late"] == 1
-    assert found["lateness_seconds", "0.5"] == 3600
-    assert found["watermark_lag_seconds", "raw"] == 3 * 86400
-    assert found["watermark_clock_lag_seconds", "raw"] == 3 * 86400 + 6 * 3600
-    assert found["frontier_timestamp_seconds",] == FRONTIER.timestamp()
-    assert found["look_back_days", "0.99"] == 4
-    assert found["completeness_ratio", "3"] == 1
-    assert found["flipped_labels", "0"] == 0
-
-
-def test_what_is_not_known_has_no_sample(made: Made) -> None:
-    days = DayRange(date(2030, 1, 1), date(2030, 1, 2))
-    text = prometheus(report_of(made, days))
-    assert 'watermark_timestamp_seconds{table="features_as_known"}' in text
-    assert 'watermark_timestamp_seconds{table="raw"}' not in text
-    assert "look_back_days" not in text
-
-
+@pytest.mark.usefixtures("processes")
 def test_the_report_needs_neither_spark_nor_dagster_nor_plots(made: Made) -> None:
     code = f"""
         import sys

@@ -114,7 +114,7 @@ def test_the_preflight_fails_where_an_input_was_never_made(tmp_path: Path) -> No
     ("policy", "most_days", "told"),
     [
         (Policy("12d", 0), 7, "12 days in one run are more than 7.*--max-chunk-days 12"),
-        (Policy(write_mode="merge"), 31, "the write mode merge: this version cannot do it yet"),
+        (Policy(keep_removed=True), 31, "an overwrite keeps no row of a day"),
         (Policy("fortnight"), 31, "is no size"),
     ],
 )
@@ -124,6 +124,19 @@ def test_what_is_not_safe_is_refused_and_nothing_changes(
     before = versions_of(lake[0])
     with pytest.raises(BackfillError, match=told):
         made(lake, 0, 12, "staging", policy=policy, most_days=most_days)
+    assert versions_of(lake[0]) == before
+
+
+def test_a_merge_is_planned_with_what_stands_there_and_never_of_what_landed(lake: tuple[Lake, Pipeline]) -> None:
+    build(*lake, "staging", {day(4): 3, day(5): 3}, digests={day(4): "older", day(5): "older"})
+    plan = made(lake, 4, 6, "staging", policy=Policy(write_mode="merge"))
+    (told,) = [t.told for t in plan.preflight if t.name == "write mode safe"]
+    assert (
+        f"of what stands there (staging 6 row(s) on {day(4)}..{day(5)}), rows that are not made anew are named" in told
+    )
+    before = versions_of(lake[0])
+    with pytest.raises(BackfillError, match="the table raw: its days cannot be merged"):
+        made(lake, 4, 6, "raw", "staging", policy=Policy(write_mode="merge"))
     assert versions_of(lake[0]) == before
 
 

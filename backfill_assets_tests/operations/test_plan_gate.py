@@ -1,14 +1,114 @@
-"""What a failed gate says: where, which figures, what stands, and what to type next.
+"""A failed gate: a faulty transform in chunk 4, what stands then and what does not, and what is said of it.
 
-Tested here: `operations.plan_gate.refusal`. Not tested here: gathering figures (`test_plan_run.py`).
+Tested here: `operations.plan_gate` behind `run_plan`, with a worker that writes without an engine and without the
+checks that would have refused some of these rows before. Not tested here: the order of chunks (`test_plan_run.py`).
 """
 
+from collections.abc import Callable
+from datetime import date
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plan_gates import GateFinding
+from backfill_assets.core.plan_states import ChunkState
+from backfill_assets.core.plans import Tolerances
+from backfill_assets.lake.audit import audit_table
+from backfill_assets.lake.log import versions
 from backfill_assets.operations.plan_gate import refusal
-from backfill_assets_tests.operations.planning import planned
+from backfill_assets.operations.plan_progress import progress
+from backfill_assets.operations.plan_run import run_plan
+from backfill_assets_tests.operations.planning import (
+    DAYS,
+    HandWorker,
+    bare_staging,
+    good_rows,
+    planned,
+    write_by_hand,
+)
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
+
+Rows = list[dict[str, Any]]
+BAD = date(2024, 3, 3)  # in chunk 4 of 2 days each, behind a canary of one
+
+
+def corrected(day: date) -> Rows:
+    """What the plan is there for: the entities were wrong."""
+    return [row | {"entity": f"right {row['entity']}"} for row in good_rows(day)]
+
+
+def _doubled(rows: Rows) -> Rows:
+    return rows * 2
+
+
+def _without_entity(rows: Rows) -> Rows:
+    return [row | {"entity": None} for row in rows]
+
+
+def _more(rows: Rows) -> Rows:
+    return [row | {"value": row["value"] + 10} for row in rows]
+
+
+def _spread(rows: Rows) -> Rows:
+    """The same number of rows, the same sum, and so the same mean."""
+    total, (first, *others) = sum(row["value"] for row in rows), rows
+    return [first | {"value": total}, *(row | {"value": 0} for row in others)]
+
+
+@pytest.mark.parametrize(
+    ("fault", "figures"),
+    [
+        (_doubled, "staging 2024-03-03 keys: 30 row(s) repeat a key"),
+        (_without_entity, "staging 2024-03-03 NULL share: 100% of entity is NULL, usually 0%"),
+        (_more, "staging 2024-03-03 distribution: the mean of value was 14.5, is 24.5 (69%, allowed 30%)"),
+        (_spread, "staging 2024-03-03 distribution: the values of value drifted: population stability index"),
+    ],
+    ids=["duplicates", "a NULL spike", "a shift of a day", "a shift whose totals match"],
+)
+def test_a_fault_in_chunk_4_stops_there_is_put_back_and_named_by_day_column_and_figures(
+    tmp_path: Path, fault: Callable[[Rows], Rows], figures: str
+) -> None:
+    lake, pipeline = bare_staging(tmp_path)
+    write_by_hand(lake, pipeline, DAYS, good_rows)
+    staging, contract = lake.table_path("staging"), pipeline.table("staging").contract
+    old = {d: p.fingerprint for d, p in audit_table(lake, contract).items() if d is not None}
+    bounds = Tolerances(rows=None, means=0.3, drift=0.25)
+    plan = planned(lake, pipeline, chunk="2d", tolerances=bounds, on_failure="rollback")
+    fourth = plan.chunk(4)
+    assert BAD in fourth.days
+    by = HandWorker(lake, pipeline, lambda day: fault(corrected(day)) if day == BAD else corrected(day))
+    with pytest.raises(BackfillError) as refused:
+        run_plan(lambda: (lake, pipeline), plan, by)
+    assert f"the gate of chunk 4 ({fourth.days})" in str(refused.value)
+    assert figures in str(refused.value)
+    assert "was put back and is held" in str(refused.value)
+    now = {d: p.fingerprint for d, p in audit_table(lake, contract).items() if d is not None}
+    assert {d for d in now if now[d] != old[d]} == {d for n in (1, 2, 3) for d in plan.chunk(n).days}
+    assert [c.state for c in progress(lake, pipeline, plan).chunks][:5] == [
+        *[ChunkState.DONE] * 3, ChunkState.HELD, ChunkState.PENDING,
+    ]  # fmt: skip
+    before = versions(staging)
+    with pytest.raises(BackfillError, match=r"a rollback put back and holds 2024-03-02..2024-03-03 of staging"):
+        run_plan(lambda: (lake, pipeline), plan, HandWorker(lake, pipeline, corrected))
+    assert versions(staging) == before
+
+
+def test_without_rollback_the_chunk_stays_until_someone_has_looked(tmp_path: Path) -> None:
+    lake, pipeline = bare_staging(tmp_path)
+    write_by_hand(lake, pipeline, DAYS, good_rows)
+    plan = planned(lake, pipeline, chunk="2d")
+
+    def doubled(day: date) -> Rows:
+        return corrected(day) * (2 if day == BAD else 1)
+
+    for _ in range(2):  # the gate is judged anew by every run
+        with pytest.raises(BackfillError, match=f"go on with `backfill-assets run {plan.id} --accept 4`"):
+            run_plan(lambda: (lake, pipeline), plan, HandWorker(lake, pipeline, doubled))
+    by = HandWorker(lake, pipeline, corrected)
+    run_plan(lambda: (lake, pipeline), plan, by, accepted=4)
+    assert by.told[0] == f"made {plan.chunk(5).days}"
 
 
 def test_a_refusal_says_where_and_what_to_type_next(tmp_path: Path) -> None:

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plan_states import ChunkState
-from backfill_assets.core.plans import Plan, Tolerances
+from backfill_assets.core.plans import MERGE_KEEPING, MODE_TAG, PLAN_TAG, Plan, Tolerances
+from backfill_assets.core.states import State
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import versions
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.plan_files import mark, unmark
-from backfill_assets.operations.plan_progress import Progress, progress
+from backfill_assets.operations.plan_progress import Progress
 from backfill_assets.operations.plan_run import run_plan
 from backfill_assets_tests.operations.planning import (
     DAYS,
@@ -53,6 +53,7 @@ def test_a_plan_runs_canary_and_chunks_in_order_and_ends(tmp_path: Path) -> None
     now, told = run(lake, pipeline, plan)
     assert told == ALL
     assert (now.told, now.is_done) == ("finished", True)
+    assert {c.cpu for c in now.chunks[:4]} == {1.5}, "what receipts tell stands beside the price"
     with pytest.raises(BackfillError, match="it is finished"):
         run(lake, pipeline, plan)
 
@@ -74,55 +75,6 @@ def test_killed_at_any_chunk_a_rerun_goes_on_and_ends_as_if_undisturbed(
     assert now.told == "finished"
     assert fingerprints(lake, pipeline) == fingerprints(undisturbed, pipeline)
     assert len(versions(lake.table_path("staging"))) == len(versions(undisturbed.table_path("staging")))
-
-
-def _doubled(day: date) -> list[dict[str, Any]]:
-    return good_rows(day) * 2 if day == date(2024, 3, 1) else good_rows(day)
-
-
-def _without_entity(day: date) -> list[dict[str, Any]]:
-    empty = {"entity": None} if day == date(2024, 3, 2) else {}
-    return [row | empty for row in good_rows(day)]
-
-
-def _shifted(day: date) -> list[dict[str, Any]]:
-    """Amounts moved from one day of the chunk to the next: its total stays."""
-    more = {date(2024, 3, 1): 10, date(2024, 3, 2): -10}.get(day, 0)
-    return [row | {"value": row["value"] + more} for row in good_rows(day)]
-
-
-@pytest.mark.parametrize(
-    ("rows", "figures"),
-    [
-        (_doubled, "30 row\\(s\\) repeat a key"),
-        (_without_entity, "staging 2024-03-02 NULL share: 100% of entity is NULL, usually 0%"),
-        (_shifted, "the mean of value was 14.5, is 24.5 \\(69%, allowed 30%\\)"),
-    ],
-    ids=["duplicates", "a NULL spike", "a shift whose total matches"],
-)
-def test_a_fault_in_chunk_3_stops_there_and_names_day_column_and_figures(
-    tmp_path: Path, rows: Any, figures: str
-) -> None:
-    lake, pipeline = bare_staging(tmp_path)
-    write_by_hand(lake, pipeline, DAYS, good_rows)
-    plan = planned(lake, pipeline, tolerances=Tolerances(rows=None, means=0.3))
-    by = HandWorker(lake, pipeline, rows)
-    with pytest.raises(BackfillError, match=figures) as refused:
-        run_plan(lambda: (lake, pipeline), plan, by)
-    assert "chunk 3 (2024-03-01..2024-03-03)" in str(refused.value)
-    assert by.told == [
-        "made 2024-02-26",
-        "gate 1",
-        "made 2024-02-27..2024-02-29",
-        "gate 2",
-        "made 2024-03-01..2024-03-03",
-    ]
-    states = [c.state for c in progress(lake, pipeline, plan).chunks]
-    assert states[:4] == [ChunkState.DONE, ChunkState.DONE, ChunkState.DONE, ChunkState.PENDING]
-    with pytest.raises(BackfillError, match=figures):
-        run(lake, pipeline, plan)
-    _, told = run(lake, pipeline, plan, accepted=3)
-    assert told[0] == "made 2024-03-04..2024-03-06"
 
 
 def test_a_failing_run_is_tried_as_often_as_the_plan_allows_and_stops_it(tmp_path: Path) -> None:
@@ -213,3 +165,21 @@ def test_without_force_days_that_are_right_are_not_made(tmp_path: Path) -> None:
     now, told = run(lake, pipeline, planned(lake, pipeline, force=False))
     assert (now.told, [t for t in told if t.startswith("made")]) == ("finished", [])
     assert versions(lake.table_path("staging")) == before
+
+
+def test_a_merge_keeps_what_was_removed_says_so_and_is_done_when_it_is_planned_again(tmp_path: Path) -> None:
+    lake, pipeline = bare_staging(tmp_path)
+    write_by_hand(lake, pipeline, DAYS, good_rows)
+    merging: dict[str, Any] = {"write_mode": "merge", "keep_removed": True, "tolerances": Tolerances(rows=None)}
+    now, _ = run(lake, pipeline, planned(lake, pipeline, **merging), rows=lambda day: good_rows(day)[:20])
+    assert now.told == "finished"
+    assert {p.rows for p in audit_table(lake, pipeline.table("staging").contract).values()} == {30}
+    assert {now.states.of("staging", d) for d in DAYS} == {State.OUTDATED}
+    assert [c.kept for c in now.chunks][:4] == [10, 30, 30, 30]
+    receipts = [c.receipt for c in lake.store.commits("staging") if c.receipt and PLAN_TAG in c.receipt.tags]
+    assert {r.tags[MODE_TAG] for r in receipts} == {MERGE_KEEPING}
+    again, told = run(lake, pipeline, planned(lake, pipeline, force=False, **merging))
+    assert (again.told, [t for t in told if t.startswith("made")]) == ("finished", [])
+    over, told = run(lake, pipeline, planned(lake, pipeline, force=False))
+    assert len([t for t in told if t.startswith("made")]) == 4, "an overwrite does not take a merged day for right"
+    assert {over.states.of("staging", d) for d in DAYS} == {State.FRESH}

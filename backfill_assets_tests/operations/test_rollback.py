@@ -11,12 +11,15 @@ import pytest
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.needs import needs
+from backfill_assets.core.plans import Policy
 from backfill_assets.core.states import State
 from backfill_assets.lake.log import read_commit
 from backfill_assets.lake.replace import Provenance
+from backfill_assets.operations.plan import PlanRequest, make_plan
+from backfill_assets.operations.plan_files import keep_plan
 from backfill_assets.operations.rollback import RollbackRequest, look, release, roll_back
 from backfill_assets_tests.builders import day, write_rows
-from backfill_assets_tests.operations.planned import Planned
+from backfill_assets_tests.operations.planned import BUILT, Planned
 
 SAID = Provenance("", tags={"by": "ann@desk"})
 SECOND = RollbackRequest(plan="p1", chunk="2", note="off by one")
@@ -146,6 +149,21 @@ def test_a_rollback_cut_off_between_tables_is_finished_by_the_same_call(
     monkeypatch.setattr(putback, "put_back", real)
     assert [t.table for t in roll_back(made.lake, made.pipeline, SECOND, SAID).tables] == ["staging"]
     assert made.values("staging")[3:5] == [1, 1]
+
+
+def test_what_the_seams_wrote_again_of_a_chunks_days_goes_back_with_the_chunk(tmp_path: Path) -> None:
+    found = Planned(tmp_path / "lake")
+    days = DayRange(day(1), day(5))
+    plan = make_plan(found.lake, found.pipeline, PlanRequest(days, BUILT, Policy(chunk="2d", canary=0)))
+    keep_plan(found.lake, plan)
+    found.chunk(1, (1, 2), 2, plan.id)
+    found.chunk(2, (3, 4), 3, plan.id)
+    found.chunk(3, (2, 3), 4, plan.id)  # the seams
+    roll_back(found.lake, found.pipeline, RollbackRequest(plan.id, "1"), SAID)
+    assert found.values("staging") == [1, 1, 1, 4, 3, 1, 1, 1]
+    found.write("staging", {3: 9})
+    with pytest.raises(BackfillError, match="written since by somebody else"):
+        look(found.lake, found.pipeline, RollbackRequest(plan.id, "2"))
 
 
 def test_plans_tables_and_holds_that_are_none_are_told_apart(made: Planned) -> None:

@@ -4,6 +4,7 @@ import sys
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
+import pytest
 from deltalake import DeltaTable
 
 from backfill_assets.core.days import ONE_DAY, DayRange
@@ -102,6 +103,7 @@ def test_days_that_were_never_made_are_missing_and_name_what_comes_first(tmp_pat
     assert "its cut is" in found["labels"].reason
 
 
+@pytest.mark.usefixtures("processes")
 def test_status_needs_neither_spark_sessions_nor_dagster(tmp_path: Path) -> None:
     synthetic_lake(tmp_path, 1)
     code = """

@@ -13,9 +13,8 @@ import pytest
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.gates import ALL_CHECKS, CHECKS
 from backfill_assets.engine.server import server_status
-from backfill_assets.lake import delta_store
-from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.orchestration import context
+from backfill_assets.lake.model import Table
+from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.assets import IO_MANAGER
 from backfill_assets.orchestration.io_manager import LakeIOManager
@@ -122,22 +121,18 @@ def test_settings_are_read_when_definitions_are_made(tmp_path: Path) -> None:
     assert days.get_first_partition_key() == "2020-01-01"
 
 
-def test_a_run_reads_the_settings_once_so_that_its_steps_cannot_mix_two(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_reads_the_settings_once_so_that_its_steps_cannot_mix_two(tmp_path: Path) -> None:
     lake, _ = synthetic_lake(tmp_path / "lake", 3)
-    opened: list[Path] = []
+    opened: list[LakeSettings] = []
 
-    def counted(root: Path) -> Lake:
-        opened.append(root)
-        return open_lake(root)
+    def counted(settings: LakeSettings) -> tuple[Table, ...]:
+        opened.append(settings)
+        return our_tables(settings)
 
-    monkeypatch.setattr(context, "open_lake", counted)
-    monkeypatch.setattr(delta_store, "day_bytes", lambda *_: {})  # such logs have no schema to read sizes by
     with dg.DagsterInstance.ephemeral() as instance:
-        result = run_rebuild(lake, SYNTHETIC, SYNTHETIC, instance, ["staging", "features", "labels"])
+        result = run_rebuild(lake, SYNTHETIC, SYNTHETIC, instance, ["staging", "features", "labels"], counted)
     assert result.success
-    assert opened == [lake.root]
+    assert opened == [lake.settings]
 
 
 def test_a_gate_for_a_table_that_is_not_there_is_refused_by_its_name(tmp_path: Path) -> None:

@@ -36,8 +36,8 @@ def test_what_is_missing_stands_before_every_description_and_ends_every_run(tmp_
     lake, pipeline = empty_lake(tmp_path / "lake")
     missing = SettingsError("the lake", "is not there", "Nothing was read", "Run `backfill-assets init`")
     shown = Opened(lake, pipeline, missing)
-    assert shown.said_of("Raw rows.").startswith("**No lake yet.** the lake: is not there")
-    assert shown.said_of("Raw rows.").endswith("\n\nRaw rows.")
+    assert shown.described("Raw rows.").startswith("**No lake yet.** the lake: is not there")
+    assert shown.described("Raw rows.").endswith("\n\nRaw rows.")
     with pytest.raises(SettingsError, match="is not there"):
         shown.require()
 
@@ -45,5 +45,5 @@ def test_what_is_missing_stands_before_every_description_and_ends_every_run(tmp_
 def test_a_lake_that_is_there_is_described_as_it_is(tmp_path: Path) -> None:
     lake, _ = empty_lake(tmp_path / "lake")
     opened = Opened(open_lake(lake.root), make_pipeline(tables(lake.settings)))
-    assert opened.said_of("Raw rows.") == "Raw rows."
+    assert opened.described("Raw rows.") == "Raw rows."
     assert opened.require() == (opened.lake, opened.pipeline)

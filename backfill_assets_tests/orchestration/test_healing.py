@@ -6,6 +6,7 @@ here: runs that are really killed (`end_to_end.test_killed`) and what a page sho
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,12 @@ import pytest
 
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.gates import CHECKS
+from backfill_assets.core.receipts import Built, Receipt
+from backfill_assets.core.rollbacks import ROLLBACK
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.log import versions
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.view import read_view
 from backfill_assets.orchestration import healing, runs
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.context import LakeContext
@@ -30,6 +35,7 @@ from backfill_assets.orchestration.dagster_private import (
 from backfill_assets.orchestration.reconcile import follow_receipts
 from backfill_assets.orchestration.ticks import late_data_tick
 from backfill_assets.pipeline.tables import tables
+from backfill_assets_tests.builders import make_commit
 from backfill_assets_tests.operations.synthetic import START, build, end_of, synthetic_lake
 
 DAYS = 4
@@ -235,3 +241,19 @@ def test_where_no_run_failed_the_storage_is_hardly_asked(
     planned(lake, instance, range(DAYS), ["staging"])
     assert follow_receipts(instance, *lake) == []
     assert asked == []
+
+
+def test_checks_of_days_that_were_put_back_are_told_anew_of_the_rows_that_stand_there(
+    lake: Made, on_disk: dg.DagsterInstance
+) -> None:
+    made(lake, on_disk, range(DAYS), ["staging"])
+    there, pipeline = lake
+    stamp = pipeline.states(read_view(there, pipeline.contracts)).stamp("staging", day(1))
+    assert stamp
+    path, back = there.table_path("staging"), replace(stamp.entry, rows=0, fingerprint="0", built=Built.HELD)
+    make_commit(path, len(versions(path)), Receipt("w", "staging", ROLLBACK, {day(1): back}))
+    follow_receipts(on_disk, *lake)
+    assert shown(on_disk, "staging") == {"check good": 4 * DAYS - 1, "check bad": 1, "made": DAYS}
+    before = events(on_disk)
+    follow_receipts(on_disk, *lake)
+    assert events(on_disk) == before

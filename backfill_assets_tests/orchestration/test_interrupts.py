@@ -59,6 +59,7 @@ def interrupted(times: str, number: signal.Signals, code: str = DEAF) -> tuple[i
         return process.returncode, printed, said
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_that_is_dropped_comes_again_until_it_is_heard(number: signal.Signals) -> None:
     code, printed, said = interrupted("2", number)
@@ -66,6 +67,7 @@ def test_an_interrupt_that_is_dropped_comes_again_until_it_is_heard(number: sign
     assert printed == f"heard {number:d} {{{number:d}}} 3 -1\n"
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_process_that_drops_every_interrupt_is_ended() -> None:
     began = time.monotonic()
     code, _, said = interrupted("1000", signal.SIGTERM)
@@ -74,6 +76,7 @@ def test_a_process_that_drops_every_interrupt_is_ended() -> None:
     assert said == "Interrupted, and ended by force: what was committed stands. Run again.\n"
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_process_that_hangs_after_it_obeyed_is_ended_by_the_kernel() -> None:
     began = time.monotonic()
     code, printed, _ = interrupted("0", signal.SIGTERM, STUCK)
@@ -82,6 +85,7 @@ def test_a_process_that_hangs_after_it_obeyed_is_ended_by_the_kernel() -> None:
     assert time.monotonic() - began < 10
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_signals_mean_afterwards_what_they_meant_before() -> None:
     code = """
     import signal

@@ -35,10 +35,9 @@ class Ways:
 
 
 @pytest.fixture
-def box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Outbox:
+def box(tmp_path: Path) -> Outbox:
     """One that tries again at once."""
-    monkeypatch.setattr(outbox, "FIRST_PAUSE_SECONDS", 0.0)
-    return Outbox(tmp_path)
+    return Outbox(tmp_path, first_pause=0.0)
 
 
 def deliver(box: Outbox, ways: Any) -> int:
@@ -77,14 +76,16 @@ def test_an_address_that_is_down_costs_a_tick_few_tries(box: Outbox) -> None:
     assert box.waiting() == 10
 
 
-def test_a_message_counts_as_told_only_once_it_is_kept(box: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_box: Outbox, _message: Message) -> None:
+class Full(Outbox):
+    """One on a disk without space."""
+
+    def put(self, message: Message) -> None:
         raise OSError(28, "no space left")
 
-    with monkeypatch.context() as broken:
-        broken.setattr(Outbox, "put", full)
-        with pytest.raises(OSError, match="no space"):
-            box.tell({"name": "words"}, (), lambda _: Message("one", "text"))
+
+def test_a_message_counts_as_told_only_once_it_is_kept(box: Outbox) -> None:
+    with pytest.raises(OSError, match="no space"):
+        Full(box.folder).tell({"name": "words"}, (), lambda _: Message("one", "text"))
     box.tell({"name": "words"}, (), lambda _: Message("one", "text"))
     box.tell({"name": "words"}, (), lambda _: Message("one", "text"))
     assert box.waiting() == 1

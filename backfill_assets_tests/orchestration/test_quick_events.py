@@ -81,15 +81,15 @@ def _timeless(value: Any) -> Any:
     return [value.count(f'"{kind}"') for kind in kinds]
 
 
-def test_in_bulk_the_same_rows_are_stored_as_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "AT_ONCE", 5)  # several batches
+@pytest.mark.usefixtures("processes")
+def test_in_bulk_the_same_rows_are_stored_as_one_by_one(tmp_path: Path) -> None:
     found = []
     for name, quick in (("slow", False), ("quick", True)):
         home = tmp_path / name
         home.mkdir()
         with dg.DagsterInstance.local_temp(str(home)) as instance:
             if quick:
-                with quick_events(instance):
+                with quick_events(instance, at_once=5):  # several batches
                     tell(instance)
             else:
                 tell(instance)

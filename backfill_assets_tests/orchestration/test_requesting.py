@@ -10,14 +10,17 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline, Table
+from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.context import LakeContext
-from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN
+from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN, late_data_tick
+from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.operations.synthetic import build, synthetic_lake
 from backfill_assets_tests.orchestration.ticking import (
     DAYS,
+    NOW,
     all_fail,
     asked,
     day,
@@ -46,7 +49,7 @@ def test_a_day_whose_runs_end_in_vain_is_asked_for_a_bounded_number_of_times_and
     assert len(keys) == 1 + 2 + 2
     tick = late(lake, instance)
     assert tick.requests == []
-    assert any("will not be asked for again" in note and str(day(2)) in note for note in tick.notes)
+    assert any("will not be requested again" in note and str(day(2)) in note for note in tick.notes)
 
 
 def test_a_changed_input_is_asked_for_although_an_older_one_failed_for_good(
@@ -89,23 +92,26 @@ def test_a_first_attempt_goes_before_repeated_ones(lake: tuple[Lake, Pipeline], 
     assert asked(late(lake, instance)) == [f"staging {day(8)}"]
 
 
+def corrected(settings: LakeSettings) -> tuple[Table, ...]:
+    """The tables, each made by other code."""
+    return tuple(replace(t, sources=(*t.sources, __name__)) for t in tables(settings))
+
+
 @pytest.mark.parametrize("what", ["gates", "code"])
 def test_a_given_up_day_is_asked_for_again_when_a_rule_or_the_code_changes(
-    lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, what: str
+    lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance, what: str
 ) -> None:
     stale(lake, 2)
     gates(lake, "max_rows = 2")
     all_fail(lake, instance)
     assert late(lake, instance).requests == []
+    made_of = tables
     if what == "gates":
         path = lake[0].root / "lake.toml"
         path.write_text(path.read_text().replace("max_rows = 2", "max_rows = 3"))
     else:
-        codes = {name: replace(code, code_digest="corrected") for name, code in lake[1].codes.items()}
-        monkeypatch.setattr(
-            LakeContext, "open", lambda lake_context: (open_lake(lake_context.root), replace(lake[1], codes=codes))
-        )
-    assert asked(late(lake, instance)) == [f"staging {day(2)}"]
+        made_of = corrected
+    assert asked(late_data_tick(instance, LakeContext(lake[0].root, made_of), NOW)) == [f"staging {day(2)}"]
 
 
 def test_a_key_that_dagster_knows_is_an_attempt_and_never_used_again(

@@ -14,7 +14,6 @@ import pytest
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.core.gates import CHECKS
-from backfill_assets.lake import delta_store
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.load.rebuild import Rebuild
@@ -30,8 +29,7 @@ Made = tuple[Lake, Pipeline]
 
 
 @pytest.fixture
-def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
-    monkeypatch.setattr(delta_store, "day_bytes", lambda *_: {})  # such logs have no schema to read sizes by
+def lake(tmp_path: Path) -> Made:
     return synthetic_lake(tmp_path / "lake", DAYS)
 
 

@@ -73,6 +73,7 @@ def test_a_payload_stands_in_raw_and_staging_where_the_three_columns_stood() -> 
     assert [t.contract for t in made[2:]] == [t.contract for t in before[2:]]
 
 
+@pytest.mark.usefixtures("processes")
 def test_nothing_of_spark_is_imported_to_know_the_tables() -> None:
     from backfill_assets_tests.processes import run_python
 

@@ -1,0 +1,123 @@
+"""`backfill-assets snapshot`: versions of tables and days kept under a name, for a model's card.
+
+Lives here: the commands and their drawing. Does not live here: keeping them (`operations.snapshots`). No JVM.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from backfill_assets.cli.backfill import chosen
+from backfill_assets.cli.common import days_options, inclusive, json_option, lake_option, opened, print_json
+from backfill_assets.cli.drawing import draw_table, number, say
+
+if TYPE_CHECKING:
+    from backfill_assets.operations.snapshots import Snapshot
+
+
+@click.group()
+@lake_option
+def snapshot() -> None:
+    """Keep versions of tables and days under a name: the same rows for ever, whatever is rebuilt or vacuumed."""
+
+
+@snapshot.command("create")
+@click.argument("name")
+@days_options(required=False)
+@click.option("--tables", "named", help="Comma-separated. [default: all]")
+@click.option("--note", default="", help="Why; it is kept in the snapshot.")
+@click.option(
+    "--unfit", type=click.Choice(["refuse", "warn", "take"]), default="refuse", show_default=True,
+    help="What to do about days that are missing, stale, incomplete or pending.",
+)  # fmt: skip
+@json_option
+@lake_option
+def create(name: str, named: str | None, note: str, as_json: bool, **asked: Any) -> None:
+    """Keep the newest versions of tables under NAME: the days --from through --to, or all that they hold.
+
+    Nothing is copied where the file system knows links; the files' SHA-256 are kept, and proven when they are read.
+    """
+    from backfill_assets.operations.snapshots import SnapshotRequest, create_snapshot
+
+    first, last = asked["first"], asked["last"]
+    if (first is None) != (last is None):
+        raise click.UsageError("name both days, --from and --to, or none for all that the tables hold.")
+    lake, pipeline = opened()
+    tables = chosen(named, [t.name for t in pipeline.tables]) if named else ()
+    days = inclusive(first, last) if first and last else None
+    made = create_snapshot(lake, pipeline, SnapshotRequest(name, tables, days, note, asked["unfit"]))
+    if as_json:
+        print_json(made.to_dict())
+    else:
+        _draw(made)
+
+
+@snapshot.command("list")
+@json_option
+@lake_option
+def list_snapshots(as_json: bool) -> None:
+    """All snapshots of the lake, and the bytes that nothing but a snapshot still holds."""
+    from backfill_assets.operations.snapshots import find_snapshot, held_bytes, snapshot_names
+
+    lake, _ = opened()
+    found = [(find_snapshot(lake, n), held_bytes(lake, n)) for n in snapshot_names(lake)]
+    if as_json:
+        told = [{k: v for k, v in s.to_dict().items() if k != "tables"} for s, _ in found]
+        print_json([{**t, "tables": list(s.tables), "held_bytes": b} for t, (s, b) in zip(told, found, strict=True)])
+        return
+    rows = [
+        [s.name, f"{s.made_at:%Y-%m-%dT%H:%MZ}", s.by, number(len(s.tables)), s.digest[:12], number(held), s.note]
+        for s, held in found
+    ]
+    if rows:
+        draw_table(["snapshot", "made", "by", "tables", "digest", "bytes held by it", "note"], rows)
+    else:
+        click.echo("This lake has no snapshot.")
+
+
+@snapshot.command("show")
+@click.argument("name")
+@json_option
+@lake_option
+def show_snapshot(name: str, as_json: bool) -> None:
+    """What a snapshot keeps, proven: every file is read, and compared with its SHA-256."""
+    from backfill_assets.operations.snapshots import file_of, find_snapshot
+
+    lake, _ = opened()
+    found = find_snapshot(lake, name)
+    for table in found.tables.values():
+        for file in table.files:
+            file_of(lake, name, file)
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        _draw(found)
+
+
+@snapshot.command("drop")
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do it.")
+@lake_option
+def drop(name: str, yes: bool) -> None:
+    """Let go of a snapshot and of the files that only it holds. What names it can no longer be read."""
+    from backfill_assets.operations.snapshots import drop_snapshot, held_bytes
+
+    lake, _ = opened()
+    held = held_bytes(lake, name)
+    if not yes:
+        click.echo(f"would drop {name}, and free {number(held)} bytes; do it with --yes")
+        return
+    drop_snapshot(lake, name)
+    click.echo(f"dropped {name}; {number(held)} bytes are free")
+
+
+def _draw(found: "Snapshot") -> None:
+    from backfill_assets.operations.why import ranges
+
+    say(f"snapshot {found.name}, made {found.made_at:%Y-%m-%dT%H:%MZ} by {found.by}{found.note and ': '}{found.note}")
+    rows = [
+        [name, str(t.version), number(t.rows), number(len(t.days)), number(len(t.files)), ranges(t.days)]
+        for name, t in found.tables.items()
+    ]
+    draw_table(["table", "version", "rows", "days", "data files", "which days"], rows)
+    click.echo(f"digest {found.digest}")

@@ -1,0 +1,70 @@
+"""`backfill-assets sql`: a SELECT over all tables of a lake by their names.
+
+Lives here: the command and how rows are printed. Does not live here: answering (`operations.sql`). No JVM.
+"""
+
+import csv
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from backfill_assets.cli.common import json_option, lake_option, opened, print_json
+from backfill_assets.cli.compare import INSTANT
+from backfill_assets.cli.drawing import aside, draw_table, number
+
+SHOWN_ROWS = 100
+
+
+@click.command()
+@click.argument("query")
+@click.option("--csv", "as_csv", is_flag=True, help="Comma-separated values on stdout, with a header.")
+@click.option("--rows", type=click.IntRange(min=0), default=SHOWN_ROWS, show_default=True, help="Draw at most so many.")
+@click.option("--at", type=INSTANT, help="The tables as they were then (UTC). [default: now]")
+@click.option("--snapshot", default="", metavar="NAME", help="The tables as this snapshot keeps them.")
+@json_option
+@lake_option
+def sql(query: str, as_csv: bool, rows: int, at: datetime | None, snapshot: str, as_json: bool) -> None:
+    """Answer QUERY, one SELECT in DuckDB's SQL, over the lake's tables and ledgers; `-` reads it from stdin.
+
+    Read only: no other file can be read or written. Days that are stale or incomplete are told on stderr. With --at or
+    --snapshot nothing is judged: the past is what it was.
+    """
+    from backfill_assets.operations.sql import Question, ask
+
+    if at is not None and snapshot:
+        raise click.UsageError("--at and --snapshot say the same: give one of them.")
+    text = sys.stdin.read() if query == "-" else query
+    lake, pipeline = opened()
+    answer = ask(lake, pipeline, Question(text, at.replace(tzinfo=UTC) if at else None, snapshot))
+    for table, told in answer.unfit.items():
+        aside(f"Note: {table} has days that are not fit to be used: {told} (see `backfill-assets status --why`)")
+    if as_json:
+        print_json(answer.rows.to_pylist())
+    elif as_csv:
+        _write_csv(answer.rows)
+    else:
+        _draw(answer.rows, rows)
+
+
+def _write_csv(found: Any) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(found.column_names)
+    for batch in found.to_batches():
+        writer.writerows(zip(*(map(_cell, c.to_pylist()) for c in batch.columns), strict=True))
+
+
+def _draw(found: Any, most: int) -> None:
+    shown = found.slice(0, most)
+    cells = [[_cell(v) for v in column.to_pylist()] for column in shown.columns]
+    draw_table(found.column_names, [list(row) for row in zip(*cells, strict=True)])
+    left = found.num_rows - shown.num_rows
+    click.echo(f"{number(found.num_rows)} row(s){f', {number(left)} of them not shown (--rows)' if left else ''}")
+
+
+def _cell(value: Any) -> str:
+    """A value as people read it; NULL is empty."""
+    if value is None:
+        return ""
+    return value.isoformat() if isinstance(value, datetime) else str(value)

@@ -1,0 +1,158 @@
+"""Spark's analysed plan as text, read back as a tree of operators with the columns and calls that they name.
+
+Lives here: taking the text apart. Does not live here: what is wrong with a plan (`unsteady`), and asking Spark for it
+(`load.steadiness`). A column is `name#12` there, an alias `… AS name#13`, a call `name(…)`. Names of columns may look
+like calls (`first(value)#40L`); they are told apart by the number that follows.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+COLUMN = re.compile(r"([A-Za-z_][\w.]*)#(\d+)L?")
+RENAMED = re.compile(r"([A-Za-z_][\w.]*)#(\d+)L? AS [^#\[\]]*?#(\d+)L?")
+CALL = re.compile(r"([A-Za-z_<][\w>]*)\(")
+NUMBERED = re.compile(r"#\d+L?")
+BRANCH = re.compile(r"^([\s:]*[:+]- )?(\S.*)$")
+BEGIN, END = "== Analyzed Logical Plan ==\n", "\n== Optimized"
+
+
+@dataclass
+class Node:
+    """An operator: its name, all that its line says, and what it reads."""
+
+    operator: str
+    line: str
+    children: list["Node"] = field(default_factory=list)
+
+    def walk(self) -> Iterator["Node"]:
+        """It and all below it."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call in a line: its name in small letters, all between its brackets, what stands right after them, and the
+    names of the calls around it, the innermost last. `is_column`: it is no call, but the name of a column."""
+
+    name: str
+    text: str
+    arguments: str
+    after: str
+    within: tuple[str, ...]
+
+    @property
+    def is_numbered(self) -> bool:
+        """Whether a column's number follows."""
+        return NUMBERED.match(self.after) is not None
+
+
+def parse_plan(explained: str) -> Node | None:
+    """The root of the analysed plan in what `EXPLAIN EXTENDED` gives; None where there is none."""
+    _, found, rest = explained.partition(BEGIN)
+    lines = rest.partition(END)[0].splitlines()[1:] if found else []  # the first tells the columns' types
+    root: Node | None = None
+    path: list[tuple[int, Node]] = []
+    for line in lines:
+        match = BRANCH.match(line)
+        if match is None:
+            continue
+        depth = len(match[1] or "")
+        if depth == 0 and root is not None:
+            path[-1][1].line += "\n" + line  # a text with a line break in it
+            continue
+        node = Node(re.split(r"[\s\[(]", match[2], maxsplit=1)[0], match[2])
+        while path and path[-1][0] >= depth:
+            path.pop()
+        if path:
+            path[-1][1].children.append(node)
+        root = root or node
+        path.append((depth, node))
+    return root
+
+
+def calls(line: str) -> Iterator[Call]:
+    """Every call in a line, outer ones before those within them; and names of columns that look like one."""
+    open_calls: list[tuple[str, int]] = []  # name and where its brackets end
+    for match in CALL.finditer(line):
+        end = _closing(line, match.end() - 1)
+        open_calls = [(n, e) for n, e in open_calls if e > match.start()]
+        within = tuple(n for n, _ in open_calls)
+        name = match[1].lower()
+        yield Call(name, line[match.start() : end + 1], line[match.end() : end], line[end + 1 :], within)
+        open_calls.append((name, end))
+
+
+def brackets(line: str, which: int) -> str:
+    """What stands between a line's square brackets, the first ones (0) or later ones; empty where there are none."""
+    at = 0
+    for _ in range(which + 1):
+        start = line.find("[", at)
+        if start < 0:
+            return ""
+        at = _closing(line, start, "[", "]") + 1
+    return line[start + 1 : at - 1]
+
+
+def _closing(line: str, start: int, opens: str = "(", closes: str = ")") -> int:
+    """Where the bracket that opens at `start` ends; the end of the line where it never does."""
+    depth = 0
+    for at in range(start, len(line)):
+        depth += (line[at] == opens) - (line[at] == closes)
+        if depth == 0:
+            return at
+    return len(line)
+
+
+def outputs(node: Node) -> frozenset[str]:
+    """The numbers of the columns that an operator gives."""
+    below = frozenset[str]().union(*(outputs(child) for child in node.children))
+    if node.operator in ("Project", "Aggregate") or not node.children:
+        return _numbers(brackets(node.line, int(node.operator == "Aggregate")))
+    if node.operator == "Union":
+        return outputs(node.children[0])
+    return below | (_numbers(brackets(node.line, 0)) if node.operator in ("Window", "Generate") else frozenset())
+
+
+def _numbers(listed: str) -> frozenset[str]:
+    """The number of each item: the last that it names."""
+    items, depth = [""], 0
+    for sign in listed:
+        depth += (sign in "([") - (sign in ")]")
+        if sign == "," and depth == 0:
+            items.append("")
+        else:
+            items[-1] += sign
+    return frozenset(found[-1] for item in items if (found := re.findall(r"#(\d+)", item)))
+
+
+@dataclass(frozen=True)
+class Names:
+    """What columns were called where they came from: renaming one does not make it another."""
+
+    origin: dict[str, str]
+    first: dict[str, str]
+
+    def of(self, text: str) -> frozenset[str]:
+        """The names of the columns in a text, as they are called there and as they were at first."""
+        found = COLUMN.findall(text)
+        return frozenset(n for n, _ in found) | {self.first.get(self._root(i), n) for n, i in found}
+
+    def _root(self, number: str) -> str:
+        seen: set[str] = set()
+        while number in self.origin and number not in seen:
+            seen.add(number)
+            number = self.origin[number]
+        return number
+
+
+def names_in(root: Node) -> Names:
+    """The columns of a plan by their numbers."""
+    origin: dict[str, str] = {}
+    first: dict[str, str] = {}
+    for node in root.walk():
+        origin |= {new: old for _, old, new in RENAMED.findall(node.line) if new != old}
+        first |= {number: name for name, number in COLUMN.findall(node.line)}
+    return Names(origin, first)

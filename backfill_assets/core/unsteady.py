@@ -1,0 +1,159 @@
+"""What in an analysed plan makes rows depend on more than its inputs: clock, chance, the order of rows, Python.
+
+Lives here: the rules. Does not live here: reading the plan's text (`plan_text`), asking Spark for it and refusing
+(`load.steadiness`). An order is total where its columns hold a key: of an input (with its day), or of the rows as they
+were grouped or deduplicated just before. What cannot be shown to be total is refused; adding the key always helps.
+"""
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from itertools import chain
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.plan_text import Call, Names, Node, brackets, calls, names_in, outputs, parse_plan
+from backfill_assets.core.texts import shortened
+
+CLOCK = frozenset({"current_timestamp", "now", "current_date", "curdate", "localtimestamp", "current_time"})
+CHANCE = frozenset({"rand", "random", "randn", "uuid", "shuffle", "randstr", "uniform"})
+PLACE = frozenset({
+    "monotonically_increasing_id", "spark_partition_id", "input_file_name", "input_file_block_start",
+    "input_file_block_length", "current_user", "user", "session_user", "reflect", "java_method", "try_reflect",
+})  # fmt: skip
+PYTHON = frozenset({
+    "MapInPandas", "MapInArrow", "PythonMapInArrow", "FlatMapGroupsInPandas", "FlatMapGroupsInArrow",
+    "FlatMapCoGroupsInPandas", "FlatMapCoGroupsInArrow", "BatchEvalPython", "ArrowEvalPython", "PythonUDTF",
+})  # fmt: skip
+ANY_ROW = frozenset({"first", "last", "first_value", "last_value", "any_value"})
+LISTS = frozenset({"collect_list", "collect_set", "array_agg"})
+SORTED = frozenset({"sort_array", "array_sort", "size", "cardinality", "array_size", "array_max", "array_min"})
+TIES = frozenset({"max_by", "min_by", "mode", "listagg", "string_agg", "percentile_approx", "approx_percentile"})
+BY_POSITION = frozenset({"row_number", "ntile", "lead", "lag", "nth_value"})
+BY_RANK = frozenset({"rank", "dense_rank", "percent_rank", "cume_dist"})  # the same for rows that tie
+WHOLE_FRAME = "unboundedpreceding$(), unboundedfollowing$()"
+LIMITS = frozenset({"GlobalLimit", "LocalLimit", "Offset", "Tail"})
+ONE_TO_ONE = frozenset({"Project", "Filter", "Window", "SubqueryAlias", "View", "Sort", *LIMITS})
+SHOWN_CHARS = 160
+TAKE = "take days and times from the chunk or from columns"
+SEED = "choose by a hash of the key and a seed that is a parameter, such as xxhash64(key, 7)"
+ORDER = "order by columns that hold the key, and the day, of what is ordered"
+SQL = "write it with Spark's own functions"
+
+
+@dataclass(frozen=True)
+class Unsteady:
+    """An expression that may give other rows from the same inputs: what it is, why, and what to do instead."""
+
+    expression: str
+    why: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"`{shortened(self.expression, SHOWN_CHARS)}` {self.why}"
+
+
+Key = frozenset[str]
+
+
+def unsteady(explained: str, inputs: Collection[Contract]) -> list[Unsteady]:
+    """All that is unsteady in what `EXPLAIN EXTENDED` says of a frame made from these tables."""
+    root = parse_plan(explained)
+    if root is None:
+        return []
+    keys = [frozenset((*c.key, c.day_column)) for c in inputs]
+    names = names_in(root)
+    found = chain.from_iterable(_of_node(node, keys, names) for node in root.walk())
+    return list({str(u): u for u in found}.values())
+
+
+def _of_node(node: Node, keys: list[Key], names: Names) -> Iterator[Unsteady]:
+    if node.operator == "Sample":
+        yield Unsteady(node.line, "takes rows by chance, and by how they are spread over tasks", SEED)
+    if node.operator in PYTHON:
+        yield Unsteady(node.line, "runs Python on rows", SQL)
+        return
+    known = [*keys, *_grouped_below(node, names)]
+    for call in calls(node.line):
+        yield from _of_call(call)
+        if node.operator == "Aggregate":
+            yield from _of_aggregate(call, node, known, names)
+        if node.operator == "Window":
+            yield from _of_window(call, known, names)
+    if node.operator in LIMITS and node.operator != "LocalLimit":  # that one stands below another
+        yield from _of_limit(node, known, names)
+    if node.operator == "Deduplicate":
+        yield from _of_deduplicate(node, known, names)
+
+
+def _of_call(call: Call) -> Iterator[Unsteady]:
+    if call.is_numbered:
+        if "#" in call.arguments:  # a column's own name has no numbers in it: this is a call of Python
+            yield Unsteady(call.text, "is a function of Python", SQL)
+    elif call.name in CLOCK:
+        yield Unsteady(call.text, "reads the clock", TAKE)
+    elif call.name in CHANCE and call.arguments:  # Spark gives each its seed: without one it is a text that looks so
+        yield Unsteady(call.text, "is chance, with a seed too: it depends on how rows are spread over tasks", SEED)
+    elif call.name in PLACE:
+        yield Unsteady(call.text, "depends on where and by whom rows are computed", TAKE)
+
+
+def _of_aggregate(call: Call, node: Node, keys: list[Key], names: Names) -> Iterator[Unsteady]:
+    if call.is_numbered or "windowspecdefinition" in call.within:
+        return
+    given = names.of(call.arguments) | names.of(brackets(node.line, 0))
+    if call.name in ANY_ROW:
+        yield Unsteady(
+            call.text, "takes any row of its group", "use min, max, or max_by over columns that hold the key"
+        )
+    elif call.name in LISTS and not SORTED.intersection(call.within):
+        yield Unsteady(call.text, "lists rows as they come", "put sort_array around it, in the same expression")
+    elif call.name in TIES and not _covers(given, keys) and not re.search(r" (ASC|DESC) ", call.arguments):
+        yield Unsteady(call.text, "takes any of the rows that tie", ORDER)
+
+
+def _of_window(call: Call, keys: list[Key], names: Names) -> Iterator[Unsteady]:
+    """A call right before `windowspecdefinition(…)` is computed over the rows in that order."""
+    after = call.after.lstrip()
+    if call.is_numbered or not after.startswith("windowspecdefinition(") or call.name in BY_RANK:
+        return
+    spec = next(calls(after)).arguments
+    order, by_rows = names.of(spec), "RowFrame" in spec
+    needs_order = call.name in ANY_ROW | LISTS | BY_POSITION or (by_rows and WHOLE_FRAME not in spec)
+    own = names.of(call.arguments)
+    of_what_it_orders_by = bool(own) and own <= order and call.name not in LISTS
+    if needs_order and not of_what_it_orders_by and not _covers(order, keys):
+        shown = f"{call.text} OVER ({spec.partition(', specifiedwindowframe')[0]})"
+        yield Unsteady(shown, "depends on the order of rows that tie", ORDER)
+
+
+def _of_limit(node: Node, keys: list[Key], names: Names) -> Iterator[Unsteady]:
+    if node.line.split()[1:2] == ["0"]:
+        return
+    below = node
+    while len(below.children) == 1 and below.operator in {*LIMITS, "Project", "SubqueryAlias", "View"}:
+        below = below.children[0]
+    if below.operator != "Sort" or not _covers(names.of(brackets(below.line, 0)), keys):
+        yield Unsteady(node.line, "takes any rows, or any of those that tie", ORDER)
+
+
+def _of_deduplicate(node: Node, keys: list[Key], names: Names) -> Iterator[Unsteady]:
+    chosen, every = brackets(node.line, 0), frozenset[str]().union(*map(outputs, node.children))
+    if not (every <= set(re.findall(r"#(\d+)", chosen)) or _covers(names.of(chosen), keys)):
+        fix = "use max_by or a window that orders by the key, or deduplicate by all columns"
+        yield Unsteady(node.line, "keeps any row of those that it takes for the same", fix)
+
+
+def _covers(columns: Key, keys: list[Key]) -> bool:
+    return any(key <= columns for key in keys)
+
+
+def _grouped_below(node: Node, names: Names) -> list[Key]:
+    """The keys of the rows that the node reads, where they were grouped or deduplicated and not multiplied since."""
+    found, below = [], node
+    while len(below.children) == 1:
+        below = below.children[0]
+        if below.operator in ("Aggregate", "Deduplicate"):
+            found.append(names.of(brackets(below.line, 0)))
+        if below.operator not in ONE_TO_ONE:
+            break
+    return found

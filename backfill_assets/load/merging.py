@@ -1,0 +1,92 @@
+"""The write mode `merge`: what stands in a day is upserted by key with the rows that were made for it.
+
+Lives here: whether a table and its days may be merged, and that rows which the new ones lack are kept only where
+someone said so. Does not live here: copying them (`lake.keeping`) and the states of merged days (`core.states`).
+
+A row that stands and that the new ones lack was mostly removed by a correction, or moved to another day: kept, it
+counts although no landed delivery says so. So a merge refuses unless told. A day that keeps such rows is `merged`,
+which shows as outdated: nothing asks for it by itself, a plain backfill makes it what its inputs give, and so does late
+data, which makes it stale. Without such rows a merge is an overwrite, and says nothing else of its days.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.days import contiguous
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.plans import MERGE_KEEPING
+from backfill_assets.core.receipts import KEPT, Built, DayEntry
+from backfill_assets.core.states import States
+from backfill_assets.lake.audit import sample_keys
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.keeping import keep_rows
+from backfill_assets.lake.staging import Staged
+from backfill_assets.load.candidate import RebuildRequest
+
+SHOWN_RANGES = 5
+SHOWN_KEYS = 3
+
+
+def refuse_merge(contract: Contract) -> None:
+    """Raise BackfillError where a table's days cannot be merged: what landed, files of several days, no key."""
+    culprit = ""
+    if contract.is_landed:
+        culprit = "it holds every delivery that landed, which is loaded as a whole or not at all"
+    elif contract.partition_column != contract.day_column:
+        culprit = "its files hold several days each"
+    elif not contract.key:
+        culprit = "it declares no key to merge by"
+    if culprit:
+        raise BackfillError(
+            f"the table {contract.name}", f"its days cannot be merged: {culprit}", "Nothing was written",
+            "Leave it out of the plan (--tables), or use --write-mode overwrite",
+        )  # fmt: skip
+
+
+def merged(request: RebuildRequest, states: States, staged: Staged, days: Sequence[date]) -> Mapping[date, int]:
+    """Add to the staging what stands in these days and what the new rows lack; how many rows that are, per day.
+
+    Empty where the request does not merge. Raises BackfillError where rows would be kept and nobody asked for that, and
+    on days that are not complete.
+    """
+    if not request.merges:
+        return {}
+    contract, lake = request.table.contract, request.lake_session.lake
+    refuse_merge(contract)
+    made = len(staged.files)
+    kept = keep_rows(lake, contract, staged, states.view.table(contract.name).version, days)
+    unready = [d for d in kept if states.built_as(contract.name, d) is not Built.COMPLETE]
+    if unready:
+        raise BackfillError(
+            f"the table {contract.name}",
+            f"{_listed(unready)} cannot be merged: its cut has not come, or required input days are missing",
+            "Nothing was written",
+            "Name days without them, or use --write-mode overwrite",
+        )
+    if kept and request.mode != MERGE_KEEPING:
+        raise _removed(lake, contract, kept, [str(f.path) for f in staged.files[made:]])
+    return kept
+
+
+def as_merged(entry: DayEntry, kept: int) -> DayEntry:
+    """The entry of a day that keeps so many rows; unchanged for none."""
+    return replace(entry, built=Built.MERGED, counts={**entry.counts, KEPT: kept}) if kept else entry
+
+
+def _removed(lake: Lake, contract: Contract, kept: Mapping[date, int], files: Sequence[str]) -> BackfillError:
+    first = min(kept)
+    keys = sample_keys(lake, files, contract, first, "")[:SHOWN_KEYS]
+    return BackfillError(
+        f"the table {contract.name}",
+        f"{sum(kept.values())} row(s) that stand on {_listed(kept)} are not among those made now: a merge would keep "
+        f"what a correction removed or moved; for example on {first}: {', '.join(keys)}",
+        "Nothing was written",
+        "Plan with --write-mode overwrite, which takes them away, or with --keep-removed if they are to stay",
+    )
+
+
+def _listed(days: Mapping[date, int] | Sequence[date]) -> str:
+    spans = contiguous(days)
+    return ", ".join(map(str, spans[:SHOWN_RANGES])) + (", ..." if len(spans) > SHOWN_RANGES else "")

@@ -1,0 +1,100 @@
+"""What today's settings would make of what landed: which days of raw and of its versions gain, lose and change rows.
+
+Lives here: reading landed contents from the stock by today's `[source]` and holding them against raw; nothing is
+written. Does not live here: which days follow through windows (`operations.plan_look`). A time zone or another
+expression in `select` moves rows over midnight at both ends of a range, which no receipt can tell beforehand.
+
+Both sides are the same contents: those that have rows near the days asked about, each whole.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from backfill_assets.core.contracts import Basis, first_reading
+from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.core.errors import LandingError
+from backfill_assets.core.plan_looks import DayMove
+from backfill_assets.core.states import States
+from backfill_assets.core.texts import plain
+from backfill_assets.lake.ledger import FileRecord, read_files
+from backfill_assets.lake.session import LakeSession, small_frame, telling_losses
+from backfill_assets.landing.mapping import delivery_types
+from backfill_assets.landing.stock import StockFile, find
+from backfill_assets.load.deliveries import read_deliveries
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+NEAR_DAYS = 1  # a time zone moves a row by less than a day
+
+
+@telling_losses()
+def moved_rows(lake_session: LakeSession, states: States, days: DayRange) -> tuple[DayMove, ...]:
+    """The days that gain, lose or change rows, of the landed table by arrival and of the table of versions by event;
+    also days outside the range. Of arrival days that are loaded. Needs the engine.
+
+    Raises LandingError where a content is not in the stock, SettingsError where `select` cannot be meant.
+    """
+    view = states.view
+    raw = states.contracts[view.landed_table]
+    records = _near(lake_session, states, days)
+    if not records or view.loaded_version < 0:
+        return ()
+    session = lake_session.spark()
+    lake_session.expect(2 * sum(r.rows for r in records))
+    files = [_stocked(lake_session, r) for r in records]
+    now = read_deliveries(session, files, lake_session.lake.settings).where("reason IS NULL")
+    arrived = {d for r in records for d in r.days if d in view.loaded.stamps}
+    known = small_frame(session, [(r.sha256,) for r in records], "source_file string")
+    stands = lake_session.read(raw.name, view.loaded_version, raw.day_column, arrived).join(
+        known, "source_file", "left_semi"
+    )
+    loaded = small_frame(session, [(d,) for d in sorted(arrived)], "arrival_date date")
+    content = tuple(delivery_types(lake_session.lake.settings.source.payload_columns))
+    found = _moves(content, raw.name, stands, now.join(loaded, "arrival_date", "left_semi"), "seq", "arrival_date")
+    versions = first_reading(states.contracts.values(), Basis.ARRIVALS)
+    if versions is not None:
+        was, is_now = (s.where("op = 'upsert'").withColumn("day", s.event_ts.cast("date")) for s in (stands, now))
+        found += _moves(content, versions.name, was, is_now, "event_key", "day")
+    return tuple(found)
+
+
+def _near(lake_session: LakeSession, states: States, days: DayRange) -> list[FileRecord]:
+    """The contents, each once, with loaded rows that arrived near these days or are of events near them."""
+    view = states.view
+    span = DayRange(days.start - ONE_DAY * NEAR_DAYS, days.end + ONE_DAY * NEAR_DAYS)
+    wanted = ({a for d in span for a, _ in view.arrivals.get(d, ())} | set(span)) & set(view.loaded.stamps)
+    live = (r for r in read_files(lake_session.lake.store) if not r.withdrawn)
+    return list({r.sha256: r for r in live if wanted & set(r.days)}.values())
+
+
+def _stocked(lake_session: LakeSession, record: FileRecord) -> StockFile:
+    found = find(lake_session.lake.stock, record.sha256, record.first_scan, record.home_day)
+    if found is None:
+        raise LandingError(
+            f"the landed file {plain(record.path)}", "its content is not in the stock", "Nothing was looked at",
+            "Run `backfill-assets scan`, which takes it again, then look again",
+        )  # fmt: skip
+    return found
+
+
+def _moves(
+    columns: Sequence[str], table: str, stands: "DataFrame", comes: "DataFrame", key: str, day: str
+) -> list[DayMove]:
+    """Per day the keys that only one side has, and those whose rows differ in `columns`. Some numbers per day are
+    collected."""
+    from pyspark.sql import functions as F
+
+    def keyed(frame: "DataFrame", name: str) -> "DataFrame":
+        """One row per key and day, with what tells its content."""
+        content = F.bit_xor(F.xxhash64(*columns)).alias(name)
+        return frame.groupBy(F.col(key).alias("key"), F.col(day).alias("day")).agg(content)
+
+    both = keyed(stands, "was").join(keyed(comes, "is"), ["key", "day"], "full_outer")
+    was, now = F.col("was"), F.col("is")
+    counts = both.groupBy("day").agg(
+        F.count_if(was.isNull()).alias("gains"), F.count_if(now.isNull()).alias("loses"),
+        F.count_if(was != now).alias("changes"),
+    )  # fmt: skip
+    rows: Sequence[tuple[object, ...]] = counts.where("gains + loses + changes > 0").orderBy("day").collect()
+    return [DayMove(table, *row) for row in rows]  # type: ignore[arg-type]  # the columns as selected above

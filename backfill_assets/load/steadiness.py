@@ -1,0 +1,92 @@
+"""Before a user's transform is run: its plan is analysed, and refused where its rows depend on more than its inputs.
+
+Lives here: asking Spark for the analysed plan, the refusal, and telling mistakes in a transform by file and line. Does
+not live here: what is unsteady (`core.unsteady`). What this package's own tables do is held by its tests instead, so
+that a chunk of them costs no plan more.
+"""
+
+import logging
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.errors import BackfillError, ContractBroken, line_in
+from backfill_assets.core.texts import shortened
+from backfill_assets.core.unsteady import unsteady
+from backfill_assets.engine.session import explained as loss_told
+from backfill_assets.lake.model import Table, source_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FIELDS = "spark.sql.debug.maxToStringFields"  # beyond it Spark says "… more fields", which would hide expressions
+EVERY_FIELD = "1000000"
+SPARKS_LOG = "SQLQueryContextLogger"  # tells every plan that cannot be analysed with its stack, on stderr
+SHOWN, SHOWN_CHARS = 3, 300
+
+
+def refuse_unsteady(
+    session: "SparkSession", table: Table, frame: "DataFrame", contracts: Mapping[str, Contract]
+) -> None:
+    """Raise ContractBroken where the analysed plan of a user's frame uses the clock, chance, an order that is not total
+    or Python; it names the expression. Nothing is computed."""
+    if not table.brings_code:
+        return
+    found = unsteady(explained_plan(session, frame), [contracts[i.table] for i in table.contract.inputs])
+    if not found:
+        return
+    told = "; ".join(map(str, found[:SHOWN]))
+    more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+    raise ContractBroken(
+        f"the transform of {table.name}", f"the same inputs may give other rows: {told}{more}",
+        "It was not run, and nothing was written", found[0].fix[:1].upper() + found[0].fix[1:],
+    )  # fmt: skip
+
+
+def explained_plan(session: "SparkSession", frame: "DataFrame") -> str:
+    """What Spark says of a frame's plans, with every field. Raises what Spark does for one that it cannot analyse."""
+    name, before = f"plan_{uuid.uuid4().hex}", session.conf.get(FIELDS, None)
+    session.conf.set(FIELDS, EVERY_FIELD)
+    try:
+        frame.createOrReplaceTempView(name)
+        return str(session.sql(f"EXPLAIN EXTENDED SELECT * FROM {name}").collect()[0][0])
+    finally:
+        session.catalog.dropTempView(name)
+        if before is None:
+            session.conf.unset(FIELDS)
+        else:
+            session.conf.set(FIELDS, before)
+
+
+@contextmanager
+def telling_mistakes(table: Table) -> Iterator[None]:
+    """Whatever a user's transform raises while its plan is made is told in one line, with file and line."""
+    log = logging.getLogger(SPARKS_LOG)
+    before, log.disabled = log.disabled, True
+    try:
+        yield
+    except BackfillError:
+        raise
+    except Exception as error:
+        if not table.brings_code or loss_told(error) is not None:
+            raise
+        where = _place(error, source_files(table))
+        text = (str(error) or repr(error)).splitlines()[0]
+        raise BackfillError(
+            f"the transform of {table.name}", f"{where}{type(error).__name__}: {shortened(text, SHOWN_CHARS)}",
+            "Nothing was written", "Correct the transform",
+        ) from error  # fmt: skip
+    finally:
+        log.disabled = before
+
+
+def _place(error: BaseException, files: Sequence[Path]) -> str:
+    """The file that the mistake is in, and the line where Python knows it."""
+    for path in files:
+        line = line_in(error, path)
+        if line is not None or path.suffix == ".sql":
+            return f"{path.name}, line {line}: " if line is not None else f"{path.name}: "
+    return ""

@@ -1,0 +1,246 @@
+"""Snapshots: versions of tables and days under a name, whose files are kept whatever happens to the tables.
+
+Lives here: making, finding and dropping them, and what they hold. Does not live here: reading their rows
+(`snapshot_reader`). A snapshot is one folder, `.snapshots/NAME`: `snapshot.json`, written once, and the data files, by
+hard links that cost no bytes. So no rebuild and no vacuum takes them away, ours or another program's; each is named
+with its SHA-256, so that a file that was changed in place is told and never read.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+from backfill_assets.core.contracts import Column, Contract
+from backfill_assets.core.days import DayRange
+from backfill_assets.core.disk import sync
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.receipts import Built
+from backfill_assets.core.who import whoami
+from backfill_assets.lake.home import SNAPSHOTS, Lake
+from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.view import read_view
+from backfill_assets.operations.fitness import Unfit, settle, unfit_now
+
+FILE, SCHEMA = "snapshot.json", 1
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+@dataclass(frozen=True)
+class KeptFile:
+    """A data file: its path below the snapshot's folder, and what its bytes are."""
+
+    path: str
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True)
+class KeptTable:
+    """Days of a table at a version, with rows and fingerprint of each, and the files that hold them."""
+
+    contract: Contract
+    version: int
+    days: Mapping[date, tuple[int, str]]
+    files: tuple[KeptFile, ...]
+
+    @property
+    def rows(self) -> int:
+        """The rows of all its days."""
+        return sum(rows for rows, _ in self.days.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The table as JSON values."""
+        contract = self.contract
+        return {
+            "version": self.version, "day_column": contract.day_column, "key": list(contract.key),
+            "partition_by": contract.partition_column,
+            "columns": [[c.name, c.type, c.description, c.nullable] for c in contract.columns],
+            "days": {str(d): list(told) for d, told in sorted(self.days.items())},
+            "data_files": [[f.path, f.sha256, f.size] for f in self.files],
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A snapshot as its file says. `digest` is of tables, days and bytes: a model's card can name it."""
+
+    name: str
+    made_at: datetime
+    by: str
+    note: str
+    tables: Mapping[str, KeptTable]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what is kept, whatever the snapshot is called."""
+        told = {name: table.to_dict() for name, table in self.tables.items()}
+        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The snapshot as JSON values."""
+        return {
+            "backfill_assets": SCHEMA, "name": self.name, "made_at": self.made_at.isoformat(), "by": self.by,
+            "note": self.note, "digest": self.digest, "tables": {n: t.to_dict() for n, t in self.tables.items()},
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SnapshotRequest:
+    """What to keep under a name: some tables (empty: all), some days (None: all that they hold)."""
+
+    name: str
+    tables: Collection[str] = ()
+    days: DayRange | None = None
+    note: str = ""
+    unfit: Unfit = "refuse"
+
+
+Chosen = tuple[Contract, int, Mapping[date, tuple[int, str]], list[str]]
+
+
+def create_snapshot(lake: Lake, pipeline: Pipeline, asked: SnapshotRequest) -> Snapshot:
+    """Keep the newest versions; all tables as of one look at the lake. Raises BackfillError for a name that is taken or
+    none, for tables that were never made, and UnfitDays as the reader does."""
+    if not NAME.fullmatch(asked.name):
+        raise _refused(asked.name, "it is no name of letters, digits, `.`, `_` and `-`", "Choose another name")
+    if (_folder(lake) / asked.name).exists():
+        raise _refused(asked.name, "it is there already, and a snapshot never changes", "Choose another name")
+    chosen = _chosen(lake, pipeline, asked)
+    _folder(lake).mkdir(exist_ok=True)
+    aside = _folder(lake) / f".{asked.name}.{uuid.uuid4().hex[:8]}"
+    try:
+        aside.mkdir()
+        kept = {c.name: KeptTable(c, version, days, _kept(aside, c, files)) for c, version, days, files in chosen}
+        made = Snapshot(asked.name, datetime.now(UTC), whoami(), asked.note, kept)
+        (aside / FILE).write_text(json.dumps(made.to_dict(), indent=1), encoding="utf-8")
+        sync(aside / FILE)
+        aside.rename(_folder(lake) / asked.name)
+        sync(_folder(lake))
+    except FileNotFoundError as error:
+        raise _refused(asked.name, f"a file was taken away meanwhile: {error.filename}", "Do it again") from error
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return made
+
+
+def _chosen(lake: Lake, pipeline: Pipeline, asked: SnapshotRequest) -> list[Chosen]:
+    contracts = [pipeline.contract(n, "Nothing was kept") for n in asked.tables] or list(pipeline.contracts)
+    states = pipeline.states(read_view(lake, pipeline.contracts))
+    found: list[Chosen] = []
+    for contract in contracts:
+        view = states.view.table(contract.name)
+        held = {d: s.entry for d, s in view.stamps.items() if asked.days or s.entry.built is not Built.PENDING}
+        days = list(asked.days) if asked.days else sorted(held)
+        if view.version < 0:
+            raise _refused(asked.name, f"the table {contract.name} was never made", "Name others with --tables")
+        settle(contract, unfit_now(states, contract.name, days), asked.unfit)
+        told = {d: (held[d].rows, held[d].fingerprint) for d in days if d in held}
+        found.append((contract, view.version, told, lake.store.data_files(contract, view.version, list(told))))
+    return found
+
+
+def _kept(folder: Path, contract: Contract, files: Collection[str]) -> tuple[KeptFile, ...]:
+    """The files, linked below the folder in the table's layout."""
+    kept = []
+    for n, file in enumerate(sorted(files)):
+        laid_out = f"{file.rsplit('/', 2)[-2]}/" if contract.partition_column else ""
+        path = f"{contract.name}/{laid_out}part-{n:05d}.parquet"
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.link(file, target)
+        except FileNotFoundError:
+            raise
+        except OSError:  # a file system without links: then the copy costs its bytes
+            shutil.copyfile(file, target)
+        kept.append(KeptFile(path, _sha256(target), target.stat().st_size))
+    return tuple(kept)
+
+
+def snapshot_names(lake: Lake) -> list[str]:
+    """The names of all snapshots, sorted."""
+    return sorted(p.parent.name for p in _folder(lake).glob(f"*/{FILE}") if NAME.fullmatch(p.parent.name))
+
+
+def find_snapshot(lake: Lake, name: str) -> Snapshot:
+    """The snapshot of that name; raises BackfillError where there is none, or its file is not what was written."""
+    path = _existing(lake, name, "read") / FILE
+    with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, OSError):
+        body = json.loads(path.read_text(encoding="utf-8"))
+        found = _parsed(body)
+        if body["digest"] == found.digest:
+            return found
+    raise _refused(name, f"{path} is not what was written", "Restore it from a backup, or drop the snapshot", "read")
+
+
+def drop_snapshot(lake: Lake, name: str) -> None:
+    """Let go of a snapshot, also of a damaged one; raises BackfillError where there is none."""
+    folder = _existing(lake, name, "dropped")
+    gone = folder.with_name(f".{name}.{uuid.uuid4().hex[:8]}")
+    folder.rename(gone)
+    shutil.rmtree(gone)
+
+
+def held_bytes(lake: Lake, name: str) -> int:
+    """The bytes that only snapshots still hold of what this one keeps: no folder of a table has these files."""
+    found = [p.stat() for p in _existing(lake, name, "counted").rglob("*.parquet")]
+    others = _links(lake)
+    return sum(s.st_size for s in found if s.st_nlink <= others[s.st_ino])
+
+
+def file_of(lake: Lake, name: str, kept: KeptFile) -> Path:
+    """Where a file of the snapshot lies; raises BackfillError where it is gone or holds other bytes."""
+    path = _folder(lake) / name / kept.path
+    if path.is_file() and path.stat().st_size == kept.size and _sha256(path) == kept.sha256:
+        return path
+    told = "has other bytes than those that were kept" if path.is_file() else "is gone"
+    raise _refused(name, f"{path} {told}", "Restore it from a backup; the other files may be whole", "read")
+
+
+def _links(lake: Lake) -> Mapping[int, int]:
+    """How many snapshots hold each file, by its inode."""
+    found: dict[int, int] = {}
+    for path in _folder(lake).glob("*/**/*.parquet"):
+        inode = path.stat().st_ino
+        found[inode] = found.get(inode, 0) + 1
+    return found
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as read:
+        return hashlib.file_digest(read, "sha256").hexdigest()
+
+
+def _existing(lake: Lake, name: str, done: str) -> Path:
+    folder = _folder(lake) / name
+    if not NAME.fullmatch(name) or not folder.is_dir():
+        raise _refused(name, "this lake has no such snapshot", "See `backfill-assets snapshot list`", done)
+    return folder
+
+
+def _folder(lake: Lake) -> Path:
+    return lake.root / SNAPSHOTS
+
+
+def _parsed(body: Mapping[str, Any]) -> Snapshot:
+    tables = {}
+    for name, told in body["tables"].items():
+        columns = tuple(Column(*column) for column in told["columns"])
+        laid_out = told["partition_by"]
+        contract = Contract(name, "", columns, told["day_column"], tuple(told["key"]), (), partition_by=laid_out)
+        days = {date.fromisoformat(d): (int(rows), str(fingerprint)) for d, (rows, fingerprint) in told["days"].items()}
+        tables[name] = KeptTable(contract, int(told["version"]), days, tuple(KeptFile(*f) for f in told["data_files"]))
+    return Snapshot(body["name"], datetime.fromisoformat(body["made_at"]), body["by"], body["note"], tables)
+
+
+def _refused(name: str, culprit: str, fix: str, done: str = "kept") -> BackfillError:
+    return BackfillError(f"the snapshot {name[:100]!r}", culprit, f"Nothing was {done}", fix)

@@ -1,0 +1,140 @@
+"""Queries over all tables of a lake by their names, and over its ledgers: read only, without a JVM.
+
+Lives here: the names, and an engine that can read the files behind them and nothing else. Does not live here: drawing
+the answer (`cli.sql`). A query is one SELECT of DuckDB's SQL; it can read no other file, write none, and load no
+extension. Every table is pinned before the query runs, all by one look at the lake.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.receipts import Built
+from backfill_assets.core.states import States
+from backfill_assets.lake.audit import literal, new_engine, selection
+from backfill_assets.lake.fingerprints import Dialect, quoted
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE
+from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.too_late import contract_of
+from backfill_assets.lake.view import read_view
+from backfill_assets.operations.compare import Moment
+from backfill_assets.operations.fitness import told, unfit_now
+from backfill_assets.operations.snapshot_reader import SnapshotReader
+from backfill_assets.operations.snapshots import find_snapshot
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+
+@dataclass(frozen=True)
+class Question:
+    """A query, over tables as they were `at` an aware instant, or as a `snapshot` keeps them; else as they are."""
+
+    query: str
+    at: datetime | None = None
+    snapshot: str = ""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The rows as a `pyarrow.Table`, and per table that was read the days that are not fit, in words."""
+
+    rows: Any
+    unfit: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class _View:
+    contract: Contract
+    files: Sequence[str]
+
+
+def ask(lake: Lake, pipeline: Pipeline, asked: Question) -> Answer:
+    """The answer; raises BackfillError for what is no single SELECT, and for what the engine cannot do with it."""
+    import duckdb
+
+    with new_engine(lake) as engine:
+        try:
+            _refuse_others(engine, asked.query)
+            views, unfit = _views(lake, pipeline, asked, _named(asked.query))
+            _prepare(engine, views)
+            return Answer(engine.sql(asked.query).to_arrow_table(), unfit)
+        except duckdb.Error as error:
+            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+            raise _refused(" ".join(lines[:2]), f"Its tables are {', '.join(_known(lake, pipeline))}") from None
+
+
+def _refuse_others(engine: "DuckDBPyConnection", query: str) -> None:
+    statements = engine.extract_statements(query)
+    if len(statements) != 1 or statements[0].type.name != "SELECT":
+        kinds = ", ".join(s.type.name for s in statements) or "nothing"
+        raise _refused(f"it is {kinds}", "Ask one SELECT; tables change by `backfill-assets backfill` alone")
+
+
+def _named(query: str) -> frozenset[str] | None:
+    """The tables that a query names; None where that cannot be told, and all are offered."""
+    import sqlglot
+
+    try:
+        found = sqlglot.parse_one(query, read="duckdb").find_all(sqlglot.exp.Table)
+    except sqlglot.errors.SqlglotError:
+        return None
+    return frozenset(table.name.lower() for table in found)
+
+
+def _known(lake: Lake, pipeline: Pipeline) -> dict[str, Contract]:
+    """The lake's tables and those of its ledgers that exist, by name."""
+    landed = [contract_of(c) for c in pipeline.contracts if c.is_landed][:1]
+    ledgers = [c for c in (QUARANTINE, ARRIVALS, FILES, *landed) if lake.store.exists(c.name)]
+    return {c.name: c for c in (*pipeline.contracts, *ledgers)}
+
+
+def _views(
+    lake: Lake, pipeline: Pipeline, asked: Question, named: frozenset[str] | None
+) -> tuple[list[_View], dict[str, str]]:
+    """What the query may read, and what is not fit of it: nothing where it asks for the past."""
+    if asked.snapshot:
+        kept = SnapshotReader(lake, find_snapshot(lake, asked.snapshot))
+        pinned = [kept.table(n).pinned() for n in kept.tables if named is None or n in named]
+        return [_View(p.contract, p.files) for p in pinned], {}
+    known = {n: c for n, c in _known(lake, pipeline).items() if named is None or n in named}
+    if asked.at is not None:
+        moment = Moment(lake, at=asked.at)
+        return [_View(c, lake.store.data_files(c, moment.of(n))) for n, c in known.items()], {}
+    states = pipeline.states(read_view(lake, pipeline.contracts))
+    views = [_View(c, _live(lake, states, c)) for c in known.values()]
+    unfit = {n: told(unfit_now(states, n, _written(states, n))) for n in known if n in states.contracts}
+    return views, {n: words for n, words in unfit.items() if words}
+
+
+def _live(lake: Lake, states: States, contract: Contract) -> list[str]:
+    """The files of the version that was looked at; of a ledger those of its newest."""
+    if not lake.store.exists(contract.name):
+        return []
+    version = states.view.table(contract.name).version
+    return lake.store.data_files(contract, version if version >= 0 else None)
+
+
+def _written(states: States, table: str) -> list[Any]:
+    stamps = states.view.table(table).stamps
+    return [d for d, stamp in stamps.items() if stamp.entry.built is not Built.PENDING]
+
+
+def _prepare(engine: "DuckDBPyConnection", views: Sequence[_View]) -> None:
+    """The views, and then no way to any other file, setting or extension."""
+    for view in views:
+        name = quoted(view.contract.name, Dialect.DUCKDB)
+        engine.execute(f"CREATE VIEW {name} AS {selection(view.files, view.contract)}")
+    paths = ", ".join(literal(file) for view in views for file in view.files)
+    if paths:
+        engine.execute(f"SET allowed_paths = [{paths}]")
+    engine.execute("SET enable_external_access = false")
+    engine.execute("SET lock_configuration = true")
+
+
+def _refused(culprit: str, fix: str) -> BackfillError:
+    return BackfillError("the query", culprit, "Nothing was read", fix)

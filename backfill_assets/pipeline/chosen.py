@@ -1,0 +1,178 @@
+"""Which tables a lake has: this product's, or those that `[pipeline]` in its `lake.toml` names.
+
+Lives here: finding a user's tables, and telling what is wrong with them by file and line instead of by a stack. Does
+not live here: this product's own tables (`tables`), and what a pipeline is (`lake.model`). Every door asks here.
+"""
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import lru_cache
+from hashlib import sha256
+from importlib import import_module
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+from sys import modules
+from types import ModuleType
+from typing import Any
+
+from backfill_assets.core.contracts import Basis, reads
+from backfill_assets.core.errors import BackfillError, SettingsError, line_in
+from backfill_assets.core.ledgers import BESIDE, FILES
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline, Table, pipeline_of
+from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.pipeline.sql_tables import sql_table
+from backfill_assets.pipeline.tables import tables
+
+TablesOf = Callable[[LakeSettings], Sequence[Table]]
+NAME = re.compile(r"[a-z][a-z0-9_]*")  # it names a folder, an asset, and a table in SQL
+NOTHING = "Nothing was done"
+
+
+def tables_at(root: Path) -> TablesOf:
+    """What gives the tables of the lake at `root` by its settings, upstream first.
+
+    It raises SettingsError, naming file and line, where a user's tables cannot be had or do not fit each other.
+    """
+
+    def tables_of(settings: LakeSettings) -> tuple[Table, ...]:
+        """The tables, upstream first."""
+        named, sql = settings.pipeline.tables, settings.pipeline.sql
+        if not named and not sql:
+            return tables(settings)
+        given = _own(root, named, settings) if named else list(tables(settings))
+        written = [sql_table(path, settings) for path in sorted(root.glob(sql))] if sql else []
+        if sql and not written:
+            raise _refused(sql, f"no file in {root} is named so", "Write one, or correct [pipeline] sql")
+        return _in_order(named or sql or "", [*given, *written])
+
+    return tables_of
+
+
+def chosen_pipeline(lake: Lake) -> Pipeline:
+    """The pipeline of a lake; raises SettingsError as `tables_at` does, and for settings that name what it has not."""
+    return pipeline_of(lake, tables_at(lake.root)(lake.settings))
+
+
+def _own(root: Path, named: str, settings: LakeSettings) -> list[Table]:
+    place, _, name = named.rpartition(":")
+    with _told_by_line(root / place if place.endswith(".py") else place):
+        module = _module_of(root, place)
+        found = getattr(module, name, None)
+        if found is None:
+            raise _refused(named, f"it defines no {name}", f"Define {name}, or name what it defines")
+        made: Any = found(settings) if callable(found) else found
+        return [_with_source(named, table, module) for table in made]
+
+
+def _with_source(named: str, table: object, module: ModuleType) -> Table:
+    """The table, with the file that names it as its code where its transform does not tell its own."""
+    if not isinstance(table, Table):
+        raise _refused(
+            named, f"it gives a {type(table).__name__} where a Table is meant", "Give Tables, upstream first"
+        )
+    hidden = table.transform is not None and not table.sources and inspect.getmodule(table.transform) is None
+    return replace(table, sources=(module,)) if hidden else table
+
+
+def _module_of(root: Path, place: str) -> ModuleType:
+    if not place.endswith(".py"):
+        return import_module(place)
+    path = (root / place).resolve()
+    try:
+        return _loaded(path, path.read_bytes())
+    except OSError as error:
+        told = f"there is no file {path}" if isinstance(error, FileNotFoundError) else f"{path}: {error.strerror}"
+        raise _refused(place, told, "Write the file beside lake.toml, or correct [pipeline] tables") from None
+
+
+@lru_cache(maxsize=16)
+def _loaded(path: Path, source: bytes) -> ModuleType:
+    """The file as a module; read again by whoever asks after it has changed."""
+    name = f"lake_pipeline_{sha256(str(path).encode() + source).hexdigest()[:12]}"
+    spec = spec_from_file_location(name, path)
+    if spec is None:
+        raise ImportError(f"{path} is no Python file")
+    module = module_from_spec(spec)
+    modules[name] = module  # where `inspect` looks for the source of its functions
+    try:
+        exec(compile(source, str(path), "exec"), module.__dict__)  # noqa: S102  # the lake's owner wrote it to be run
+    except BaseException:
+        del modules[name]
+        raise
+    return module
+
+
+@contextmanager
+def _told_by_line(place: Path | str) -> Iterator[None]:
+    """Whatever a user's file raises while it is read is told by its name and the line."""
+    try:
+        yield
+    except BackfillError:
+        raise
+    except Exception as error:
+        path = place if isinstance(place, Path) else _file_of(place)
+        line = line_in(error, path.resolve()) if path else None
+        where = f"{path or place}, line {line}" if line else str(path or place)
+        told = " ".join(str(error).split()) or "no more is said"
+        raise SettingsError(
+            where, f"{type(error).__name__}: {told}", NOTHING, "Correct the file, or [pipeline] tables in lake.toml"
+        ) from error
+
+
+def _file_of(module: str) -> Path | None:
+    """The file of a module that is to be imported; None where it cannot be found."""
+    try:
+        spec = find_spec(module)
+    except (ImportError, ValueError):
+        return None
+    return Path(spec.origin) if spec is not None and spec.origin else None
+
+
+def _in_order(named: str, given: Sequence[Table]) -> tuple[Table, ...]:
+    """The tables, each after those it is made from; raises SettingsError where that cannot be."""
+    _refuse_names(named, given)
+    left, done = list(given), dict[str, Table]()
+    while left:
+        ready = next((t for t in left if _inputs(t) <= set(done)), None)
+        if ready is None:
+            wanted = sorted(_inputs(left[0]) - set(done))
+            known = {t.name for t in given}
+            strangers = [w for w in wanted if w not in known]
+            told = f"no such table is given: {', '.join(strangers)}" if strangers else "these are made from it, too"
+            raise _refused(named, f"the table {left[0].name} is made from {', '.join(wanted)}, and {told}",
+                           "Give every input as a table, and no table its own consequences")  # fmt: skip
+        left.remove(ready)
+        done[ready.name] = ready
+    return tuple(done.values())
+
+
+def _refuse_names(named: str, given: Sequence[Table]) -> None:
+    names = [t.name for t in given]
+    bad = [n for n in names if not NAME.fullmatch(n) or n in (*BESIDE, FILES)]
+    twice = sorted({n for n in names if names.count(n) > 1})
+    if bad:
+        raise _refused(named, f"{', '.join(map(repr, bad))} cannot name a table of a pipeline",
+                       f"Use small letters, digits and _, and none of {', '.join((*BESIDE, FILES))}")  # fmt: skip
+    if twice:
+        raise _refused(named, f"it gives {', '.join(twice)} more than once", "Give every table another name")
+    versions = {t.name for t in given if reads(t.contract.inputs, Basis.ARRIVALS)}
+    for table in given:
+        leaking = [i.table for i in table.contract.inputs if i.basis is Basis.KNOWN_AT_CUT and i.table not in versions]
+        if leaking:
+            raise _refused(named, f"{table.name} reads {leaking[0]} as known at a cut, which has no versions",
+                           f"Read so only {' or '.join(sorted(versions)) or 'a table made from arrivals'}")  # fmt: skip
+    if not any(t.is_landed for t in given):
+        raise _refused(named, "it gives no table that is loaded from landed files",
+                       "Give the first of `backfill_assets.tables(settings)`, too")  # fmt: skip
+
+
+def _inputs(table: Table) -> set[str]:
+    return {i.table for i in table.contract.inputs if i.basis is not Basis.FILES}
+
+
+def _refused(named: str, culprit: str, fix: str) -> SettingsError:
+    return SettingsError(f"the pipeline {named}", culprit, NOTHING, fix)

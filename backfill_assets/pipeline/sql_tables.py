@@ -1,0 +1,176 @@
+"""Tables written as SQL: a `.sql` file whose header, TOML in a comment, tells columns, key, day, inputs and windows.
+
+Lives here: reading such a file, and the transform that runs its query. Does not live here: where the files are named
+(`[pipeline] sql`, read by `chosen`). An example:
+
+    /*
+    description = "Money per customer and day."
+    day = "day"
+    key = ["customer"]
+    columns = { customer = "STRING -- whose", day = "DATE", spent = "BIGINT NULL -- how much in a week" }
+    inputs = { staging = { before = 6 } }
+    parameters = { least = 10 }
+    */
+    SELECT entity AS customer, d AS day, sum(value) AS spent
+    FROM staging, LATERAL explode(sequence(event_date, date_add(event_date, 6))) AS t(d)
+    WHERE known_until IS NULL AND value >= :least
+    GROUP BY ALL
+
+The query sees its inputs by their names, the days asked for as `:first_day` and `:last_day` (both included), the
+`:frontier` (a time, NULL before anything is loaded), and its own parameters. Of what it gives, rows of other days than
+those asked for are left out; rows without a day are refused. A file is named as its table is.
+"""
+
+import itertools
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from backfill_assets.core.contracts import Basis, Column, Contract, Input
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.lake.model import Chunk, Table
+from backfill_assets.lake.settings import LakeSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+HEADER = re.compile(r"\s*/\*(.*?)\*/", re.DOTALL)
+COLUMN = re.compile(
+    r"(?P<type>[A-Za-z][\w(), <>]*?)(?P<null>\s+(?:NOT\s+)?NULL)?\s*(?:--\s*(?P<told>.*))?", re.IGNORECASE
+)
+AS_KNOWN = "backfill_assets.pipeline.transforms.as_known"
+RESERVED = ("first_day", "last_day", "frontier")
+
+
+class _Window(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    before: int = Field(default=0, ge=0, le=3650)
+    after: int = Field(default=0, ge=0, le=3650)
+    as_known: bool = False
+
+
+class _Header(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    description: str = Field(min_length=1)
+    day: str
+    key: list[str] = Field(min_length=1)
+    columns: dict[str, str] = Field(min_length=1)
+    inputs: dict[str, _Window] = Field(min_length=1)
+    parameters: dict[str, bool | int | float | date | str] = Field(default_factory=dict)
+
+
+def sql_table(path: Path, settings: LakeSettings) -> Table:
+    """The table that a `.sql` file describes; raises SettingsError naming the file, and the line where it is known."""
+    header, query = _parts(path)
+    taken = sorted({*RESERVED} & {*header.parameters})
+    if taken:
+        raise _refused(path, f"parameters: {', '.join(taken)} says the days or the frontier already", "Rename it")
+    try:
+        contract = _contract(path, header)
+    except ValueError as error:
+        raise _refused(path, str(error), "Correct the header") from None
+    grace = settings.features.cutoff_grace_hours
+    known = {"cutoff_grace_hours": grace} if any(w.as_known for w in header.inputs.values()) else {}
+    reach = {**{k: str(v) if isinstance(v, date) else v for k, v in header.parameters.items()}, **known}
+    sources = (path, __name__, AS_KNOWN) if known else (path, __name__)
+    return Table(contract, _runs(header, query, grace), reach, sources)
+
+
+def _parts(path: Path) -> tuple[_Header, str]:
+    try:
+        text = path.read_text(encoding="utf-8")
+        found = HEADER.match(text)
+        if found is None:
+            raise _refused(path, "it has no header", "Begin it with /* … */ that holds description, day, key, columns")
+        above = "\n" * text.count("\n", 0, found.start(1))  # so that lines are counted as in the file
+        header = _Header.model_validate(tomllib.loads(above + found[1]))
+    except tomllib.TOMLDecodeError as error:
+        raise _refused(path, f"its header is not TOML: {error}", "Correct the header") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise _refused(path, f"it cannot be read: {error}", "Give this user the right to read it, as UTF-8") from None
+    except ValidationError as error:
+        told = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        raise _refused(path, f"its header: {told}", "Correct the header") from None
+    query = text[found.end() :].strip().removesuffix(";")
+    if not query:
+        raise _refused(path, "it has no query", "Write a SELECT below the header")
+    return header, query
+
+
+def _contract(path: Path, header: _Header) -> Contract:
+    inputs = tuple(
+        Input(name, w.before, w.after, Basis.KNOWN_AT_CUT if w.as_known else Basis.CONTENT)
+        for name, w in header.inputs.items()
+    )
+    columns = tuple(_column(name, told, header) for name, told in header.columns.items())
+    waits = any(w.as_known for w in header.inputs.values())
+    return Contract(path.stem, header.description, columns, header.day, tuple(header.key), inputs, waits_for_cut=waits)
+
+
+def _column(name: str, told: str, header: _Header) -> Column:
+    """`TYPE [NULL | NOT NULL] [-- description]`; without either word it may not be NULL."""
+    found = COLUMN.fullmatch(told.strip())
+    if found is None:
+        raise ValueError(f"columns.{name}: {told!r} is not `TYPE [NULL] [-- what it means]`")
+    nullable = bool(found["null"]) and "not" not in found["null"].lower()
+    kind: Any = found["type"].strip().upper()
+    return Column(name, kind, found["told"] or name, nullable=nullable)
+
+
+def _runs(header: _Header, query: str, grace: int) -> Callable[[Mapping[str, "DataFrame"], Chunk], "DataFrame"]:
+    named = ", ".join(f"`{name}` AS (SELECT * FROM {{{name}}})" for name in header.inputs)
+    day = f"`{header.day}`"
+
+    def run(frames: Mapping[str, "DataFrame"], chunk: Chunk) -> "DataFrame":
+        """The query over the inputs, each as known at the cuts where the header says so."""
+        from backfill_assets.pipeline.transforms.as_known import as_known
+
+        seen = {
+            name: as_known(frames[name], chunk.days, window.before, grace) if window.as_known else frames[name]
+            for name, window in header.inputs.items()
+        }
+        first, last = _literal(chunk.days.start), _literal(chunk.days.last)
+        said = {"first_day": chunk.days.start, "last_day": chunk.days.last, "frontier": chunk.frontier}
+        filled = _filled(query, {**header.parameters, **said}).replace("{", "{{").replace("}", "}}")
+        text = (
+            f"WITH {named} SELECT * FROM (\n{filled}\n) AS made WHERE {day} IS NULL OR {day} BETWEEN {first} AND {last}"
+        )
+        return next(iter(seen.values())).sparkSession.sql(text, None, **seen)
+
+    return run
+
+
+def _filled(query: str, values: Mapping[str, object]) -> str:
+    """The query with its parameters as literals: a server of Spark Connect takes either parameters or frames."""
+    import sqlglot
+
+    parts, done, tokens = [], 0, sqlglot.tokenize(query, read="spark")
+    for colon, name in itertools.pairwise(tokens):
+        stands_alone = colon.start == 0 or not re.match(r"[\w)\]`:]", query[colon.start - 1])
+        if colon.text == ":" and stands_alone and name.start == colon.end + 1 and name.text in values:
+            parts += [query[done : colon.start], _literal(values[name.text])]
+            done = name.end + 1
+    return "".join([*parts, query[done:]])
+
+
+def _literal(value: object) -> str:
+    """A value as Spark's SQL writes it."""
+    if value is None:
+        return "CAST(NULL AS TIMESTAMP)"
+    if isinstance(value, datetime):
+        return f"TIMESTAMP '{value.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}Z'"
+    if isinstance(value, date):
+        return f"DATE '{value}'"
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+        return f"'{escaped}'"
+    return f"{value}D" if isinstance(value, float) else str(value)
+
+
+def _refused(path: Path, culprit: str, fix: str) -> SettingsError:
+    return SettingsError(str(path), culprit, "Nothing was done", fix)

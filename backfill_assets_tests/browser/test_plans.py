@@ -1,0 +1,119 @@
+"""A person plans, is stopped by a gate, and puts the chunk back, all at Dagster's pages.
+
+Tested here: the launchpads of `backfill_range` and `rollback`, typed into and launched, and what their runs say. Not
+tested here: single days and ranges (`test_ui`), the gates' rules (`core/test_plan_gates.py`).
+"""
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from backfill_assets.core.days import ONE_DAY
+from backfill_assets.core.states import State
+from backfill_assets.lake.model import make_pipeline
+from backfill_assets.lake.view import read_view
+from backfill_assets.operations.plan_files import plans
+from backfill_assets.operations.plan_progress import state_of
+from backfill_assets.pipeline.tables import tables
+from backfill_assets_tests.browser.site import Site, site
+from backfill_assets_tests.browser.ui import LOCATION, Ui, browser
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+
+@pytest.fixture(scope="module")
+def chromium() -> "Iterator[Browser]":
+    with browser() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def spark_server(chromium: "Browser", tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """The running site; its lake has a Spark server of its own. Not started where there is no browser."""
+    assert chromium.is_connected()
+    with site(tmp_path_factory.mktemp("plans")) as running:
+        yield running
+
+
+@pytest.fixture
+def ui(chromium: "Browser", spark_server: Site) -> Iterator[Ui]:
+    page = chromium.new_page(viewport={"width": 1400, "height": 900})
+    yield Ui(page, spark_server.url)
+    page.close()
+
+
+def launchpad(job: str) -> str:
+    return f"/locations/{LOCATION}/jobs/{job}/playground"
+
+
+def launch(ui: Ui, job: str, op: str, **config: str) -> None:
+    """Type into the job's launchpad in place of what it is filled in with, launch it, and wait for its end."""
+    ui.go(launchpad(job))
+    ui.page.locator(".CodeMirror").first.click()
+    ui.page.keyboard.press("Control+A")
+    lines = "".join(f"      {name}: {value}\n" for name, value in config.items())
+    ui.page.keyboard.insert_text(f"ops:\n  {op}:\n    config:\n{lines}")
+    ui.settle()
+    ui.page.locator("button", has_text=re.compile("Launch run", re.IGNORECASE)).last.click()
+    ui.page.wait_for_url("**/runs/**")
+    ui.ended()
+
+
+def test_the_launchpad_is_filled_in_and_a_plan_starts_from_it(ui: Ui, spark_server: Site) -> None:
+    ui.go(launchpad("backfill_range"))
+    fields = ("start_date", "end_date", "max_parallel", "write_mode", "chunk", "canary", "retries", "note")
+    said = ui.says(*fields)
+    ui.shot("backfill_range_launchpad")
+    for name in fields:
+        assert name in said
+    first = spark_server.lake.settings.start_date
+    launch(
+        ui, "backfill_range", "run_chunks", start_date=f'"{first}"', end_date=f'"{first + ONE_DAY}"', chunk="1d",
+        tables="staging", note="from the browser",
+    )  # fmt: skip
+    assert "Success" in ui.says("Success")
+    ui.shot("backfill_range_done")
+    assert [state_of(spark_server.lake, p) for p in plans(spark_server.lake)] == ["finished"]
+
+
+def test_a_gate_that_stops_is_red_with_its_reason_and_the_chunk_goes_back_from_the_page(
+    ui: Ui, spark_server: Site
+) -> None:
+    lake = spark_server.lake
+    chosen, path = lake.settings.start_date + ONE_DAY * 10, lake.root / "lake.toml"
+    held = rows_of(spark_server, chosen)
+    before = path.read_text()
+    shorter, changes = re.subn(r"(?m)^windows_days *=.*$", "windows_days = [1, 1]", before)
+    path.write_text(shorter if changes else before + "\n[features]\nwindows_days = [1, 1]\n")
+    try:
+        launch(
+            ui, "backfill_range", "run_chunks", start_date=f'"{chosen}"', end_date=f'"{chosen + ONE_DAY}"',
+            chunk="1d", tables="features",
+        )  # fmt: skip
+        facts = ("Failure", "the gate of chunk 1", f"features {chosen} rows: {held[0]} rows before", "no later one was")
+        said = ui.says(*facts)
+        ui.shot("gate_red")
+        for told in facts:
+            assert told in said
+        plan = list(plans(lake))[-1]
+        assert f"backfill-assets rollback --plan {plan.id} --chunk 1 --yes" in said
+        assert state_of(lake, plan) == "stopped"
+        assert rows_of(spark_server, chosen) != held
+        launch(ui, "rollback", "put_days_back", plan=f'"{plan.id}"', chunk='"1"', act="true", note="the gate said no")
+        assert "Success" in ui.says("Success", "Put back and held")
+        ui.shot("rollback_done")
+    finally:
+        path.write_text(before)
+    assert rows_of(spark_server, chosen) == held
+    pipeline = make_pipeline(tables(lake.settings))
+    assert pipeline.states(read_view(lake, pipeline.contracts)).of("features", chosen) is State.HELD
+
+
+def rows_of(made: Site, day: object) -> tuple[int, str]:
+    """Rows and fingerprint that the day's receipt in features names."""
+    contracts = make_pipeline(tables(made.lake.settings)).contracts
+    entry = {str(d): s.entry for d, s in read_view(made.lake, contracts).table("features").stamps.items()}[str(day)]
+    return entry.rows, entry.fingerprint

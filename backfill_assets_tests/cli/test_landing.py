@@ -1,0 +1,61 @@
+"""`scan` and `landing accept` as a person meets them: a line per finding, JSON, and exit codes. No JVM.
+
+Not tested here: comparing folder and ledger (`load.test_compare`), and what a scan records (`load.test_scan`).
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.days import ONE_DAY
+from backfill_assets.lake.home import Lake
+from backfill_assets_tests.cli.typed import read, run
+from backfill_assets_tests.operations.synthetic import START, synthetic_lake
+
+NAMES = [f"{START}.jsonl", f"{START + ONE_DAY}.jsonl"]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """Two days landed and loaded, whose files are gone."""
+    made, _ = synthetic_lake(tmp_path / "lake", 2)
+    for name in NAMES:
+        (made.root / "landing" / name).unlink()
+    return made
+
+
+def test_missing_files_are_named_with_the_days_they_block_and_end_with_exit_code_1(lake: Lake) -> None:
+    told = run("scan", "--lake", lake.root)
+    assert told.exit_code == 1, told.output
+    assert told.stdout.splitlines() == [
+        *(f"missing    {name}" for name in NAMES),
+        f"2 day(s) from {START} are not rebuilt until the files are back, or you say "
+        '`backfill-assets landing accept --note "why"`',
+        "0 new file(s), 2 known",
+    ]
+    again = run("scan", "--json", "--lake", lake.root)
+    assert (again.exit_code, json.loads(again.stdout)["missing"]) == (1, NAMES)
+
+
+def test_what_is_accepted_is_followed_and_no_longer_in_the_way(lake: Lake) -> None:
+    one, other = NAMES
+    told = run("landing", "accept", "--note", "withdrawn", one, "--lake", lake.root)
+    assert told.exit_code == 0, told.output
+    assert told.stdout.startswith(f"accepted   {one}: its days are stale now")
+    assert json.loads(run("scan", "--json", "--lake", lake.root).stdout)["missing"] == [other]
+    assert read(run("landing", "accept", "--note", "all", "--json", "--lake", lake.root))["accepted"] == [other]
+    assert run("landing", "accept", "--note", "again", "--lake", lake.root).stdout == "Nothing is altered or missing.\n"
+    assert read(run("scan", "--json", "--lake", lake.root))["missing"] == []
+
+
+def test_a_path_that_is_neither_altered_nor_missing_is_told_with_exit_code_1(lake: Lake) -> None:
+    told = run("landing", "accept", "--note", "why", "other.jsonl", "--lake", lake.root)
+    assert told.exit_code == 1
+    assert told.stdout == "unchanged  other.jsonl is neither altered nor missing\n"
+
+
+def test_a_note_without_a_word_is_wrong_usage(tmp_path: Path) -> None:
+    told = run("landing", "accept", "--note", " ", "--lake", tmp_path)
+    assert told.exit_code == 2
+    assert "say why" in told.stderr

@@ -1,0 +1,59 @@
+"""The rules by which a plan is called unsteady, on plans written by hand.
+
+Tested here: `core.unsteady`. Not tested here: plans that Spark really makes (`load.test_steadiness`).
+"""
+
+import pytest
+
+from backfill_assets.core.unsteady import unsteady
+from backfill_assets_tests.builders import STAGING
+
+RELATION = "+- Relation [entity#1,value#2L,event_date#3] parquet"
+
+
+def found(*lines: str) -> list[str]:
+    plan = "\n".join(["== Analyzed Logical Plan ==", "x: int", *lines, "", "== Optimized Logical Plan =="])
+    return [u.expression for u in unsteady(plan, [STAGING])]
+
+
+@pytest.mark.parametrize(
+    ("line", "expression"),
+    [
+        ("Project [now() AS x#4]", "now()"),
+        ("Filter (value#2L > cast(rand(5) as bigint))", "rand(5)"),
+        ("Project [f(value#2L)#9 AS x#4]", "f(value#2L)"),
+        (
+            "ArrowEvalPython [f(value#2L)#9], [pythonUDF0#10], 200",
+            "ArrowEvalPython [f(value#2L)#9], [pythonUDF0#10], 200",
+        ),
+        ("Sample 0.0, 0.5, false, 1, Bernoulli", "Sample 0.0, 0.5, false, 1, Bernoulli"),
+        ("Aggregate [entity#1], [last(value#2L, false) AS x#4]", "last(value#2L, false)"),
+    ],
+)
+def test_it_is_named(line: str, expression: str) -> None:
+    assert found(line, RELATION) == [expression]
+
+
+def test_an_order_is_total_where_it_holds_the_key_of_an_input_and_its_day() -> None:
+    window = "Window [row_number() windowspecdefinition({}, specifiedwindowframe(RowFrame, a, b)) AS n#4], [x#1]"
+    assert found(window.format("event_date#3, entity#1 ASC NULLS FIRST"), RELATION) == []
+    assert found(window.format("entity#1 ASC NULLS FIRST"), RELATION) == [
+        "row_number() OVER (entity#1 ASC NULLS FIRST)"
+    ]
+
+
+def test_rows_that_were_joined_since_are_no_longer_one_per_group() -> None:
+    limit, sort = "GlobalLimit 1", "+- Sort [value#2L ASC], true"
+    grouped = "Aggregate [value#2L], [value#2L]"
+    assert found(limit, sort, f"   +- {grouped}", "      +- Relation [value#2L] parquet") == []
+    joined = [
+        "   +- Join Inner",
+        f"      :- {grouped}",
+        "      :  +- Relation [value#2L] parquet",
+        "      +- Relation [a#9] x",
+    ]
+    assert found(limit, sort, *joined) == [limit]
+
+
+def test_what_is_no_plan_has_nothing_unsteady() -> None:
+    assert unsteady("", []) == []

@@ -1,0 +1,151 @@
+"""A user's tables by `lake.toml` alone, in Python and in SQL, through the commands and the embedded engine.
+
+Tested here: that commands, reader and reports work on them, and that an unsteady or broken transform is refused. Not
+tested here: the six tables of this product, and mistakes in the settings (`pipeline.test_chosen`).
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import date, datetime
+from pathlib import Path
+
+import pytest
+
+from backfill_assets_tests.end_to_end.worlds import land, make_world
+from backfill_assets_tests.oracle import Rules, delivery
+from backfill_assets_tests.own import OWN_PIPELINE
+from backfill_assets_tests.processes import CHECKOUT, run_python
+
+RULES = Rules(date(2024, 3, 1), datetime.fromisoformat("2024-03-05"), date(2024, 3, 4))
+ROWS = [
+    delivery(1, "2024-03-02 10:00", key="a", value=3),
+    delivery(2, "2024-03-03 10:00", key="b", value=4),
+    delivery(3, "2024-03-03 11:00", "2024-03-02 09:00", key="c", entity="B", value=5),
+]
+KNOWN = """/*
+description = "Money as known at the cut, over two days."
+day = "day"
+key = ["entity"]
+columns = { entity = "STRING -- whose", day = "DATE -- when", spent = "BIGINT -- how much" }
+inputs = { staging = { before = 1, as_known = true } }
+*/
+SELECT entity, known_on AS day, sum(value) AS spent FROM staging WHERE entity IS NOT NULL GROUP BY ALL
+"""
+DAYS = ("--from", "2024-03-01", "--to", "2024-03-04")
+READS = """
+    import sys
+    from backfill_assets import open_lake
+
+    found = open_lake(sys.argv[1]).table("known").days("2024-03-01", "2024-03-04")
+    live = sorted(map(tuple, found.spark().collect()))
+    assert live == sorted(tuple(r.values()) for r in found.arrow().to_pylist()), live
+    assert live == sorted(found.duckdb().fetchall())
+    assert live == sorted(found.pandas().itertuples(index=False, name=None))
+    print(len(live))
+"""
+
+
+class Own:
+    """A lake with a pipeline of its own, and the commands."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "lake"
+        land(make_world(self.root, RULES), "rows.jsonl", ROWS)
+        path = self.root / "lake.toml"
+        text = path.read_text().partition("[spark]")[0]
+        path.write_text(f'{text}\n[pipeline]\ntables = "pipeline.py:tables"\nsql = "*.sql"\n[spark]\nmemory = "1g"\n')
+        (self.root / "known.sql").write_text(KNOWN)
+        self.write(OWN_PIPELINE)
+
+    def write(self, pipeline: str) -> None:
+        (self.root / "pipeline.py").write_text(pipeline)
+
+    def run(self, *args: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [sys.executable, "-m", "backfill_assets", *args, "--lake", str(self.root)], cwd=CHECKOUT,
+            env=os.environ, capture_output=True, text=True, timeout=300, check=False,
+        )  # fmt: skip
+
+    def rows(self, query: str) -> list[dict[str, object]]:
+        found: list[dict[str, object]] = json.loads(self.run("sql", query, "--json").stdout)
+        return found
+
+
+@pytest.fixture(scope="module")
+def spark_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Own]:
+    """The lake, loaded, with its server, which is stopped at the end."""
+    own = Own(tmp_path_factory.mktemp("own"))
+    done = own.run("backfill", *DAYS)
+    assert done.returncode == 0, done.stderr
+    yield own
+    own.run("server", "stop")
+
+
+def test_both_kinds_of_tables_hold_what_they_say(spark_server: Own) -> None:
+    totals = spark_server.rows("SELECT entity, day::VARCHAR AS day, events FROM totals ORDER BY day, entity")
+    assert [tuple(r.values()) for r in totals] == [
+        ("A", "2024-03-02", 1),
+        ("B", "2024-03-02", 1),
+        ("A", "2024-03-03", 1),
+    ]
+    known = spark_server.rows("SELECT entity, day::VARCHAR AS day, spent FROM known ORDER BY day, entity")
+    assert [tuple(r.values()) for r in known] == [
+        ("A", "2024-03-02", 3),  # B's event of that day arrived after its cut
+        ("A", "2024-03-03", 7), ("B", "2024-03-03", 5), ("A", "2024-03-04", 4),
+    ]  # fmt: skip
+
+
+def test_every_form_of_rows_is_the_same(spark_server: Own) -> None:
+    assert run_python(READS, spark_server.root).strip() == "4"
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["status", "doctor --deep", "report", "lateness", "show totals 2024-03-02", "audit", "scan", "catch-up",
+     "compare --table totals --days 2024-03-02 --from-version 0", "plan --from 2024-03-02 --to 2024-03-03 --force"],
+)  # fmt: skip
+def test_every_command_works_on_them(spark_server: Own, command: str) -> None:
+    done = spark_server.run(*command.split(), *(["--json"] if command != "report" else []))
+    assert done.returncode in (0, 1 if command.startswith("doctor") else 0), done.stderr + done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_dagster_shows_them_with_their_checks_sensors_and_schedules(spark_server: Own) -> None:
+    shown = run_python(
+        """
+        from backfill_assets.definitions import defs
+        graph = defs.resolve_asset_graph()
+        print(*sorted(k.path[-1] for k in graph.materializable_asset_keys))
+        print(len(defs.sensors), len(defs.schedules))
+        """,
+        env={"BACKFILL_ASSETS_LAKE": str(spark_server.root)},
+    )
+    assert shown.splitlines()[0].split() == ["known", "raw", "staging", "totals"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        (".count()", ".agg({'value': 'first'}).selectExpr('entity', 'day', '1 AS count')", "takes any row of"),
+        ('"known_until IS NULL', '"rand() < 2 AND known_until IS NULL', "the transform of totals: .*`rand("),
+        ('frames["staging"]', 'frames["stagin"]', r"of totals: pipeline\.py, line \d+: KeyError: 'stagin'"),
+        ("known_until IS NULL", "no_such IS NULL", "the transform of totals: .*no_such"),
+    ],
+)  # fmt: skip
+def test_a_transform_that_is_unsteady_or_broken_writes_nothing_and_is_told(
+    spark_server: Own, old: str, new: str, told: str
+) -> None:
+    before = spark_server.rows("SELECT * FROM totals ORDER BY ALL")
+    spark_server.write(OWN_PIPELINE.replace(old, new))
+    try:
+        done = spark_server.run("backfill", *DAYS, "--tables", "totals")
+        assert done.returncode == 1, done.stdout
+        assert re.search(told.replace("rand(", r"rand\("), done.stderr), done.stderr
+        assert "Traceback" not in done.stderr
+        assert spark_server.rows("SELECT * FROM totals ORDER BY ALL") == before
+    finally:
+        spark_server.write(OWN_PIPELINE)

@@ -1,0 +1,123 @@
+"""Chunks at once: never more than the plan allows, and so many; from the command line and from the browser's job.
+
+Tested here: the runs of Dagster behind a plan of seven days, two and three at a time, and what an interrupt leaves. Not
+tested here: waves alone (`operations/test_plan_run.py`), children alone (`operations/test_plan_children.py`).
+$BACKFILL_ASSETS_AT_ONCE=all looks at one, two and three from both sides.
+"""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from backfill_assets.core.plans import CHUNK_TAG
+from backfill_assets.engine.server import stop_server
+from backfill_assets.lake.home import Lake
+from backfill_assets_tests.end_to_end.typed import (
+    PATIENCE_SECONDS,
+    answer,
+    at_work,
+    chunks_of,
+    command,
+    days_lake,
+    told_file,
+)
+from backfill_assets_tests.processes import run_python, until
+
+DAYS = 7
+TABLES = ("raw", "staging")
+LAST = f"2024-03-0{DAYS}"
+ALL = os.environ.get("BACKFILL_ASSETS_AT_ONCE") == "all"
+MOST_SECONDS = 25.0  # ten until a run ends by itself, and a busy machine
+JOB = """
+import json, sys
+from pathlib import Path
+import dagster as dg
+from backfill_assets.orchestration.assemble import assemble
+from backfill_assets.orchestration.plan_job import BACKFILL_RANGE, RUN_CHUNKS
+from backfill_assets.pipeline.tables import tables
+
+job = assemble(Path(sys.argv[1]), tables).resolve_job_def(BACKFILL_RANGE)
+with dg.DagsterInstance.get() as instance:
+    job.execute_in_process(instance=instance, run_config={"ops": {RUN_CHUNKS: {"config": json.loads(sys.argv[2])}}})
+"""
+
+
+@pytest.fixture(scope="module")
+def spark_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    """A lake of seven days; its server ends with the module."""
+    lake = days_lake(tmp_path_factory.mktemp("at_once"), DAYS)
+    yield lake
+    stop_server(lake.root, force=True)
+
+
+def spans(lake: Lake, plan: str) -> list[tuple[float, float, int]]:
+    """Beginning, end and chunk of every run of a plan, in the order in which they began."""
+    home = str(lake.root.parent)
+    with dg.DagsterInstance.from_config(home) as instance:
+        found = instance.get_run_records(dg.RunsFilter(job_name="rebuild", tags={"plan": plan}))
+    told = [(r.start_time, r.end_time, int(r.dagster_run.tags[CHUNK_TAG])) for r in found]
+    return sorted((begin, end, number) for begin, end, number in told if begin is not None and end is not None)
+
+
+def most_at_once(found: list[tuple[float, float, int]]) -> int:
+    return max(sum(begin <= moment < end for begin, end, _ in found) for moment, _, _ in found)
+
+
+def judge(lake: Lake, plan: str, most: int) -> None:
+    found = [s for s in spans(lake, plan) if s[2] <= DAYS]
+    assert most_at_once(found) == most
+    assert sorted(number for _, _, number in found) == list(range(1, DAYS + 1))
+    for at, (begin, _, _) in enumerate(found):  # ascending: nothing begins before what is two waves back has ended
+        assert all(end <= begin for _, end, number in found if number <= found[at][2] - 2 * most)
+    for table in TABLES:
+        assert sorted(chunks_of(lake, table, plan)) == [str(n) for n in range(1, DAYS + 1)]
+
+
+@pytest.mark.parametrize("most", (1, 2, 3) if ALL else (2,))
+def test_from_the_command_line_seven_chunks_run_ascending_as_many_at_once_as_said(
+    spark_server: Lake, most: int
+) -> None:
+    lake = spark_server
+    asked = ["--partitions", f"2024-03-01..{LAST}", "--chunk", "1d", "--canary", "0", "--tables", ",".join(TABLES)]
+    plan = answer(lake, "plan", *asked, "--max-parallel", str(most), "--retries", "2", "--force")
+    assert plan["pins"]["codes"].keys() >= set(TABLES)  # the code is frozen: another one is refused
+    assert answer(lake, "run", plan["id"])["state"] == "finished"
+    judge(lake, plan["id"], most)
+
+
+@pytest.mark.parametrize("most", (1, 2, 3) if ALL else (3,))
+def test_from_the_browsers_job_too(spark_server: Lake, most: int) -> None:
+    lake = spark_server
+    asked = {
+        "start_date": "2024-03-01", "end_date": LAST, "chunk": "1d", "canary": 0, "tables": ",".join(TABLES),
+        "force": True, "max_parallel": most, "retries": 2,
+    }  # fmt: skip
+    known = {p["id"] for p in answer(lake, "plan", "list")}
+    home = {"DAGSTER_HOME": str(lake.root.parent)}
+    run_python(JOB, lake.root, json.dumps(asked), env=home, timeout=PATIENCE_SECONDS)
+    (plan,) = (p for p in answer(lake, "plan", "list") if p["id"] not in known)
+    assert plan["state"] == "finished"
+    judge(lake, plan["id"], most)
+
+
+def test_an_interrupt_ends_every_chunk_at_once_and_says_how_to_go_on(spark_server: Lake, tmp_path: Path) -> None:
+    lake = spark_server
+    asked = ["--partitions", f"2024-03-01..{LAST}", "--chunk", "1d", "--canary", "0", "--tables", "raw,staging"]
+    plan = answer(lake, "plan", *asked, "--max-parallel", "3", "--force")["id"]
+    with command(lake, "run", plan) as run:
+        until(lambda: len(at_work(lake)) == 4, told_file(lake), PATIENCE_SECONDS)
+        run.send_signal(signal.SIGTERM)
+        began = time.monotonic()
+        run.wait(PATIENCE_SECONDS)
+    assert time.monotonic() - began < MOST_SECONDS
+    assert run.returncode == 128 + signal.SIGTERM
+    assert at_work(lake) == []
+    assert answer(lake, "plan", "show", plan)["state"] == "stopped"
+    assert answer(lake, "run", plan)["state"] == "finished"
+    assert sorted(chunks_of(lake, "staging", plan)) == [str(n) for n in range(1, DAYS + 1)]

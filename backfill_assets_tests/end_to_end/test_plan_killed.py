@@ -1,0 +1,93 @@
+"""A plan whose processes are killed at random moments goes on, and ends with the lake of an undisturbed one.
+
+Tested here: SIGKILL of the runner, of every process of the run, of the Spark server and of all of them, with one chunk
+at a time and with three. Not tested here: kills simulated at every write (`test_plan_stories`), and `dagster dev`
+(`test_plan_daemon`). $BACKFILL_ASSETS_PLAN_KILLS says how many kills each plan must survive.
+"""
+
+import os
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+
+import psutil
+import pytest
+
+from backfill_assets.engine.server import server_status, stop_server
+from backfill_assets.lake.home import Lake
+from backfill_assets_tests.end_to_end.typed import (
+    PATIENCE_SECONDS,
+    answer,
+    chunks_of,
+    command,
+    content,
+    days_lake,
+    told_file,
+)
+
+KILLS = int(os.environ.get("BACKFILL_ASSETS_PLAN_KILLS", "2"))
+DAYS = max(6, min(KILLS, 21))
+TABLES = ("raw", "staging", "features")
+KINDS = ("runner", "run", "server", "all")
+
+
+@pytest.fixture(scope="module")
+def spark_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    """A lake that was made by nobody's interruption; its server ends with the module."""
+    lake = days_lake(tmp_path_factory.mktemp("plan_killed"), DAYS)
+    span = ["--from", "2024-03-01", "--to", f"2024-03-{DAYS:02}"]
+    answer(lake, "backfill", *span, "--tables", ",".join(TABLES))
+    yield lake
+    stop_server(lake.root, force=True)
+
+
+def strike(run: "subprocess.Popen[str]", lake: Lake, kind: str) -> None:
+    """SIGKILL: of the process that runs the plan, of it and its children, of the Spark server, or of all."""
+    victims: list[psutil.Process] = []
+    with suppress(psutil.NoSuchProcess):
+        runner = psutil.Process(run.pid)
+        victims += [runner] if kind != "server" else []
+        victims += runner.children(recursive=True) if kind in ("run", "all") else []
+    server = server_status(lake.root)
+    if server is not None and kind in ("server", "all"):
+        victims.append(psutil.Process(server.pid))
+    for victim in victims:
+        with suppress(psutil.NoSuchProcess):
+            victim.send_signal(signal.SIGKILL)
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_killed_at_random_moments_a_plan_ends_as_if_nobody_had(spark_server: Lake, most: int) -> None:
+    lake, chance = spark_server, random.Random(os.environ.get("BACKFILL_ASSETS_SEED", f"{most}"))
+    before = content(lake)
+    asked = ["--partitions", f"2024-03-01..2024-03-{DAYS:02}", "--chunk", "1d", "--tables", ",".join(TABLES)]
+    plan = answer(lake, "plan", *asked, "--max-parallel", str(most), "--force", "--retries", "0")["id"]
+    told_file(lake).write_text("")
+    done, began = 0, time.monotonic()
+    while done < KILLS:
+        with command(lake, "run", plan) as run:
+            try:
+                run.wait(chance.uniform(2, 30))
+            except subprocess.TimeoutExpired:
+                strike(run, lake, KINDS[done % len(KINDS)])
+                done += 1
+                run.wait(PATIENCE_SECONDS)
+                continue
+        if answer(lake, "plan", "show", plan)["state"] == "finished":
+            break  # quicker than its killer
+    ended = answer(lake, "plan", "show", plan)
+    if ended["state"] != "finished":
+        ended = answer(lake, "run", plan)
+    assert ended["state"] == "finished"
+    assert {c["state"] for c in ended["progress"]} == {"done"}
+    assert content(lake) == before
+    numbers = sorted(str(n) for n in range(1, DAYS + 1))
+    for table in TABLES:  # the seams are the last: with inputs as they were, they have nothing to do
+        assert sorted(chunks_of(lake, table, plan)) == numbers, "a chunk took effect twice, or not at all"
+    told = told_file(lake).read_text()
+    for number in range(1, DAYS + 2):
+        assert f"chunk {number}: gate passed" in told, f"the gate of {number} was skipped"
+    print(f"K={most}: {done} kills over {DAYS} chunks in {time.monotonic() - began:.0f} s")

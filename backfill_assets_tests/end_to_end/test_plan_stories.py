@@ -1,0 +1,238 @@
+"""Any story of landings, corrected code, plans, kills, rollbacks and releases ends as a lake that was made at once.
+
+Tested here: stories by chance, on real tables of eight days, without an engine: a day holds a number that follows
+from what landed by plain arithmetic. Not tested here: kills of processes (`test_plan_killed`), and what Spark computes.
+$BACKFILL_ASSETS_STORIES says how many stories are told.
+"""
+
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from deltalake import CommitProperties, write_deltalake
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from backfill_assets.core.days import DayRange
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.parameters import PARAMETERS, parameters_of
+from backfill_assets.core.plans import PLAN_REASON, Plan, PlanChunk, Policy
+from backfill_assets.core.receipts import DayEntry
+from backfill_assets.core.states import Codes, State
+from backfill_assets.core.view import LakeView
+from backfill_assets.lake.audit import audit
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.ledger import ARRIVALS
+from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.replace import Provenance, Write, replace_days
+from backfill_assets.lake.view import read_view
+from backfill_assets.operations.plan import PlanRequest, make_plan
+from backfill_assets.operations.plan_files import keep_plan, mark
+from backfill_assets.operations.plan_progress import Progress
+from backfill_assets.operations.plan_run import ChunkWork, make_alone, run_plan
+from backfill_assets.operations.rollback import RollbackRequest, release, roll_back
+from backfill_assets_tests.builders import WINDOW, day, receipt
+from backfill_assets_tests.files import arrow_schema, stage_by_hand
+from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned, arrival
+from backfill_assets_tests.operations.planning import Killed
+
+STORIES = int(os.environ.get("BACKFILL_ASSETS_STORIES", "3"))
+Draw = Callable[[st.SearchStrategy[Any]], Any]
+EVERY_DAY = DayRange(day(0), day(DAYS))
+SAID = Provenance("", tags={"by": "ann@desk"})
+
+
+@dataclass
+class World(Planned):
+    """The lake, what landed, and the version of the code, which is in every number that staging holds."""
+
+    landed: dict[int, int] = field(default_factory=lambda: dict.fromkeys(range(DAYS), 1))
+    code: int = 0
+    plans: list[Plan] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.make("features", list(EVERY_DAY), {}, force=True)  # with the numbers of this story's arithmetic
+
+    def open(self) -> tuple[Lake, Pipeline]:
+        codes = Codes(f"code-{self.code + 1}", "settings-1")  # 1 is what `Planned` begins with
+        return self.lake, replace(self.pipeline, codes=dict.fromkeys(self.pipeline.codes, codes))
+
+    def right(self, table: str, number: int) -> int:
+        """What a day holds in a lake that is made at once."""
+        if table == "staging":
+            return self.landed[number] + 100 * self.code
+        return sum(self.right("staging", n) for n in range(max(number - WINDOW + 1, 0), number + 1))
+
+    def made(self, table: str, number: int) -> int:
+        """What the transform makes of a day from what its inputs hold now."""
+        if table == "staging":
+            return self.right(table, number)
+        held = dict(enumerate(self.values("staging")))
+        return sum(held[n] for n in range(max(number - WINDOW + 1, 0), number + 1))
+
+    def land(self, number: int, value: int) -> None:
+        """Another delivery for a day: raw is loaded, and the ledger says so in one commit."""
+        self.landed[number] = value
+        version = self.write("raw", {number: value})
+        rows = [arrival(day(n), f"F-{n}-{v}") for n, v in self.landed.items()]
+        said = receipt(
+            ARRIVALS.name, {day(n): DayEntry(1, f"F-{n}-{v}", "") for n, v in self.landed.items()},
+            inputs={"raw": version}, write_id=f"ledger-{version}",
+        )  # fmt: skip
+        write_deltalake(
+            self.lake.table_path(ARRIVALS.name), pa.Table.from_pylist(rows, arrow_schema(ARRIVALS)), mode="overwrite",
+            commit_properties=CommitProperties(custom_metadata={"userMetadata": said.to_json()}),
+        )  # fmt: skip
+
+    def make(self, table: str, days: Sequence[date], tags: dict[str, str], force: bool = False) -> None:
+        """Make days as the load path does: settled ones only by force, in one commit, signed by today's code."""
+        lake, pipeline = self.open()
+        states, contract = pipeline.states(self._view()), self.contract(table)
+        todo = [d for d in days if force or not states.is_settled(table, d)]
+        if not todo:
+            return
+        rows = [{"entity": "A", "value": self.made(table, (d - day(0)).days), contract.day_column: d} for d in todo]
+        staged = stage_by_hand(lake, contract, rows)
+        found, digests = audit(lake, staged.paths, contract), {d: states.digests.of(table, d) for d in todo}
+        entries = {d: DayEntry(found[d].rows, found[d].fingerprint, digests[d]) for d in todo}
+        made_with = {PARAMETERS: parameters_of(contract, states.view).to_json()}
+        codes = pipeline.codes[table]
+        said = Provenance(
+            PLAN_REASON if tags else "test", "run", "", codes.code_digest, codes.settings_digest,
+            tags={**made_with, **tags},
+        )  # fmt: skip
+        version = states.view.table(table).version
+        replace_days(lake, Write(contract, staged, entries, version, said, force=force), lambda _: digests)
+
+    def _view(self) -> LakeView:
+        return read_view(self.lake, self.pipeline.contracts)
+
+    def catch_up(self) -> None:
+        """What the sensors do, and a plan for what other code made: until every day is right."""
+        for table in BUILT:
+            states = self.open()[1].states(self._view())
+            self.make(table, [d for d in EVERY_DAY if states.of(table, d) is not State.HELD], {})
+
+
+@dataclass
+class Worker:
+    """Makes the days of a plan's chunks in this process, and dies in front of or behind a write."""
+
+    world: World
+    moments_left: int
+
+    def make(self, works: Sequence[ChunkWork]) -> list[str]:
+        """One after the other: what a kill leaves of several at once is some of them."""
+        return [make_alone(self.world.open, work, self._work) for work in works]
+
+    def _work(self, work: ChunkWork) -> str:
+        lake, pipeline = self.world.open()
+        for table in work.tables:
+            states = pipeline.states(read_view(lake, pipeline.contracts))
+            if any(states.of(table, d) is State.HELD for d in work.days):
+                return "days are held"
+            self._may_die()
+            self.world.make(table, list(work.days), dict(work.tags), work.plan.policy.force)
+            self._may_die()
+        return ""
+
+    def _may_die(self) -> None:
+        self.moments_left -= 1
+        if self.moments_left == 0:
+            raise Killed
+
+    def chunk_began(self, progress: Progress, chunk: PlanChunk) -> None:
+        """Not told."""
+
+    def gate_passed(self, chunk: PlanChunk) -> None:
+        """Not told."""
+
+
+@st.composite
+def policies(draw: st.DrawFn) -> Policy:
+    return Policy(
+        draw(st.sampled_from(["1d", "2d", "3d"])), draw(st.integers(0, 1)), force=draw(st.booleans()),
+        order=draw(st.sampled_from(["ascending", "newest-first"])), max_parallel=draw(st.integers(1, 3)),
+        on_failure=draw(st.sampled_from(["stop", "rollback"])),
+    )  # fmt: skip
+
+
+def landing(draw: Draw, world: World) -> None:
+    world.land(draw(st.integers(0, DAYS - 1)), draw(st.integers(2, 9)))
+
+
+def correction(draw: Draw, world: World) -> None:
+    world.code += 1
+
+
+def planning(draw: Draw, world: World) -> None:
+    first = draw(st.integers(0, DAYS - 1))
+    days = DayRange(day(first), day(draw(st.integers(first + 1, DAYS))))
+    lake, pipeline = world.open()
+    plan = make_plan(lake, pipeline, PlanRequest(days, BUILT, draw(policies())))
+    keep_plan(lake, plan)
+    world.plans.append(plan)
+    _run(world, plan, draw(st.integers(0, 12)))
+
+
+def going_on(draw: Draw, world: World) -> None:
+    if world.plans:
+        _run(world, draw(st.sampled_from(world.plans)), draw(st.integers(0, 12)))
+
+
+def _run(world: World, plan: Plan, moments: int) -> None:
+    """Run it to its end, or until it is refused, or dies; 0: it lives."""
+    with suppress(BackfillError, Killed):
+        run_plan(world.open, plan, Worker(world, moments))
+
+
+def rolling_back(draw: Draw, world: World) -> None:
+    if world.plans:
+        plan = draw(st.sampled_from(world.plans))
+        chunk = draw(st.sampled_from(["", *(str(c.number) for c in plan.chunks)]))
+        with suppress(BackfillError):
+            roll_back(*world.open(), RollbackRequest(plan.id, chunk, over_newer=draw(st.booleans())), SAID)
+
+
+def releasing(draw: Draw, world: World) -> None:
+    with suppress(BackfillError):
+        release(*world.open(), RollbackRequest(table=draw(st.sampled_from(BUILT)), days=EVERY_DAY), SAID)
+
+
+def cancelling(draw: Draw, world: World) -> None:
+    if world.plans:
+        mark(world.lake, draw(st.sampled_from(world.plans)).id, "ended", "cancelled")
+
+
+def catching_up(draw: Draw, world: World) -> None:
+    world.catch_up()
+
+
+EVENTS: tuple[Callable[[Draw, World], None], ...] = (
+    landing, correction, planning, planning, going_on, rolling_back, releasing, cancelling, catching_up,
+)  # fmt: skip
+
+
+@settings(max_examples=STORIES, suppress_health_check=list(HealthCheck), phases=[Phase.generate], print_blob=True)
+@given(st.data())
+def test_any_story_ends_as_a_lake_that_was_made_at_once(data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        world = World(Path(folder) / "lake")
+        for event in data.draw(st.lists(st.sampled_from(EVENTS), min_size=3, max_size=9)):
+            event(data.draw, world)
+        for table in BUILT:
+            with suppress(BackfillError):
+                release(*world.open(), RollbackRequest(table=table, days=EVERY_DAY), SAID)
+        world.catch_up()
+        lake, pipeline = world.open()
+        states = pipeline.states(read_view(lake, pipeline.contracts))
+        for table in BUILT:
+            assert world.values(table) == [world.right(table, n) for n in range(DAYS)]
+            assert {states.of(table, d) for d in EVERY_DAY} == {State.FRESH}

@@ -1,0 +1,89 @@
+"""The command line in processes of its own on a lake with an embedded server, for tests that kill what they started.
+
+Lives here: starting a command, its JSON answer, what receipts say of a plan, and who works on a lake. Does not live
+here: commands in this process (`cli.typed`), and any assertion about a lake.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG
+from backfill_assets.lake.audit import audit_table
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import make_pipeline
+from backfill_assets.pipeline.tables import tables
+from backfill_assets_tests.lakes import delivery, make_lake
+from backfill_assets_tests.processes import CHECKOUT
+
+PATIENCE_SECONDS = 900.0
+FIRST = date(2024, 3, 1)
+EMBEDDED = {"engine": "embedded", "memory": "1g"}
+
+
+def days_lake(folder: Path, days: int) -> Lake:
+    """A lake into which a delivery a day landed, with a home of Dagster beside it."""
+    rows = [delivery(n, f"2024-03-{n:02} 10:00:00", None, f"k{n}", value=n) for n in range(1, days + 1)]
+    lake = make_lake(folder / "lake", rows, FIRST, spark=EMBEDDED)
+    (folder / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    return lake
+
+
+def command(lake: Lake, *words: str) -> "subprocess.Popen[str]":
+    """The command line at work on the lake, in a session of its own; what it tells goes to `told_file`."""
+    env = {**os.environ, "DAGSTER_HOME": str(lake.root.parent)}
+    whole = [sys.executable, "-m", "backfill_assets", "--lake", str(lake.root), *words]
+    with told_file(lake).open("a") as told:
+        return subprocess.Popen(
+            whole, cwd=CHECKOUT, env=env, stdout=subprocess.PIPE, stderr=told, text=True, start_new_session=True
+        )
+
+
+def told_file(lake: Lake) -> Path:
+    """Everything that commands said on stderr."""
+    return lake.root.parent / "told.txt"
+
+
+def said(lake: Lake, *words: str) -> str:
+    """What a command that succeeds says on stdout."""
+    with command(lake, *words) as made:
+        text, _ = made.communicate(timeout=PATIENCE_SECONDS)
+    assert made.returncode == 0, text + told_file(lake).read_text()[-4000:]
+    return text
+
+
+def answer(lake: Lake, *words: str) -> Any:
+    """What a command that succeeds says with --json."""
+    return json.loads(said(lake, *words, "--json"))
+
+
+def chunks_of(lake: Lake, table: str, plan: str) -> list[str]:
+    """The chunks of a plan that a table's receipts name, in the order of its commits."""
+    found = [c.receipt for c in lake.store.commits(table) if c.receipt is not None]
+    return [r.tags[CHUNK_TAG] for r in found if r.tags.get(PLAN_TAG) == plan]
+
+
+def content(lake: Lake) -> dict[str, dict[str, tuple[int, str]]]:
+    """Per table and day the rows and fingerprint of what a reader finds in the files."""
+    pipeline = make_pipeline(tables(lake.settings))
+    return {
+        t.name: {str(d): (p.rows, p.fingerprint) for d, p in audit_table(lake, t.contract).items()}
+        for t in pipeline.tables
+        if lake.store.exists(t.name)
+    }
+
+
+def at_work(lake: Lake) -> list[psutil.Process]:
+    """The processes whose command line names the lake, but for its Spark server and who watches that."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        words = process.info["cmdline"] or []
+        if str(lake.root) in words and "run" in words:
+            found.append(process)
+    return found

@@ -1,0 +1,78 @@
+"""Rows side by side, from files alone: repeated keys, NULLs, days outside, columns of no key, and the drawn sample.
+
+Tested here: `lake.differences` on real files. Not tested here: which versions are meant, and what is said of the
+differences (`operations.test_compare`).
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backfill_assets.core.contracts import Column, Contract
+from backfill_assets.core.days import DayRange
+from backfill_assets.lake.differences import CELL_CHARS, NULL_BUCKET, Differences, Sides, differences
+from backfill_assets.lake.home import Lake
+from backfill_assets_tests.builders import day
+from backfill_assets_tests.files import bare_lake, stage_by_hand
+
+COLUMNS = (
+    Column("day", "DATE", "d"), Column("key", "STRING", "k"), Column("n", "BIGINT", "n", nullable=True),
+    Column("text", "STRING", "t", nullable=True),
+)  # fmt: skip
+TABLE = Contract("t", "t", COLUMNS, "day", ("key",), ())
+Row = tuple[int, str, int | None, str | None]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return bare_lake(tmp_path / "it's a lake")
+
+
+def files(lake: Lake, contract: Contract, *rows: Row) -> list[str]:
+    cells: list[dict[str, Any]] = [{"day": day(d), "key": k, "n": n, "text": t} for d, k, n, t in rows]
+    return list(map(str, stage_by_hand(lake, contract, cells).paths))
+
+
+def found(lake: Lake, before: list[Row], after: list[Row], contract: Contract = TABLE, **more: Any) -> Differences:
+    sides = Sides(files(lake, contract, *before), files(lake, contract, *after), DayRange(day(0), day(5)))
+    return differences(lake, contract, replace(sides, **more))
+
+
+def test_a_value_that_becomes_null_is_a_change_and_two_nulls_are_none(lake: Lake) -> None:
+    [only] = found(lake, [(0, "a", 1, None)], [(0, "a", None, None)]).days
+    assert (only.added, only.removed, only.changed, dict(only.columns)) == (0, 0, 1, {"n": 1})
+
+
+def test_rows_that_repeat_a_key_are_compared_once_each(lake: Lake) -> None:
+    [only] = found(lake, [(0, "a", 1, "x"), (0, "a", 2, "x")], [(0, "a", 1, "x")]).days
+    assert (only.rows_before, only.rows_after, only.removed, only.changed) == (2, 1, 1, 0)
+
+
+def test_days_that_were_not_asked_for_do_not_count_and_a_day_without_rows_is_left_out(lake: Lake) -> None:
+    told = found(lake, [(0, "a", 1, "x"), (6, "a", 1, "x")], [(0, "a", 1, "x"), (6, "a", 2, "x")])
+    assert [(d.day, d.changed) for d in told.days] == [(day(0), 0)]
+
+
+def test_a_sample_repeats_for_its_seed_and_shows_long_cells_cut(lake: Lake) -> None:
+    before: list[Row] = [(0, f"k{n}", n, "x" * 500) for n in range(9)]
+    after: list[Row] = [(0, f"k{n}", n + 1, "y") for n in range(9)]
+    drawn = found(lake, before, after, seed=1, samples=3).samples
+    assert drawn == found(lake, list(reversed(before)), after, seed=1, samples=3).samples
+    assert len(drawn) == 3
+    assert {s.kind for s in drawn} == {"changed"}
+    assert all(len(s.before["text"] or "") <= CELL_CHARS for s in drawn)
+
+
+def test_histograms_tell_numbers_by_their_bits_and_nulls_apart(lake: Lake) -> None:
+    (before, after) = found(lake, [(0, "a", 1, "x"), (0, "b", 3, "x")], [(0, "a", None, "x")]).histograms["n"]
+    assert sorted(before.values()) == [1, 1]
+    assert dict(after) == {NULL_BUCKET: 1}
+
+
+def test_a_table_that_is_nothing_but_its_key_has_rows_and_no_columns_to_tell(lake: Lake) -> None:
+    bare = replace(TABLE, key=("key", "n", "text"))
+    told = found(lake, [(0, "a", 1, "x")], [(0, "b", 1, "x")], bare)
+    assert [(d.added, d.removed, d.changed) for d in told.days] == [(1, 1, 0)]
+    assert told.histograms == {}

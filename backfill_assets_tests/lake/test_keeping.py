@@ -1,0 +1,84 @@
+"""Merging by key: what stands and is not made anew is kept; twice is once; without removals an overwrite.
+
+Tested here: `lake.keeping` on real files, without an engine. Not tested here: whether rows may be kept
+(`load/test_merging.py`).
+"""
+
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from backfill_assets.core.days import ONE_DAY
+from backfill_assets.core.receipts import DayEntry
+from backfill_assets.lake.audit import audit
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.keeping import keep_rows
+from backfill_assets.lake.replace import Provenance, Published, Write, replace_days
+from backfill_assets.pipeline import contracts
+from backfill_assets_tests.files import bare_lake, stage_by_hand
+from backfill_assets_tests.lakes import content
+from backfill_assets_tests.operations.planning import good_rows
+
+STAGING = contracts.staging()
+FIRST = date(2024, 3, 1)
+Days = dict[int, dict[int, int]]  # day -> key -> value
+days = st.dictionaries(st.integers(0, 2), st.dictionaries(st.integers(0, 4), st.integers(0, 2), max_size=4))
+
+
+def rows(told: Days) -> list[dict[str, Any]]:
+    """Rows of staging: times, text, NULLs."""
+    found = []
+    for number, values in told.items():
+        pattern = good_rows(FIRST + ONE_DAY * number)
+        found += [pattern[key] | {"value": value} for key, value in values.items()]
+    return found
+
+
+def write(lake: Lake, told: Days, merging: bool) -> tuple[Published, dict[date, int]]:
+    """Publish the three days so; merged or not."""
+    staged, version = stage_by_hand(lake, STAGING, rows(told)), lake.store.view("staging", "event_date").version
+    wanted = [FIRST + ONE_DAY * n for n in range(3)]
+    kept = keep_rows(lake, STAGING, staged, version, wanted) if merging else {}
+    found = audit(lake, staged.paths, STAGING)
+    entries = {
+        d: DayEntry(found[d].rows, found[d].fingerprint, "digest") if d in found else DayEntry(0, "0", "digest")
+        for d in wanted
+    }
+    done = Write(STAGING, staged, entries, version, Provenance("test"), merges=merging)
+    return replace_days(lake, done, lambda asked: dict.fromkeys(asked, "digest")), kept
+
+
+def held(lake: Lake) -> set[tuple[Any, ...]]:
+    """Day, key and value of every row."""
+    return {(r["event_date"], r["seq"], r["value"]) for r in lake.store.rows("staging")}
+
+
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(days, days)
+def test_a_merge_upserts_by_key_twice_is_once_and_without_removals_it_is_an_overwrite(
+    tmp_path_factory: Any, before: Days, after: Days
+) -> None:
+    merged, overwritten = (bare_lake(tmp_path_factory.mktemp("lake")) for _ in range(2))
+    for lake in (merged, overwritten):
+        write(lake, before, merging=False)
+    _, kept = write(merged, after, merging=True)
+    write(overwritten, after, merging=False)
+    both = {FIRST + ONE_DAY * n: {**before.get(n, {}), **after.get(n, {})} for n in range(3)}
+    wanted = {(day, key, value) for day, values in both.items() for key, value in values.items()}
+    assert held(merged) == wanted
+    lacking = {n: set(before.get(n, {})) - set(after.get(n, {})) for n in range(3)}
+    assert kept == {FIRST + ONE_DAY * n: len(keys) for n, keys in lacking.items() if keys}
+    if not kept:
+        assert content(merged, "staging") == content(overwritten, "staging")
+    again, _ = write(merged, after, merging=True)
+    assert not again.committed
+    assert held(merged) == wanted
+
+
+def test_of_a_table_that_does_not_exist_nothing_is_kept(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    staged = stage_by_hand(lake, STAGING, rows({0: {1: 1}}))
+    assert keep_rows(lake, STAGING, staged, -1, [FIRST]) == {}

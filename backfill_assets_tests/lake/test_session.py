@@ -1,0 +1,90 @@
+"""A lake with its engine: settings become the engine's, losses become one line, and nothing starts before it is asked.
+
+Tested here: `lake.session` without an engine. Not tested here: engines (`engine.test_session`), and reading tables
+(`test_delta_store`).
+"""
+
+import errno
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+
+from backfill_assets.core.errors import EngineLost, TransientError
+from backfill_assets.engine.server import server_status
+from backfill_assets.lake.session import LakeSession, free, small_frame, telling_losses
+from backfill_assets.lake.settings import AccessSettings
+from backfill_assets_tests.files import bare_lake
+
+LOST = EngineLost("Spark", "the engine died", "Nothing was written", "Run it again")
+
+
+class Handing:
+    """A session that hands back what it is given."""
+
+    def createDataFrame(self, table: pa.Table) -> pa.Table:
+        return table
+
+
+class Kept:
+    """A frame that Spark keeps; forgetting it fails with `error`."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error, self.freed = error, 0
+
+    def unpersist(self) -> None:
+        self.freed += 1
+        if self.error is not None:
+            raise self.error
+
+
+def test_the_engines_settings_are_the_lakes_and_no_engine_starts(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    closed = replace(lake, settings=lake.settings.model_copy(update={"access": AccessSettings(readers="group")}))
+    engine = LakeSession(closed).engine
+    spark = lake.settings.spark
+    assert (engine.engine, engine.memory, engine.idle_minutes) == (spark.engine, spark.memory, spark.idle_minutes)
+    assert engine.umask == 0o027
+    assert server_status(lake.root) is None
+
+
+def test_a_few_rows_keep_their_types_and_no_rows_at_all_have_them_too() -> None:
+    schema = "name string, rows bigint, small int, whole boolean, of date, at timestamp"
+    row = ("a", 2**40, 1, True, date(2024, 2, 29), datetime(2024, 2, 29, tzinfo=UTC))
+    for rows in ([row], []):
+        made = cast(Any, small_frame(cast(Any, Handing()), rows, schema))
+        assert [str(t) for t in made.schema.types] == [
+            "string", "int64", "int32", "bool", "date32[day]", "timestamp[us, tz=UTC]",
+        ]  # fmt: skip
+        assert [tuple(r.values()) for r in made.to_pylist()] == rows
+
+
+def test_whatever_is_no_loss_is_raised_as_it_is() -> None:
+    for error in (ValueError("mine"), LOST):
+        with pytest.raises(type(error)) as raised, telling_losses():
+            raise error
+        assert raised.value is error
+
+
+def test_a_full_disk_is_told_in_one_line_that_keeps_its_cause() -> None:
+    full = OSError(errno.ENOSPC, "No space left on device")
+    with pytest.raises(TransientError, match="no space is left") as raised, telling_losses():
+        raise full
+    assert raised.value.__cause__ is full
+    assert "\n" not in str(raised.value)
+
+
+def test_freeing_leaves_a_dead_engine_alone_and_hides_no_other_error() -> None:
+    alive, gone, wrong = Kept(), Kept(LOST), Kept(ValueError("mine"))
+    free(cast(Any, alive))
+    free(cast(Any, gone))
+    with pytest.raises(ValueError, match="mine"):
+        free(cast(Any, wrong))
+    try:
+        raise LOST
+    except EngineLost:
+        free(cast(Any, alive))
+    assert (alive.freed, gone.freed) == (1, 1), "an engine that is being told as lost is not called again"

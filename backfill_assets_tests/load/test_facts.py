@@ -1,0 +1,63 @@
+"""Numbers about days for people: what a table's own query counts on files, per day and by name.
+
+Tested here: `load.facts` without an engine. Not tested here: the queries of our tables (`pipeline`), and comparing with
+the rows that are there (`orchestration.test_metadata`, with Spark).
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backfill_assets.core.profiles import DayProfile
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Table
+from backfill_assets.lake.session import LakeSession
+from backfill_assets.load.facts import day_facts, revisions, staged_facts
+from backfill_assets_tests.builders import STAGING, Story, day, loaded
+from backfill_assets_tests.files import bare_lake, stage_by_hand
+
+ROWS: list[dict[str, Any]] = [
+    {"entity": "a", "value": 2, "event_date": day(0)},
+    {"entity": "b", "value": 3, "event_date": day(0)},
+    {"entity": "a", "value": None, "event_date": day(1)},
+    {"entity": "a", "value": 7, "event_date": None},
+]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return bare_lake(tmp_path)
+
+
+def summed(rows: str) -> str:
+    return f"SELECT event_date, count(*) AS rows, sum(value) AS total FROM ({rows}) GROUP BY event_date"
+
+
+def test_facts_are_counted_per_day_without_nulls_and_without_rows_that_have_no_day(lake: Lake) -> None:
+    staged = stage_by_hand(lake, STAGING, ROWS)
+    found = day_facts(LakeSession(lake), Table(STAGING, facts=summed), staged)
+    assert found == {day(0): {"rows": 2, "total": 5}, day(1): {"rows": 1}}
+
+
+def test_a_table_without_facts_and_a_load_without_rows_have_none(lake: Lake) -> None:
+    session, staged = LakeSession(lake), stage_by_hand(lake, STAGING, ROWS)
+    states = Story().states()
+    assert day_facts(session, Table(STAGING), staged) == {}
+    assert day_facts(session, Table(STAGING, facts=summed), stage_by_hand(lake, STAGING, [])) == {}
+    assert staged_facts(session, states, Table(STAGING, facts=summed), None, {}) == {}
+    assert staged_facts(session, states, Table(STAGING), staged, {}) == {}
+
+
+def test_days_that_are_new_or_hold_the_same_rows_have_no_revisions_and_are_not_read(lake: Lake) -> None:
+    def never(*_: object) -> Any:
+        pytest.fail("rows were compared")
+
+    story = loaded(1).build("staging", day(0), content="A")
+    same = DayProfile(1, "A")
+    assert story.states().view.table("staging").stamps[day(0)].entry.content == same.content
+    told = revisions(
+        LakeSession(lake), story.states(), Table(STAGING, revisions=never), stage_by_hand(lake, STAGING, ROWS),
+        {day(0): same, day(1): DayProfile(1, "B"), None: DayProfile(1, "C")},
+    )  # fmt: skip
+    assert told == {}

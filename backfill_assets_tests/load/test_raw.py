@@ -1,0 +1,81 @@
+"""Loading raw: what stops a load before anything is read, what each row's receipt counts, and a load without work.
+
+Tested here: `load.raw` without an engine. Not tested here: loads of files (`end_to_end.test_ledger`, `test_scan`).
+"""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.days import DayRange, midnight
+from backfill_assets.core.errors import LandingError, SettingsError
+from backfill_assets.core.scans import ScanReport
+from backfill_assets.lake.replace import Provenance
+from backfill_assets.lake.session import LakeSession
+from backfill_assets.load.candidate import RebuildRequest
+from backfill_assets.load.raw import SET_ASIDE, _counts, _is_simple, _refuse, load
+from backfill_assets_tests.builders import day, loaded
+from backfill_assets_tests.files import bare_lake
+from backfill_assets_tests.operations.synthetic import START, synthetic_lake
+
+DAYS = DayRange(day(0), day(3))
+
+
+def test_days_made_from_a_file_that_is_altered_or_missing_are_refused_with_every_file_and_no_other_day() -> None:
+    report = ScanReport(altered=("a.jsonl",), missing=("b.jsonl",), blocked=frozenset({day(1), day(2), day(9)}))
+    with pytest.raises(LandingError) as refused:
+        _refuse(report, loaded(3).states(), DAYS)
+    assert str(refused.value).startswith(
+        f"the table raw: a.jsonl (altered), b.jsonl (missing): 2 day(s) from {day(1)} were made from it. Nothing was "
+    )
+    _refuse(report, loaded(3).states(), DayRange(day(3), day(9)))
+
+
+def test_an_as_of_below_what_is_loaded_is_refused_and_one_above_is_not() -> None:
+    story = loaded(3)
+    for as_of, refused in ((midnight(day(1)), True), (midnight(day(2)), True), (midnight(day(5)), False)):
+        story.as_of = as_of
+        if refused:
+            with pytest.raises(SettingsError, match=r"lies before what is loaded already.*Nothing was written"):
+                _refuse(ScanReport(), story.states(), DAYS)
+        else:
+            _refuse(ScanReport(), story.states(), DAYS)
+
+
+def test_receipts_count_what_is_not_in_raw_by_where_it_went_zeros_too() -> None:
+    told = _counts({day(0): {"a": {"raw": 5, "duplicate": 1}, "b": {"duplicate": 2, "too late": 4}}, day(1): {}})
+    assert told == {
+        day(0): {**dict.fromkeys(SET_ASIDE, 0), "duplicates": 3, "too late": 4},
+        day(1): dict.fromkeys(SET_ASIDE, 0),
+    }
+
+
+@pytest.mark.parametrize(
+    ("as_of", "simple"),
+    [(None, True), (midnight(day(2)), True), (midnight(day(2)) + timedelta(hours=1), False)],
+)
+def test_the_short_way_is_for_days_on_which_every_row_is_due(
+    tmp_path: Path, as_of: datetime | None, simple: bool
+) -> None:
+    states = loaded(1, as_of=as_of).states()
+    assert _is_simple(LakeSession(bare_lake(tmp_path)), states, list(DAYS)) is simple
+    assert as_of is None or as_of.tzinfo is UTC
+
+
+def test_a_window_for_late_rows_needs_the_careful_way(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    narrow = lake.settings.lateness.model_copy(update={"window_days": 3})
+    windowed = type(lake)(lake.root, lake.settings.model_copy(update={"lateness": narrow}))
+    assert not _is_simple(LakeSession(windowed), loaded(1).states(), list(DAYS))
+
+
+def test_a_load_of_settled_days_scans_and_computes_nothing(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path / "lake", 2)
+    for file in (lake.root / "landing").iterdir():
+        file.unlink()  # so that nothing is to be counted
+    days = DayRange(START, START + timedelta(days=2))
+    request = RebuildRequest(LakeSession(lake), pipeline, pipeline.table("raw"), days, Provenance("manual"))
+    with pytest.raises(LandingError, match=r"2 day\(s\) from .* were made from it"):
+        load(request)
+    assert list(request.phases.seconds()) == ["scan", "states"]

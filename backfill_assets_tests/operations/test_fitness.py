@@ -1,0 +1,55 @@
+"""Which days are fit to be used, by today's states and by the receipts of a version; and what is done about others.
+
+Tested here: `operations.fitness`. Not tested here: the reader that asks (`test_reader`).
+"""
+
+import warnings
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.receipts import Built, DayEntry
+from backfill_assets.core.states import State
+from backfill_assets.core.view import Stamp, TableView
+from backfill_assets.lake.view import read_view
+from backfill_assets.operations.fitness import UnfitDays, UnfitDaysWarning, settle, told, unfit_now, unfit_then
+from backfill_assets_tests.builders import FEATURES, day
+from backfill_assets_tests.operations.synthetic import build, synthetic_lake
+
+DAYS = (date(2024, 2, 26), date(2024, 2, 27), date(2024, 2, 28), date(2024, 2, 29))
+
+
+def test_fresh_days_are_fit_and_stale_and_missing_ones_are_named(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path, 4)
+
+    def unfit(*days: date) -> str:
+        return told(unfit_now(pipeline.states(read_view(lake, pipeline.contracts)), "features", days))
+
+    assert unfit(*DAYS) == ""
+    build(lake, pipeline, "staging", {DAYS[3]: 5})
+    assert unfit(*DAYS) == "stale 2024-02-29"
+    assert unfit(*DAYS, date(2024, 3, 1)) == "missing 2024-03-01; stale 2024-02-29"
+
+
+def test_a_version_is_judged_by_what_its_receipts_say() -> None:
+    def stamp(built: Built) -> Stamp:
+        return Stamp(DayEntry(1, "f", "d", built), 1, "w", "", "", "")
+
+    stamps = {day(n): stamp(b) for n, b in enumerate((Built.COMPLETE, Built.PENDING, Built.INCOMPLETE, Built.HELD))}
+    view = TableView(1, {**stamps, day(5): stamp(Built.COMPLETE)}, foreign=frozenset({day(5)}))
+    assert unfit_then(view, [day(n) for n in range(6)]) == {
+        day(1): State.PENDING, day(2): State.INCOMPLETE, day(4): State.MISSING, day(5): State.STALE,
+    }  # fmt: skip
+
+
+def test_what_was_chosen_is_done() -> None:
+    unfit = {day(0): State.STALE}
+    with pytest.raises(UnfitDays, match="Nothing was read"):
+        settle(FEATURES, unfit, "refuse")
+    with pytest.warns(UnfitDaysWarning, match=f"stale {day(0)}"):
+        settle(FEATURES, unfit, "warn")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        settle(FEATURES, unfit, "take")
+        settle(FEATURES, {}, "refuse")

@@ -1,0 +1,40 @@
+"""What follows from moved rows, and how a plan keeps and shows it.
+
+Tested here: `operations.plan_look.look_of`, its JSON and its lines. Not tested here: finding moves (`test_moves.py`).
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+from backfill_assets.cli.look_page import look_lines, look_rows
+from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.core.plan_json import parse_plan, plan_json
+from backfill_assets.core.plan_looks import DayMove
+from backfill_assets.lake.view import read_view
+from backfill_assets.operations.plan_look import look_of
+from backfill_assets_tests.operations.planning import planned
+from backfill_assets_tests.operations.synthetic import START, synthetic_lake
+
+
+def test_days_that_gain_rows_beyond_the_range_and_what_follows_are_kept_and_told(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path, 12)
+    states = pipeline.states(read_view(lake, pipeline.contracts))
+    moves = [DayMove("raw", START, 0, 0, 3), DayMove("staging", START + 5 * ONE_DAY, 2, 0, 0)]
+    look = look_of(states, moves)
+    assert look.follows["features"] == (DayRange(START + 5 * ONE_DAY, START + 8 * ONE_DAY),)
+    days = DayRange(START, START + 3 * ONE_DAY)
+    plan = replace(planned(lake, pipeline, days), look=look)
+    assert parse_plan(plan_json(plan)).look == look
+    assert look_rows(look, days) == [["staging", str(START + 5 * ONE_DAY), "+2", "-0", "0", "no"]]
+    told = "\n".join(look_lines(look, days))
+    assert f"beyond the range: {START + 5 * ONE_DAY} gain or lose rows too" in told
+    assert f"plan --from {START} --to {START + 5 * ONE_DAY}" in told
+    assert "look: raw: 0 day(s) gain or lose rows (+0 -0), 3 row(s) on 1 day(s) change content" in told
+
+
+def test_where_nothing_moves_the_look_says_so(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path, 2)
+    look = look_of(pipeline.states(read_view(lake, pipeline.contracts)), [])
+    assert list(look_lines(look, DayRange(START, START + ONE_DAY))) == [
+        "look: with today's settings what landed gives what stands there"
+    ]

@@ -1,0 +1,122 @@
+"""Snapshots: kept whatever is rebuilt, vacuumed or taken away, proven when read, and what they cost is told.
+
+Tested here: `operations.snapshots` with `snapshot_reader`, without an engine. Not tested here: the commands.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from backfill_assets.core.days import asked_days as span_of
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.operations.fitness import UnfitDays
+from backfill_assets.operations.reader import LakeReader
+from backfill_assets.operations.snapshots import (
+    Snapshot,
+    SnapshotRequest,
+    create_snapshot,
+    drop_snapshot,
+    find_snapshot,
+    held_bytes,
+    snapshot_names,
+)
+from backfill_assets_tests.operations.readable_lake import TABLE, readable_lake, version_of_event, write
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> LakeReader:
+    return readable_lake(tmp_path / "it's a lake")
+
+
+def keep(reader: LakeReader, name: str = "spring", **more: object) -> Snapshot:
+    asked = SnapshotRequest(name, (TABLE,), **more)  # type: ignore[arg-type]
+    return create_snapshot(reader.lake, reader.pipeline, asked)
+
+
+def rebuilt_and_vacuumed(reader: LakeReader, times: int) -> None:
+    for n in range(times):
+        write(reader, [version_of_event(0, "a", n), version_of_event(1, "c", n)], f"again {n}")
+    gone = DeltaTable(str(reader.lake.table_path(TABLE))).vacuum(0, dry_run=False, enforce_retention_duration=False)
+    assert gone, "the vacuum took something away"
+
+
+def test_the_same_rows_are_read_after_many_rebuilds_and_a_vacuum(reader: LakeReader) -> None:
+    made, before = keep(reader, note="for the model"), reader.table(TABLE).days("2024-03-01", "2024-03-02").arrow()
+    rebuilt_and_vacuumed(reader, 12)
+    assert reader.table(TABLE).arrow() != before
+    kept = reader.snapshot("spring")
+    assert kept.table(TABLE).arrow() == before
+    assert kept.digest == made.digest
+    assert kept.table(TABLE).days("2024-03-02").arrow().num_rows == 2
+    with pytest.raises(BackfillError, match="cannot be read"):
+        reader.table(TABLE).at(version=made.tables[TABLE].version).arrow()
+
+
+def test_it_costs_nothing_until_the_tables_let_go_of_its_files(reader: LakeReader) -> None:
+    keep(reader)
+    keep(reader, "twin")
+    assert held_bytes(reader.lake, "spring") == 0
+    rebuilt_and_vacuumed(reader, 1)
+    held = held_bytes(reader.lake, "spring")
+    assert held == sum(f.size for f in find_snapshot(reader.lake, "spring").tables[TABLE].files)
+    drop_snapshot(reader.lake, "spring")
+    assert snapshot_names(reader.lake) == ["twin"]
+    assert reader.snapshot("twin").table(TABLE).arrow().num_rows == 4
+    with pytest.raises(BackfillError, match="this lake has no such snapshot"):
+        reader.snapshot("spring")
+
+
+def test_a_file_that_was_changed_or_is_gone_is_told_and_not_read(reader: LakeReader) -> None:
+    keep(reader)
+    [file, *_] = sorted((reader.lake.root / ".snapshots" / "spring").rglob("*.parquet"))
+    content = file.read_bytes()
+    file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(BackfillError, match="has other bytes than those that were kept"):
+        reader.snapshot("spring").table(TABLE).arrow()
+    file.unlink()
+    with pytest.raises(BackfillError, match="is gone"):
+        reader.snapshot("spring").table(TABLE).duckdb()
+
+
+def test_a_file_of_a_snapshot_that_was_edited_is_told(reader: LakeReader) -> None:
+    keep(reader)
+    path = reader.lake.root / ".snapshots" / "spring" / "snapshot.json"
+    body = json.loads(path.read_text())
+    body["tables"][TABLE]["version"] = 1
+    path.write_text(json.dumps(body))
+    with pytest.raises(BackfillError, match="is not what was written"):
+        reader.snapshot("spring")
+
+
+def test_what_cannot_be_kept_leaves_nothing(reader: LakeReader) -> None:
+    with pytest.raises(UnfitDays, match="missing 2024-03-03"):
+        keep(reader, days=span_of("2024-03-01", "2024-03-03"))
+    for bad in ("../x", ".x", "", "a/b"):
+        with pytest.raises(BackfillError, match="it is no name"):
+            keep(reader, bad)
+    with pytest.raises(BackfillError, match="was never made"):
+        create_snapshot(reader.lake, reader.pipeline, SnapshotRequest("all"))
+    keep(reader)
+    with pytest.raises(BackfillError, match="a snapshot never changes"):
+        keep(reader)
+    assert [p.name for p in (reader.lake.root / ".snapshots").iterdir()] == ["spring"]
+
+
+def test_days_and_tables_that_are_not_kept_are_named(reader: LakeReader) -> None:
+    keep(reader, days=span_of("2024-03-01", "2024-03-01"))
+    kept = reader.snapshot("spring")
+    assert kept.tables == (TABLE,)
+    assert kept.table(TABLE).arrow().num_rows == 2
+    with pytest.raises(BackfillError, match="keeps no 2024-03-02"):
+        kept.table(TABLE).days("2024-03-01", "2024-03-02").arrow()
+    with pytest.raises(BackfillError, match="keeps no table 'raw'"):
+        kept.table("raw")
+
+
+def test_the_digest_is_of_the_content_and_not_of_the_name(reader: LakeReader) -> None:
+    first, second = keep(reader), keep(reader, "other", note="why")
+    assert first.digest == second.digest
+    write(reader, [version_of_event(1, "c", 31)], "new")
+    assert keep(reader, "later").digest != first.digest

@@ -1,0 +1,75 @@
+"""The Dagster face of a table: what a run shows of itself, whom it names, and what it refuses before any work.
+
+Tested here: `orchestration.assets` on settled days, so that no engine is needed. Not tested here: definitions
+(`test_assemble`), and runs that make rows (`test_runs`).
+"""
+
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from backfill_assets.core.days import ONE_DAY
+from backfill_assets.core.gates import CHECKS
+from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG
+from backfill_assets.core.who import BY, whoami
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline
+from backfill_assets.orchestration.assets import asked_by
+from backfill_assets.orchestration.runs import BY_TAG, DAYS_TAG, LAKE_TAG, TABLES_TAG
+from backfill_assets_tests.lakes import run_rebuild
+from backfill_assets_tests.operations.synthetic import START
+
+Made = tuple[Lake, Pipeline]
+NEXT = START + ONE_DAY
+
+
+def tags_of(instance: dg.DagsterInstance, result: Any) -> dict[str, str]:
+    run = instance.get_run_by_id(result.run_id)
+    assert run is not None
+    return dict(run.tags)
+
+
+def test_receipts_name_the_person_or_the_user_of_the_process_and_what_asked() -> None:
+    assert asked_by({BY_TAG: "ada", "dagster/sensor_name": "landing", "else": "x"}) == {
+        BY: "ada", "dagster/sensor_name": "landing",
+    }  # fmt: skip
+    assert asked_by({PLAN_TAG: "p", CHUNK_TAG: "1"}) == {BY: whoami(), PLAN_TAG: "p", CHUNK_TAG: "1"}
+
+
+def test_a_run_of_several_days_shows_days_and_tables_in_the_runs_list(lake: Made, instance: dg.DagsterInstance) -> None:
+    some = run_rebuild(lake[0], START, NEXT, instance, ["staging", "features"])
+    assert some.success
+    tags = tags_of(instance, some)
+    assert tags[LAKE_TAG] == str(lake[0].root)
+    assert (tags[DAYS_TAG], tags[TABLES_TAG]) == (f"{START}..{NEXT}", "staging, features")
+
+
+def test_a_run_of_one_day_shows_what_dagster_shows_of_it_and_its_data_version(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
+    one = run_rebuild(lake[0], START, START, instance, ["staging"])
+    assert {DAYS_TAG, TABLES_TAG}.isdisjoint(tags_of(instance, one))
+    (record,) = instance.fetch_materializations(dg.AssetKey("staging"), limit=1).records
+    assert record.asset_materialization is not None
+    assert (record.asset_materialization.tags or {})["dagster/data_version"].startswith("3.F")
+
+
+def test_checks_come_after_the_materialization_that_they_are_about(lake: Made, instance: dg.DagsterInstance) -> None:
+    done = run_rebuild(lake[0], START, START, instance, ["staging"])
+    told = [e.event_type_value for e in done.all_events if e.event_type_value.startswith("ASSET_")]
+    made = [n for n in told if n in ("ASSET_MATERIALIZATION", "ASSET_CHECK_EVALUATION")]
+    assert made == ["ASSET_MATERIALIZATION", *["ASSET_CHECK_EVALUATION"] * len(CHECKS)]
+
+
+@pytest.mark.parametrize(("first", "last"), [("2024-02-28", "2024-02-26"), ("2024-02-27", "2024-02-26")])
+def test_partitions_that_are_no_days_in_order_are_refused_before_any_work(
+    lake: Made, instance: dg.DagsterInstance, first: str, last: str
+) -> None:
+    before = [(c.version, c.at) for c in lake[0].store.commits("staging")]
+    try:
+        failed = not run_rebuild(lake[0], first, last, instance, ["staging"]).success
+    except dg.DagsterError:  # Dagster refuses some itself
+        failed = True
+    assert failed
+    assert [(c.version, c.at) for c in lake[0].store.commits("staging")] == before

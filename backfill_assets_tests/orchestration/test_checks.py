@@ -1,0 +1,75 @@
+"""Checks as people see them: what their specs say, and what a button without a partition finds in the newest day.
+
+Tested here: `orchestration.checks` on real files without an engine. Not tested here: the rules (`core.test_gates`),
+and what days are judged against (`load.test_judging`).
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from backfill_assets.core.contracts import Rule
+from backfill_assets.core.gates import CHECKS, RULES
+from backfill_assets.orchestration.checks import DESCRIPTIONS, check_specs, newest_day_results
+from backfill_assets.orchestration.context import Opened
+from backfill_assets_tests.builders import STAGING, day, write_rows
+from backfill_assets_tests.operations.planned import DAYS, Planned
+
+PARTITIONS = dg.DailyPartitionsDefinition(start_date=str(day(0)), timezone="UTC")
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Planned:
+    return Planned(tmp_path / "lake")
+
+
+def found(made: Planned, table: str = "staging") -> dict[str, tuple[bool, dict[str, Any]]]:
+    """Per check whether it passed, and what it says."""
+    return {str(r.check_name): (r.passed, facts(r)) for r in results(made, table)}
+
+
+def results(made: Planned, table: str) -> list[dg.AssetCheckResult]:
+    return list(newest_day_results(Opened(made.lake, made.pipeline), made.contract(table)))
+
+
+def facts(result: dg.AssetCheckResult) -> dict[str, Any]:
+    return {name: value.value for name, value in (result.metadata or {}).items()}
+
+
+def test_a_table_has_its_four_checks_per_day_and_rules_where_its_contract_has_any() -> None:
+    specs = {s.name: s for s in check_specs(STAGING, PARTITIONS)}
+    assert {n: s.blocking for n, s in specs.items()} == dict(CHECKS)
+    assert {s.description for s in specs.values()} == set(DESCRIPTIONS.values())
+    ruled = replace(STAGING, rules=(Rule("positive", "value > 0", "no refunds"),))
+    rules = {s.name: s for s in check_specs(ruled, PARTITIONS)}[RULES]
+    assert rules.blocking
+    assert rules.description == "Every row keeps the rules of the contract: positive: no refunds (`value > 0`). " + (
+        "Blocks the write."
+    )
+
+
+def test_a_button_judges_the_newest_day_that_has_rows_against_its_receipt(made: Planned) -> None:
+    told = found(made)
+    assert set(told) == set(CHECKS)
+    assert all(passed for passed, _ in told.values())
+    assert {(said["day"], said["equals its receipt"]) for _, said in told.values()} == {(str(day(DAYS - 1)), True)}
+
+
+def test_a_day_that_is_not_as_it_was_written_fails_every_check(made: Planned) -> None:
+    row = {"entity": "B", "value": 2, "event_date": day(DAYS - 1)}
+    write_rows(made.lake.table_path("staging"), made.contract("staging"), [row])
+    found = results(made, "staging")
+    assert not any(r.passed for r in found)
+    assert {r.severity for r in found} == {dg.AssetCheckSeverity.ERROR}
+    assert not any(facts(r)["equals its receipt"] for r in found)
+
+
+def test_a_table_without_a_day_that_has_rows_passes_and_says_so(made: Planned) -> None:
+    for log in (made.lake.table_path("features") / "_delta_log").iterdir():
+        log.unlink()
+    told = found(made, "features")
+    assert {passed for passed, _ in told.values()} == {True}
+    assert {said["what"] for _, said in told.values()} == {"no day has rows yet"}

@@ -1,0 +1,147 @@
+"""Tables written as SQL: the header becomes a contract, the query a pure transform; mistakes are told by file and line.
+
+Tested here: `pipeline.sql_tables`. Not tested here: that a run makes their days (`end_to_end.test_own_tables`).
+"""
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from backfill_assets.core.contracts import Basis, Input
+from backfill_assets.core.days import asked_days
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.lake.home import open_lake
+from backfill_assets.lake.model import Chunk, Table
+from backfill_assets.pipeline.chosen import chosen_pipeline
+from backfill_assets.pipeline.sql_tables import sql_table
+from backfill_assets_tests.files import SMALLEST, bare_lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SPENDING = """
+/*
+description = "Money per customer and day, over two days."
+day = "day"
+key = ["customer"]
+columns = { customer = "STRING -- whose", day = "DATE", spent = "BIGINT NULL -- how much" }
+inputs = { staging = { before = 1 } }
+parameters = { least = 2 }
+*/
+SELECT entity AS customer, d AS day, sum(value) AS spent  -- {not a placeholder}
+FROM staging LATERAL VIEW explode(sequence(event_date, date_add(event_date, 1))) t AS d
+WHERE known_until IS NULL AND value >= :least
+GROUP BY ALL;
+"""
+KNOWN = SPENDING.replace("before = 1", "before = 1, as_known = true").replace(
+    "LATERAL VIEW explode(sequence(event_date, date_add(event_date, 1))) t AS d\nWHERE known_until IS NULL AND", "WHERE"
+).replace("d AS day", "known_on AS day")  # fmt: skip
+SCHEMA = "event_key string, entity string, value bigint, known_from timestamp, known_until timestamp, event_date date"
+
+
+def written(folder: Path, text: str = SPENDING) -> Table:
+    lake = bare_lake(folder)
+    (folder / "spending.sql").write_text(text)
+    return sql_table(folder / "spending.sql", lake.settings)
+
+
+def test_the_header_is_the_contract(tmp_path: Path) -> None:
+    table = written(tmp_path)
+    contract = table.contract
+    assert (contract.name, contract.day_column, contract.key) == ("spending", "day", ("customer",))
+    assert contract.inputs == (Input("staging", before=1),)
+    assert [(c.name, c.type, c.nullable, c.description) for c in contract.columns] == [
+        ("customer", "STRING", False, "whose"), ("day", "DATE", False, "day"), ("spent", "BIGINT", True, "how much"),
+    ]  # fmt: skip
+    assert table.settings == {"least": 2}
+    assert table.brings_code
+    known = written(tmp_path, KNOWN).contract
+    assert (known.inputs[0].basis, known.waits_for_cut) == (Basis.KNOWN_AT_CUT, True)
+
+
+def test_an_edit_makes_it_outdated_and_a_comment_or_a_line_break_does_not(tmp_path: Path) -> None:
+    (bare_lake(tmp_path).root / "lake.toml").write_text(f'{SMALLEST}[pipeline]\nsql = "*.sql"\n')
+
+    def digest(text: str) -> str:
+        (tmp_path / "spending.sql").write_text(text)
+        return chosen_pipeline(open_lake(tmp_path)).codes["spending"].code_digest
+
+    before = digest(SPENDING)
+    assert digest(SPENDING.replace("{not a placeholder}", "another\n")) == before
+    assert digest(SPENDING.replace("sum(value)", "max(value)")) != before
+    assert digest(SPENDING.replace("before = 1", "before = 2")) != before
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("/*", "--", "it has no header"),
+        ('day = "day"\n', "", "day: Field required"),
+        ('key = ["customer"]', "key = []", "key: List should have at least 1 item"),
+        ('key = ["customer"]', 'key = ["spent"]', "its key may be NULL in spent"),
+        ('key = ["customer"]', 'key = ["nix"]', "day column and key must be columns"),
+        ('description = "Money', "description = Money", r"its header is not TOML: .*line 3"),
+        ("STRING -- whose", "", "columns.customer: '' is not `TYPE"),
+        ("least = 2", "first_day = 2", "first_day says the days"),
+        ("before = 1", "before = -1", "inputs.staging.before: Input should be greater than or equal to 0"),
+    ],
+)
+def test_a_mistake_in_the_header_is_told_with_the_file(tmp_path: Path, old: str, new: str, told: str) -> None:
+    assert old in SPENDING
+    with pytest.raises(SettingsError, match=rf"spending\.sql: .*{told}"):
+        written(tmp_path, SPENDING.replace(old, new, 1))
+
+
+def test_what_the_pipeline_cannot_hold_is_refused(tmp_path: Path) -> None:
+    (bare_lake(tmp_path).root / "lake.toml").write_text(f'{SMALLEST}[pipeline]\nsql = "*.sql"\n')
+    with pytest.raises(SettingsError, match="is named so"):
+        chosen_pipeline(open_lake(tmp_path))
+    for text, told in ((SPENDING.replace("{ staging", "{ stagin"), "no such table is given: stagin"),
+                       (KNOWN.replace("staging", "labels"), "which has no versions")):  # fmt: skip
+        (tmp_path / "spending.sql").write_text(text)
+        with pytest.raises(SettingsError, match=told):
+            chosen_pipeline(open_lake(tmp_path))
+
+
+def test_parameters_stand_as_literals_where_they_are_meant(tmp_path: Path) -> None:
+    """Spark Connect takes frames or parameters with a query, not both."""
+    asked: list[str] = []
+    session = SimpleNamespace(sql=lambda text, _, **frames: asked.append(text.format(**dict.fromkeys(frames, "F"))))
+    query = (
+        "SELECT x:least, ':least', '{}' FROM staging WHERE value>=:least AND d=:first_day AND t<:frontier AND n=:name"
+    )
+    text = SPENDING.partition("SELECT")[0].replace("least = 2", """least = 2, name = "it's" """) + query
+    transform = written(tmp_path, text).transform
+    assert transform is not None
+    chunk = Chunk(asked_days("2024-03-02"), datetime(2024, 4, 1, tzinfo=UTC))
+    transform({"staging": cast("DataFrame", SimpleNamespace(sparkSession=session))}, chunk)
+    assert (
+        "SELECT x:least, ':least', '{}' FROM staging WHERE value>=2 AND d=DATE '2024-03-02' AND "
+        r"t<TIMESTAMP '2024-04-01 00:00:00.000000Z' AND n='it\'s'"
+    ) in asked[0]
+    assert asked[0].startswith("WITH `staging` AS (SELECT * FROM F) SELECT * FROM (")
+
+
+def test_the_query_sees_its_inputs_its_parameters_and_the_days_and_gives_no_other_days(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    at = [datetime(2024, 3, n, 12, tzinfo=UTC) for n in range(1, 8)]
+    rows = [
+        ("a", "A", 2, at[0], None, date(2024, 3, 1)),
+        ("b", "A", 1, at[0], None, date(2024, 3, 1)),  # less than least
+        ("c", "A", 5, at[1], at[4], date(2024, 3, 2)),
+        ("c", "A", 7, at[4], None, date(2024, 3, 2)),  # a correction, on the 5th
+    ]
+    frames = {"staging": spark.createDataFrame(rows, SCHEMA)}
+    chunk = Chunk(asked_days("2024-03-02", "2024-03-03"), at[6])
+
+    def made(text: str) -> list[tuple[int, int]]:
+        transform = written(tmp_path, text).transform
+        assert transform is not None
+        return sorted((r["day"].day, r["spent"]) for r in transform(frames, chunk).collect())
+
+    assert made(SPENDING) == [(2, 2 + 7), (3, 7)]
+    assert made(KNOWN) == [(2, 2 + 5), (3, 5)]
