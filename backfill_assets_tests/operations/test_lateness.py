@@ -117,7 +117,7 @@ def test_flips_of_a_declared_label_are_refused_with_where_they_are_told(made: Ma
     lake, pipeline = made
     settings = lake.settings.model_copy(update={"labels": LabelSettings(label="count_ahead() > 0")})
     with pytest.raises(BackfillError, match=r"a label by measure and rule.*label_flips"):
-        report_of((replace(lake, settings=settings), pipeline), since=SINCE)
+        report_of((replace(lake, settings=settings), pipeline), since=midnight(SINCE))
 
 
 @pytest.mark.usefixtures("processes")
