@@ -28,6 +28,10 @@ ANY_ROW = frozenset({"first", "last", "first_value", "last_value", "any_value"})
 LISTS = frozenset({"collect_list", "collect_set", "array_agg"})
 SORTED = frozenset({"sort_array", "array_sort", "size", "cardinality", "array_size", "array_max", "array_min"})
 TIES = frozenset({"max_by", "min_by", "mode", "listagg", "string_agg", "percentile_approx", "approx_percentile"})
+ADDING = frozenset({
+    "sum", "avg", "mean", "std", "stddev", "stddev_samp", "stddev_pop", "variance", "var_samp", "var_pop", "corr",
+    "covar_samp", "covar_pop", "skewness", "kurtosis",
+})  # fmt: skip
 BY_POSITION = frozenset({"row_number", "ntile", "lead", "lag", "nth_value"})
 BY_RANK = frozenset({"rank", "dense_rank", "percent_rank", "cume_dist"})  # the same for rows that tie
 WHOLE_FRAME = "unboundedpreceding$(), unboundedfollowing$()"
@@ -60,10 +64,21 @@ def unsteady(explained: str, inputs: Collection[Contract]) -> list[Unsteady]:
     root = parse_plan(explained)
     if root is None:
         return []
-    keys = [frozenset((*c.key, c.day_column)) for c in inputs]
+    keys = [frozenset((*c.key, day)) for c in inputs for day in _days_by(c)]
     names = names_in(root)
-    found = chain.from_iterable(_of_node(node, keys, names) for node in root.walk())
+    doubles = frozenset(column.name for c in inputs for column in c.columns if column.type == "DOUBLE")
+    found = chain.from_iterable(
+        chain(_of_node(node, keys, names), _of_doubles(node, doubles, names)) for node in root.walk()
+    )
     return list({str(u): u for u in found}.values())
+
+
+def _days_by(contract: Contract) -> Iterator[str]:
+    """The columns that tell a row's day: the day itself, and the time that decides it (`x_ts` for `x_date`)."""
+    yield contract.day_column
+    time = f"{contract.day_column.removesuffix('_date')}_ts"
+    if time in contract.column_names:
+        yield time
 
 
 def _of_node(node: Node, keys: list[Key], names: Names) -> Iterator[Unsteady]:
@@ -83,6 +98,18 @@ def _of_node(node: Node, keys: list[Key], names: Names) -> Iterator[Unsteady]:
         yield from _of_limit(node, known, names)
     if node.operator == "Deduplicate":
         yield from _of_deduplicate(node, known, names)
+
+
+def _of_doubles(node: Node, doubles: Key, names: Names) -> Iterator[Unsteady]:
+    """Sums of floating-point numbers: each order of rows rounds another way."""
+    if node.operator not in ("Aggregate", "Window"):
+        return
+    for call in calls(node.line):
+        adds = call.name in ADDING and not call.is_numbered and " as decimal(" not in call.arguments
+        if adds and names.of(call.arguments) & doubles:
+            yield Unsteady(
+                call.text, "adds DOUBLEs in any order, and each rounds otherwise", "cast them to DECIMAL first"
+            )
 
 
 def _of_call(call: Call) -> Iterator[Unsteady]:

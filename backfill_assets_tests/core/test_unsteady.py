@@ -5,6 +5,7 @@ Tested here: `core.unsteady`. Not tested here: plans that Spark really makes (`l
 
 import pytest
 
+from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.unsteady import unsteady
 from backfill_assets_tests.builders import STAGING
 
@@ -40,6 +41,32 @@ def test_an_order_is_total_where_it_holds_the_key_of_an_input_and_its_day() -> N
     assert found(window.format("entity#1 ASC NULLS FIRST"), RELATION) == [
         "row_number() OVER (entity#1 ASC NULLS FIRST)"
     ]
+
+
+def test_the_time_that_decides_the_day_of_a_table_stands_for_it() -> None:
+    columns = (
+        Column("seq", "BIGINT", "n"),
+        Column("arrival_ts", "TIMESTAMP", "t"),
+        Column("arrival_date", "DATE", "d"),
+    )
+    raw = Contract("raw", "r", columns, "arrival_date", ("seq",), ())
+    plan = "\n".join([
+        "== Analyzed Logical Plan ==", "x: int", "GlobalLimit 1", "+- Sort [{} ASC], true",
+        "   +- Relation [seq#1L,arrival_ts#2] parquet", "", "== Optimized Logical Plan ==",
+    ])  # fmt: skip
+    assert unsteady(plan.format("arrival_ts#2 ASC, seq#1L"), [raw]) == []
+    assert unsteady(plan.format("seq#1L"), [raw])
+
+
+def test_sums_of_doubles_depend_on_the_order_of_rows_and_sums_of_decimals_do_not() -> None:
+    paid = Contract("paid", "p", (Column("total", "DOUBLE", "t"), Column("day", "DATE", "d")), "day", ("day",), ())
+    plan = "\n".join([
+        "== Analyzed Logical Plan ==", "x: double", "Aggregate [day#2], [day#2, {} AS x#3]",
+        "+- Relation [total#1,day#2] parquet", "", "== Optimized Logical Plan ==",
+    ])  # fmt: skip
+    assert [u.expression for u in unsteady(plan.format("sum(total#1)"), [paid])] == ["sum(total#1)"]
+    assert unsteady(plan.format("sum(cast(total#1 as decimal(38,6)))"), [paid]) == []
+    assert unsteady(plan.format("max(total#1)"), [paid]) == []
 
 
 def test_rows_that_were_joined_since_are_no_longer_one_per_group() -> None:
