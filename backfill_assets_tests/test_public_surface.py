@@ -22,14 +22,14 @@ SIGNATURES = {  # names, order and defaults; the types are held by mypy, which r
     "SettingsError": ERROR,
     "TransientError": ERROR,
     "Chunk": "(days, frontier)",
-    "Column": "(name, type, description, nullable=False, tags=<factory>)",
+    "Column": "(name, type, description, nullable=False, tags=<factory>, made_from=())",
     "Contract": "(name, description, columns, day_column, key, inputs, waits_for_cut=False, matures_after_days=None, "
     "partition_by=None, rules=())",
     "Rule": "(name, expression, description)",
     "DayRange": "(start, end)",
     "Input": "(table, before=0, after=0, basis=<Basis.CONTENT: 'content'>)",
     "Table": "(contract, transform=None, settings=<factory>, sources=(), drops_incomplete=False, facts=None, "
-    "revisions=None)",
+    "revisions=None, account=None, compiled=<factory>)",
     "as_known": "(versions, days, before, grace_hours=0)",
     "assemble": "(root, tables_of, rebuilt=None, hears=None)",
     "lake_folder": "(named=None)",

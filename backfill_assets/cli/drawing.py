@@ -10,7 +10,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -139,6 +139,6 @@ def span(days: float | None) -> str:
     return f"{days * 24:.1f} h" if size * 24 >= 1 else f"{days * 24 * 60:.1f} min"
 
 
-def aside(text: str) -> None:
-    """A line that accompanies the work, on stderr."""
-    click.echo(plain(text), err=True)
+def aside(text: str, to: TextIO | None = None) -> None:
+    """A line that accompanies the work, on stderr, or `to` where one is named."""
+    click.echo(plain(text), file=to, err=True)

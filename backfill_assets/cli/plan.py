@@ -14,7 +14,7 @@ import click
 from backfill_assets.cli.backfill import allowed, chosen
 from backfill_assets.cli.common import DAY, SPAN, inclusive, json_option, lake_option, opened, print_json, usage
 from backfill_assets.core.days import DayRange
-from backfill_assets.core.plans import MOST_CHUNK_DAYS, Policy
+from backfill_assets.core.plans import MOST_CHUNK_DAYS, Plan, Policy
 
 WATCH_SECONDS = 2.0  # between two looks of `plan show --watch`; a look reads logs only
 TEMPLATE_NAMES = ("daily-repair", "feature-fix", "late-labels", "migration")
@@ -42,6 +42,7 @@ TEMPLATE_NAMES = ("daily-repair", "feature-fix", "late-labels", "migration")
 @click.option("--rollback-on-failure", is_flag=True, help="A chunk whose gate refuses is put back at once.")
 @click.option("--force", is_flag=True, help="Make even what is known to be right.")
 @click.option("--look", is_flag=True, help="Read what landed by today's settings: days that gain or lose rows. Slower.")
+@click.option("--code", metavar="REF", default="", help="The pipeline file as git knows it at this commit or tag.")
 @click.option("--reason", default="", help="Why, in a word or two.")
 @click.option("--note", default="", help="Why, in full; it is kept in the receipts.")
 @json_option
@@ -54,12 +55,23 @@ def plan(as_json: bool, **asked: Any) -> None:
     ctx = click.get_current_context()
     if ctx.invoked_subcommand is not None:
         return
+    from backfill_assets.operations.plan_code import pin_code, working_by
+
+    _refuse_mode(asked["write_mode"])
+    code = pin_code(opened()[0], asked["code"]) if asked["code"] else None
+    with working_by(code):
+        made = _made({**asked, "code": code}, "json" if as_json else "")
+    if not all(t.passed for t in made.preflight):
+        ctx.exit(1)
+
+
+def _made(asked: dict[str, Any], form: str) -> Plan:
+    """The plan, kept and shown."""
     from backfill_assets.cli.plan_page import show_progress
     from backfill_assets.operations.plan import make_plan
     from backfill_assets.operations.plan_files import keep_plan, refuse_overlap
     from backfill_assets.operations.plan_progress import progress
 
-    _refuse_mode(asked["write_mode"])
     lake, pipeline = opened()
     days = allowed(_days(asked), lake.settings.start_date)
     tables = chosen(asked["named"], [t.name for t in pipeline.tables])
@@ -67,16 +79,15 @@ def plan(as_json: bool, **asked: Any) -> None:
         made = make_plan(lake, pipeline, _request(days, tables, asked))
     refuse_overlap(lake, made)
     keep_plan(lake, made)
-    show_progress(progress(lake, pipeline, made), "json" if as_json else "")
-    if not all(t.passed for t in made.preflight):
-        ctx.exit(1)
+    show_progress(progress(lake, pipeline, made), form)
+    return made
 
 
 def _request(days: DayRange, tables: tuple[str, ...], asked: dict[str, Any]) -> Any:
     from backfill_assets.operations.plan import PlanRequest
 
-    words = asked["reason"], asked["note"]
-    return PlanRequest(days, tables, _policy(asked), *words, asked["max_chunk_days"], look=asked["look"])
+    words, more = (asked["reason"], asked["note"]), {"look": asked["look"], "code": asked["code"]}
+    return PlanRequest(days, tables, _policy(asked), *words, asked["max_chunk_days"], **more)
 
 
 def _policy(asked: dict[str, Any]) -> Policy:
@@ -142,11 +153,13 @@ def list_plans(as_json: bool) -> None:
 def show_plan(plan_id: str, markdown: bool, watch: bool, as_json: bool) -> None:
     """A plan and how far it is. ID may be shortened to what only one plan begins with."""
     from backfill_assets.cli.plan_page import show_progress
+    from backfill_assets.operations.plan_code import working_by
     from backfill_assets.operations.plan_files import find_plan
     from backfill_assets.operations.plan_progress import progress
 
-    lake, pipeline = opened()
-    found = find_plan(lake, plan_id)
+    found = find_plan(opened()[0], plan_id)
+    with working_by(found.code):
+        lake, pipeline = opened()
     while True:
         now = progress(lake, pipeline, found)
         if watch and not as_json:

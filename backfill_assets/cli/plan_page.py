@@ -50,6 +50,8 @@ def draw_plan(now: "Progress") -> None:
     """The whole plan on the screen."""
     plan = now.plan
     say(f"plan {plan.id} ({now.told}): {plan.days}, {len(plan.days)} days, {len(plan.chunks)} chunks, by {plan.user}")
+    if plan.code is not None:
+        say(f"code: {plan.code}: its days will show as outdated under today's")
     if plan.reason or plan.note:
         say(f"why: {'; '.join(t for t in (plan.reason, plan.note) if t)}")
     if now.why:
@@ -66,7 +68,7 @@ def draw_plan(now: "Progress") -> None:
             say(line, 2)
     click.echo()
     draw_table(CHUNK_COLUMNS, [_chunk_row(c) for c in now.chunks])
-    say(f"all chunks: {_priced(total(plan))}{_taken(now)}")
+    say(f"all chunks: {_priced(total(plan))}{_so_far(now)}")
     say(f"gates: {_gates(plan)}")
     click.echo()
     for tick in plan.preflight:
@@ -74,18 +76,21 @@ def draw_plan(now: "Progress") -> None:
     say(f"next: {_next(now)}")
 
 
+def _so_far(now: "Progress") -> str:
+    """What the chunks that wrote something took, beside what these were said to cost; empty where none did."""
+    done = [c for c in now.chunks if c.seconds is not None]
+    if not done:
+        return ""
+    cpu = [c.cpu for c in done if c.cpu is not None]
+    expected = sum(c.price.seconds for c in done if c.price)
+    rows = number(sum(c.rows or 0 for c in done))
+    took = _took(sum(c.seconds or 0.0 for c in done), sum(cpu) if cpu else None)
+    return f"; {len(done)} of {len(now.chunks)} took {took} for {rows} rows, expected {expected:.0f} s"
+
+
 def total(plan: Plan) -> Price:
     """The price of all chunks."""
-    return reduce(add, plan.prices.values(), Price(0.0, 0.0, 0.0, 0, 0, 10**9))
-
-
-def _taken(now: "Progress") -> str:
-    """The truth beside the price, where anything was written."""
-    written = [c for c in now.chunks if c.seconds is not None]
-    if not written:
-        return ""
-    seconds, rows = sum(c.seconds or 0 for c in written), sum(c.rows or 0 for c in written)
-    return f"; so far {seconds:.1f} s, {number(rows)} rows"
+    return reduce(add, plan.prices.values(), Price(0.0, 0.0, 0.0, 0, 0, 10**9, 0.0))
 
 
 def _table_row(impact: TableImpact) -> list[str]:
@@ -96,17 +101,23 @@ def _table_row(impact: TableImpact) -> list[str]:
 
 
 def _chunk_row(found: "ChunkProgress") -> list[str]:
-    took = "-" if found.seconds is None else f"{found.seconds:.1f} s"
+    took = _took(found.seconds, found.cpu)
     price = _priced(found.price) if found.price else "-"
     chunk, rows = found.chunk, number(found.rows) + (f" ({number(found.kept)} kept)" if found.kept else "")
     return [str(chunk.number), str(chunk.days), chunk.kind.value, found.state.value, price, took, rows]
+
+
+def _took(seconds: float | None, cpu: float | None) -> str:
+    """The real figures, e.g. `12.3 s (20.1 s CPU)`."""
+    return "-" if seconds is None else f"{seconds:.1f} s" + (f" ({cpu:.1f} s CPU)" if cpu is not None else "")
 
 
 def _priced(price: Price | None) -> str:
     if price is None or not price.seconds:
         return "nothing"
     guess = ", a guess" if price.is_guess else ""
-    return f"{price.seconds:.0f} s ({price.least:.0f}..{price.most:.0f}{guess}), {number(price.rows)} rows"
+    cpu = f", {price.cpu:.0f} s CPU" if price.cpu is not None else ""
+    return f"{price.seconds:.0f} s ({price.least:.0f}..{price.most:.0f}{guess}){cpu}, {number(price.rows)} rows"
 
 
 def _count(spans: Sequence[DayRange]) -> str:
@@ -175,6 +186,7 @@ def _runbook(now: "Progress") -> Iterator[str]:
     yield f"`backfill-assets rollback --plan {plan.id} --chunk N` (dry; `--yes` acts). Replaced files are kept "
     yield f"{plan.retention_days} days after they were replaced. Never of raw and its ledger.\n"
     yield "## Pins\n"
+    yield from [f"- code at {plan.code}"] if plan.code is not None else []
     yield from _pins("package", plan.pins.packages)
     yield from _pins("code of", plan.pins.codes)
     yield from _pins("settings of", plan.pins.settings)

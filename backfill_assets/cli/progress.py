@@ -4,11 +4,12 @@ Lives here: plain values between the commands and `runner`, and the two ways of 
 terminal, one line per table elsewhere. Does not live here: Dagster. All of it goes to stderr.
 """
 
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Protocol, TextIO
 
 from backfill_assets.cli.drawing import aside
 from backfill_assets.core.days import DayRange
@@ -84,14 +85,16 @@ class Lines:
     def __init__(self, days: DayRange) -> None:
         self.days = days
         self._live: Any = None
+        self._out: TextIO | None = None
 
     def __enter__(self) -> "Lines":
+        self._out = _own_stderr()
         if sys.stderr.isatty():
             from rich.console import Console
             from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
             columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
-            self._live = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._live = Progress(*columns, console=Console(stderr=True, file=self._out), transient=True)
             self._live.start()
             self._live.add_task("Dagster and Spark are starting")
         return self
@@ -101,6 +104,9 @@ class Lines:
     ) -> None:
         if self._live is not None:
             self._live.stop()
+        if self._out is not None:
+            self._out.close()
+            self._out = None
 
     def started(self, table: str) -> None:
         """Show the table as being worked on."""
@@ -109,7 +115,7 @@ class Lines:
     def ended(self, outcome: TableOutcome) -> None:
         """Say how it went."""
         self._work_on("")
-        aside(told(outcome, self.days))
+        aside(told(outcome, self.days), self._out)
 
     def _work_on(self, what: str) -> None:
         if self._live is None:
@@ -118,6 +124,15 @@ class Lines:
             self._live.remove_task(task)
         if what:
             self._live.add_task(what)
+
+
+def _own_stderr() -> TextIO | None:
+    """Another way to where stderr leads now; None where it is no file. Dagster leads stderr into a file while steps
+    run, and a program that follows the file may be ended before it has shown the last line."""
+    try:
+        return os.fdopen(os.dup(sys.stderr.fileno()), "w", buffering=1, encoding=sys.stderr.encoding)
+    except (OSError, ValueError, AttributeError):
+        return None
 
 
 def told(outcome: TableOutcome, days: DayRange) -> str:

@@ -39,30 +39,37 @@ def run(plan_id: str, accept: int | None, daemon: bool, only: int | None, as_jso
     """
     from backfill_assets.cli.plan_page import show_progress
     from backfill_assets.operations.plan_children import said
+    from backfill_assets.operations.plan_code import working_by
     from backfill_assets.operations.plan_files import find_plan
-    from backfill_assets.operations.plan_progress import progress
-    from backfill_assets.operations.plan_run import ChunkWork, ask_for, run_plan
+    from backfill_assets.operations.plan_run import ChunkWork
 
-    lake, pipeline = opened()
+    lake, _ = opened()
     plan = find_plan(lake, plan_id)
     if daemon and accept is not None:
         raise click.UsageError("--accept is for the person who looked: leave --daemon away.")
     if accept is not None:
         plan.chunk(accept)
-    if only is not None:
+    if only is not None:  # the runner's environment names the code
         work_asked = ChunkWork(plan, plan.chunk(only), plan.tables, plan.chunk(only).days)
         click.echo(said(CommandWorker(lake, plan).make([work_asked])[0]))
         return
+    with working_by(plan.code):
+        show_progress(_now(lake, plan, accept or 0, daemon), "json" if as_json else "")
+
+
+def _now(lake: "Lake", plan: Plan, accepted: int, daemon: bool) -> "Progress":
+    """Run it here, or leave that to the daemon; how far it is then."""
+    from backfill_assets.operations.plan_progress import progress
+    from backfill_assets.operations.plan_run import ask_for, run_plan
+
     if daemon:
-        ask_for(lake, pipeline, plan)
-        now = progress(lake, pipeline, plan)
-    else:
-        try:
-            now = run_plan(opened, plan, CommandWorker(lake, plan), accept or 0)
-        except GateRefused as refused:
-            _tell(lake, refused)
-            raise
-    show_progress(now, "json" if as_json else "")
+        ask_for(*opened(), plan)
+        return progress(*opened(), plan)
+    try:
+        return run_plan(opened, plan, CommandWorker(lake, plan), accepted)
+    except GateRefused as refused:
+        _tell(lake, refused)
+        raise
 
 
 def _tell(lake: "Lake", refused: GateRefused) -> None:
@@ -108,7 +115,7 @@ class CommandWorker:
         left = [c for c in progress.chunks if c.state is not ChunkState.DONE and c.price]
         seconds = sum(c.price.seconds for c in left if c.price)
         spent = time.monotonic() - self.began
-        rate = f"{self.rows / spent:.0f} rows/s so far, " if self.rows and spent > 1 else ""
+        rate = f"{max(self.rows / spent, 0.1):,.3g} rows/s so far, " if self.rows and spent > 1 else ""
         of = len(self.plan.chunks)
         aside(f"chunk {chunk.number} of {of} ({chunk.kind.value} {chunk.days}): {rate}about {seconds:.0f} s left")
 

@@ -107,7 +107,18 @@ def _draw_totals(report: "StatusReport") -> None:
         say(f"{name}: {', '.join(f'{n} {state.value}' for state, n in found.items())}{more}", 2)
     frontier = f"{report.frontier:%Y-%m-%dT%H:%M:%SZ}" if report.frontier else "none, nothing is loaded"
     say(f"frontier: {frontier}" + (f", as_of {report.as_of:%Y-%m-%dT%H:%M:%SZ}" if report.as_of else ""), 2)
+    _draw_changed_columns(report)
     _draw_rebuild([d for d in report if d.state in (State.STALE, State.MISSING) or d.will_change], all_tables=True)
+
+
+def _draw_changed_columns(report: "StatusReport") -> None:
+    """What tables get and lose, and the command that makes them again from the first of them on."""
+    for name, told in report.columns.items():
+        say(f"{name} {'; '.join(told)}", 2)
+    days = [d.day for name in report.columns for d in report.tables[name] if d.state is State.OUTDATED]
+    if days:
+        tables = ",".join(report.columns)
+        click.echo(f"load again:  backfill-assets backfill --from {min(days)} --to {max(days)} --tables {tables}")
 
 
 def _draw_stale(report: "StatusReport") -> None:

@@ -11,13 +11,13 @@ from typing import Any
 
 from backfill_assets.core.days import DayRange, from_inclusive
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.plan_looks import DayMove, Look
 from backfill_assets.core.plans import (
     ChunkKind,
-    DayMove,
-    Look,
     Pins,
     Plan,
     PlanChunk,
+    PlanCode,
     Policy,
     PreflightTick,
     Price,
@@ -115,4 +115,5 @@ def _from_body(body: Mapping[str, Any]) -> Plan:
         note=body["note"],
         retention_days=body["retention_days"],
         look=_look(body.get("look")),
+        code=PlanCode(**code) if (code := body.get("code")) else None,
     )

@@ -28,8 +28,8 @@ class ChunkState(StrEnum):
 class PlanWrites:
     """What one table's receipts say of a plan: its write ids per chunk, and per chunk what its days held before and
     hold since. `base` is the table's version before the chunk's first write (-1: there was no table), `last` that of
-    its newest. `earlier` is as all days were before the plan began. `put_back` is the version of the newest rollback or
-    release of the chunk."""
+    its newest; `seconds` and `cpu` (processor seconds, where receipts tell) are sums. `earlier` is as all days were
+    before the plan began. `put_back` is the version of the newest rollback or release of the chunk."""
 
     ids: Mapping[int, frozenset[str]] = field(default_factory=dict)
     before: Mapping[int, Mapping[date, DayEntry]] = field(default_factory=dict)
@@ -39,6 +39,7 @@ class PlanWrites:
     seconds: Mapping[int, float] = field(default_factory=dict)
     last: Mapping[int, int] = field(default_factory=dict)
     put_back: Mapping[int, int] = field(default_factory=dict)
+    cpu: Mapping[int, float] = field(default_factory=dict)
 
     def is_put_back(self, chunk: int) -> bool:
         """Whether a rollback undid the chunk here, and it was not made again since."""
@@ -56,6 +57,7 @@ def plan_writes(plan_id: str, log: Iterable[tuple[int, Receipt]]) -> PlanWrites:
     after: dict[int, dict[date, DayEntry]] = {}
     base: dict[int, int] = {}
     seconds: dict[int, float] = {}
+    cpu: dict[int, float] = {}
     last: dict[int, int] = {}
     put_back: dict[int, int] = {}
     now: dict[date, DayEntry] = {}
@@ -68,6 +70,8 @@ def plan_writes(plan_id: str, log: Iterable[tuple[int, Receipt]]) -> PlanWrites:
             last[chunk] = version
             ids.setdefault(chunk, set()).add(receipt.write_id)
             seconds[chunk] = seconds.get(chunk, 0.0) + (receipt.seconds or 0.0)
+            if receipt.cpu_seconds is not None:
+                cpu[chunk] = cpu.get(chunk, 0.0) + receipt.cpu_seconds
             kept = before.setdefault(chunk, {})
             written = after.setdefault(chunk, {})
             for day, entry in receipt.days.items():
@@ -80,7 +84,7 @@ def plan_writes(plan_id: str, log: Iterable[tuple[int, Receipt]]) -> PlanWrites:
         now.update(receipt.days)
     return PlanWrites(
         {c: frozenset(found) for c, found in ids.items()}, before, after, base,
-        now if earlier is None else earlier, seconds, last, put_back,
+        now if earlier is None else earlier, seconds, last, put_back, cpu,
     )  # fmt: skip
 
 

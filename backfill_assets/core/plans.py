@@ -15,10 +15,12 @@ from typing import Literal
 
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.plan_looks import Look
 
 PLAN_TAG, CHUNK_TAG = "plan", "chunk"  # in `Provenance.tags` and `Receipt.tags`: the plan's id, and the chunk's number
 PLAN_REASON = "plan"  # the reason of every receipt that a plan's run wrote
 MODE_TAG = "write_mode"  # of runs and receipts, where it is not overwrite: `merge`, or that with rows kept
+CODE_TAG = "code"  # of runs and receipts of a plan that works by older code: which
 MERGE, MERGE_KEEPING = "merge", "merge, removed rows kept"
 DAYS_OF_WEEK = 7
 MOST_CHUNK_DAYS = 31  # one huge run is one huge thing to put back: a month of days is what a person still looks at
@@ -104,7 +106,8 @@ class Pins:
 @dataclass(frozen=True)
 class Price:
     """What a piece of work costs: seconds as expected, at least and at most; rows; bytes. `writes` are the past writes
-    that it was learnt from (0: a guess)."""
+    that it was learnt from (0: a guess). `cpu` are processor seconds as expected, within the same interval (None:
+    no past write tells)."""
 
     seconds: float
     least: float
@@ -112,12 +115,14 @@ class Price:
     rows: int = 0
     bytes: int = 0
     writes: int = 0
+    cpu: float | None = None
 
     def __add__(self, other: "Price") -> "Price":
         """Both together. Learnt from as many writes as the less known of the two."""
+        cpu = None if self.cpu is None or other.cpu is None else self.cpu + other.cpu
         return Price(
             self.seconds + other.seconds, self.least + other.least, self.most + other.most,
-            self.rows + other.rows, self.bytes + other.bytes, min(self.writes, other.writes),
+            self.rows + other.rows, self.bytes + other.bytes, min(self.writes, other.writes), cpu,
         )  # fmt: skip
 
     @property
@@ -148,28 +153,16 @@ class TableImpact:
 
 
 @dataclass(frozen=True)
-class DayMove:
-    """A day of a table under today's settings against what stands there: keys that it gains and loses, and keys whose
-    content changes."""
+class PlanCode:
+    """The older code that a plan works by: what was asked for, the commit that this was, and `FILE:NAME` of the frozen
+    tables, relative to the lake."""
 
-    table: str
-    day: date
-    gains: int
-    loses: int
-    changes: int
+    ref: str
+    commit: str
+    tables: str
 
-
-@dataclass(frozen=True)
-class Look:
-    """What a look at what landed found: days with moves, also outside the range, and per table downstream of these the
-    days that follow through its windows."""
-
-    moves: tuple[DayMove, ...] = ()
-    follows: Mapping[str, tuple[DayRange, ...]] = field(default_factory=dict)
-
-    def beyond(self, days: DayRange) -> list[date]:
-        """The days outside of `days` that gain or lose rows, ascending, whichever the table."""
-        return sorted({m.day for m in self.moves if (m.gains or m.loses) and m.day not in days})
+    def __str__(self) -> str:
+        return f"{self.ref} ({self.commit[:12]})"
 
 
 @dataclass(frozen=True)
@@ -200,6 +193,7 @@ class Plan:
     note: str = ""
     retention_days: int | None = None
     look: Look | None = None
+    code: PlanCode | None = None
 
     def __post_init__(self) -> None:
         if self.created.tzinfo is None:
@@ -230,7 +224,8 @@ class Plan:
     def tags(self, chunk: PlanChunk) -> dict[str, str]:
         """The tags of every receipt that a run of the chunk writes."""
         mode = {MODE_TAG: MERGE_KEEPING if self.policy.keep_removed else MERGE} if self.policy.merges else {}
-        return {PLAN_TAG: self.id, CHUNK_TAG: str(chunk.number), **mode}
+        code = {CODE_TAG: str(self.code)} if self.code is not None else {}
+        return {PLAN_TAG: self.id, CHUNK_TAG: str(chunk.number), **mode, **code}
 
 
 def mode_of(tags: Mapping[str, str]) -> str:

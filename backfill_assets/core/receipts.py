@@ -59,7 +59,8 @@ class DayEntry:
 class Receipt:
     """Who wrote which days of `table` from which inputs. `inputs` are table versions; `frontier` an aware instant.
 
-    `seconds` is what the work took from being asked for to its commit (None: not measured); it decides nothing.
+    `seconds` is what the work took from being asked for to its commit, `cpu_seconds` what it used of the processors of
+    this machine (None: not measured); they decide nothing.
     """
 
     write_id: str
@@ -74,6 +75,7 @@ class Receipt:
     inputs: Mapping[str, int] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
     seconds: float | None = None
+    cpu_seconds: float | None = None
 
     def __post_init__(self) -> None:
         if self.frontier is not None and self.frontier.tzinfo is None:
@@ -95,6 +97,7 @@ class Receipt:
             "inputs": dict(self.inputs),
             "tags": dict(self.tags),
             "seconds": self.seconds,
+            "cpu_seconds": self.cpu_seconds,
             "days": {str(d): [e.rows, e.fingerprint, e.input_digest, e.built] for d, e in self.days.items()},
             "counts": {str(d): dict(e.counts) for d, e in self.days.items() if e.counts},
             "scheme": SCHEME,
@@ -143,5 +146,10 @@ def _from_body(body: Mapping[str, Any]) -> Receipt:
         frontier=datetime.fromisoformat(body["frontier"]) if body["frontier"] else None,
         inputs=dict(body["inputs"]),
         tags=dict(body["tags"]),
-        seconds=float(seconds) if (seconds := body.get("seconds")) is not None else None,  # older receipts have none
+        seconds=_number(body.get("seconds")),  # older receipts have none
+        cpu_seconds=_number(body.get("cpu_seconds")),
     )
+
+
+def _number(told: Any) -> float | None:
+    return float(told) if told is not None else None

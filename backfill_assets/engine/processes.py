@@ -53,6 +53,20 @@ class Process:
         except psutil.Error:
             return None
 
+    def cpu_seconds(self) -> float | None:
+        """What it has used of the processors so far; None where it is gone."""
+        try:
+            used = psutil.Process(self.pid).cpu_times() if self.is_alive() else None
+        except psutil.Error:
+            return None
+        return used.user + used.system if used is not None else None
+
+
+def own_processes() -> list[Process]:
+    """This process and all that it began, directly or not, and that live."""
+    children = (Process.of(child.pid) for child in psutil.Process().children(recursive=True))
+    return [Process.this(), *(child for child in children if child is not None)]
+
 
 @dataclass(frozen=True)
 class PlacedProcess:

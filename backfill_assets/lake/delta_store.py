@@ -27,6 +27,7 @@ from backfill_assets.lake.sizes import day_bytes, row_bytes
 from backfill_assets.lake.staging import Staged, StagedFile
 from backfill_assets.lake.store import Commit, Inspection, LiveFile
 from backfill_assets.lake.table import days_predicate
+from backfill_assets.lake.type_names import type_of_delta
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -80,6 +81,18 @@ class DeltaStore:
             named = {str(d) for d in days}
             found = [f for f in found if f.partition in named]
         return [str(path / f.path) for f in found]
+
+    def columns(self, table: str) -> dict[str, str]:
+        """By the schema in its log; none where the log cannot be opened, which `inspect` tells."""
+        from deltalake.exceptions import DeltaError
+
+        if not self.exists(table):
+            return {}
+        try:
+            fields = open_delta(self.lake.table_path(table)).schema().fields
+        except DeltaError:
+            return {}
+        return {f.name: str(type_of_delta(f.type) or f.type) for f in fields}
 
     def day_bytes(self, table: str, day_column: str) -> dict[date, int]:
         """By delta-rs."""

@@ -37,7 +37,7 @@ def evolve(opened: "DeltaTable", path: Path, contract: Contract) -> bool:
     may_lack = {*contract.nullable_columns, *(there.keys() - set(contract.column_names))}
     if absent:
         gets = f"gets {', '.join(f'{c.name} {c.type}' for c in absent)}"
-        fields = [Field(c.name, delta_type(c.kind), True, {"comment": c.description}) for c in absent]
+        fields = [Field(c.name, delta_type(c.kind), nullable=True, metadata={"comment": c.description}) for c in absent]
         opened.alter.add_columns(fields, commit_properties=_said(contract, gets))
     loosened = sorted(n for n, f in there.items() if not f.nullable and n in may_lack)
     for name in loosened:

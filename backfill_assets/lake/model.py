@@ -49,8 +49,8 @@ class Chunk:
     frontier: datetime | None
 
 
-Source = ModuleType | str | Path
 Frames = Mapping[str, "DataFrame"]
+Source = ModuleType | str | Path
 Transform = Callable[[Frames, Chunk], "DataFrame"]
 Facts = Callable[[str], str]
 Revisions = Callable[["DataFrame", "DataFrame"], "DataFrame"]

@@ -33,7 +33,8 @@ DigestsNow = Callable[[Iterable[date]], Mapping[date, str]]
 class Provenance:
     """Who writes, why, with which code and settings, from which input versions, and the frontier they were seen at.
 
-    `began` is when the work was asked for, on this process's monotonic clock (seconds).
+    `began` is when the work was asked for, on this process's monotonic clock (seconds); `cpu_seconds` what it used of
+    the processors until its rows were audited (None: not measured).
     """
 
     reason: str
@@ -45,6 +46,7 @@ class Provenance:
     inputs: Mapping[str, int] | None = None
     tags: Mapping[str, str] | None = None
     began: float = field(default_factory=time.monotonic)
+    cpu_seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -173,4 +175,5 @@ def _receipt(write: Write, days: list[date]) -> Receipt:
         inputs=p.inputs or {},
         tags=p.tags or {},
         seconds=round(time.monotonic() - p.began, 3),
+        cpu_seconds=p.cpu_seconds,
     )

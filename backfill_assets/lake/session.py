@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from backfill_assets.core.days import DayRange
 from backfill_assets.engine.confs import size_confs
 from backfill_assets.engine.session import EngineSettings, explained, is_engine_loss, open_session
+from backfill_assets.engine.usage import CpuMeter
 from backfill_assets.lake.home import Lake
 
 if TYPE_CHECKING:
@@ -81,6 +82,10 @@ class LakeSession:
         """The engine's settings, from the lake's."""
         spark, umask = self.lake.settings.spark, self.lake.settings.access.umask
         return EngineSettings(spark.engine, spark.memory, spark.cores, spark.idle_minutes, spark.confs, umask)
+
+    def meter(self) -> CpuMeter:
+        """What counts the processor seconds of work on this lake from now on."""
+        return CpuMeter(self.lake.root, self.engine)
 
     def spark(self) -> "SparkSession":
         """A live session on this lake's engine, started or replaced if need be; raises EngineLost."""

@@ -120,6 +120,9 @@ class TableStore(Protocol):
         They may hold other days besides where the table is not laid out by its day.
         """
 
+    def columns(self, table: str) -> dict[str, str]:
+        """The columns of the newest version: name -> type as contracts write it (another engine's word for others)."""
+
     def day_bytes(self, table: str, day_column: str) -> dict[date, int]:
         """Bytes of data files per day; days without a file are not in it."""
 

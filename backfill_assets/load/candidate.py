@@ -15,6 +15,7 @@ from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import States
 from backfill_assets.core.view import TableView
+from backfill_assets.engine.usage import CpuMeter
 from backfill_assets.lake.model import Pipeline, Table
 from backfill_assets.lake.replace import Provenance, Published
 from backfill_assets.lake.session import LakeSession
@@ -39,6 +40,7 @@ class RebuildRequest:
     look: Callable[[], States] | None = None  # instead of looking alone: for steps of a run, which look again and again
     phases: Phases = field(default_factory=Phases, compare=False)
     mode: str = ""
+    meter: CpuMeter | None = field(default=None, compare=False)
 
     @property
     def merges(self) -> bool:
@@ -52,7 +54,8 @@ class RebuildRequest:
         return self.pipeline.states(read_view(self.lake_session.lake, self.pipeline.contracts))
 
     def signed(self, states: States, inputs: Mapping[str, int]) -> Provenance:
-        """The provenance completed by today's code, settings and parameters, the frontier, and the input versions."""
+        """The provenance completed by today's code, settings and parameters, the frontier, the input versions, and the
+        processor seconds so far."""
         codes = self.pipeline.codes[self.table.name]
         made_with = parameters_of(self.table.contract, states.view).to_json()
         tags = {**(self.provenance.tags or {}), **({PARAMETERS: made_with} if made_with else {})}
@@ -63,6 +66,7 @@ class RebuildRequest:
             frontier=states.frontier,
             inputs=inputs,
             tags=tags,
+            cpu_seconds=self.meter.spent() if self.meter is not None else None,
         )
 
 

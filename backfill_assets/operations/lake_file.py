@@ -29,11 +29,15 @@ start_date = {start_date}           # the lake's first day; nothing before it is
 # A glob, relative to this file or absolute: * ? [seq] within a folder, ** across folders.
 files = {files}
 format = {format}                 # parquet | csv | jsonl; the latter two also .gz
-# Spark SQL over a file's columns that gives exactly these nine:
-#   seq (bigint, unique within its arrival day), arrival_ts, version_ts, event_ts (timestamps), event_key,
-#   op ('upsert' or 'delete'), entity (may be NULL), value (bigint), flag (0 or 1)
+# Spark SQL over a file's columns (and _file, its path below the landing; _row, the row's number) that gives
+#   event_key, event_ts (timestamp), and the payload: entity (may be NULL), value (bigint), flag (0 or 1).
+# May be left out: op ('upsert' or 'delete'; default upsert), seq (bigint, unique within its arrival day; default the
+#   row's place), version_ts (timestamp; default arrival_ts), arrival_ts (default the end of the day in the path).
 # A cast that fails sends the row to quarantine, with the reason.
 select = {select}
+# [source.payload]                   # columns of your own instead of entity, value and flag; then set `entity` below
+# customer_id = "STRING"             # BOOLEAN INT BIGINT DOUBLE DECIMAL(p,s) STRING DATE TIMESTAMP BINARY ARRAY<...>
+# total = "DECIMAL(18,2) NOT NULL"   # a row whose total is NULL goes to quarantine
 
 [features]
 windows_days = {windows_days}                # the short and the long trailing window, the day itself included

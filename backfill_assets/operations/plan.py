@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plans import MOST_CHUNK_DAYS, ChunkKind, Plan, PlanChunk, Policy, cut
+from backfill_assets.core.plans import MOST_CHUNK_DAYS, ChunkKind, Plan, PlanChunk, PlanCode, Policy, cut
 from backfill_assets.core.who import whoami
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
@@ -28,7 +28,7 @@ from backfill_assets.operations.plan_price import model_of, priced
 @dataclass(frozen=True)
 class PlanRequest:
     """What someone asks to be planned. `most_days` caps a chunk; `user` and the words go into the plan. `look`: read
-    what landed by today's settings, which needs the engine."""
+    what landed by today's settings, which needs the engine. `code` is told in the plan; the caller works by it."""
 
     days: DayRange
     tables: tuple[str, ...]
@@ -38,6 +38,7 @@ class PlanRequest:
     most_days: int = MOST_CHUNK_DAYS
     user: str = ""
     look: bool = False
+    code: PlanCode | None = None
 
 
 def make_plan(lake: Lake, pipeline: Pipeline, asked: PlanRequest, now: datetime | None = None) -> Plan:
@@ -66,6 +67,7 @@ def make_plan(lake: Lake, pipeline: Pipeline, asked: PlanRequest, now: datetime 
         note=asked.note,
         retention_days=lake.settings.retention.rollback_days,
         look=look_ahead(lake, states, asked.days) if asked.look else None,
+        code=asked.code,
     )
     return replace(plan, preflight=preflight(lake, pipeline, states, plan, asked.most_days))
 

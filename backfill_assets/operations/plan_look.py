@@ -9,7 +9,7 @@ from datetime import date
 
 from backfill_assets.core.coming import touched
 from backfill_assets.core.days import DayRange, contiguous
-from backfill_assets.core.plans import DayMove, Look
+from backfill_assets.core.plan_looks import DayMove, Look
 from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.session import LakeSession

@@ -1,7 +1,7 @@
 """What a plan costs, learnt from the receipts of past writes of the lake; said to be a guess where there are none.
 
 Lives here: seconds by number of days with an interval, rows and bytes. Does not live here: the real figures afterwards,
-which are the plan's own receipts (`plan_progress`). Processor seconds are in no receipt, so that none are promised.
+which are the plan's own receipts (`plan_progress`). Processor seconds go with seconds, as past receipts tell them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,13 +20,19 @@ GUESS_FACTOR = 4.0  # how far a guess may be off, both ways
 LEAST_FACTOR = 1.5  # few writes show less than all of the scatter: no interval is narrower
 ENOUGH_WRITES = 8  # from here on the scatter that was seen is believed
 FEWEST_SLOPES = 3
+UNLIKE = 2  # by which factor a size differs that teaches little of another
 NEWEST_WRITES = 40  # older ones tell of another machine and another size
 
 
 @dataclass(frozen=True)
 class Model:
     """Seconds of a write as `fixed + per_day * days`, between these divided by and multiplied with `factor`; the rows
-    of a day and the bytes of a row. `writes` are those it was learnt from."""
+    of a day and the bytes of a row. `writes` are those it was learnt from, of `sizes` days (least, most). `busy` are
+    processor seconds per second (None: no receipt tells).
+
+    Of a size that was never written nobody knows how much of the seconds is fixed: then the interval also holds what
+    seconds per day alone would say (`per_day_alone`: least, most).
+    """
 
     fixed: float
     per_day: float
@@ -34,16 +40,23 @@ class Model:
     day_rows: float
     row_bytes: float
     writes: int
+    sizes: tuple[int, int] = (0, 10**9)
+    per_day_alone: tuple[float, float] = (0.0, 0.0)
+    busy: float | None = None
 
     def price(self, days: int, rows: int | None = None) -> Price:
         """The price of one write of so many days; of none it is nothing."""
         if not days:
-            return Price(0.0, 0.0, 0.0, 0, 0, max(self.writes, 1))
+            return Price(0.0, 0.0, 0.0, 0, 0, max(self.writes, 1), 0.0)
         seconds = self.fixed + self.per_day * days
         told = round(self.day_rows * days) if rows is None else rows
-        return Price(
-            seconds, seconds / self.factor, seconds * self.factor, told, round(told * self.row_bytes), self.writes
-        )
+        least, most = seconds / self.factor, seconds * self.factor
+        if UNLIKE * days < self.sizes[0]:
+            least = min(least, self.per_day_alone[0] * days)
+        elif days > UNLIKE * self.sizes[1]:
+            most = max(most, self.per_day_alone[1] * days)
+        cpu = seconds * self.busy if self.busy is not None else None
+        return Price(seconds, least, most, told, round(told * self.row_bytes), self.writes, cpu)
 
 
 def model_of(log: Sequence[Commit], row_bytes: float) -> Model:
@@ -60,7 +73,13 @@ def model_of(log: Sequence[Commit], row_bytes: float) -> Model:
     cut = len(off) // ENOUGH_WRITES  # of many writes the oddest are left out at each end
     seen = max(off[-1 - cut], 1 / off[cut])
     unsure = 1 + (GUESS_FACTOR - 1) / (1 + len(points)) if len(points) < ENOUGH_WRITES else 1.0
-    return Model(fixed, per_day, max(LEAST_FACTOR, seen * unsure), day_rows, row_bytes, len(points))
+    busy = [float(r.cpu_seconds) / max(float(r.seconds or 0), 0.05) for r in made if r.cpu_seconds is not None]
+    sizes, alone = [n for n, _ in points], [s / n for n, s in points]
+    return Model(
+        fixed, per_day, max(LEAST_FACTOR, seen * unsure), day_rows, row_bytes, len(points),
+        (min(sizes), max(sizes)), (min(alone) / LEAST_FACTOR, max(alone) * LEAST_FACTOR),
+        median(busy) if busy else None,
+    )  # fmt: skip
 
 
 def _fitted(points: Sequence[tuple[int, float]]) -> tuple[float, float]:

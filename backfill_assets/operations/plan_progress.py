@@ -20,7 +20,8 @@ from backfill_assets.operations.plan_files import CANCELLED, FINISHED, WAITING, 
 @dataclass(frozen=True)
 class ChunkProgress:
     """One chunk: its state, the days per table that are still to be made, the price before and the seconds and rows
-    of its receipts since (None: it wrote nothing yet); of a merge the rows `kept` that the new ones lack."""
+    of its receipts since (None: it wrote nothing yet); of a merge the rows `kept` that the new ones lack; `cpu` are
+    processor seconds (None: no receipt tells)."""
 
     chunk: PlanChunk
     state: ChunkState
@@ -29,6 +30,7 @@ class ChunkProgress:
     seconds: float | None
     rows: int | None
     kept: int = 0
+    cpu: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The chunk as JSON values."""
@@ -37,6 +39,8 @@ class ChunkProgress:
             "number": self.chunk.number, "from": str(self.chunk.days.start), "to": str(self.chunk.days.last),
             "kind": self.chunk.kind.value, "state": self.state.value, "todo": dict(self.todo),
             "expected_s": [price.least, price.seconds, price.most] if price else None,
+            "expected_cpu_s": price.cpu if price else None, "expected_rows": price.rows if price else None,
+            "cpu_s": self.cpu,
             "seconds": self.seconds, "rows": self.rows, "kept": self.kept,
         }  # fmt: skip
 
@@ -111,4 +115,7 @@ def _chunk(plan: Plan, chunk: PlanChunk, states: States, writes: Mapping[str, Pl
         sum(w.seconds[chunk.number] for w in mine) if mine else None,
         sum(e.rows for w in mine for e in w.after[chunk.number].values()) if mine else None,
         sum(e.counts.get(KEPT, 0) for w in mine for e in w.after[chunk.number].values()),
+        sum(w.cpu[chunk.number] for w in mine if chunk.number in w.cpu)
+        if any(chunk.number in w.cpu for w in mine)
+        else None,
     )

@@ -17,6 +17,7 @@ from backfill_assets.core.view import LakeView
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
+from backfill_assets.operations.columns import column_changes
 from backfill_assets.operations.why import brief, in_full
 
 
@@ -46,13 +47,15 @@ class DayStatus:
 
 @dataclass(frozen=True)
 class StatusReport:
-    """The days asked for (None: the lake has none yet) of every table, and the frontier of the lake."""
+    """The days asked for (None: the lake has none yet) of every table, and the frontier of the lake. `columns`: what
+    the columns of tables with outdated days get and lose when these are made again."""
 
     lake: str
     days: DayRange | None
     frontier: datetime | None
     as_of: datetime | None
     tables: Mapping[str, tuple[DayStatus, ...]] = field(default_factory=dict)
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[DayStatus]:
         return (day for column in self.tables.values() for day in column)
@@ -77,6 +80,7 @@ class StatusReport:
             "as_of": self.as_of.isoformat() if self.as_of else None,
             "totals": {name: {s.value: n for s, n in found.items()} for name, found in self.totals().items()},
             "will_change": self.following(),
+            "columns": {name: list(told) for name, told in self.columns.items()},
             "days": [d.to_dict() for d in self],
         }
 
@@ -102,13 +106,14 @@ def status_of(lake: Lake, states: States, days: DayRange | None = None, why: boo
         culprits = _culprits(lake, states, table, day, told) if why and state is State.STALE else ()
         return DayStatus(table, day, state, rows, version, told, culprits, day in coming[table])
 
-    return StatusReport(
-        str(lake.root),
-        wanted,
-        states.frontier,
-        view.as_of,
-        {name: tuple(one(name, d) for d in wanted or ()) for name in states.contracts},
-    )
+    tables = {name: tuple(one(name, d) for d in wanted or ()) for name in states.contracts}
+    return StatusReport(str(lake.root), wanted, states.frontier, view.as_of, tables, _columns(lake, states, tables))
+
+
+def _columns(lake: Lake, states: States, tables: Mapping[str, tuple[DayStatus, ...]]) -> dict[str, tuple[str, ...]]:
+    outdated = [name for name, days in tables.items() if any(d.state is State.OUTDATED for d in days)]
+    told = {name: column_changes(states.contracts[name], lake.store.columns(name)) for name in outdated}
+    return {name: changes for name, changes in told.items() if changes}
 
 
 def _culprits(lake: Lake, states: States, table: str, day: date, told: str) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from pydantic import Field
 from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plans import CHUNK_TAG, MODE_TAG, PLAN_TAG, mode_of
+from backfill_assets.core.plans import CHUNK_TAG, CODE_TAG, MODE_TAG, PLAN_TAG, mode_of
 from backfill_assets.core.who import BY, whoami
 from backfill_assets.lake.lock import load_lock
 from backfill_assets.lake.model import Table
@@ -48,7 +48,15 @@ from backfill_assets.orchestration.telling import Telling
 
 IO_MANAGER = "lake_io_manager"
 GROUP = "lake"  # one group: with two or more the lineage page opens with all of them collapsed
-RECEIPT_TAGS = ("dagster/backfill", "dagster/sensor_name", "dagster/schedule_name", PLAN_TAG, CHUNK_TAG, MODE_TAG)
+RECEIPT_TAGS = (
+    "dagster/backfill",
+    "dagster/sensor_name",
+    "dagster/schedule_name",
+    PLAN_TAG,
+    CHUNK_TAG,
+    MODE_TAG,
+    CODE_TAG,
+)
 
 
 class LoadConfig(dg.Config):
@@ -127,18 +135,13 @@ def _steps(
         reason=tags.get(REASON_TAG, "manual"), run_id=context.run.run_id, note=config.note or tags.get(NOTE_TAG, ""),
         tags=asked_by(tags),
     )  # fmt: skip
+    on = LakeSession(lake)
     rebuild = Rebuild(
         RebuildRequest(
-            LakeSession(lake),
-            pipeline,
-            pipeline.table(name),
-            days,
-            said,
-            config.force,
-            opened.states,
-            mode=mode_of(tags),
+            on, pipeline, pipeline.table(name), days, said, config.force, opened.states, mode=mode_of(tags),
+            meter=on.meter(),
         )
-    )
+    )  # fmt: skip
     telling = Telling(context, opened, rebuild)
     guard = load_lock(lake.locks) if rebuild.table.is_landed else contextlib.nullcontext()
     with guard, quick_events(context.instance):

@@ -16,6 +16,7 @@ from backfill_assets.core.plans import PLAN_TAG, Plan, Policy
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.plan import PlanRequest, make_plan, refuse_append
+from backfill_assets.operations.plan_code import working_by
 from backfill_assets.operations.plan_files import find_plan, keep_plan, plans, refuse_overlap
 from backfill_assets.operations.plan_progress import Progress, state_of
 from backfill_assets.operations.plan_run import run_plan
@@ -65,7 +66,8 @@ def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> d
             context.instance.add_run_tags(context.run_id, {PLAN_TAG: plan.id})
             context.log.info(f"plan {plan.id}: {plan.days} in {len(plan.chunks)} chunks")
             runs = ChunkRuns(context.instance, lake_context, rebuild_of, Parent.of(context.run), context.log.info)
-            now = run_plan(lake_context.open, plan, runs)
+            with working_by(plan.code):
+                now = run_plan(lake_context.open, plan, runs)
             context.add_output_metadata({"plan": plan.id, "chunks": dg.MetadataValue.md(_told(now))})
 
     yesterday = max(start, datetime.now(UTC).date() - ONE_DAY)

@@ -7,7 +7,7 @@ from datetime import date
 
 from backfill_assets.cli.look_page import LISTED_DAYS, look_rows
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.core.plans import DayMove, Look
+from backfill_assets.core.plan_looks import DayMove, Look
 
 START = date(2024, 3, 1)
 

@@ -4,13 +4,17 @@ Tested here: `cli.status`. Not tested here: the states (`operations.test_status`
 """
 
 import re
+import shutil
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from backfill_assets.core.days import ONE_DAY
+from backfill_assets.lake.view import read_view
 from backfill_assets_tests.cli.typed import read, run
+from backfill_assets_tests.files import publish_by_hand
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
 
 TABLES = ("raw", "staging", "features", "features_as_known", "labels", "training")
@@ -57,6 +61,21 @@ def test_status_advises_only_days_that_can_be_made(tmp_path: Path) -> None:
     assert (early.exit_code, "before the lake's first day, 2024-02-26" in early.stderr) == (2, True)
     today = datetime.now(UTC).date()
     assert "rebuild:" not in run("status", "--lake", tmp_path, "--from", today, "--to", today + ONE_DAY).stdout
+
+
+def test_columns_that_changed_are_told_with_the_command_that_loads_again(tmp_path: Path) -> None:
+    """A lake whose staging lacks a column of its contract, and was made by other code."""
+    lake, pipeline = synthetic_lake(tmp_path, 2)
+    staging = pipeline.table("staging").contract
+    narrow = replace(staging, columns=tuple(c for c in staging.columns if c.name != "flag"))
+    shutil.rmtree(lake.table_path("staging"))
+    digest = pipeline.states(read_view(lake, pipeline.contracts)).digests.of("staging", START)
+    times = dict.fromkeys(("event_ts", "version_ts", "known_from"), datetime.now(UTC))
+    publish_by_hand(lake, narrow, [{"event_key": "a", "event_date": START, "value": 1, "seq": 1, **times}], digest)
+    told = run("status", "--lake", tmp_path).stdout
+    assert "staging gets flag INT" in told
+    assert f"load again:  backfill-assets backfill --from {START} --to {START} --tables staging" in told
+    assert read(run("status", "--lake", tmp_path, "--json"))["columns"] == {"staging": ["gets flag INT"]}
 
 
 def test_a_narrow_screen_breaks_neither_days_nor_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 Tested here: `core.plans`. Not tested here: what a plan does to a lake (`operations/test_plan.py`).
 """
 
-from datetime import date
+from datetime import UTC, date, datetime
 from itertools import pairwise
 
 import pytest
@@ -12,7 +12,20 @@ from hypothesis import strategies as st
 
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plans import ChunkKind, Order, cut
+from backfill_assets.core.plans import (
+    CODE_TAG,
+    MERGE,
+    MERGE_KEEPING,
+    MODE_TAG,
+    ChunkKind,
+    Order,
+    Pins,
+    Plan,
+    PlanCode,
+    Policy,
+    cut,
+    mode_of,
+)
 
 units = st.sampled_from(("week", "month", "1d", "7", "7d", "30d"))
 orders = st.sampled_from(("ascending", "newest-first"))
@@ -58,3 +71,21 @@ def test_newest_first_begins_at_the_end() -> None:
 def test_a_unit_that_is_no_size_is_refused(unit: str) -> None:
     with pytest.raises(BackfillError, match="is no size"):
         cut(DayRange(date(2024, 3, 1), date(2024, 3, 8)), unit)
+
+
+@pytest.mark.parametrize(
+    ("policy", "mode"),
+    [
+        (Policy(), ""),
+        (Policy(write_mode="merge"), MERGE),
+        (Policy(write_mode="merge", keep_removed=True), MERGE_KEEPING),
+    ],
+)
+def test_the_tags_of_a_chunk_say_how_its_days_change_and_by_which_code(policy: Policy, mode: str) -> None:
+    days, code = DayRange(date(2024, 3, 1), date(2024, 3, 3)), PlanCode("v1", "0123456789abcdef", "f.py:tables")
+    made = datetime(2024, 4, 1, tzinfo=UTC)
+    plan = Plan("P", made, "me", days, ("staging",), cut(days, "1d"), policy, Pins({}, {}, {}, {}), code=code)
+    tags = plan.tags(plan.chunk(1))
+    assert (mode_of(tags), tags[CODE_TAG]) == (mode, "v1 (0123456789ab)")
+    with pytest.raises(BackfillError, match="is no way to write"):
+        mode_of({MODE_TAG: "append"})

@@ -14,6 +14,7 @@ from backfill_assets.cli.deep import examine
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.lake.home import open_lake
+from backfill_assets.operations.status import status
 from backfill_assets.pipeline.tables import delivered
 from backfill_assets_tests.end_to_end.worlds import CLASSIC, World, land_bytes
 
@@ -52,12 +53,15 @@ def test_a_payload_may_gain_and_lose_columns_over_a_loaded_lake(spark: "SparkSes
     assert rows() == [("e01", 7, None), ("e02", 7, None)]
     declare(tmp_path, shop="STRING NOT NULL", country="STRING")
     assert world.states() == {"raw": {"outdated"}, "staging": {"outdated"}}
+    lake_session, pipeline = world.open()
+    told = ("gets country STRING", "loses till")
+    assert status(lake_session.lake, pipeline).columns == {"raw": told, "staging": told}
     world.backfill(FIRST)
     assert rows() == [("e01", None, "DE"), ("e02", 7, None)], "each day is made again by itself"
     lake = open_lake(tmp_path)
     for table in delivered(lake.settings):
-        told = examine(lake, table.contract, lake.store.view(table.name, table.contract.day_column))
-        assert "equal their receipts" in told.what, "a day that was not made again is what its receipt says"
+        found = examine(lake, table.contract, lake.store.view(table.name, table.contract.day_column))
+        assert "equal their receipts" in found.what, "a day that was not made again is what its receipt says"
     world.backfill(SECOND)
     assert rows() == [("e01", None, "DE"), ("e02", None, "DE")]
     assert world.states() == {"raw": {"fresh"}, "staging": {"fresh"}}

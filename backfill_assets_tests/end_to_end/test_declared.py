@@ -39,7 +39,7 @@ files = "landing/**/*.csv"
 format = "csv"
 select = '''cast(seq AS bigint) AS seq, cast(arrival_ts AS timestamp) AS arrival_ts,
 cast(arrival_ts AS timestamp) AS version_ts, cast(ordered_at AS timestamp) AS event_ts,
-order_id AS event_key, op, customer_id, country,
+order_id AS event_key, op, customer_id, nullif(country, '') AS country,
 cast(total AS decimal(18,2)) AS total, cast(is_return AS boolean) AS is_return'''
 [source.payload]
 customer_id = "STRING"

@@ -70,6 +70,7 @@ def test_a_plan_that_was_killed_goes_on_where_it_stood(spark_server: Lake) -> No
     done = answer(lake, "run", plan)
     assert done["state"] == "finished"
     assert {c["state"] for c in done["progress"]} == {"done"}
+    assert all(c["cpu_s"] > 0 for c in done["progress"][:4])
     for table in TABLES:  # nothing took effect twice
         assert chunks_of(lake, table) == ["1", "2", "3", "4"]
         held = audit_table(lake, next(t.contract for t in tables(lake.settings) if t.name == table))

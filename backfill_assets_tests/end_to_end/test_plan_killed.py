@@ -59,6 +59,7 @@ def strike(run: "subprocess.Popen[str]", lake: Lake, kind: str) -> None:
             victim.send_signal(signal.SIGKILL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [1, 3])
 def test_killed_at_random_moments_a_plan_ends_as_if_nobody_had(spark_server: Lake, most: int) -> None:
     lake, chance = spark_server, random.Random(os.environ.get("BACKFILL_ASSETS_SEED", f"{most}"))

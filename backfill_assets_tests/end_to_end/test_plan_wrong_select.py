@@ -48,6 +48,7 @@ def spark_server(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
     stop_server(root, force=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", [LOST, MOVED], ids=["amounts lost", "rows moved over midnight"])
 def test_a_wrong_select_is_corrected_and_a_chunk_taken_back_and_made_again(
     spark_server: Lake, wrong: tuple[str, str]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.days import from_inclusive, parse_day
-from backfill_assets.core.plans import DayMove
+from backfill_assets.core.plan_looks import DayMove
 from backfill_assets.lake.model import make_pipeline
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import read_view

@@ -51,7 +51,7 @@ class Planned:
         self.pipeline = Pipeline(tuple(Table(c) for c in used), {c.name: CODE for c in used})
 
     @classmethod
-    def make(cls, root: Path) -> None:
+    def prepare(cls, root: Path) -> None:
         """The lake as every test begins with it."""
         self = cls.__new__(cls)
         self.root = root
@@ -111,7 +111,7 @@ class Planned:
 
 @cache
 def _kept() -> Kept:
-    return keep(Planned.make)
+    return keep(Planned.prepare)
 
 
 def arrival(of: date, fingerprint: str) -> dict[str, Any]:

@@ -116,7 +116,15 @@ def write_by_hand(
         for d in days
     }  # fmt: skip
     said = Provenance(
-        reason, "run-1", "", codes.code_digest, codes.settings_digest, states.frontier, {"raw": 1}, dict(tags)
+        reason,
+        "run-1",
+        "",
+        codes.code_digest,
+        codes.settings_digest,
+        states.frontier,
+        {"raw": 1},
+        dict(tags),
+        cpu_seconds=1.5,
     )
     replace_days(
         lake,

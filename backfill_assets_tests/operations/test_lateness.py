@@ -1,6 +1,7 @@
 """The lateness report of a small lake with real tables: counts, watermarks, flips, and what it refuses. No JVM."""
 
 import json
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.lateness import Flip
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.settings import LabelSettings
 from backfill_assets.operations.lateness import LatenessReport, LatenessScope, lateness
 from backfill_assets_tests.operations.late_lake import DAYS, FRONTIER, LATE_ON, SINCE, late_lake
 from backfill_assets_tests.operations.synthetic import START
@@ -109,6 +111,13 @@ def test_flips_cannot_be_told_from_the_future_nor_without_labels_inputs(tmp_path
     (lake.table_path("staging") / "_delta_log").rename(tmp_path / "away")
     with pytest.raises(BackfillError, match="no table staging"):
         lateness(lake, pipeline, LatenessScope(since=midnight(SINCE)), NOW)
+
+
+def test_flips_of_a_declared_label_are_refused_with_where_they_are_told(made: Made) -> None:
+    lake, pipeline = made
+    settings = lake.settings.model_copy(update={"labels": LabelSettings(label="count_ahead() > 0")})
+    with pytest.raises(BackfillError, match=r"a label by measure and rule.*label_flips"):
+        report_of((replace(lake, settings=settings), pipeline), since=midnight(SINCE))
 
 
 @pytest.mark.usefixtures("processes")

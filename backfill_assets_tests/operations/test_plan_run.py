@@ -53,6 +53,7 @@ def test_a_plan_runs_canary_and_chunks_in_order_and_ends(tmp_path: Path) -> None
     now, told = run(lake, pipeline, plan)
     assert told == ALL
     assert (now.told, now.is_done) == ("finished", True)
+    assert {c.cpu for c in now.chunks[:4]} == {1.5}, "what receipts tell stands beside the price"
     with pytest.raises(BackfillError, match="it is finished"):
         run(lake, pipeline, plan)
 

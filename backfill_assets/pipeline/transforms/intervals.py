@@ -4,12 +4,13 @@ Lives here: cutting intervals into points and parts, one pass of running aggrega
 day. Does not live here: which intervals (`declared`, `outcomes`) and what is aggregated (`measures`).
 
 What can be taken back (counts, sums) is a sum of differences: + where an interval begins, - on the day after its end.
-What cannot (least, greatest, first, last, newest) takes another way of the same order. Every interval is cut at one day
-m that lies in it: at a multiple of the reach's length, which nearly every interval holds, else at its roundest day
-(most factors of two). The parts that end just before the same m differ only by where they begin, so a running least or
-greatest by their first day is the answer on every day up to m; those that begin at m mirror it. An interval costs two
-rows, whatever its length, and a day few: one for each m that its events meet at. Distinct values are differences again,
-once the intervals of a value are freed of what earlier ones already cover.
+What cannot (least, greatest, first) takes another way of the same order. Every interval is cut at one day m that lies
+in it: at a multiple of the reach's length, which nearly every interval holds, else at its roundest day (most factors of
+two). The parts that end just before the same m differ only by where they begin, so a running least or greatest by their
+first day is the answer on every day up to m; those that begin at m mirror it. An interval costs two rows, whatever its
+length, and a day few: one for each m that its events meet at. `newest` and `last` need this only for what is replaced:
+of the events that count to the end of their reach the newest ends last, so they are a running maximum beside the
+differences. Distinct values are differences, once the intervals of a value are freed of what earlier ones cover.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,7 @@ from pyspark.sql import functions as F
 
 from backfill_assets.core.days import DayRange
 from backfill_assets.pipeline.transforms.aggregation import Reach, Value
-from backfill_assets.pipeline.transforms.measures import Measure, merged, partial
+from backfill_assets.pipeline.transforms.measures import Measure, event_of, merged, partial
 
 Measures = Mapping[str, Measure]  # by the column that holds it
 CHANGE, BEFORE, FROM = 0, 1, 2  # a point of differences; a part that ends before its cut; one that begins there
@@ -76,24 +77,28 @@ def _points(grouped: DataFrame, entity: Sequence[str], length: int, measures: Me
     """Each group as the points and parts of its intervals, with what each changes or holds."""
     reaches = sorted({m.reach for m in measures.values()})
     added = sorted({m.reach for m in measures.values() if m.is_added})
-    compared = sorted({m.reach for m in measures.values() if not m.is_added})
-    begins = sorted({r.first for r in added})
+    newest = sorted({m.reach for m in measures.values() if m.is_newest})
+    compared = sorted({m.reach for m in measures.values() if not (m.is_added or m.is_newest)})
+    begins = sorted({r.first for r in (*added, *newest)})
     made = [
-        *(_begin(n, [r for r in added if r.first == first], length) for n, first in enumerate(begins)),
+        *(_begin(n, [r for r in (*added, *newest) if r.first == first], length) for n, first in enumerate(begins)),
         *(_end(reaches.index(r), r, length) for r in added),
-        *(part for r in compared for part in _parts(reaches.index(r), r)),
+        *(part for r in compared for part in _parts(reaches.index(r), r, F.lit(True))),
+        *(part for r in newest if r not in compared for part in _parts(reaches.index(r), r, ~_is_whole(r, length))),
     ]
     partials = {(m.part, m.value): name for name, m in _once(measures).items()}
     points = grouped.withColumn("point", F.explode(F.array(*made))).where("point IS NOT NULL")
 
     def _share(m: Measure) -> Column:
         held, which = F.col(partials[m.part, m.value]), F.col("point.which")
-        ends = which == reaches.index(m.reach)
-        if not m.is_added:
-            return F.when((F.col("point.side") != CHANGE) & ends, held)
-        change, (a, b) = F.col("point.side") == CHANGE, _interval(m.reach)
+        change, ends, (a, b) = F.col("point.side") == CHANGE, which == reaches.index(m.reach), _interval(m.reach)
+        if not (m.is_added or m.is_newest):
+            return F.when(~change & ends, held)
         begun = change & (which == -1 - begins.index(m.reach.first)) & (a <= b)
-        return F.when(begun, held).when(change & ends, -held)
+        if m.is_added:
+            return F.when(begun, held).when(change & ends, -held)
+        whole = _is_whole(m.reach, length)
+        return F.when(begun & whole, held).when(~change & ends & ~whole, held)
 
     return points.select(
         *entity, *(f"point.{name}" for name in POINT), *(_share(m).alias(name) for name, m in measures.items())
@@ -104,6 +109,11 @@ def _interval(reach: Reach) -> tuple[Column, Column]:
     """The first and last day on which a group counts for a reach; none if the first lies behind the last."""
     event = F.col("event")
     return F.greatest("first", event + reach.first), F.least("last", event + reach.last)
+
+
+def _is_whole(reach: Reach, length: int) -> Column:
+    """Whether a group counts to the end of its reach, or of all days: not one that is replaced before."""
+    return F.col("last") >= F.least(F.col("event") + reach.last, F.lit(length - 1))
 
 
 def _point(side: int, which: int, cut: Column, position: Column, limit: Column) -> Column:
@@ -124,15 +134,15 @@ def _end(number: int, reach: Reach, length: int) -> Column:
     return F.when(inside, _point(CHANGE, number, F.lit(0), b + 1, F.lit(length - 1)))
 
 
-def _parts(number: int, reach: Reach) -> tuple[Column, Column]:
+def _parts(number: int, reach: Reach, asked: Column) -> tuple[Column, Column]:
     """The part before the cut, by its first day, and the part from the cut on, by its last day, counted backwards."""
     a, b = _interval(reach)
     multiple = b - b % reach.days
     bits = F.length(F.bin(a.bitwiseXOR(b))) - 1
     roundest = F.when(a == b, a).otherwise(F.call_function("shiftleft", F.call_function("shiftright", b, bits), bits))
     cut = F.when(multiple >= a, multiple).otherwise(roundest)
-    before = F.when((a <= b) & (a < cut), _point(BEFORE, number, cut, a, cut - 1))
-    return before, F.when(a <= b, _point(FROM, number, cut, -b, -cut))
+    before = F.when(asked & (a <= b) & (a < cut), _point(BEFORE, number, cut, a, cut - 1))
+    return before, F.when(asked & (a <= b), _point(FROM, number, cut, -b, -cut))
 
 
 def _fresh(placed: DataFrame, entity: Sequence[str], value: str, reach: Reach) -> DataFrame:
@@ -173,7 +183,15 @@ def _by_day(running: DataFrame, entity: Sequence[str], measures: Measures) -> Da
     occurs = F.greatest(*counts, F.lit(0)) > 0
     lasting = running.where((F.col("low") <= F.col("high")) & ((F.col("side") != CHANGE) | occurs))
     each = lasting.withColumn("at", F.explode(F.sequence("low", "high")))
+
+    def _value(name: str, measure: Measure) -> Column:
+        held = F.col(name)
+        if measure.is_added:
+            return F.max(held)
+        if measure.is_newest:  # the newest of those begun may have ended since
+            inside = event_of(measure.part, held) + measure.reach.last >= F.col("at")
+            held = F.when((F.col("side") != CHANGE) | inside, held)
+        return merged(measure.part, held)
+
     day = F.when(F.col("side") == FROM, -F.col("at")).otherwise(F.col("at"))
-    return each.groupBy(*entity, day.alias("day")).agg(
-        *((F.max(n) if m.is_added else merged(m.part, F.col(n))).alias(n) for n, m in measures.items())
-    )
+    return each.groupBy(*entity, day.alias("day")).agg(*(_value(n, m).alias(n) for n, m in measures.items()))

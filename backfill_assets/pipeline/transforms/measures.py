@@ -27,6 +27,7 @@ Part = Literal[
 ]
 ADDED = frozenset(("count", "whole", "high", "low", "exact", "unfit", "distinct"))
 SMALLEST = frozenset(("least", "first"))
+NEWEST = frozenset(("newest", "last"))
 EXACT = "decimal(30,0)"  # 2^31 numbers of 64 bits have 29 digits
 HALVES: tuple[Part, Part] = ("high", "low")
 # By aggregation, and for sums by the type of what is summed.
@@ -50,6 +51,11 @@ class Measure:
         """Whether it can be taken back: then it is a running sum, else the least or greatest of what counts."""
         return self.part in ADDED
 
+    @property
+    def is_newest(self) -> bool:
+        """Whether it belongs to the newest event: of events that count to the end of their reach, the last to end."""
+        return self.part in NEWEST
+
 
 def measures_of(aggregation: Aggregation) -> tuple[Measure, ...]:
     """The measures that an aggregation is put together from."""
@@ -69,7 +75,7 @@ def every_event(reaches: Iterable[Reach]) -> tuple[Measure, ...]:
 def partial(part: Part, value: Value, column: Column) -> Column:
     """The part over a group of events, of the value in `column` (with event_ts, event_key and `event`, its day)."""
     high, low = halves(column) if part in HALVES else (column, column)
-    ordered = F.when(column.isNotNull(), F.struct("event_ts", "event_key", column.alias("value")))
+    ordered = F.when(column.isNotNull(), F.struct("event_ts", "event_key", column.alias("value"), "event"))
     makes: dict[str, Callable[[], Column]] = {
         "count": lambda: F.count(column), "whole": lambda: F.sum(column), "high": lambda: F.sum(high),
         "low": lambda: F.sum(low), "exact": lambda: F.sum(_decimal(value, column)),
@@ -79,6 +85,11 @@ def partial(part: Part, value: Value, column: Column) -> Column:
         "newest": lambda: F.max(F.when(column.isNotNull(), F.col("event"))),
     }  # fmt: skip
     return makes[part]()
+
+
+def event_of(part: Part, column: Column) -> Column:
+    """The day of the event that the newest or last measure in `column` belongs to."""
+    return column if part == "newest" else column.getField("event")
 
 
 def merged(part: Part, column: Column) -> Column:

@@ -1,0 +1,37 @@
+"""Processor seconds of a piece of work: of this process and of the engine's on this machine.
+
+Lives here: measuring, by two looks at the system's own counters, which cost next to nothing. Does not live here: what
+is said of it (`core.receipts`, `operations.plan_price`). Works that share a server at the same time each count what it
+spent on all of them; what a process spent that ended in between is lost.
+"""
+
+from pathlib import Path
+
+from backfill_assets.engine.confs import EMBEDDED, EngineSettings
+from backfill_assets.engine.processes import Process, own_processes
+from backfill_assets.engine.server_state import ServerFolder
+
+
+class CpuMeter:
+    """Counts from when it is made."""
+
+    def __init__(self, lake: Path, engine: EngineSettings) -> None:
+        self.lake, self.engine = lake, engine
+        self._before = self._now()
+
+    def spent(self) -> float | None:
+        """Processor seconds since then, to the millisecond; None where the engine computes on other machines."""
+        if self._before is None or (now := self._now()) is None:
+            return None
+        return round(sum(used - self._before.get(process, 0.0) for process, used in now.items()), 3)
+
+    def _now(self) -> dict[Process, float] | None:
+        """What each process has used so far."""
+        if self.engine.engine == EMBEDDED:
+            record = ServerFolder.of(self.lake).record()
+            found = [Process.this(), *([record.jvm] if record else [])]
+        elif self.engine.engine.startswith("local"):
+            found = own_processes()
+        else:
+            return None
+        return {p: used for p in found if (used := p.cpu_seconds()) is not None}
