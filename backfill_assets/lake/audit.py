@@ -184,7 +184,7 @@ def audit_as_written(lake: Lake, contract: Contract, days: Collection[date]) -> 
     found: dict[date, DayProfile] = {}
     for kind, alike in kinds.items():
         columns = (*(Column(n, k, n, nullable=True) for n, k in kind), contract.column(contract.partition_column))
-        then = replace(contract, columns=columns, key=(), rules=())
+        then = replace(contract, columns=columns, key=(), inputs=(), rules=())
         found |= {d: p for d, p in audit_table(lake, then, None, alike).items() if d is not None}
     return found
 
