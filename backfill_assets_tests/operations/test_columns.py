@@ -18,7 +18,9 @@ def test_a_table_as_its_contract_says_and_one_not_made_yet_change_nothing() -> N
 
 def test_what_is_gained_lost_and_cannot_be_is_told_by_name() -> None:
     country = Column("country", "STRING", "where", nullable=True)
-    other = replace(STAGING, columns=(country, Column("value", "DECIMAL(18,2)", "v"), STAGING.columns[2]), key=())
+    other = replace(
+        STAGING, columns=(country, Column("value", "DECIMAL(18,2)", "v"), STAGING.columns[2]), key=(), inputs=()
+    )
     assert column_changes(other, THERE) == (
         "gets country STRING",
         "loses entity",

@@ -103,6 +103,7 @@ def test_a_write_between_two_calls_is_seen_by_the_second_only(reader: LakeReader
     assert len(relation.fetchall()) == 4
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_public_door_reads_without_spark_dagster_or_another_umask(tmp_path: Path) -> None:
     readable_lake(tmp_path)
     code = (
