@@ -5,10 +5,11 @@ Lives here: the Spark session of the test run, the folder of shared data, and th
 and fails where it does. Does not live here: builders and scenarios. Nothing starts unless a test asks for it.
 """
 
+import atexit
 import gc
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,15 +60,19 @@ def pytest_configure(config: pytest.Config) -> None:
     sys.addaudithook(note)
 
 
-def pytest_collection_finish() -> None:
-    """What was imported and collected stays until the end: no collection of garbage looks at it again."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is imported and collected stays until the end: no collection of garbage looks at it, now or later.
 
-
-def pytest_sessionfinish() -> None:
-    """At the end of the process libraries look for what they left, and take what is frozen for lost."""
-    gc.unfreeze()
+    It is let go at the very end, where libraries look for what they left and take what is frozen for lost.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+        atexit.register(gc.unfreeze)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -75,6 +80,25 @@ def _disks_are_not_waited_for() -> Iterator[None]:
     """No power is cut during tests; the tests of what a power cut leaves stand in for the disk themselves."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _descriptor: None)
+        yield
+
+
+@pytest.fixture(scope="session")
+def migrations_read_once() -> Iterator[None]:
+    """Every storage of Dagster's is stamped with its newest migration, and alembic reads all of them for that."""
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+
+    read, kept = ScriptDirectory.from_config, dict[str | None, ScriptDirectory]()
+
+    def from_config(config: Config) -> ScriptDirectory:
+        folder = config.get_main_option("script_location")
+        if folder not in kept:
+            kept[folder] = read(config)
+        return kept[folder]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ScriptDirectory, "from_config", from_config)
         yield
 
 
@@ -93,8 +117,10 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the rooms that take long, so that the processes end together; within them the order is random."""
-    items.sort(key=lambda item: item.path.parent.name not in LONG_ROOMS)
+    """Begin with the rooms that take long, go on with modules that start programs, and let the many quick ones fill
+    what is left, so that the processes end together; among equals the order is random."""
+    dear = {item.path for item in items if not item.get_closest_marker(QUICK)}
+    items.sort(key=lambda item: (item.path.parent.name not in LONG_ROOMS, item.path not in dear))
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

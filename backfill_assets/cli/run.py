@@ -115,7 +115,7 @@ class CommandWorker:
         left = [c for c in progress.chunks if c.state is not ChunkState.DONE and c.price]
         seconds = sum(c.price.seconds for c in left if c.price)
         spent = time.monotonic() - self.began
-        rate = f"{max(self.rows / spent, 0.1):,.3g} rows/s so far, " if self.rows and spent > 1 else ""
+        rate = f"{max(self.rows / spent, 0.1):,.1f} rows/s so far, " if self.rows and spent > 1 else ""
         of = len(self.plan.chunks)
         aside(f"chunk {chunk.number} of {of} ({chunk.kind.value} {chunk.days}): {rate}about {seconds:.0f} s left")
 

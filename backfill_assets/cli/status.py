@@ -113,10 +113,18 @@ def _draw_totals(report: "StatusReport") -> None:
 
 def _draw_changed_columns(report: "StatusReport") -> None:
     """What tables get and lose, and the command that makes them again from the first of them on."""
+    from backfill_assets.operations.columns import STUCK
+
     for name, told in report.columns.items():
         say(f"{name} {'; '.join(told)}", 2)
+    stuck = any(change.startswith(STUCK) for told in report.columns.values() for change in told)
     days = [d.day for name in report.columns for d in report.tables[name] if d.state is State.OUTDATED]
-    if days:
+    if stuck:
+        say(
+            f"Give these columns the types they have, or move {report.lake}/tables away, then run "
+            "`backfill-assets catch-up`."
+        )
+    elif days:
         tables = ",".join(report.columns)
         click.echo(f"load again:  backfill-assets backfill --from {min(days)} --to {max(days)} --tables {tables}")
 

@@ -21,7 +21,7 @@ LANDED = ("source_file", "arrival_date")  # what raw adds to a delivery
 TAKEN = frozenset([
     *MACHINERY, *LANDED, "event_date", "known_from", "known_until", "feature_date", "label_date", "label",
     "label_state", "forward", "backward", "sha256", "row_number", "text", "reason", "first_scan", "home_day",
-    "usable_arrival", "due", "outcome",
+    "usable_arrival", "due", "outcome", "hashed",
 ])  # fmt: skip
 NOT_NULL = re.compile(r"\s+NOT\s+NULL\s*$", re.IGNORECASE)
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")

@@ -173,9 +173,11 @@ def audit_table(
 
 def audit_as_written(lake: Lake, contract: Contract, days: Collection[date]) -> dict[date, DayProfile]:
     """The profiles of these days by the columns that their files have, whatever the contract says now: what the
-    receipts of days say that were made under an earlier one."""
+    receipts of days say that were made under an earlier one. None where files are not laid out by day."""
     import pyarrow.parquet as pq
 
+    if contract.partition_column != contract.day_column:
+        return {}
     kinds: dict[tuple[tuple[str, str], ...], list[date]] = defaultdict(list)
     for day in days:
         files = lake.store.data_files(contract, None, [day])
@@ -184,7 +186,7 @@ def audit_as_written(lake: Lake, contract: Contract, days: Collection[date]) -> 
     found: dict[date, DayProfile] = {}
     for kind, alike in kinds.items():
         columns = (*(Column(n, k, n, nullable=True) for n, k in kind), contract.column(contract.partition_column))
-        then = replace(contract, columns=columns, key=(), inputs=(), rules=())
+        then = replace(contract, columns=columns, key=(), rules=(), inputs=())
         found |= {d: p for d, p in audit_table(lake, then, None, alike).items() if d is not None}
     return found
 

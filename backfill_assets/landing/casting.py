@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 FRACTIONS = ("double", "float", "decimal")
+FRACTION = r"^\s*[+-]?\d*\.(\d*?)0*\s*$"  # of a number as text: its digits behind the point, without zeros at the end
 WHOLE = ("tinyint", "smallint", "int", "bigint")
 TEXTUAL = ("STRING", "BINARY")
 
@@ -49,7 +50,10 @@ def as_target(value: "Column", found: str, kind: ColumnType) -> "Column":
     if kind.kind == DECIMAL and source in ("string", *FRACTIONS):
         exact = value.try_cast(f"decimal({GREATEST_PRECISION},{GREATEST_PRECISION - kind.precision + kind.scale})")
         rounded = value.try_cast(target)
-        return F.when(rounded == exact, rounded)
+        fits = rounded == exact
+        if source == "string":  # beside 38 digits there is no room for more behind the point
+            fits &= F.length(F.regexp_extract(value, FRACTION, 1)) <= kind.scale
+        return F.when(fits, rounded)
     if kind.kind == "STRING":
         return F.try_validate_utf8(value.try_cast(target))
     return value.try_cast(target)

@@ -30,14 +30,12 @@ SHOWN_KEYS = 3
 
 
 def refuse_merge(contract: Contract) -> None:
-    """Raise BackfillError where a table's days cannot be merged: what landed, files of several days, no key."""
+    """Raise BackfillError where a table's days cannot be merged: what landed, and files of several days."""
     culprit = ""
     if contract.is_landed:
         culprit = "it holds every delivery that landed, which is loaded as a whole or not at all"
     elif contract.partition_column != contract.day_column:
         culprit = "its files hold several days each"
-    elif not contract.key:
-        culprit = "it declares no key to merge by"
     if culprit:
         raise BackfillError(
             f"the table {contract.name}", f"its days cannot be merged: {culprit}", "Nothing was written",

@@ -128,7 +128,7 @@ def _judged(
     if not files:
         schema = "sha256 string, row_number bigint, text string, reason string, source_file string, arrival_date date, "
         columns = delivery_types(lake_session.lake.settings.source.payload_columns)
-        empty = ", ".join(f"{n} {t}" for n, t in columns.items())
+        empty = ", ".join(f"`{n}` {t}" for n, t in columns.items())
         return small_frame(lake_session.spark(), [], schema + empty + ", usable_arrival boolean, due boolean")
     judged = read_deliveries(lake_session.spark(), files, lake_session.lake.settings)
     judged = judged.withColumn("source_file", F.col("sha256"))

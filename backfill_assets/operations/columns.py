@@ -8,6 +8,8 @@ from collections.abc import Mapping
 
 from backfill_assets.core.contracts import Contract
 
+STUCK = "cannot be written: "  # how a change begins that nothing but a table made anew can follow
+
 
 def column_changes(contract: Contract, there: Mapping[str, str]) -> tuple[str, ...]:
     """What a table with these columns (name -> type; none: it is not made yet) gets and loses when it is made again,
@@ -18,7 +20,7 @@ def column_changes(contract: Contract, there: Mapping[str, str]) -> tuple[str, .
     gets = [f"gets {name} {kind}" for name, kind in wanted.items() if name not in there]
     loses = [f"loses {name}" for name in there if name not in wanted]
     other = [
-        f"cannot be written: {name} is {there[name]}, not {kind}"
+        f"{STUCK}{name} is {there[name]}, not {kind}"
         for name, kind in wanted.items()
         if name in there and there[name] != kind
     ]

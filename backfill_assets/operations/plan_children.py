@@ -91,6 +91,7 @@ def _heard() -> Iterator[None]:
         return
 
     def stop(number: int, _: FrameType | None) -> None:
+        """The handler."""
         raise Stopped(number)
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}

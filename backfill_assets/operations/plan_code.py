@@ -32,14 +32,20 @@ def pin_code(lake: Lake, ref: str) -> PlanCode:
 
     Raises BackfillError where the lake's tables are not made by one file that git knows at `ref`.
     """
-    named: str | None = getattr(getattr(lake.settings, "pipeline", None), "tables", None)
-    place, _, name = (named or "").rpartition(":")
+    pipeline = lake.settings.pipeline
+    place, _, name = (pipeline.tables or "").rpartition(":")
     if not place.endswith(".py"):
         what = f"they are made by the module {place}" if place else "they are those of this product"
         raise _refused(
             "the tables of this lake", f"{what}, no file beside lake.toml, so that there is no older version to take",
             "Install the older version in an environment of its own and plan there, or name a file of yours in "
             "`[pipeline] tables`",
+        )  # fmt: skip
+    if pipeline.sql is not None:
+        raise _refused(
+            "the tables of this lake",
+            f"some are made by SQL files ({pipeline.sql}), of which no older version is taken",
+            "Check the older files out beside lake.toml and plan without --code",
         )  # fmt: skip
     path = (lake.root / place).resolve()
     commit = _git(path, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}").decode().strip()

@@ -22,12 +22,13 @@ from backfill_assets.orchestration.context import LakeContext, TablesOf
 from backfill_assets.orchestration.interrupts import ends_when_interrupted
 from backfill_assets.orchestration.plan_chunks import ChunkRuns, Parent
 from backfill_assets.orchestration.runs import REBUILD
+from backfill_assets.pipeline.chosen import tables_at
 
 
 def make_chunk(asked: dict[str, Any]) -> str:
     """Make the chunk that is asked for; gives the cause where that failed."""
     sys.path[:] = asked["path"]
-    context = LakeContext(Path(asked["root"]), _found(asked["tables_of"]))
+    context = LakeContext(Path(asked["root"]), _found(Path(asked["root"]), asked["tables_of"]))
     lake, _ = context.open()
     plan = find_plan(lake, asked["plan"])
     chunk = plan.chunk(asked["chunk"])
@@ -42,7 +43,10 @@ def make_chunk(asked: dict[str, Any]) -> str:
         return runs.make([ChunkWork(plan, chunk, plan.tables, chunk.days)])[0]
 
 
-def _found(name: str) -> TablesOf:
+def _found(root: Path, name: str) -> TablesOf:
+    """What gives the tables: the named function, or what the lake's settings say."""
+    if not name:
+        return tables_at(root)
     module, _, function = name.partition(":")
     found: TablesOf = getattr(importlib.import_module(module), function)
     return found

@@ -7,18 +7,20 @@ texts (`contracts`), the transforms (`transforms`), and Dagster. Replace this fi
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from backfill_assets.core.contracts import Contract
 from backfill_assets.core.cuts import matures_after
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.payload import DEFAULT_PAYLOAD, PayloadColumn, words
 from backfill_assets.lake.model import Chunk, Frames, Table
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.pipeline import contracts, declared_tables
+from backfill_assets.pipeline import contracts
 from backfill_assets.pipeline.transforms import lateness, layers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# The transforms are imported when they run: they import Spark, which `status` and its kin do without.
+# The transforms are imported when they run: they import Spark, which `status` and its kin do without. And what reads
+# expressions only where there are any: its parser takes a tenth of a second.
 TRANSFORMS = "backfill_assets.pipeline.transforms."
 CUTS = "backfill_assets.core.cuts"
 ENTITY = ("entity",)
@@ -32,9 +34,8 @@ def tables(settings: LakeSettings) -> tuple[Table, ...]:
     is_usual = settings.features.entity == ENTITY and not _lacking(settings, DEFAULT_PAYLOAD)
     are_usual = is_usual and not settings.features.columns
     features = _usual_features(settings) if are_usual else _declared_features(settings)
-    labels = _labels(settings) if is_usual and settings.labels.label is None else declared_tables.labels(settings)
-    known = features[1].contract
-    training = _usual_training(settings) if are_usual else declared_tables.training(settings, known)
+    labels = _labels(settings) if is_usual and settings.labels.label is None else _declared_labels(settings)
+    training = _usual_training(settings) if are_usual else _declared_training(settings, features[1].contract)
     return (*delivered(settings), *features, labels, training)
 
 
@@ -57,7 +58,21 @@ def _declared_features(settings: LakeSettings) -> tuple[Table, Table]:
             "Nothing was done",
             f"Declare features of your own ([[features.columns]]), or these columns: {needed}",
         )
-    return declared_tables.features(settings)
+    from backfill_assets.pipeline.declared_tables import features
+
+    return features(settings)
+
+
+def _declared_labels(settings: LakeSettings) -> Table:
+    from backfill_assets.pipeline.declared_tables import labels
+
+    return labels(settings)
+
+
+def _declared_training(settings: LakeSettings, known: Contract) -> Table:
+    from backfill_assets.pipeline.declared_tables import training
+
+    return training(settings, known)
 
 
 def _lacking(settings: LakeSettings, columns: Iterable[PayloadColumn]) -> list[PayloadColumn]:

@@ -15,6 +15,11 @@ from backfill_assets_tests.operations.late_lake import late_lake
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _quick_storages(migrations_read_once: None) -> None:
+    """Several commands open a storage of Dagster's."""
+
+
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> LakeReport:
     found = report(*late_lake(tmp_path_factory.mktemp("told")), NOW)

@@ -5,9 +5,13 @@ Tested here: `cli.plan_page`. Not tested here: the commands (`test_plan.py`).
 
 from pathlib import Path
 
-from backfill_assets.cli.plan_page import runbook, total
+import pytest
+
+from backfill_assets.cli.plan_page import draw_plan, runbook, total
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.operations.plan_progress import progress
-from backfill_assets_tests.operations.planning import planned
+from backfill_assets.operations.plan_run import run_plan
+from backfill_assets_tests.operations.planning import HandWorker, bare_staging, planned
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 
 
@@ -19,3 +23,19 @@ def test_a_runbooks_tables_have_equal_columns_and_the_total_adds_up(tmp_path: Pa
     assert len({line.count("|") for line in steps}) == 1
     assert len(steps) == len(plan.chunks) + 2
     assert total(plan).rows == sum(p.rows for p in plan.prices.values())
+
+
+def test_a_plan_that_stopped_says_why_and_what_it_cost_so_far(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake, pipeline = bare_staging(tmp_path)
+    plan = planned(lake, pipeline)
+    with pytest.raises(BackfillError):
+        run_plan(lambda: (lake, pipeline), plan, HandWorker(lake, pipeline, fails_at=2))
+    draw_plan(progress(lake, pipeline, plan))
+    told = capsys.readouterr().out
+    assert f"plan {plan.id} (stopped)" in told
+    assert "stopped: chunk 2 (2024-02-27..2024-02-29)" in told
+    assert "the server is gone" in told
+    assert "; so far 0.0 s, 30 rows" in told
+    assert f"next: backfill-assets run {plan.id}" in told

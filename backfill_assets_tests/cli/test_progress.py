@@ -49,6 +49,7 @@ with Lines(DayRange(date(2024, 3, 1), date(2024, 3, 4))) as lines:
 """
 
 
+@pytest.mark.usefixtures("processes")
 def test_what_is_told_while_dagster_leads_stderr_into_a_file_is_seen() -> None:
     done = subprocess.run([sys.executable, "-c", AWAY], cwd=CHECKOUT, capture_output=True, text=True, check=True)
     assert done.stderr.splitlines() == [f"raw {DAYS}: 3 days, 2 changed, 3.2 s"]

@@ -8,6 +8,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from backfill_assets.cli.report_page import page
 from backfill_assets.core.states import State
 from backfill_assets.operations.account import Account
@@ -21,6 +23,14 @@ from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 NOTHING = History((), (), ())
 YEARS_3 = 1096
+
+
+@pytest.fixture(scope="module")
+def bare(told: LakeReport) -> LakeReport:
+    """The same without what plots are drawn from, because drawing takes most of a page's time."""
+    assert told.lateness
+    late = replace(told.lateness, ages=(), by_arrival=(), completeness=())
+    return replace(told, lateness=late, durations=())
 
 
 def test_the_page_fetches_nothing_and_runs_nothing(told: LakeReport) -> None:
@@ -39,19 +49,14 @@ def test_every_reference_of_the_page_is_inside_it_and_no_id_is_there_twice(told:
     assert html.count("<figure") == 3
 
 
-def test_hostile_text_is_escaped_wherever_it_comes_from(told: LakeReport) -> None:
-    late = told.lateness
-    assert late
-    bare = replace(late, ages=(), by_arrival=(), completeness=())
+def test_hostile_text_is_escaped_wherever_it_comes_from(bare: LakeReport) -> None:
     hostile_day = DayStatus(HOSTILE, START, State.STALE, reason=HOSTILE)
     html = page(
         replace(
-            told,
-            lateness=bare,
-            durations=(),
-            status=replace(told.status, lake=HOSTILE, tables={HOSTILE: (hostile_day,)}),
-            delivered=Delivered(told.delivered.account, {HOSTILE: 1}),
-            writes=(replace(told.writes[0], reason=HOSTILE, note=HOSTILE, run_id=HOSTILE),),
+            bare,
+            status=replace(bare.status, lake=HOSTILE, tables={HOSTILE: (hostile_day,)}),
+            delivered=Delivered(bare.delivered.account, {HOSTILE: 1}),
+            writes=(replace(bare.writes[0], reason=HOSTILE, note=HOSTILE, run_id=HOSTILE),),
         ),
         History(
             (RunTold(HOSTILE, HOSTILE, HOSTILE, None, HOSTILE, NOW, 1.0, HOSTILE, (HOSTILE,)),),
@@ -65,22 +70,22 @@ def test_hostile_text_is_escaped_wherever_it_comes_from(told: LakeReport) -> Non
     assert html.count("&lt;script&gt;") > 15
 
 
-def test_while_rows_wait_the_page_does_not_say_that_all_is_loaded(told: LakeReport) -> None:
+def test_while_rows_wait_the_page_does_not_say_that_all_is_loaded(bare: LakeReport) -> None:
     whole = Delivered(Account(2, 7, 7), {})
-    assert "All that landed is loaded." in page(replace(told, delivered=whole), NOTHING)
+    assert "All that landed is loaded." in page(replace(bare, delivered=whole), NOTHING)
     behind = Account(2, 10, 7, 0, 0, 0, waiting={START: 3})
-    html = page(replace(told, delivered=Delivered(behind, {})), NOTHING)
+    html = page(replace(bare, delivered=Delivered(behind, {})), NOTHING)
     assert "All that landed is loaded." not in html
     assert "<strong>Not all that landed is loaded:</strong> 3 rows wait on 1 arrival day." in html
     assert "10 rows in 2 files: 7 in raw, 0 in quarantine, 0 duplicates, 3 not loaded yet." in " ".join(html.split())
 
 
-def test_an_account_that_does_not_add_up_is_told_with_its_days_and_difference(told: LakeReport) -> None:
-    html = page(replace(told, delivered=Delivered(Account(1, 10, 7, wrong={START: 3}), {})), NOTHING)
+def test_an_account_that_does_not_add_up_is_told_with_its_days_and_difference(bare: LakeReport) -> None:
+    html = page(replace(bare, delivered=Delivered(Account(1, 10, 7, wrong={START: 3}), {})), NOTHING)
     assert "<strong>The account does not add up</strong> on 1 loaded days: 2024-02-26 -3 rows." in " ".join(
         html.split()
     )
-    uncounted = page(replace(told, delivered=Delivered(Account(1, 10, 7, uncounted={START: 3}), {})), NOTHING)
+    uncounted = page(replace(bare, delivered=Delivered(Account(1, 10, 7, uncounted={START: 3}), {})), NOTHING)
     assert "–<small>not counted on 1 days</small>" in uncounted
 
 
@@ -90,21 +95,21 @@ def test_quantiles_are_told_of_all_upserts_and_not_of_the_late_ones(told: LakeRe
     assert "Of all upserts, half arrived within 1.0 h of their event" in html
 
 
-def test_a_run_names_its_tables(told: LakeReport) -> None:
+def test_a_run_names_its_tables(bare: LakeReport) -> None:
     def cell(*tables: str) -> str:
         ran = RunTold("0123456789", "rebuild", "success", None, "manual", NOW, 1.0, "", tables)
-        return page(told, History((ran,), (), ()))
+        return page(bare, History((ran,), (), ()))
 
-    assert "<td>all<td>manual" in cell(*told.status.tables)
+    assert "<td>all<td>manual" in cell(*bare.status.tables)
     assert "<td>staging<td>manual" in cell("staging")
     assert '<td class="prose">staging, labels<td>manual' in cell("staging", "labels")
 
 
-def test_a_check_without_a_verdict_leaves_its_place_empty(told: LakeReport) -> None:
-    stale = replace(told.status.tables["raw"][0], state=State.STALE)
-    days = {name: (day,) for name, (day, *_) in told.status.tables.items()} | {"raw": (stale,)}
+def test_a_check_without_a_verdict_leaves_its_place_empty(bare: LakeReport) -> None:
+    stale = replace(bare.status.tables["raw"][0], state=State.STALE)
+    days = {name: (day,) for name, (day, *_) in bare.status.tables.items()} | {"raw": (stale,)}
     seen = History((), (CheckTold("raw", "profile", 1, 0), CheckTold("staging", "row_count", 30, 0)), ())
-    html = page(replace(told, status=replace(told.status, tables=days)), seen)
+    html = page(replace(bare, status=replace(bare.status, tables=days)), seen)
     rows = re.findall(r'<tr><th scope="row">(raw|staging)((?:<td>[^<]*)+)</tr>', html)
     assert ("raw", "<td>1 good<td>–<td>1") in rows, "the last is how many days are stale now, by the receipts"
     assert ("staging", "<td>–<td>30 good<td>0") in rows

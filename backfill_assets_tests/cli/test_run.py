@@ -43,3 +43,15 @@ def test_chunks_at_once_are_processes_that_find_their_chunk_by_the_plan(lake: tu
     lost = [ChunkWork(plan, chunk, plan.tables, chunk.days) for chunk in plan.chunks[1:3]]
     (lake[0].root / ".plans" / f"{plan.id}.json").unlink()
     assert all("exit code 1" in cause for cause in CommandWorker(lake[0], plan).make(lost))
+
+
+def test_a_plan_asked_of_the_daemon_is_active_and_nothing_is_made_here(lake: tuple[Lake, Pipeline]) -> None:
+    plan, words = planned(*lake), ["--lake", str(lake[0].root), "run"]
+    before = lake[0].store.view("staging", "event_date").version
+    done = CliRunner().invoke(app, [*words, plan.id, "--daemon", "--json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["state"] == "active"
+    assert lake[0].store.view("staging", "event_date").version == before
+    refused = CliRunner().invoke(app, [*words, plan.id, "--daemon", "--accept", "1"])
+    assert refused.exit_code == 2
+    assert "for the person who looked" in refused.output

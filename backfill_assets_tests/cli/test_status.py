@@ -76,6 +76,13 @@ def test_columns_that_changed_are_told_with_the_command_that_loads_again(tmp_pat
     assert "staging gets flag INT" in told
     assert f"load again:  backfill-assets backfill --from {START} --to {START} --tables staging" in told
     assert read(run("status", "--lake", tmp_path, "--json"))["columns"] == {"staging": ["gets flag INT"]}
+    shutil.rmtree(lake.table_path("staging"))
+    other = replace(narrow, columns=tuple(replace(c, type="INT") if c.name == "value" else c for c in narrow.columns))
+    publish_by_hand(lake, other, [{"event_key": "a", "event_date": START, "value": 1, "seq": 1, **times}], digest)
+    told = run("status", "--lake", tmp_path).stdout
+    assert "cannot be written: value is INT, not BIGINT" in told
+    assert "load again:" not in told
+    assert f"move {tmp_path}/tables away" in told.replace("\n", " ")
 
 
 def test_a_narrow_screen_breaks_neither_days_nor_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,8 @@
 Tested here: `core.plan_gates`. Not tested here: gathering the figures (`operations/test_plan_run.py` does it).
 """
 
+from decimal import Decimal
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,6 +66,18 @@ def test_a_mean_that_moved_is_found_where_rows_and_nulls_stayed() -> None:
     )
     assert [(f.rule, f.column, f.told) for f in judged] == [
         ("distribution", "value", "the mean of value was 10, is 15 (50%, allowed 40%)")
+    ]
+
+
+def test_means_of_decimals_are_compared_and_a_column_without_a_sum_has_the_mean_zero() -> None:
+    was = DayProfile(100, "A", {}, 0, {"total": Decimal("1000.50"), "gone": Decimal(7)})
+    now = DayProfile(100, "B", {}, 0, {"total": Decimal("1500.75")})
+    judged = judge_chunk(
+        evidence(entry(100, fingerprint="A"), entry(100, fingerprint="B"), now, was), Tolerances(means=0.4)
+    )
+    assert [f.told for f in judged] == [
+        "the mean of total was 10.01, is 15.01 (50%, allowed 40%)",
+        "the mean of gone was 0.07, is 0 (100%, allowed 40%)",
     ]
 
 

@@ -28,7 +28,7 @@ RULES = Rules(START, datetime.fromisoformat("2024-03-06"), date(2024, 3, 7))
 ROWS = [*unruly(9, START, days=9, rows=50), delivery(900, "2024-03-01 00:00", key="ключ-湖", entity="é" * 40)]
 TYPES = {"BIGINT": "bigint", "INT": "int", "STRING": "string", "TIMESTAMP": "timestamp", "DATE": "date"}
 EPOCH = date(1970, 1, 1)
-DELIVERED = MACHINERY | {c.name: c.type for c in DEFAULT_PAYLOAD}
+DELIVERED = {n: TYPES[t] for n, t in (MACHINERY | {c.name: c.type for c in DEFAULT_PAYLOAD}).items()}
 
 
 @pytest.fixture(scope="module")

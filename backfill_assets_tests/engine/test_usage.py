@@ -25,6 +25,7 @@ def work(seconds: float) -> None:
         pass
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("engine", ["embedded", "local[2]"])
 def test_what_this_process_and_its_engine_use_is_counted(tmp_path: Path, engine: str) -> None:
     meter = CpuMeter(tmp_path, EngineSettings(engine=engine))

@@ -23,7 +23,7 @@ from backfill_assets_tests.files import bare_lake, publish_by_hand
 
 COUNTRY = Column("country", "STRING", "where", nullable=True)
 WIDER = replace(STAGING, columns=(*STAGING.columns[:2], COUNTRY, STAGING.columns[2]))
-NARROWER = replace(STAGING, columns=(STAGING.columns[1], STAGING.columns[2]), key=(STAGING.day_column,))
+NARROWER = replace(STAGING, columns=(STAGING.columns[1], STAGING.columns[2]), key=(), inputs=())
 
 
 @pytest.fixture

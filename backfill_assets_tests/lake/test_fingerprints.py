@@ -3,11 +3,16 @@
 Tested here: `lake.fingerprints`. Not tested here: that both engines compute them alike (`test_profile`).
 """
 
+import hashlib
+import struct
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.profiles import EMPTY_FINGERPRINT, SCHEME
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.fingerprints import PIECES, Dialect, fingerprint_text, pieces, quoted, row_hash
@@ -47,3 +52,35 @@ def test_the_order_of_columns_does_not_matter() -> None:
 def test_names_are_quoted_as_each_engine_does() -> None:
     assert quoted("a`b", Dialect.SPARK) == "`a``b`"
     assert quoted('a"b', Dialect.DUCKDB) == '"a""b"'
+
+
+EVERY = (
+    Column("day", "DATE", "d"), Column("flag", "BOOLEAN", "f"), Column("n", "INT", "n"), Column("x", "DOUBLE", "x"),
+    Column("total", "DECIMAL(18,2)", "t"), Column("raw", "BINARY", "r"), Column("tags", "ARRAY<STRING>", "t"),
+    Column("sizes", "ARRAY<DOUBLE>", "s"), Column("none", "ARRAY<INT>", "n", nullable=True),
+)  # fmt: skip
+ROW = {
+    "day": date(1970, 1, 3), "flag": True, "n": -7, "x": 1.5, "total": Decimal("-0.50"), "raw": b"\x00\xff",
+    "tags": ["é", None, ""], "sizes": [-0.0, float("nan")], "none": None,
+}  # fmt: skip
+
+
+def test_a_row_of_every_type_is_the_text_that_it_is_said_to_be(tmp_path: Path) -> None:
+    """Computed here by hand, from the words of the module, in the order of the columns' names."""
+    bits = struct.unpack("<q", struct.pack("<d", 1.5))[0]
+    text = f"2|true|-7|-|00FF|[0,{0x7FF8000000000000}]|[2:é,-,0:]|-0.5|{bits}"
+    digits = hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+    expected = ".".join(f"{int(digits[i : i + 15], 16):X}" for i in (0, 15))
+    made = Contract("t", "t", EVERY, "day", (), ())
+    lake = bare_lake(tmp_path)
+    assert audit(lake, stage_by_hand(lake, made, [ROW]).paths, made)[date(1970, 1, 3)].fingerprint == expected
+
+
+def test_the_scale_of_a_decimal_and_the_width_of_a_whole_number_do_not_show(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    found = set()
+    for kind, value in (("INT", 100), ("BIGINT", 100), ("DECIMAL(9,0)", Decimal(100)), ("DECIMAL(38,9)", Decimal(100))):
+        made = Contract("t", "t", (Column("day", "DATE", "d"), Column("v", kind, "v")), "day", (), ())
+        staged = stage_by_hand(lake, made, [{"day": day(0), "v": value}])
+        found.add(audit(lake, staged.paths, made)[day(0)].fingerprint)
+    assert len(found) == 1

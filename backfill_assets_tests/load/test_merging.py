@@ -21,7 +21,7 @@ from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.merging import as_merged, refuse_merge
 from backfill_assets.pipeline import contracts
-from backfill_assets_tests.lakes import ECHO, SUMS, backfill, content, delivery, make_lake, prepared, request
+from backfill_assets_tests.lakes import ECHO, backfill, content, delivery, make_lake, prepared, request
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 DAY = date(2024, 3, 1)
 
 
-def test_what_landed_and_what_has_no_key_is_never_merged() -> None:
+def test_what_landed_and_files_of_several_days_are_never_merged() -> None:
     with pytest.raises(BackfillError, match="the table raw: its days cannot be merged: it holds every delivery"):
         refuse_merge(contracts.raw())
-    with pytest.raises(BackfillError, match="it declares no key to merge by"):
-        refuse_merge(SUMS)
+    with pytest.raises(BackfillError, match="its files hold several days each"):
+        refuse_merge(replace(ECHO, partition_by=""))
     refuse_merge(ECHO)
 
 

@@ -143,9 +143,8 @@ def _digest(states: Any, table: str, day: date) -> str:
 def _data(path: Path, contract: Contract, day: date, version: int, rows: int) -> dict[str, Any]:
     """The `add` of a data file that lies there, four bytes long."""
     name = f"{contract.day_column}={day}/part-{version}.parquet"
-    file = path / name
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(b"PAR1")
+    (path / name).parent.mkdir(parents=True, exist_ok=True)
+    (path / name).write_bytes(b"PAR1")
     values = {contract.day_column: str(day)}
     facts = {"path": name, "size": 4, "modificationTime": 0, "dataChange": True}
     return {"add": {**facts, "partitionValues": values, "stats": f'{{"numRecords": {rows}}}'}}

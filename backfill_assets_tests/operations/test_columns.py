@@ -19,7 +19,7 @@ def test_a_table_as_its_contract_says_and_one_not_made_yet_change_nothing() -> N
 def test_what_is_gained_lost_and_cannot_be_is_told_by_name() -> None:
     country = Column("country", "STRING", "where", nullable=True)
     other = replace(
-        STAGING, columns=(country, Column("value", "DECIMAL(18,2)", "v"), STAGING.columns[2]), key=(STAGING.day_column,)
+        STAGING, columns=(country, Column("value", "DECIMAL(18,2)", "v"), STAGING.columns[2]), key=(), inputs=()
     )
     assert column_changes(other, THERE) == (
         "gets country STRING",

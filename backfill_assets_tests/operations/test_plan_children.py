@@ -23,6 +23,7 @@ causes_of([Child(sleeper), Child(sleeper)])
 """
 
 
+@pytest.mark.usefixtures("processes")
 def test_each_says_its_cause_and_one_that_dies_is_told_by_its_exit_code() -> None:
     program = (sys.executable, "-c", SAYS)
     dies = Child((sys.executable, "-c", "raise SystemExit(3)"))
@@ -31,6 +32,7 @@ def test_each_says_its_cause_and_one_that_dies_is_told_by_its_exit_code() -> Non
     ]  # fmt: skip
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_an_interrupt_ends_the_children_before_the_parent(tmp_path: Path, number: int) -> None:
     log = tmp_path / "log"

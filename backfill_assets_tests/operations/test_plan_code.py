@@ -3,6 +3,7 @@
 Tested here: `operations.plan_code` with a real repository. Not tested here: runs by older code (`cli/test_plan.py`).
 """
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -10,12 +11,22 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from backfill_assets.cli.app import app
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.plans import CODE_TAG
+from backfill_assets.lake.home import open_lake
+from backfill_assets.lake.view import read_view
 from backfill_assets.operations.plan_code import OVERRIDE, pin_code, working_by
+from backfill_assets.operations.plan_files import find_plan
+from backfill_assets.operations.plan_pins import refuse_moved
+from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.operations.planning import versions_of
-from backfill_assets_tests.operations.synthetic import synthetic_lake
+from backfill_assets_tests.operations.synthetic import START, synthetic_lake
+from backfill_assets_tests.own import OWN_PIPELINE
 
+pytestmark = pytest.mark.usefixtures("processes")  # git
 IDENTITY = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false")
 
 
@@ -36,7 +47,7 @@ def lake(tmp_path: Path) -> Any:
         git(there.root, "commit", "-q", "-m", f"version {number}")
         if number == 1:
             git(there.root, "tag", "good")
-    named = SimpleNamespace(tables="pipeline.py:tables")
+    named = SimpleNamespace(tables="pipeline.py:tables", sql=None)
     return SimpleNamespace(root=there.root, settings=SimpleNamespace(pipeline=named))
 
 
@@ -70,3 +81,33 @@ def test_what_has_no_older_version_is_refused_and_nothing_changes(
     with pytest.raises(BackfillError, match=told):
         pin_code(lake, ref)
     assert versions_of(lake) == before
+
+
+def test_tables_in_sql_files_are_refused_because_they_would_be_todays(lake: Any) -> None:
+    lake.settings.pipeline.sql = "sql/*.sql"
+    with pytest.raises(BackfillError, match="some are made by SQL files"):
+        pin_code(lake, "good")
+
+
+def test_a_plan_is_pinned_to_the_older_code_and_held_to_it(tmp_path: Path) -> None:
+    root = synthetic_lake(tmp_path / "lake", 3)[0].root
+    with (root / "lake.toml").open("a") as settings:
+        settings.write('[pipeline]\ntables = "pipeline.py:tables"\n')
+    git(root, "init", "-q")
+    for change in ("", "\nMORE = 1\n"):
+        (root / "pipeline.py").write_text(OWN_PIPELINE + change)
+        git(root, "add", "pipeline.py")
+        git(root, "commit", "-q", "-m", "one more")
+    words = ("--partitions", str(START), "--tables", "totals", "--code", "HEAD~1", "--json")
+    made = CliRunner().invoke(app, ["plan", "--lake", str(root), *words])
+    assert made.exit_code == 0, made.output
+    lake, today = open_lake(root), chosen_pipeline(open_lake(root))
+    plan = find_plan(lake, json.loads(made.output)["id"])
+    assert plan.code
+    assert plan.tags(plan.chunk(1))[CODE_TAG] == f"HEAD~1 ({git(root, 'rev-parse', 'HEAD~1')[:12]})"
+    view = read_view(lake, today.contracts)
+    with pytest.raises(BackfillError, match="the code of totals was"):
+        refuse_moved(plan, today, today.states(view))
+    with working_by(plan.code):
+        older = chosen_pipeline(open_lake(root))
+        refuse_moved(plan, older, older.states(view))

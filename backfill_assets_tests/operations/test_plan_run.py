@@ -58,13 +58,19 @@ def test_a_plan_runs_canary_and_chunks_in_order_and_ends(tmp_path: Path) -> None
         run(lake, pipeline, plan)
 
 
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """A lake whose plan ran through; to be looked at only."""
+    lake, pipeline = bare_staging(tmp_path_factory.mktemp("undisturbed"))
+    run(lake, pipeline, planned(lake, pipeline))
+    return lake
+
+
 @pytest.mark.parametrize("dies_after", [False, True])
 @pytest.mark.parametrize("dies_at", [1, 3])
 def test_killed_at_any_chunk_a_rerun_goes_on_and_ends_as_if_undisturbed(
-    tmp_path: Path, dies_at: int, dies_after: bool
+    tmp_path: Path, undisturbed: Lake, dies_at: int, dies_after: bool
 ) -> None:
-    undisturbed, pipeline = bare_staging(tmp_path / "undisturbed")
-    run(undisturbed, pipeline, planned(undisturbed, pipeline))
     lake, pipeline = bare_staging(tmp_path / "killed")
     plan = planned(lake, pipeline)
     with pytest.raises(Killed):

@@ -17,22 +17,8 @@ from backfill_assets_tests.orchestration.ticking import DAYS, empty_lake
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _migrations_are_read_once() -> Iterator[None]:
-    """Every storage of Dagster's is stamped with its newest migration, and alembic reads all of them for that."""
-    from alembic.config import Config
-    from alembic.script import ScriptDirectory
-
-    read, kept = ScriptDirectory.from_config, dict[str | None, ScriptDirectory]()
-
-    def from_config(config: Config) -> ScriptDirectory:
-        folder = config.get_main_option("script_location")
-        if folder not in kept:
-            kept[folder] = read(config)
-        return kept[folder]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ScriptDirectory, "from_config", from_config)
-        yield
+def _quick_storages(migrations_read_once: None) -> None:
+    """Most tests of this room make storages of Dagster's."""
 
 
 @pytest.fixture

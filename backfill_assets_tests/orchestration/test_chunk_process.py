@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import dagster as dg
+import pytest
 
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
@@ -18,6 +19,7 @@ from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.processes import CHECKOUT
 
 
+@pytest.mark.usefixtures("processes")
 def test_what_it_cannot_do_is_its_cause(lake: tuple[Lake, Pipeline], tmp_path: Path) -> None:
     with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
         asked = {

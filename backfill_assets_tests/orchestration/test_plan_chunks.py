@@ -18,6 +18,7 @@ from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.operations.plan_run import ChunkWork
 from backfill_assets.orchestration.context import LakeContext, TablesOf
 from backfill_assets.orchestration.plan_chunks import ChunkRuns, Parent, name_of
+from backfill_assets.pipeline.chosen import tables_at
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.operations.planning import planned
 
@@ -35,10 +36,16 @@ def at_once(lake: tuple[Lake, Pipeline], home: Path, tables_of: TablesOf = table
         return runs.make(works)
 
 
+@pytest.mark.usefixtures("processes")
 def test_processes_find_lake_tables_plan_and_instance_by_what_the_parent_says(
     lake: tuple[Lake, Pipeline], tmp_path: Path
 ) -> None:
     assert at_once(lake, tmp_path) == ["", ""]
+
+
+@pytest.mark.usefixtures("processes")
+def test_tables_that_the_lakes_settings_name_are_found_by_the_lake(lake: tuple[Lake, Pipeline], tmp_path: Path) -> None:
+    assert at_once(lake, tmp_path, tables_at(lake[0].root)) == ["", ""]
 
 
 def test_tables_that_another_process_cannot_import_are_refused_with_what_to_do(

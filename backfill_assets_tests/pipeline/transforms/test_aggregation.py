@@ -6,7 +6,6 @@ Tested here: `pipeline.transforms.aggregation`. Not tested here: computing them 
 import pytest
 
 from backfill_assets.pipeline.transforms.aggregation import Aggregation, Unfit, Value, ahead, result_type, trailing
-from backfill_assets_tests.processes import run_python
 
 
 def test_a_window_reaches_from_the_event_on_and_a_horizon_lies_before_it() -> None:
@@ -36,8 +35,3 @@ def test_a_value_is_null_for_what_is_passed_over_and_has_one_zero() -> None:
     assert Value("x", "DOUBLE", "k > 1").sql == "CASE WHEN k > 1 THEN (x) + 0D END"
     assert Value().sql == "1"
     assert not Aggregation("n", "count", Value(), trailing(1)).nullable
-
-
-def test_contracts_are_known_without_spark() -> None:
-    code = "import sys, backfill_assets.pipeline.tables; print('pyspark' in sys.modules)"
-    assert run_python(code).strip() == "False"
