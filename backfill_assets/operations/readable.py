@@ -8,6 +8,7 @@ import contextlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.contracts import Contract
@@ -74,12 +75,12 @@ class Readable:
     def polars(self) -> Any:
         """A `polars.DataFrame`, ordered so; raises BackfillError where Polars is not installed."""
         try:
-            from polars import from_arrow  # type: ignore[import-not-found, unused-ignore]  # whoever wants it has it
+            polars = import_module("polars")  # no dependency of ours: whoever wants it has it
         except ImportError:
             raise BackfillError(
                 "Polars", "it is not installed", "Nothing was read", "Run `pip install polars`, or ask for arrow()"
             ) from None
-        return from_arrow(self._arrow(self.pinned()))
+        return polars.from_arrow(self._arrow(self.pinned()))
 
     def duckdb(self, connection: "DuckDBPyConnection | None" = None) -> "DuckDBPyRelation":
         """A DuckDB relation, in no order, read when it is used; of `connection`, or of an engine of its own."""

@@ -23,6 +23,7 @@ from backfill_assets.orchestration.rollbacks import rollback_jobs
 from backfill_assets.orchestration.runs import LAKE_TAG, REBUILD
 from backfill_assets.orchestration.schedules import lake_schedules
 from backfill_assets.orchestration.sensors import lake_sensors, scan_job
+from backfill_assets.orchestration.spark_resource import PYSPARK, LakePySparkResource
 from backfill_assets.orchestration.standing import no_stale_days
 
 
@@ -102,6 +103,6 @@ def _made(
             *alert_sensors(lake.root),
         ],
         schedules=lake_schedules(lake_context, rebuild),
-        resources={IO_MANAGER: store, "io_manager": store},
+        resources={IO_MANAGER: store, "io_manager": store, PYSPARK: LakePySparkResource(folder=str(lake.root))},
         executor=dg.in_process_executor,
     )

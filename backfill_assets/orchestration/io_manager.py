@@ -41,8 +41,8 @@ class LakeIOManager(dg.IOManager):
         """Publish the job's candidate in at most one commit; raises dg.Failure that names what stayed as it was."""
         if not isinstance(obj, Handover):
             raise dg.Failure(
-                f"the asset {context.asset_key.to_user_string()} returned a {type(obj).__name__}; only assets made by "
-                "`lake_asset` can be stored in a lake. Nothing was written.",
+                f"{_who(context)} returned a {type(obj).__name__}; only assets made by `lake_asset` can be stored in a "
+                "lake. Nothing was written. Return None, or give it an IO manager of its own (`io_manager_key`).",
                 allow_retries=False,
             )
         try:
@@ -59,6 +59,12 @@ class LakeIOManager(dg.IOManager):
         raise dg.Failure(
             "Read a lake's table with `backfill_assets.lake`, or with any Delta reader.", allow_retries=False
         )
+
+
+def _who(context: dg.OutputContext) -> str:
+    if context.has_asset_key:
+        return f"the asset {context.asset_key.to_user_string()}"
+    return f"the op {context.step_key}"
 
 
 def as_failure(error: BackfillError) -> dg.Failure:

@@ -127,6 +127,28 @@ def test_dagster_shows_them_with_their_checks_sensors_and_schedules(spark_server
     assert shown.splitlines()[0].split() == ["known", "raw", "staging", "totals"]
 
 
+def test_an_own_op_gets_the_session_of_the_lake_as_in_any_project_of_dagster(spark_server: Own) -> None:
+    shown = run_python(
+        """
+        import dagster as dg
+        from dagster_pyspark import PySparkResource
+        from backfill_assets.definitions import defs
+
+        @dg.op
+        def asks(pyspark: PySparkResource) -> None:
+            print(pyspark.spark_session.sql("SELECT 6 * 7 AS n").collect())
+
+        @dg.job
+        def asking() -> None:
+            asks()
+
+        dg.Definitions.merge(defs, dg.Definitions(jobs=[asking])).resolve_job_def("asking").execute_in_process()
+        """,
+        env={"BACKFILL_ASSETS_LAKE": str(spark_server.root)},
+    )
+    assert "[Row(n=42)]" in shown
+
+
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
