@@ -95,8 +95,16 @@ class CommandWorker:
 
         if len(works) == 1:
             return [make_alone(opened, works[0], self._make)]
+        self._make_home()
         command = (sys.executable, "-m", "backfill_assets", "--lake", str(self.lake.root), "run", self.plan.id)
         return causes_of([Child((*command, "--only", str(w.chunk.number))) for w in works])
+
+    def _make_home(self) -> None:
+        """Open Dagster's home once: processes that all make the tables of a new one get into each other's way."""
+        from backfill_assets.cli.dagster_home import instance_of, silenced
+
+        with silenced(), instance_of(self.lake):
+            pass
 
     def _make(self, work_asked: "ChunkWork") -> str:
         plan = self.plan

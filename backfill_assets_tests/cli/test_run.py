@@ -4,6 +4,7 @@ Tested here: `cli.run` where nothing has to be made. Not tested here: runs of Da
 """
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from backfill_assets.cli.app import app
 from backfill_assets.cli.run import CommandWorker
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.operations import plan_children
 from backfill_assets.operations.plan_files import find_plan
 from backfill_assets.operations.plan_run import ChunkWork
 from backfill_assets_tests.operations.planning import planned
@@ -55,3 +57,22 @@ def test_a_plan_asked_of_the_daemon_is_active_and_nothing_is_made_here(lake: tup
     refused = CliRunner().invoke(app, [*words, plan.id, "--daemon", "--accept", "1"])
     assert refused.exit_code == 2
     assert "for the person who looked" in refused.output
+
+
+def test_dagsters_home_is_made_before_processes_share_it(
+    lake: tuple[Lake, Pipeline], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, home = planned(*lake, force=False, max_parallel=2), tmp_path / "home"
+    home.mkdir()
+    (home / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    monkeypatch.setenv("DAGSTER_HOME", str(home))
+    found: list[Path] = []
+
+    def look(children: Sequence[plan_children.Child]) -> list[str]:
+        found.extend(home.rglob("runs.db"))
+        return ["" for _ in children]
+
+    monkeypatch.setattr(plan_children, "causes_of", look)
+    works = [ChunkWork(plan, chunk, plan.tables, chunk.days) for chunk in plan.chunks[1:3]]
+    assert CommandWorker(lake[0], plan).make(works) == ["", ""]
+    assert found
