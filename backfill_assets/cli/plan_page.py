@@ -38,7 +38,9 @@ def show_progress(now: "Progress", form: str = "") -> None:
 
     if form == "json":
         print_json(
-            plan_dict(now.plan) | {"state": now.told, "stopped": now.why, "progress": [c.to_dict() for c in now.chunks]}
+            plan_dict(now.plan)
+            | {"state": now.told, "stopped": now.why, "progress": [c.to_dict() for c in now.chunks]}
+            | {"took_s": {t: found for t in now.plan.tables if (found := now.took(t))}}
         )
     elif form == "markdown":
         click.echo(runbook(now))
@@ -57,13 +59,14 @@ def draw_plan(now: "Progress") -> None:
     if now.why:
         say(f"{now.told}: {now.why}")
     click.echo()
-    draw_table(["table", "write", "why", "reads", "follows", "price"], [_table_row(i) for i in plan.impacts])
+    rows = [[*_table_row(i), _took(*(now.took(i.table) or (None, None)))] for i in plan.impacts]
+    draw_table(["table", "write", "why", "reads", "follows", "price", "took"], rows)
     for impact in plan.impacts:
         if impact.follows:
             say(f"follows by itself, not by this plan: {impact.table} {_spans(impact.follows)}", 2)
     if plan.look is not None:
-        if rows := look_rows(plan.look, plan.days):
-            draw_table(LOOK_COLUMNS, rows)
+        if moved := look_rows(plan.look, plan.days):
+            draw_table(LOOK_COLUMNS, moved)
         for line in look_lines(plan.look, plan.days):
             say(line, 2)
     click.echo()

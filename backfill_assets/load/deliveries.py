@@ -20,6 +20,7 @@ from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.casting import spark_word
 from backfill_assets.landing.mapping import RAISED, Unfit, delivery_types, mapped, prepare, quiet, refusal
 from backfill_assets.landing.place import FILE, ROW
+from backfill_assets.landing.select import names_of
 from backfill_assets.landing.stock import StockFile
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 INTAKE_COLUMNS = ("__row_number", "__bad_text", "__bad_reason")
 TEXT_CHARS = 8192  # of an unusable row's text; the landed file keeps the rest
 GREATEST_VALUE = 1 << 53  # beyond it neither JSON nor a double is exact: a sentinel or a sender's overflow, no amount
+NO_ARRIVAL = "the path names no day such as dt=2024-03-01/, and select gives no arrival_ts"
 FIRST_SCAN_SLACK_DAYS = 1  # clocks of senders may run ahead of ours by a day, not more
 
 
@@ -128,9 +130,10 @@ def _judged(frame: "DataFrame", settings: LakeSettings) -> "DataFrame":
     early = F.expr(f"INTERVAL '{settings.lateness.early_tolerance_days}' DAY")
     too_new = c("arrival_ts") > c("first_scan") + slack
     unusable = c("reason").isNotNull() | c("arrival_ts").isNull() | (c("arrival_ts").cast("date") < start) | too_new
+    selected = "arrival_ts" in names_of(settings.source.select)
     rules: list[tuple[Column, Column | str]] = [
         (c(RAISED) != "", c(RAISED)),
-        (c("arrival_ts").isNull(), "arrival_ts is NULL or no timestamp"),
+        (c("arrival_ts").isNull(), "arrival_ts is NULL or no timestamp" if selected else NO_ARRIVAL),
         (c("arrival_ts").cast("date") < start, "arrival_ts lies before the lake's first day"),
         (too_new, "arrival_ts is later than the file's first scan plus one day"),
         (c("seq").isNull(), "seq is NULL or no whole number of 64 bits"),

@@ -61,6 +61,13 @@ class Progress:
         """Whether every chunk is; of a finished plan, a chunk that was put back since is not."""
         return all(c.state is ChunkState.DONE for c in self.chunks)
 
+    def took(self, table: str) -> tuple[float, float | None] | None:
+        """Seconds and processor seconds (None: no receipt tells) of the plan's writes of a table; None without any."""
+        own = self.writes.get(table)
+        if own is None or not own.seconds:
+            return None
+        return sum(own.seconds.values()), sum(own.cpu.values()) if own.cpu else None
+
 
 def progress(lake: Lake, pipeline: Pipeline, plan: Plan) -> Progress:
     """How far the plan is now."""

@@ -22,7 +22,6 @@ from backfill_assets.orchestration.context import LakeContext, TablesOf
 from backfill_assets.orchestration.interrupts import ends_when_interrupted
 from backfill_assets.orchestration.plan_chunks import ChunkRuns, Parent
 from backfill_assets.orchestration.runs import REBUILD
-from backfill_assets.pipeline.chosen import tables_at
 
 
 def make_chunk(asked: dict[str, Any]) -> str:
@@ -44,12 +43,11 @@ def make_chunk(asked: dict[str, Any]) -> str:
 
 
 def _found(root: Path, name: str) -> TablesOf:
-    """What gives the tables: the named function, or what the lake's settings say."""
-    if not name:
-        return tables_at(root)
+    """What gives the tables: the function of that name, or what it gives for the folder."""
     module, _, function = name.partition(":")
-    found: TablesOf = getattr(importlib.import_module(module), function)
-    return found
+    found: Any = getattr(importlib.import_module(module), function.removesuffix("()"))
+    given: TablesOf = found(root) if name.endswith("()") else found
+    return given
 
 
 def _tell(line: str) -> None:

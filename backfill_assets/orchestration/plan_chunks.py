@@ -32,10 +32,10 @@ from backfill_assets.orchestration.runs import (
     op_name,
     range_tags,
 )
-from backfill_assets.pipeline.chosen import tables_at
 
 PARENT, ROOT = "dagster/parent_run_id", "dagster/root_run_id"  # by these the runs list shows which run began which
 PROGRAM = (sys.executable, "-m", "backfill_assets.orchestration.chunk_process")
+BY_SETTINGS = "backfill_assets.pipeline.chosen:tables_at"  # the front doors' way to the tables of a lake
 JobOf = Callable[[Collection[str]], dg.JobDefinition]
 
 
@@ -111,11 +111,11 @@ class ChunkRuns:
 
 
 def name_of(tables_of: TablesOf) -> str:
-    """`module:name`, by which another process finds the function, empty for what the lake's own settings name; raises
-    BackfillError for one that has no name."""
+    """`module:name`, by which another process finds the function, or `module:name()` where the function of that name
+    gives it for the lake's folder; raises BackfillError for one that has no name."""
     module, name = getattr(tables_of, "__module__", ""), getattr(tables_of, "__qualname__", "")
-    if module == tables_at.__module__:
-        return ""
+    if f"{module}:{name}".startswith(BY_SETTINGS + "."):
+        return BY_SETTINGS + "()"
     if not name.isidentifier() or module in ("", "__main__"):
         raise BackfillError(
             f"the tables made by {name or tables_of!r}", "other processes cannot import it", "No chunk was run",

@@ -86,14 +86,19 @@ def test_a_gate_that_stops_is_red_with_its_reason_and_the_chunk_goes_back_from_t
     chosen, path = lake.settings.start_date + ONE_DAY * 10, lake.root / "lake.toml"
     held = rows_of(spark_server, chosen)
     before = path.read_text()
-    shorter, changes = re.subn(r"(?m)^windows_days *=.*$", "windows_days = [1, 1]", before)
-    path.write_text(shorter if changes else before + "\n[features]\nwindows_days = [1, 1]\n")
+    assert "customer AS entity" in before
+    path.write_text(before.replace("customer AS entity", "cast(NULL AS string) AS entity"))
     try:
         launch(
             ui, "backfill_range", "run_chunks", start_date=f'"{chosen}"', end_date=f'"{chosen + ONE_DAY}"',
-            chunk="1d", tables="features",
+            chunk="1d", tables="raw,staging",
         )  # fmt: skip
-        facts = ("Failure", "the gate of chunk 1", f"features {chosen} rows: {held[0]} rows before", "no later one was")
+        facts = (
+            "Failure",
+            "the gate of chunk 1",
+            f"raw {chosen} NULL share: 100% of entity is NULL",
+            "no later one was",
+        )
         said = ui.says(*facts)
         ui.shot("gate_red")
         for told in facts:
@@ -109,11 +114,11 @@ def test_a_gate_that_stops_is_red_with_its_reason_and_the_chunk_goes_back_from_t
         path.write_text(before)
     assert rows_of(spark_server, chosen) == held
     pipeline = make_pipeline(tables(lake.settings))
-    assert pipeline.states(read_view(lake, pipeline.contracts)).of("features", chosen) is State.HELD
+    assert pipeline.states(read_view(lake, pipeline.contracts)).of("staging", chosen) is State.HELD
 
 
 def rows_of(made: Site, day: object) -> tuple[int, str]:
-    """Rows and fingerprint that the day's receipt in features names."""
+    """Rows and fingerprint that the day's receipt in staging names."""
     contracts = make_pipeline(tables(made.lake.settings)).contracts
-    entry = {str(d): s.entry for d, s in read_view(made.lake, contracts).table("features").stamps.items()}[str(day)]
+    entry = {str(d): s.entry for d, s in read_view(made.lake, contracts).table("staging").stamps.items()}[str(day)]
     return entry.rows, entry.fingerprint

@@ -119,7 +119,11 @@ entity = ["shop"]
     same = b"at,shop\n2024-03-01 10:00:00,a\n2024-03-01 11:00:00,b\n"
     for day in ("01", "02"):
         land_bytes(world, f"dt=2024-03-{day}/x.csv", same)
+    land_bytes(world, "nowhere.csv", same)
     world.backfill(DAYS)
+    reasons = {r["reason"] for r in world.content("quarantine")}
+    assert len(reasons) == 1
+    assert "the path names no day such as dt=2024-03-01/" in reasons.pop()
     rows = world.content("raw")
     assert sorted(
         (r["event_key"], str(r["arrival_ts"]), r["version_ts"] == r["arrival_ts"], r["op"]) for r in rows

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG
+from backfill_assets.core.plans import CHUNK_TAG, MERGE, MODE_TAG, PLAN_TAG
+from backfill_assets.core.receipts import Built
 from backfill_assets.engine.server import stop_server
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.home import Lake
@@ -98,7 +99,12 @@ with dg.DagsterInstance.local_temp(sys.argv[2]) as instance:
 
 def test_the_launchpads_job_runs_the_chunks_as_runs_of_their_own(spark_server: Lake, tmp_path: Path) -> None:
     lake = spark_server
-    asked = {"start_date": FIRST, "end_date": "2024-03-02", "chunk": "1d", "tables": "raw,staging", "force": True}
-    told = run_python(LAUNCHED, lake.root, tmp_path, json.dumps(asked), timeout=PATIENCE_SECONDS)
-    assert told.splitlines()[-1] == "chunks 1 2"
-    assert chunks_of(lake, "staging")[-2:] == ["1", "2"]
+    days = {"start_date": FIRST, "end_date": "2024-03-02", "chunk": "1d", "force": True}
+    for asked in ({"tables": "raw,staging"}, {"tables": "staging", "write_mode": "merge"}):
+        told = run_python(LAUNCHED, lake.root, tmp_path, json.dumps(days | asked), timeout=PATIENCE_SECONDS)
+        assert told.splitlines()[-1] == "chunks 1 2"
+        assert chunks_of(lake, "staging")[-2:] == ["1", "2"]
+    newest = list(lake.store.commits("staging"))[-1].receipt
+    assert newest
+    assert newest.tags[MODE_TAG] == MERGE
+    assert {e.built for e in newest.days.values()} == {Built.COMPLETE}, "nothing was removed: an overwrite"

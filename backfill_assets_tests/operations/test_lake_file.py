@@ -14,6 +14,7 @@ import pytest
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.operations.lake_file import DEFAULTS, TEMPLATE, lake_toml
+from backfill_assets.pipeline.tables import tables
 
 VALUES: dict[str, Any] = {
     "start_date": date(2024, 3, 1), "files": "landing/**", "format": "jsonl", "select": "seq, 'ä\"' AS op",
@@ -53,3 +54,17 @@ def test_what_would_not_be_accepted_is_refused_and_says_that_nothing_was_written
 ) -> None:
     with pytest.raises(BackfillError, match=told):
         lake_toml(VALUES | change)
+
+
+def test_the_declared_features_and_the_label_that_are_commented_out_are_accepted_as_they_stand() -> None:
+    lines = lake_toml(VALUES).splitlines()
+    begin = next(n for n, line in enumerate(lines) if line.startswith("# [[features.columns]]"))
+    end = next(n for n in range(begin, len(lines)) if not lines[n])
+    declared = [line.removeprefix("# ") for line in lines[begin:end]]
+    label = next(line.removeprefix("# ") for line in lines if line.startswith("# label ="))
+    kept = [n for n in lines[:begin] + lines[end:] if not n.startswith(("windows_days", "measure =", "rule ="))]
+    place = kept.index("[labels]")
+    text = "\n".join([*kept[:place], *declared, "[labels]", label, *kept[place + 1 :]])
+    made = {t.name: t for t in tables(LakeSettings.model_validate(tomllib.loads(text)))}
+    assert dict(made["features"].compiled)["spent_28d"].startswith("sum(value) FILTER (WHERE (flag = 1))")
+    assert made["labels"].compiled["label"] == "sum_ahead > 2 * sum_behind"

@@ -54,6 +54,9 @@ def test_a_plan_runs_canary_and_chunks_in_order_and_ends(tmp_path: Path) -> None
     assert told == ALL
     assert (now.told, now.is_done) == ("finished", True)
     assert {c.cpu for c in now.chunks[:4]} == {1.5}, "what receipts tell stands beside the price"
+    took = now.took("staging")
+    assert took is not None
+    assert (took[0] > 0, took[1]) == (True, 6.0)
     with pytest.raises(BackfillError, match="it is finished"):
         run(lake, pipeline, plan)
 
