@@ -41,7 +41,7 @@ def test_a_plan_of_days_that_are_right_ends_without_a_run(lake: tuple[Lake, Pipe
 def test_chunks_at_once_are_processes_that_find_their_chunk_by_the_plan(lake: tuple[Lake, Pipeline]) -> None:
     plan = find_plan(lake[0], planned(*lake, force=False, max_parallel=2).id)
     works = [ChunkWork(plan, chunk, plan.tables, chunk.days) for chunk in plan.chunks[1:3]]
-    assert CommandWorker(lake[0], plan).make(works) == ["", ""]
+    assert CommandWorker(lake[0], plan, look).make(works) == ["", ""]
     lost = [ChunkWork(plan, chunk, plan.tables, chunk.days) for chunk in plan.chunks[1:3]]
     (lake[0].root / ".plans" / f"{plan.id}.json").unlink()
     assert all("exit code 1" in cause for cause in CommandWorker(lake[0], plan).make(lost))
@@ -72,7 +72,6 @@ def test_dagsters_home_is_made_before_processes_share_it(
         found.extend(home.rglob("runs.db"))
         return ["" for _ in children]
 
-    monkeypatch.setattr(plan_children, "causes_of", look)
     works = [ChunkWork(plan, chunk, plan.tables, chunk.days) for chunk in plan.chunks[1:3]]
-    assert CommandWorker(lake[0], plan).make(works) == ["", ""]
+    assert CommandWorker(lake[0], plan, look).make(works) == ["", ""]
     assert found
