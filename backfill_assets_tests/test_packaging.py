@@ -27,7 +27,7 @@ COMES_WITH = {"grpcio": "pyspark", "markupsafe": "jinja2"}  # and is declared th
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+def wheel(tmp_path_factory: pytest.TempPathFactory, processes: None) -> zipfile.ZipFile:
     """The wheel of this checkout."""
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
@@ -41,7 +41,6 @@ def _metadata(wheel: zipfile.ZipFile) -> Message:
     return Parser().parsestr(wheel.read(name).decode())
 
 
-@pytest.mark.usefixtures("processes")
 def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel: zipfile.ZipFile) -> None:
     there = {p.relative_to(CHECKOUT).as_posix() for p in (CHECKOUT / PACKAGE).rglob("*") if p.is_file()}
     packed = {name for name in wheel.namelist() if ".dist-info/" not in name}
@@ -58,7 +57,6 @@ def test_the_licence_and_the_readme_are_in_the_wheels_metadata(wheel: zipfile.Zi
     assert metadata.get_payload() == (CHECKOUT / "README.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.usefixtures("processes")
 def test_the_commands_of_the_wheel_run_far_from_the_checkout(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
     unpacked, elsewhere = tmp_path / "unpacked", tmp_path / "elsewhere"
     wheel.extractall(unpacked)
