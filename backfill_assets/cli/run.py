@@ -6,7 +6,7 @@ Lives here: the command and what it tells while it works. Does not live here: th
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -18,7 +18,6 @@ from backfill_assets.cli.progress import BackfillRequest
 from backfill_assets.core.errors import GateRefused
 from backfill_assets.core.plan_states import ChunkState
 from backfill_assets.core.plans import PLAN_REASON, Plan, PlanChunk
-from backfill_assets.operations.plan_children import Child, causes_of
 
 if TYPE_CHECKING:
     from backfill_assets.lake.home import Lake
@@ -85,19 +84,20 @@ def _tell(lake: "Lake", refused: GateRefused) -> None:
 class CommandWorker:
     """Makes days by runs of Dagster in this process, and tells of it on stderr."""
 
-    def __init__(self, lake: "Lake", plan: Plan, at_once: Callable[[Sequence[Child]], list[str]] = causes_of) -> None:
-        self.lake, self.plan, self.at_once = lake, plan, at_once
+    def __init__(self, lake: "Lake", plan: Plan) -> None:
+        self.lake, self.plan = lake, plan
         self.began, self.rows, self.expected = time.monotonic(), 0, 0.0
 
     def make(self, works: "Sequence[ChunkWork]") -> list[str]:
         """One run here, or several at once in processes of their own; the causes where they failed."""
+        from backfill_assets.operations.plan_children import Child, causes_of
         from backfill_assets.operations.plan_run import make_alone
 
         if len(works) == 1:
             return [make_alone(opened, works[0], self._make)]
         self._make_home()
         command = (sys.executable, "-m", "backfill_assets", "--lake", str(self.lake.root), "run", self.plan.id)
-        return self.at_once([Child((*command, "--only", str(w.chunk.number))) for w in works])
+        return causes_of([Child((*command, "--only", str(w.chunk.number))) for w in works])
 
     def _make_home(self) -> None:
         """Open Dagster's home once: processes that all make the tables of a new one get into each other's way."""
