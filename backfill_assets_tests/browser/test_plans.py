@@ -109,7 +109,7 @@ def test_a_gate_that_stops_is_red_with_its_reason_and_the_chunk_goes_back_from_t
         assert state_of(lake, plan) == "stopped"
         assert rows_of(spark_server, chosen) != held
         launch(ui, "rollback", "put_days_back", plan=f'"{plan.id}"', chunk='"1"', act="true", note="the gate said no")
-        assert "Success" in ui.says("Success", "Put back and held")
+        assert "Success" in ui.says("Success", "a rollback or release")
         ui.shot("rollback_done")
     finally:
         path.write_text(before)
