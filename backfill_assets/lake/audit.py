@@ -5,6 +5,7 @@ columnar engine (DuckDB) that reads Parquet in pieces and spills what does not f
 (`core.gates`), and the same figures by Spark (`profile`, equal by a test) for what is too large for one machine.
 """
 
+import atexit
 import contextlib
 import os
 from collections import defaultdict
@@ -49,7 +50,11 @@ def connection(lake: Lake) -> "Iterator[DuckDBPyConnection]":
 
 @lru_cache(maxsize=2)
 def _engine(spill: str, _process: int) -> "DuckDBPyConnection":
-    """Kept, because starting one costs more than the audit of a day; files are read anew each time all the same."""
+    """Kept, because starting one costs more than the audit of a day; files are read anew each time all the same.
+
+    Let go before the interpreter ends: DuckDB's binding otherwise lists on stderr what it takes for leaks.
+    """
+    atexit.register(_engine.cache_clear)
     return _started(spill)
 
 

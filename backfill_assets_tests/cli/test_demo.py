@@ -74,6 +74,7 @@ def test_the_sample_goes_through_dagster_and_a_second_run_changes_nothing(spark_
     try:
         done = _command(spark_server, "demo", "--days", "14", "--json")
         assert done.returncode == 0, done.stderr
+        assert "leaked" not in done.stderr, "an engine that is kept is let go before the process ends"
         said = json.loads(done.stdout)
         first, again = said["runs"]
         assert [t["table"] for t in first["tables"]] == TABLES
