@@ -115,11 +115,12 @@ def _refuse_mode(mode: str) -> None:
 
 
 def _days(asked: dict[str, Any]) -> DayRange:
-    first, last, both = asked["first"], asked["last"], asked["partitions"]
+    first, last = asked["first"], asked["last"]
+    both: DayRange | None = asked["partitions"]
     if both is not None:
         if first or last:
             raise click.UsageError("--partitions says the days already: leave --from and --to away.")
-        return DayRange(both.start, both.end)
+        return both
     if not isinstance(first, date) or not isinstance(last, date):
         raise click.UsageError("which days? Say --from DAY --to DAY, or --partitions A..B.")
     return inclusive(first, last)

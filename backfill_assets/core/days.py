@@ -82,7 +82,7 @@ def asked_days(first: str | date, last: str | date | None = None) -> DayRange:
 def parse_span(text: str) -> DayRange:
     """The days that `A..B` names (both included), or the one day that `A` names; raises BackfillError otherwise."""
     first, dots, last = text.partition("..")
-    return from_inclusive(parse_day(first), parse_day(last if dots else first))
+    return asked_days(first, last if dots else None)
 
 
 def contiguous(days: Iterable[date]) -> list[DayRange]:

@@ -4,7 +4,6 @@ Tested here: the pages of `report --html` and `lateness --html`, light and dark,
 they say (`cli/test_report.py`, `cli/test_lateness.py`).
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +20,7 @@ from backfill_assets.operations.report import Delivered, LakeReport, report
 from backfill_assets.operations.status import status
 from backfill_assets.operations.writes import durations, writes
 from backfill_assets.orchestration.history import CheckTold, FindingTold, History, RunTold
-from backfill_assets_tests.browser.ui import SHOTS, browser
+from backfill_assets_tests.browser.ui import SHOTS
 from backfill_assets_tests.operations.late_lake import FRONTIER, SINCE, late_lake
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 
@@ -46,12 +45,6 @@ SEEN = History(
     (FindingTold("raw", "row_count", "2024-03-01", "0123456789", "warn", "the day is empty"),),
 )
 YEARS_3 = 1096
-
-
-@pytest.fixture(scope="module")
-def chromium() -> "Iterator[Browser]":
-    with browser() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -24,38 +23,14 @@ from backfill_assets.lake.log import versions
 from backfill_assets.lake.model import make_pipeline
 from backfill_assets.operations.status import status
 from backfill_assets.pipeline.tables import tables
-from backfill_assets_tests.browser.site import PATIENCE_SECONDS, SAMPLE_DAYS, Site, site
-from backfill_assets_tests.browser.ui import LOCATION, Ui, browser
+from backfill_assets_tests.browser.site import PATIENCE_SECONDS, SAMPLE_DAYS, Site
+from backfill_assets_tests.browser.ui import LOCATION, Ui
 from backfill_assets_tests.lakes import data_files
 from backfill_assets_tests.processes import until
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
 
 CHECKS = "/assets/staging?view=checks"
 JOB = f"/locations/{LOCATION}/jobs/rebuild"
 LINEAGE = f"/locations/{LOCATION}/asset-groups/lake"
-
-
-@pytest.fixture(scope="module")
-def chromium() -> "Iterator[Browser]":
-    with browser() as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def spark_server(chromium: "Browser", tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """The running site; its lake has a Spark server of its own. Not started where there is no browser."""
-    assert chromium.is_connected()
-    with site(tmp_path_factory.mktemp("browser")) as running:
-        yield running
-
-
-@pytest.fixture
-def ui(chromium: "Browser", spark_server: Site) -> Iterator[Ui]:
-    page = chromium.new_page(viewport={"width": 1400, "height": 900})
-    yield Ui(page, spark_server.url)
-    page.close()
 
 
 def day(made: Site, number: int) -> str:

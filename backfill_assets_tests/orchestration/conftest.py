@@ -1,7 +1,7 @@
 """Fixtures that several tests of this room share.
 
-Lives here: Dagster's storage in memory, and lakes without an engine. Does not live here: what is asked of them
-(`ticking`). A module that needs a lake of other days has a fixture of its own by the same name.
+Lives here: Dagster's storage in memory, lakes without an engine, and what takes alerts. Does not live here:
+what is asked of them (`ticking`). A module that needs a lake of other days has a fixture of its own by the same name.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,9 @@ import pytest
 
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.orchestration.alert_channels import WEBHOOK
 from backfill_assets_tests.operations.synthetic import synthetic_lake
+from backfill_assets_tests.orchestration.sinks import Hook
 from backfill_assets_tests.orchestration.ticking import DAYS, empty_lake
 
 
@@ -38,3 +40,12 @@ def lake(tmp_path: Path) -> tuple[Lake, Pipeline]:
 def empty(tmp_path: Path) -> tuple[Lake, Pipeline]:
     """A lake into which nothing has landed."""
     return empty_lake(tmp_path / "lake")
+
+
+@pytest.fixture
+def hook(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hook]:
+    """A webhook that keeps what it is sent, and is where alerts go."""
+    hook = Hook()
+    monkeypatch.setenv(WEBHOOK, hook.url)
+    yield hook
+    hook.close()

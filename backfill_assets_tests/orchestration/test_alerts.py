@@ -23,14 +23,6 @@ DAYS = {RANGE_START: "2024-03-01", RANGE_END: "2024-03-31"}
 
 
 @pytest.fixture
-def hook(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hook]:
-    hook = Hook()
-    monkeypatch.setenv(WEBHOOK, hook.url)
-    yield hook
-    hook.close()
-
-
-@pytest.fixture
 def letters() -> Iterator[tuple[str, list[Letter]]]:
     """A mail server's address and the letters it took."""
     with mail_server() as found:

@@ -5,7 +5,6 @@ Tested here: `orchestration.gate_alerts` with a local webhook; the failed step's
 """
 
 import pickle
-from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
@@ -15,21 +14,12 @@ from backfill_assets.cli.run import _tell
 from backfill_assets.core.errors import GateRefused
 from backfill_assets.core.plan_gates import GateFinding
 from backfill_assets.operations.plan_gate import refusal
-from backfill_assets.orchestration.alert_channels import WEBHOOK
 from backfill_assets.orchestration.alerts import GATE_TAG, alert_sensors, outbox
 from backfill_assets.orchestration.gate_alerts import telling_gates
 from backfill_assets.orchestration.io_manager import as_failure
 from backfill_assets_tests.operations.planning import planned
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 from backfill_assets_tests.orchestration.sinks import Hook
-
-
-@pytest.fixture
-def hook(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hook]:
-    hook = Hook()
-    monkeypatch.setenv(WEBHOOK, hook.url)
-    yield hook
-    hook.close()
 
 
 @pytest.fixture
