@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 import click
 
 from backfill_assets.cli.common import print_json
-from backfill_assets.cli.drawing import draw_table, number, say
+from backfill_assets.cli.drawing import draw_table, number, say, size
 from backfill_assets.cli.look_page import LOOK_COLUMNS, look_lines, look_rows
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.plans import Plan, Price, TableImpact
 
 if TYPE_CHECKING:
-    from backfill_assets.operations.plan_progress import ChunkProgress, Progress
+    from backfill_assets.operations.plan_progress import ChunkProgress, Progress, Took
 
 SHOWN = 3
-CHUNK_COLUMNS = ("chunk", "days", "kind", "state", "expected", "took", "rows")
+CHUNK_COLUMNS = ("chunk", "days", "kind", "state", "expected", "took", "rows", "bytes")
 
 
 def draw_list(found: Sequence[tuple[Plan, str]]) -> None:
@@ -40,7 +40,8 @@ def show_progress(now: "Progress", form: str = "") -> None:
         print_json(
             plan_dict(now.plan)
             | {"state": now.told, "stopped": now.why, "progress": [c.to_dict() for c in now.chunks]}
-            | {"took_s": {t: found for t in now.plan.tables if (found := now.took(t))}}
+            | {"took": {t: found.to_dict() for t in now.plan.tables if (found := now.took(t))}}
+            | {"took_besides_s": dict(now.besides)}
         )
     elif form == "markdown":
         click.echo(runbook(now))
@@ -59,24 +60,31 @@ def draw_plan(now: "Progress") -> None:
     if now.why:
         say(f"{now.told}: {now.why}")
     click.echo()
-    rows = [[*_table_row(i), _took(*(now.took(i.table) or (None, None)))] for i in plan.impacts]
+    rows = [[*_table_row(i), _whole(now.took(i.table))] for i in plan.impacts]
     draw_table(["table", "write", "why", "reads", "follows", "price", "took"], rows)
     for impact in plan.impacts:
         if impact.follows:
             say(f"follows by itself, not by this plan: {impact.table} {_spans(impact.follows)}", 2)
-    if plan.look is not None:
-        if moved := look_rows(plan.look, plan.days):
-            draw_table(LOOK_COLUMNS, moved)
-        for line in look_lines(plan.look, plan.days):
-            say(line, 2)
+    _draw_look(plan)
     click.echo()
     draw_table(CHUNK_COLUMNS, [_chunk_row(c) for c in now.chunks])
     say(f"all chunks: {_priced(total(plan))}{_so_far(now)}")
+    for line in _besides(now):
+        say(line)
     say(f"gates: {_gates(plan)}")
     click.echo()
     for tick in plan.preflight:
         say(f"[{'x' if tick.passed else ' '}] {tick.name}: {tick.told}", 4)
     say(f"next: {_next(now)}")
+
+
+def _draw_look(plan: Plan) -> None:
+    if plan.look is None:
+        return
+    if moved := look_rows(plan.look, plan.days):
+        draw_table(LOOK_COLUMNS, moved)
+    for line in look_lines(plan.look, plan.days):
+        say(line, 2)
 
 
 def _so_far(now: "Progress") -> str:
@@ -88,7 +96,21 @@ def _so_far(now: "Progress") -> str:
     expected = sum(c.price.seconds for c in done if c.price)
     rows = number(sum(c.rows or 0 for c in done))
     took = _took(sum(c.seconds or 0.0 for c in done), sum(cpu) if cpu else None)
-    return f"; {len(done)} of {len(now.chunks)} took {took} for {rows} rows, expected {expected:.0f} s"
+    told = [c.bytes for c in done if c.bytes is not None]
+    brought = f", {size(sum(told))}" if told else ""
+    return f"; {len(done)} of {len(now.chunks)} took {took} for {rows} rows{brought}, expected {expected:.0f} s"
+
+
+def _besides(now: "Progress") -> Iterator[str]:
+    """What no chunk is charged with, and all of it together."""
+    plan = now.plan
+    for name, price in plan.besides.items():
+        spent = f"; took {now.besides[name]:.1f} s" if name in now.besides else ""
+        yield f"{name}: {_seconds(price)}{spent}"
+    if plan.besides:
+        done = sum(c.seconds or 0.0 for c in now.chunks) + sum(now.besides.values())
+        whole = reduce(add, plan.besides.values(), total(plan))
+        yield f"in all: {_seconds(whole)}{f'; took {done:.1f} s' if done else ''}"
 
 
 def total(plan: Plan) -> Price:
@@ -107,7 +129,24 @@ def _chunk_row(found: "ChunkProgress") -> list[str]:
     took = _took(found.seconds, found.cpu)
     price = _priced(found.price) if found.price else "-"
     chunk, rows = found.chunk, number(found.rows) + (f" ({number(found.kept)} kept)" if found.kept else "")
-    return [str(chunk.number), str(chunk.days), chunk.kind.value, found.state.value, price, took, rows]
+    return [
+        str(chunk.number),
+        str(chunk.days),
+        chunk.kind.value,
+        found.state.value,
+        price,
+        took,
+        rows,
+        size(found.bytes),
+    ]
+
+
+def _whole(took: "Took | None") -> str:
+    """The real figures of a table, as its price has them."""
+    if took is None:
+        return "-"
+    brought = f", {size(took.bytes)}" if took.bytes is not None else ""
+    return f"{_took(took.seconds, took.cpu)}, {number(took.rows)} rows{brought}"
 
 
 def _took(seconds: float | None, cpu: float | None) -> str:
@@ -116,11 +155,16 @@ def _took(seconds: float | None, cpu: float | None) -> str:
 
 
 def _priced(price: Price | None) -> str:
-    if price is None or not price.seconds:
+    if price is None or not price.most:
         return "nothing"
-    guess = ", a guess" if price.is_guess else ""
     cpu = f", {price.cpu:.0f} s CPU" if price.cpu is not None else ""
-    return f"{price.seconds:.0f} s ({price.least:.0f}..{price.most:.0f}{guess}){cpu}, {number(price.rows)} rows"
+    brings = f", {size(price.bytes)}" if price.bytes else ""
+    return f"{_seconds(price)}{cpu}, {number(price.rows)} rows{brings}"
+
+
+def _seconds(price: Price) -> str:
+    """E.g. `27 s (10..75, a guess)`."""
+    return f"{price.seconds:.0f} s ({price.least:.0f}..{price.most:.0f}{', a guess' if price.is_guess else ''})"
 
 
 def _count(spans: Sequence[DayRange]) -> str:
@@ -184,6 +228,8 @@ def _runbook(now: "Progress") -> Iterator[str]:
     yield from _rows(CHUNK_COLUMNS)
     for chunk in now.chunks:
         yield from _rows(_chunk_row(chunk), head=False)
+    yield f"\nAll chunks: {_priced(total(plan))}{_so_far(now)}. "
+    yield from (f"{line[0].upper()}{line[1:]}." for line in _besides(now))
     yield f"\nAfter each chunk: {_gates(plan)}.\n"
     yield "## Putting a chunk back\n"
     yield f"`backfill-assets rollback --plan {plan.id} --chunk N` (dry; `--yes` acts). Replaced files are kept "
