@@ -4,9 +4,11 @@ Lives here: the one query over all files, finding the files over which it fails,
 or again from the landing. Does not live here: what is recorded of it (`scan`), the rules themselves (`deliveries`).
 """
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -122,27 +124,47 @@ def settle_days(counted: Days, start: date) -> tuple[dict[date, tuple[int, int, 
     return days or {home: (0, 0, 0)}, home
 
 
-def stocked(lake_session: LakeSession, record: FileRecord) -> StockFile:
-    """The record's content in the stock, taken again from the landing where the stock lost or altered it.
+def stocked(lake_session: LakeSession, records: Sequence[FileRecord]) -> list[StockFile]:
+    """The records' contents in the stock, taken again from the landing where the stock lost or altered them.
 
     A refused content is not looked for: the ledger says all that there is to say of it.
     """
-    if record.refused is not None:
-        nowhere = Path()
-        return StockFile(record.sha256, nowhere, {}, "", record.first_scan, record.home_day, refused=record.refused)
-    return taken_again(lake_session, record)
+    found = iter(taken_again(lake_session, [r for r in records if r.refused is None]))
+    return [_nowhere(r) if r.refused is not None else next(found) for r in records]
 
 
-def taken_again(lake_session: LakeSession, record: FileRecord) -> StockFile:
-    """The record's content in the stock, whatever was said of it before. Raises LandingError where it is nowhere."""
+def _nowhere(record: FileRecord) -> StockFile:
+    return StockFile(record.sha256, Path(), {}, "", record.first_scan, record.home_day, refused=record.refused)
+
+
+def taken_again(lake_session: LakeSession, records: Sequence[FileRecord]) -> list[StockFile]:
+    """The records' contents in the stock, whatever was said of them before. Raises LandingError where one is nowhere.
+
+    However many the stock lost: the landing is listed once, and not at all where it lost none.
+    """
+    landed = cache(lambda: _by_content(lake_session))
+    return [_taken_again(lake_session, record, landed) for record in records]
+
+
+def _by_content(lake_session: LakeSession) -> dict[str, list[LandedFile]]:
+    """The landed files by the content that the ledger names at their path; it may be another by now."""
+    listing, records = look(lake_session)
+    files, found = {f.name: f for f in listing.files}, defaultdict[str, list[LandedFile]](list)
+    for record in records:
+        if record.path in files:
+            found[record.sha256].append(files[record.path])
+    return found
+
+
+def _taken_again(
+    lake_session: LakeSession, record: FileRecord, landed: Callable[[], Mapping[str, Sequence[LandedFile]]]
+) -> StockFile:
     lake = lake_session.lake
     found = find(lake.stock, record.sha256, record.first_scan, record.home_day)
     if found is not None:
         return with_path(lake_session, found, record.path)
     discard(lake.stock, record.sha256)
-    listing, records = look(lake_session)
-    paths = {r.path for r in records if r.sha256 == record.sha256}
-    for file in (f for f in listing.files if f.name in paths and f.size == record.size):
+    for file in (f for f in landed().get(record.sha256, ()) if f.size == record.size):
         if taken_in(lake_session, file).sha256 == record.sha256:
             break
     found = find(lake.stock, record.sha256, record.first_scan, record.home_day)
