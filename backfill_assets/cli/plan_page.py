@@ -4,8 +4,6 @@ Lives here: how it looks. Does not live here: what it says (`core.plans`, `opera
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import reduce
-from operator import add
 from typing import TYPE_CHECKING
 
 import click
@@ -13,11 +11,12 @@ import click
 from backfill_assets.cli.common import print_json
 from backfill_assets.cli.drawing import draw_table, number, say, size
 from backfill_assets.cli.look_page import LOOK_COLUMNS, look_lines, look_rows
+from backfill_assets.cli.plan_figures import besides, cost, priced, so_far, total, whole_cost
 from backfill_assets.core.days import DayRange
-from backfill_assets.core.plans import Plan, Price, TableImpact
+from backfill_assets.core.plans import Plan, TableImpact
 
 if TYPE_CHECKING:
-    from backfill_assets.operations.plan_progress import ChunkProgress, Progress, Took
+    from backfill_assets.operations.plan_progress import ChunkProgress, Progress
 
 SHOWN = 3
 CHUNK_COLUMNS = ("chunk", "days", "kind", "state", "expected", "took", "rows", "bytes")
@@ -33,7 +32,8 @@ def draw_list(found: Sequence[tuple[Plan, str]]) -> None:
 
 
 def show_progress(now: "Progress", form: str = "") -> None:
-    """The plan and how far it is, as `json`, as a runbook in `markdown`, or else drawn."""
+    """The plan and how far it is, as `json`, as a runbook in `markdown`, only what was made and what that cost as
+    `outcome`, or else drawn."""
     from backfill_assets.core.plan_json import plan_dict
 
     if form == "json":
@@ -45,12 +45,42 @@ def show_progress(now: "Progress", form: str = "") -> None:
         )
     elif form == "markdown":
         click.echo(runbook(now))
+    elif form == "outcome":
+        draw_outcome(now)
     else:
         draw_plan(now)
 
 
+def draw_outcome(now: "Progress") -> None:
+    """What was made and what it cost, for those who have seen the plan."""
+    _draw_head(now)
+    rows = [[i.table, str(len(i.days())), priced(i.price), whole_cost(now.took(i.table))] for i in now.plan.impacts]
+    draw_table(["table", "write", "price", "took"], rows)
+    _draw_chunks(now)
+    say(f"next: {_next(now)}")
+
+
 def draw_plan(now: "Progress") -> None:
     """The whole plan on the screen."""
+    plan = now.plan
+    _draw_head(now)
+    rows = [[*_table_row(i), whole_cost(now.took(i.table))] for i in plan.impacts]
+    draw_table(["table", "write", "why", "reads", "follows", "price", "took"], rows)
+    if any(i.follows for i in plan.impacts):
+        say("follows afterwards, not made by this plan:")
+        for impact in plan.impacts:
+            if impact.follows:
+                say(f"  {impact.table} {_spans(impact.follows)}", 4)
+    _draw_look(plan)
+    _draw_chunks(now)
+    say(f"gates: {_gates(plan)}")
+    click.echo()
+    for tick in plan.preflight:
+        say(f"[{'x' if tick.passed else ' '}] {tick.name}: {tick.told}", 4)
+    say(f"next: {_next(now)}")
+
+
+def _draw_head(now: "Progress") -> None:
     plan = now.plan
     say(f"plan {plan.id} ({now.told}): {plan.days}, {len(plan.days)} days, {len(plan.chunks)} chunks, by {plan.user}")
     if plan.code is not None:
@@ -60,22 +90,14 @@ def draw_plan(now: "Progress") -> None:
     if now.why:
         say(f"{now.told}: {now.why}")
     click.echo()
-    rows = [[*_table_row(i), _whole(now.took(i.table))] for i in plan.impacts]
-    draw_table(["table", "write", "why", "reads", "follows", "price", "took"], rows)
-    for impact in plan.impacts:
-        if impact.follows:
-            say(f"follows by itself, not by this plan: {impact.table} {_spans(impact.follows)}", 2)
-    _draw_look(plan)
+
+
+def _draw_chunks(now: "Progress") -> None:
     click.echo()
     draw_table(CHUNK_COLUMNS, [_chunk_row(c) for c in now.chunks])
-    say(f"all chunks: {_priced(total(plan))}{_so_far(now)}")
-    for line in _besides(now):
+    say(f"all chunks: {priced(total(now.plan))}{so_far(now)}")
+    for line in besides(now):
         say(line)
-    say(f"gates: {_gates(plan)}")
-    click.echo()
-    for tick in plan.preflight:
-        say(f"[{'x' if tick.passed else ' '}] {tick.name}: {tick.told}", 4)
-    say(f"next: {_next(now)}")
 
 
 def _draw_look(plan: Plan) -> None:
@@ -87,47 +109,17 @@ def _draw_look(plan: Plan) -> None:
         say(line, 2)
 
 
-def _so_far(now: "Progress") -> str:
-    """What the chunks that wrote something took, beside what these were said to cost; empty where none did."""
-    done = [c for c in now.chunks if c.seconds is not None]
-    if not done:
-        return ""
-    cpu = [c.cpu for c in done if c.cpu is not None]
-    expected = sum(c.price.seconds for c in done if c.price)
-    rows = number(sum(c.rows or 0 for c in done))
-    took = _took(sum(c.seconds or 0.0 for c in done), sum(cpu) if cpu else None)
-    told = [c.bytes for c in done if c.bytes is not None]
-    brought = f", {size(sum(told))}" if told else ""
-    return f"; {len(done)} of {len(now.chunks)} took {took} for {rows} rows{brought}, expected {expected:.0f} s"
-
-
-def _besides(now: "Progress") -> Iterator[str]:
-    """What no chunk is charged with, and all of it together."""
-    plan = now.plan
-    for name, price in plan.besides.items():
-        spent = f"; took {now.besides[name]:.1f} s" if name in now.besides else ""
-        yield f"{name}: {_seconds(price)}{spent}"
-    if plan.besides:
-        done = sum(c.seconds or 0.0 for c in now.chunks) + sum(now.besides.values())
-        whole = reduce(add, plan.besides.values(), total(plan))
-        yield f"in all: {_seconds(whole)}{f'; took {done:.1f} s' if done else ''}"
-
-
-def total(plan: Plan) -> Price:
-    """The price of all chunks."""
-    return reduce(add, plan.prices.values(), Price(0.0, 0.0, 0.0, 0, 0, 10**9, 0.0))
-
-
 def _table_row(impact: TableImpact) -> list[str]:
-    why = ", ".join(f"{sum(map(len, spans))} {reason}" for reason, spans in impact.write.items())
-    reads = ", ".join(f"{table} {_spans(spans, 1)}" for table, spans in impact.reads.items() if spans)
+    several = len(impact.write) > 1
+    why = ", ".join(f"{sum(map(len, spans))} {r}" if several else r for r, spans in sorted(impact.write.items()))
+    reads = ", ".join(f"{table} {_spans(spans, 1)}" for table, spans in sorted(impact.reads.items()) if spans)
     days = str(len(impact.days()))
-    return [impact.table, days, why or "-", reads or "-", _count(impact.follows), _priced(impact.price)]
+    return [impact.table, days, why or "-", reads or "-", _count(impact.follows), priced(impact.price)]
 
 
 def _chunk_row(found: "ChunkProgress") -> list[str]:
-    took = _took(found.seconds, found.cpu)
-    price = _priced(found.price) if found.price else "-"
+    took = cost(found.seconds, found.cpu)
+    price = priced(found.price) if found.price else "-"
     chunk, rows = found.chunk, number(found.rows) + (f" ({number(found.kept)} kept)" if found.kept else "")
     return [
         str(chunk.number),
@@ -141,38 +133,12 @@ def _chunk_row(found: "ChunkProgress") -> list[str]:
     ]
 
 
-def _whole(took: "Took | None") -> str:
-    """The real figures of a table, as its price has them."""
-    if took is None:
-        return "-"
-    brought = f", {size(took.bytes)}" if took.bytes is not None else ""
-    return f"{_took(took.seconds, took.cpu)}, {number(took.rows)} rows{brought}"
-
-
-def _took(seconds: float | None, cpu: float | None) -> str:
-    """The real figures, e.g. `12.3 s (20.1 s CPU)`."""
-    return "-" if seconds is None else f"{seconds:.1f} s" + (f" ({cpu:.1f} s CPU)" if cpu is not None else "")
-
-
-def _priced(price: Price | None) -> str:
-    if price is None or not price.most:
-        return "nothing"
-    cpu = f", {price.cpu:.0f} s CPU" if price.cpu is not None else ""
-    brings = f", {size(price.bytes)}" if price.bytes else ""
-    return f"{_seconds(price)}{cpu}, {number(price.rows)} rows{brings}"
-
-
-def _seconds(price: Price) -> str:
-    """E.g. `27 s (10..75, a guess)`."""
-    return f"{price.seconds:.0f} s ({price.least:.0f}..{price.most:.0f}{', a guess' if price.is_guess else ''})"
-
-
 def _count(spans: Sequence[DayRange]) -> str:
     return f"{sum(map(len, spans))}" if spans else "-"
 
 
 def _spans(spans: Sequence[DayRange], most: int = SHOWN) -> str:
-    more = f" and {len(spans) - most} more" if len(spans) > most else ""
+    more = f" and {len(spans) - most} more range{'s' * (len(spans) > most + 1)}" if len(spans) > most else ""
     return ", ".join(map(str, spans[:most])) + more
 
 
@@ -190,7 +156,7 @@ def _gates(plan: Plan) -> str:
 def _next(now: "Progress") -> str:
     plan = now.plan
     if now.told == "finished" and any(i.follows for i in plan.impacts):
-        return "what follows: `dagster dev` makes it by itself, and so does backfill-assets catch-up"
+        return "backfill-assets catch-up, for the days that follow; under `dagster dev` they are made without it"
     if now.told in ("finished", "cancelled"):
         return f"nothing: it is {now.told}"
     if not all(t.passed for t in plan.preflight):
@@ -210,7 +176,7 @@ def _runbook(now: "Progress") -> Iterator[str]:
     yield f"Plan `{plan.id}`, made {plan.created:%Y-%m-%d %H:%M} UTC by {plan.user}; it is {now.told}.\n"
     yield f"**Why:** {plan.reason or '-'}. {plan.note}\n"
     yield "## Window, tables, keys\n"
-    yield from _rows(("table", "key", "days written", "why", "source days", "follows by itself"))
+    yield from _rows(("table", "key", "days written", "why", "source days", "follows afterwards"))
     for i in plan.impacts:
         row = _table_row(i)
         follows = _spans(i.follows) or "-"
@@ -228,8 +194,8 @@ def _runbook(now: "Progress") -> Iterator[str]:
     yield from _rows(CHUNK_COLUMNS)
     for chunk in now.chunks:
         yield from _rows(_chunk_row(chunk), head=False)
-    yield f"\nAll chunks: {_priced(total(plan))}{_so_far(now)}. "
-    yield from (f"{line[0].upper()}{line[1:]}." for line in _besides(now))
+    yield f"\nAll chunks: {priced(total(plan))}{so_far(now)}. "
+    yield from (f"{line[0].upper()}{line[1:]}." for line in besides(now))
     yield f"\nAfter each chunk: {_gates(plan)}.\n"
     yield "## Putting a chunk back\n"
     yield f"`backfill-assets rollback --plan {plan.id} --chunk N` (dry; `--yes` acts). Replaced files are kept "

@@ -5,10 +5,11 @@ Lives here: reading the receipts of a plan. Does not live here: what follows fro
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from statistics import median
 from typing import Any
 
 from backfill_assets.core.plan_states import ChunkState, PlanWrites, chunk_state, plan_writes, undone
-from backfill_assets.core.plans import ChunkKind, Plan, PlanChunk, Price
+from backfill_assets.core.plans import BETWEEN, START, ChunkKind, Plan, PlanChunk, Price
 from backfill_assets.core.receipts import KEPT
 from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake
@@ -105,6 +106,18 @@ def progress(lake: Lake, pipeline: Pipeline, plan: Plan) -> Progress:
         found[-1] = replace(found[-1], state=ChunkState.PENDING)  # what is at the seams shows once all else is made
     spent = took(runs_of(logs.values()), plan.id)
     return Progress(plan, told, states, writes, tuple(found), why_waiting(lake, plan, told), spent)
+
+
+def seconds_left(now: Progress, chunk: PlanChunk) -> float:
+    """What a plan will still take from this chunk on: as it was priced, at the pace of the chunks that are done. The
+    first of these tells least: its engine was cold."""
+    known = {name: price.seconds for name, price in now.plan.besides.items()}
+    done = [c for c in now.chunks if c.state is ChunkState.DONE and c.seconds and c.price and c.price.seconds]
+    paces = [c.seconds / c.price.seconds for c in done[1:] or done if c.seconds and c.price]
+    left = [c for c in now.chunks if c.state is not ChunkState.DONE and c.chunk.number >= chunk.number]
+    writes = sum(c.price.seconds for c in left if c.price) * (median(paces) if paces else 1.0)
+    start = 0.0 if now.besides.get(START) else known.get(START, 0.0)
+    return writes + start + known.get(BETWEEN, 0.0) * len(left) / len(now.chunks)
 
 
 def read_writes(lake: Lake, plan: Plan, table: str) -> PlanWrites:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.cli.drawing import size
-from backfill_assets.cli.plan_page import draw_plan, runbook, show_progress, total
+from backfill_assets.cli.plan_figures import total
+from backfill_assets.cli.plan_page import draw_plan, runbook, show_progress
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import BETWEEN, START
 from backfill_assets.operations.plan_progress import progress
@@ -46,6 +47,24 @@ def test_after_the_run_the_real_bytes_and_the_time_that_no_write_took_stand_besi
     shown = capsys.readouterr().out
     assert f"{size(staging['bytes'])}, expected" in shown
     assert "between runs: 25 s (6..100, a guess); took 9.3 s" in shown
+
+
+def test_who_has_run_a_plan_reads_what_it_came_to_and_not_the_whole_plan_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake, pipeline = bare_staging(tmp_path)
+    plan = planned(lake, pipeline)
+    done = run_plan(lambda: (lake, pipeline), plan, HandWorker(lake, pipeline))
+    show_progress(done, "outcome")
+    outcome = capsys.readouterr().out
+    show_progress(done)
+    whole = capsys.readouterr().out
+    for told in ("(finished)", "in all: ", "next: "):
+        assert told in outcome
+        assert told in whole
+    for told in ("[x] ", "gates: "):
+        assert told not in outcome
+        assert told in whole
 
 
 def test_a_plan_that_stopped_says_why_and_what_it_cost_so_far(
