@@ -21,6 +21,7 @@ PLAN_TAG, CHUNK_TAG = "plan", "chunk"  # in `Provenance.tags` and `Receipt.tags`
 PLAN_REASON = "plan"  # the reason of every receipt that a plan's run wrote
 MODE_TAG = "write_mode"  # of runs and receipts, where it is not overwrite: `merge`, or that with rows kept
 CODE_TAG = "code"  # of runs and receipts of a plan that works by older code: which
+START, BETWEEN = "opening the engine", "between runs"  # what a plan costs besides its writes
 MERGE, MERGE_KEEPING = "merge", "merge, removed rows kept"
 DAYS_OF_WEEK = 7
 MOST_CHUNK_DAYS = 31  # one huge run is one huge thing to put back: a month of days is what a person still looks at
@@ -176,7 +177,8 @@ class PreflightTick:
 
 @dataclass(frozen=True)
 class Plan:
-    """A frozen plan. `created` is an aware instant; `reason` and `note` are a person's words for receipts."""
+    """A frozen plan. `created` is an aware instant; `reason` and `note` are a person's words for receipts; `prices` are
+    those of the writes per chunk, `besides` those of what no write is charged with (`START`, `BETWEEN`)."""
 
     id: str
     created: datetime
@@ -194,6 +196,7 @@ class Plan:
     retention_days: int | None = None
     look: Look | None = None
     code: PlanCode | None = None
+    besides: Mapping[str, Price] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.created.tzinfo is None:
