@@ -53,5 +53,5 @@ def _is_let_through(lake: Lake, states: States, name: str, days: DayRange) -> bo
     gates = lake.settings.gates
     if name not in gates.tables and gates.incomplete != "refuse":
         return True  # what was written passed all that no setting moves
-    findings = judged_by_receipts(lake.settings, states, states.contracts[name], days)
+    findings = judged_by_receipts(lake.settings, states, states.contracts[name], list(days))
     return not any(f.refuses for found in findings.values() for f in found)
