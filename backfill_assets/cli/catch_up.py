@@ -150,14 +150,18 @@ def _draw_late(found: Mapping[tuple[date, date], int], verb: str) -> None:
 def _scan(lake: "Lake") -> None:
     from backfill_assets.lake.lock import load_lock
     from backfill_assets.lake.session import LakeSession
-    from backfill_assets.load.known import is_scanned
+    from backfill_assets.load.known import landed
 
-    if is_scanned(LakeSession(lake)):
+    on = LakeSession(lake)
+    found = landed(on)
+    if found.is_scanned:
         return
+    if found.counts_rows:
+        on.begin()  # while files are read and parsed
     from backfill_assets.load.scan import scan
 
     with load_lock(lake.locks):
-        report = scan(LakeSession(lake))
+        report = scan(on)
     for path in (*report.altered, *report.missing):
         aside(f"{path} is altered or missing: the days made from it are left alone (see `backfill-assets scan`)")
 
@@ -184,7 +188,7 @@ def until_settled(lake: "Lake", note: str, reason: str, left_alone: Settled = ()
     left_alone = {*left_alone, *_planned(lake)}
     while (found := next(_asks(lake, left_alone, tried), None)) is not None:
         asked = BackfillRequest(found.span, (found.table, *found.riders), note=note, reason=reason)
-        outcome = work(lake, asked)
+        outcome = work(lake, asked, begin=True)
         done.runs.append((asked, outcome))
         tried.count(found, outcome.success)
     still = _needs(_states(lake))

@@ -14,7 +14,8 @@ from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import FILES
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.load.known import counting_digest, is_scanned
+from backfill_assets.load.known import counting_digest
+from backfill_assets.load.known import landed as look
 from backfill_assets_tests.builders import write_rows
 from backfill_assets_tests.operations.synthetic import START, landed, synthetic_lake
 
@@ -36,12 +37,15 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def test_a_landing_that_is_as_it_was_needs_no_scan(lake: Lake) -> None:
-    assert is_scanned(LakeSession(lake))
+    found = look(LakeSession(lake))
+    assert found.is_scanned
+    assert (found.counts_rows, found.is_refused) == (False, False)
 
 
 def test_files_that_were_counted_by_other_settings_need_one(tmp_path: Path) -> None:
     lake, _ = synthetic_lake(tmp_path, DAYS)
-    assert not is_scanned(LakeSession(lake))
+    found = look(LakeSession(lake))
+    assert (found.is_scanned, found.counts_rows) == (False, True)
 
 
 @pytest.mark.parametrize("what", ["landed", "altered", "gone"])
@@ -53,4 +57,8 @@ def test_a_file_that_landed_changed_or_went_needs_one(lake: Lake, what: str) -> 
         path = known if what == "altered" else known.with_name("new.jsonl")
         path.write_text('{"more": 1}\n')
         os.utime(path, (1, 1))
-    assert not is_scanned(LakeSession(lake))
+    found = look(LakeSession(lake))
+    assert not found.is_scanned
+    assert (found.counts_rows, found.is_refused) == (what == "landed", what != "landed"), (
+        "no engine for what is refused"
+    )
