@@ -6,7 +6,7 @@ no content.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -28,6 +28,7 @@ from backfill_assets.core.lateness import (
 from backfill_assets.core.receipts import Built
 from backfill_assets.core.states import States
 from backfill_assets.core.view import LakeView
+from backfill_assets.lake.declared_flips import declared_flips, declared_label
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.lateness import Flip, Lateness, Spread, flips, read_lateness
 from backfill_assets.lake.model import Pipeline
@@ -138,11 +139,15 @@ def lateness(lake: Lake, pipeline: Pipeline, asked: LatenessScope, now: datetime
 
     Raw is read in the version that the ledger `arrivals` names, as everybody who reads it does.
     """
-    return lateness_of(lake, pipeline.states(read_view(lake, pipeline.contracts)), asked, now)
+    states = pipeline.states(read_view(lake, pipeline.contracts))
+    report = lateness_of(lake, states, asked, now)
+    if asked.since is None or report.frontier is None:
+        return report
+    return replace(report, flips=_flips(lake, pipeline, states.view, asked.since, report.frontier))
 
 
 def lateness_of(lake: Lake, states: States, asked: LatenessScope, now: datetime) -> LatenessReport:
-    """`lateness` of a lake whose states are known already."""
+    """`lateness` of a lake whose states are known already, without flips."""
     view, frontier = states.view, states.frontier
     named = view.loaded_version
     if named < 0 or frontier is None:
@@ -175,7 +180,7 @@ def lateness_of(lake: Lake, states: States, asked: LatenessScope, now: datetime)
         advice=advice,
         look_back_days=look_back_for(asked.share, advice),
         watermarks=watermarks(tuple(states.contracts.values()), _newest(view), measured, frontier, now),
-        flips=_flips(lake, states, asked.since, frontier) if asked.since else None,
+        flips=None,
     )
 
 
@@ -204,35 +209,31 @@ def _newest(view: LakeView) -> dict[str, date]:
     return {name: max(days) for name, days in built.items() if days}
 
 
-def _flips(lake: Lake, states: States, since: datetime, frontier: datetime) -> tuple[Flip, ...]:
-    roles = (first_reading(states.contracts.values(), basis) for basis in FLIPS_FROM)
-    names = [
-        contract.name if contract else f"read by {basis}" for contract, basis in zip(roles, FLIPS_FROM, strict=True)
-    ]
-    if lake.settings.labels.label is not None or lake.settings.features.entity != ("entity",):
-        raise BackfillError(
-            f"label flips since {since:%Y-%m-%d}",
-            "they are counted for a label by measure and rule, and for entities of the column `entity`",
-            "They were not counted",
-            "Leave out --since; each write of a day tells how many of its labels it changed (label_flips)",
-        )
-    view, lacking = states.view, [name for name in names if states.view.table(name).version < 0]
+def _flips(lake: Lake, pipeline: Pipeline, view: LakeView, since: datetime, frontier: datetime) -> tuple[Flip, ...]:
+    labelled = next((t for t in pipeline.tables if declared_label(t.settings)), None)
+    label = declared_label(labelled.settings) if labelled else None
+    made_from = {i.table for i in labelled.contract.inputs} if labelled else {c.name for c in pipeline.contracts}
+    known = [c for c in pipeline.contracts if c.name in made_from]
+    roles = [(first_reading(known, basis), f"read by {basis}") for basis in FLIPS_FROM]
+    lacking = [c.name if c else told for c, told in roles if c is None or view.table(c.name).version < 0]
     if lacking:
-        raise BackfillError(
-            f"label flips since {since:%Y-%m-%d}",
+        raise _uncounted(
+            since,
             f"the lake has no table {' and no table '.join(lacking)}",
-            "They were not counted",
             "Build these tables with `backfill-assets backfill`, or leave out --since",
         )
     if since > frontier:
-        raise BackfillError(
-            f"label flips since {since:%Y-%m-%d}",
-            f"the frontier is {frontier:%Y-%m-%dT%H:%M:%SZ}, so nothing is known from later on",
-            "They were not counted",
-            "Give an earlier day to --since",
-        )
-    versions, asked = ((name, view.table(name).version) for name in names)
-    return flips(lake.store, (versions, asked), lake.settings.labels, since)
+        told = f"the frontier is {frontier:%Y-%m-%dT%H:%M:%SZ}, so nothing is known from later on"
+        raise _uncounted(since, told, "Give an earlier day to --since")
+    versions, asked = ((c, view.table(c.name).version) for c, _ in roles if c)
+    if label:
+        return declared_flips(lake, label, (versions, asked), since)
+    named = (versions[0].name, versions[1]), (asked[0].name, asked[1])
+    return flips(lake.store, named, lake.settings.labels, since)
+
+
+def _uncounted(since: datetime, culprit: str, fix: str) -> BackfillError:
+    return BackfillError(f"label flips since {since:%Y-%m-%d}", culprit, "They were not counted", fix)
 
 
 def in_days(span: timedelta | None) -> float | None:
