@@ -14,7 +14,7 @@ from backfill_assets.core.contracts import Basis, Contract, Input, reads
 from backfill_assets.core.days import DayRange, contiguous, covering
 from backfill_assets.core.digests import days_of
 from backfill_assets.core.errors import InputMissing
-from backfill_assets.core.profiles import DayProfile, counted_histograms, counted_nulls, kept_counts
+from backfill_assets.core.profiles import DayProfile, counted_broken, counted_histograms, counted_nulls, kept_counts
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.states import States
 from backfill_assets.core.view import LakeView
@@ -169,7 +169,8 @@ def nothing_to_do(states: States, contract: Contract, days: DayRange) -> Candida
 def as_profile(entry: DayEntry) -> DayProfile:
     """What a receipt still knows of a day's profile."""
     nulls = {c: n for c, n in counted_nulls(entry.counts).items() if n}
-    return DayProfile(entry.rows, entry.fingerprint, nulls, histograms=counted_histograms(entry.counts))
+    broken, histograms = counted_broken(entry.counts), counted_histograms(entry.counts)
+    return DayProfile(entry.rows, entry.fingerprint, nulls, broken=broken, histograms=histograms)
 
 
 def _of_its_span(frame: "DataFrame", contract: Contract, span: DayRange, spans: Sequence[DayRange]) -> "DataFrame":
