@@ -126,7 +126,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> "Load
     """A module goes to one process; so does a room whose modules share what is dear to start."""
     from xdist.scheduler import LoadScopeScheduling
 
-    class ByModuleOrRoom(LoadScopeScheduling):
+    class ByModuleOrRoom(LoadScopeScheduling):  # type: ignore[misc]  # xdist ships no types
         def _split_scope(self, nodeid: str) -> str:
             module = nodeid.partition("::")[0]
             room = Path(module).parent
