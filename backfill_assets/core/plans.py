@@ -155,15 +155,18 @@ class TableImpact:
 
 @dataclass(frozen=True)
 class PlanCode:
-    """The older code that a plan works by: what was asked for, the commit that this was, and `FILE:NAME` of the frozen
-    tables, relative to the lake."""
+    """The older code that a plan works by: what was asked for, the commit that this was, `FILE:NAME` of the frozen
+    tables and the pattern of the frozen SQL files (empty: none), relative to the lake; a digest over all `files`."""
 
     ref: str
     commit: str
     tables: str
+    sql: str = ""
+    digest: str = ""
+    files: int = 1
 
     def __str__(self) -> str:
-        return f"{self.ref} ({self.commit[:12]})"
+        return f"{self.ref} ({self.commit[:12]}; {self.files} file(s), digest {self.digest})"
 
 
 @dataclass(frozen=True)

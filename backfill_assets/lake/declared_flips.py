@@ -1,7 +1,7 @@
-"""Which declared labels late deliveries turned: the same conditions, asked of two truths by the embedded engine. No JVM.
+"""Which declared labels late deliveries turned: the same condition, asked of two truths by the embedded engine.
 
-Lives here: a declared label as its table's settings tell it, and the query. Does not live here: labels by measure and
-rule (`lateness`), and the report (`operations.lateness`). Expressions are Spark's SQL, translated for this engine:
+No JVM. Lives here: a declared label as the settings of its table tell it, and the query. Does not live here: labels by
+measure and rule (`lateness`), the report (`operations.lateness`). Expressions are Spark SQL, put into its own words:
 where it rounds otherwise, it does so in both truths alike, so that a label seems to flip only if an input did.
 """
 

@@ -12,9 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import LandingError
-from backfill_assets.core.payload import words
 from backfill_assets.core.texts import plain
 from backfill_assets.engine.loss import is_engine_loss
 from backfill_assets.lake.ledger import FileRecord
@@ -24,7 +22,7 @@ from backfill_assets.landing.files import LandedFile
 from backfill_assets.landing.intake import Intake, take
 from backfill_assets.landing.mapping import quiet
 from backfill_assets.landing.place import uses_path
-from backfill_assets.landing.stock import VERSION, StockFile, discard, find
+from backfill_assets.landing.stock import StockFile, discard, find
 from backfill_assets.load.compare import look
 from backfill_assets.load.deliveries import read_deliveries
 
@@ -47,18 +45,6 @@ class Counted:
 
     days: Days = field(default_factory=dict)
     refused: str | None = None
-
-
-def is_counted(record: FileRecord, settings: LakeSettings) -> bool:
-    """Whether the record's days and rows were counted under today's settings."""
-    return record.counted_by == counting_digest(settings)
-
-
-def counting_digest(settings: LakeSettings) -> str:
-    """Of the settings and of the intake's rules, which decide a row's day and whether it is usable."""
-    source, tolerance = settings.source, settings.lateness.early_tolerance_days
-    declared = [] if source.payload is None else [words(source.payload_columns)]
-    return digest_of([source.format, source.select, str(settings.start_date), tolerance, VERSION, *declared])
 
 
 def count_days(session: "SparkSession", files: Sequence[StockFile], settings: LakeSettings) -> dict[str, Counted]:

@@ -25,12 +25,12 @@ from backfill_assets.load.compare import compare, look
 from backfill_assets.load.counting import (
     Counted,
     count_days,
-    counting_digest,
     settle_days,
     taken_again,
     taken_in,
     with_path,
 )
+from backfill_assets.load.known import counting_digest
 
 
 def scan(lake_session: LakeSession, now: datetime | None = None) -> ScanReport:

@@ -120,11 +120,6 @@ def seconds_left(now: Progress, chunk: PlanChunk) -> float:
     return writes + start + known.get(BETWEEN, 0.0) * len(left) / len(now.chunks)
 
 
-def read_writes(lake: Lake, plan: Plan, table: str) -> PlanWrites:
-    """What the receipts of a table say of the plan."""
-    return _writes(plan, lake.store.commits(table))
-
-
 def _writes(plan: Plan, log: Iterable[Commit]) -> PlanWrites:
     return plan_writes(plan.id, ((c.version, c.receipt) for c in log if c.receipt is not None))
 

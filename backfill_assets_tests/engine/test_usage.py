@@ -1,17 +1,16 @@
 """Processor seconds of this process and of the lake's server, and waits for it; of engines elsewhere nothing is said.
 
-Tested here: `engine.usage` on this process and a child. Not tested here: whose work it was (no counter can tell).
+Tested here: `engine.usage` on this process and a child. Not tested here: whose work it was (no counter can tell),
+and the wait for a session (`test_session.py`).
 """
 
 import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from backfill_assets.engine import session
 from backfill_assets.engine.confs import EngineSettings
 from backfill_assets.engine.processes import Process
 from backfill_assets.engine.server_state import Record, ServerFolder
@@ -47,29 +46,6 @@ def test_what_this_process_and_its_engine_use_is_counted(tmp_path: Path, engine:
         assert CpuMeter(tmp_path, EngineSettings(engine=engine)).spent() == pytest.approx(0, abs=0.2)
     finally:
         child.communicate(b"\n")
-
-
-def test_the_wait_for_a_session_is_counted_once_however_often_it_is_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = SimpleNamespace()
-
-    def slowly(*_: object) -> object:
-        work(0.05)
-        return made
-
-    monkeypatch.setattr(session, "_checked_or_new", lambda lake, settings, known: known or slowly())
-    monkeypatch.setattr(made, "session", "a session", raising=False)
-    settings = EngineSettings(engine="sc://host:15002")
-    meter = CpuMeter(tmp_path, settings)
-    assert meter.waited() == 0.0
-    session.open_session(tmp_path, settings)
-    waited = meter.waited()
-    assert waited >= 0.05
-    session.open_session(tmp_path, settings)
-    assert meter.waited() == waited
-    assert CpuMeter(tmp_path, settings).waited() == 0.0, "what was waited for before is no part of this work"
-    assert meter.waited() == waited
 
 
 def test_of_an_engine_elsewhere_nothing_is_said(tmp_path: Path) -> None:

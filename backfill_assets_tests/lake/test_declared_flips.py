@@ -21,21 +21,12 @@ from backfill_assets_tests.builders import write_rows
 from backfill_assets_tests.files import bare_lake
 
 FIRST, ENTITY, HORIZON = date(2024, 2, 26), ("shop", "day"), 3
-VERSIONS = Contract(
-    "seen",
-    "versions",
-    tuple(
-        Column(name, kind, name, nullable=True)
-        for name, kind in (
-            ("event_key", "STRING"), ("event_ts", "TIMESTAMP"), ("shop", "STRING"), ("day", "INT"),
-            ("total", "DECIMAL(18,2)"), ("size", "DOUBLE"), ("known_from", "TIMESTAMP"), ("known_until", "TIMESTAMP"),
-        )
-    )
-    + (Column("event_date", "DATE", "d"),),
-    "event_date",
-    (),
-    (),
-)  # fmt: skip
+TYPES = {
+    "event_key": "STRING", "event_ts": "TIMESTAMP", "shop": "STRING", "day": "INT", "total": "DECIMAL(18,2)",
+    "size": "DOUBLE", "known_from": "TIMESTAMP", "known_until": "TIMESTAMP", "event_date": "DATE",
+}  # fmt: skip
+COLUMNS = tuple(Column(name, kind, name, nullable=name != "event_date") for name, kind in TYPES.items())
+VERSIONS = Contract("seen", "versions", COLUMNS, "event_date", (), ())
 ASKED = Contract(
     "who", "asked",
     (Column("shop", "STRING", "s"), Column("day", "INT", "d"), Column("feature_date", "DATE", "d")),
@@ -93,7 +84,7 @@ def test_flips_of_a_declared_label_are_what_looking_at_every_version_gives(tmp_p
     assert found == tuple(expected)
     assert found[0].flipped, "the case must have something to find"
     strange = replace(LABEL, condition="no_such_function(sum_ahead)")
-    with pytest.raises(BackfillError, match="cannot be asked without Spark.*were not counted"):
+    with pytest.raises(BackfillError, match=r"cannot be asked without Spark.*were not counted"):
         declared_flips(lake, strange, ((VERSIONS, 0), (ASKED, 0)), since)
 
 

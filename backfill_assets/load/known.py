@@ -1,0 +1,63 @@
+"""Whether a scan would find anything at all: known from the listing and the ledger `files`. No JVM.
+
+Lives here: that one question, for those who need not scan where nothing landed, and by which settings files were
+counted. Does not live here: the comparison (`compare`), and what a scan does about what it finds (`scan`). Imports no
+reader of files: where nothing landed, none is needed.
+"""
+
+from dataclasses import dataclass
+
+from backfill_assets.core.digests import digest_of
+from backfill_assets.core.payload import words
+from backfill_assets.lake.ledger import FileRecord
+from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.landing.hashes import Hashes
+from backfill_assets.landing.stock import VERSION
+from backfill_assets.load.compare import Comparison, compare, look
+
+
+@dataclass(frozen=True)
+class Landed:
+    """The landing folder as it lies there against what is recorded of it; `uncounted`: files that were counted under
+    other settings."""
+
+    found: Comparison
+    uncounted: bool
+
+    @property
+    def is_scanned(self) -> bool:
+        """Whether a scan would record nothing: all files are recorded as they are, none is gone, all are counted."""
+        return not (self.counts_rows or self.is_refused or self.found.lapsed)
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether a scan would have rows counted by the engine."""
+        return bool(self.found.fresh) or self.uncounted
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether files that days were made from are altered or gone: those days are not loaded."""
+        return bool(self.found.altered or self.found.missing)
+
+
+def landed(lake_session: LakeSession) -> Landed:
+    """The landing folder as it is now. A file that is still being written counts as new. Raises what listing raises."""
+    listing, records = look(lake_session)
+    hashes = Hashes(lake_session.lake.stock)
+    found = compare(listing, records, hashes)
+    hashes.keep()
+    settings = lake_session.lake.settings
+    return Landed(found, not all(r.withdrawn or is_counted(r, settings) for r in records))
+
+
+def is_counted(record: FileRecord, settings: LakeSettings) -> bool:
+    """Whether the record's days and rows were counted under today's settings."""
+    return record.counted_by == counting_digest(settings)
+
+
+def counting_digest(settings: LakeSettings) -> str:
+    """Of the settings and of the intake's rules, which decide a row's day and whether it is usable."""
+    source, tolerance = settings.source, settings.lateness.early_tolerance_days
+    declared = [] if source.payload is None else [words(source.payload_columns)]
+    return digest_of([source.format, source.select, str(settings.start_date), tolerance, VERSION, *declared])

@@ -1,0 +1,44 @@
+"""Each example does what its `STEPS.md` says: every line runs, and what is shown below comes out.
+
+Lives here: the steps of all examples, run from empty folders as a new user would, each with its lake's own server. Does
+not live here: whether the rows are right (`test_example_answers`).
+"""
+
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.operations.example_lakes import examples
+from backfill_assets_tests.end_to_end.steps import differs, run_steps, steps_of
+from backfill_assets_tests.processes import CHECKOUT
+
+
+@pytest.fixture
+def spark_server() -> dict[str, str]:
+    """What is set around the steps: a server of theirs that a failure leaves behind ends soon, by itself."""
+    return {"BACKFILL_ASSETS__SPARK__IDLE_MINUTES": "3"}
+
+
+def steps_text(name: str) -> str:
+    return (CHECKOUT / "backfill_assets" / "examples" / name.replace("-", "_") / "STEPS.md").read_text("utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(examples()))
+def test_every_line_of_the_steps_runs_and_what_they_show_comes_out(
+    spark_server: dict[str, str], tmp_path: Path, name: str
+) -> None:
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    steps = steps_of(steps_text(name))
+    printed = run_steps(steps, folder, spark_server)
+    told = {s.commands: differs(s.shown, p) for s, p in zip(steps, printed, strict=True) if s.shown is not None}
+    assert {commands: lines for commands, lines in told.items() if lines} == {}
+
+
+def test_what_is_shown_may_leave_out_lines_and_parts_of_them_and_nothing_else() -> None:
+    assert differs("a … c\n…\nlast\n", "a  b c\nx\ny\nlast\n") == ""
+    assert differs("a\n", "a\nb\n")
+    assert differs("a\nc\n", "a\nb\n") == "c"
+    (first, second) = steps_of("```bash\none\n```\n\n```text\n1\n```\n\n```toml\nx\n```\n```bash\ntwo\n```\n")
+    assert (first.commands, first.shown, second.shown) == ("one\n", "1\n", None)
