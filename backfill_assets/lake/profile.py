@@ -15,7 +15,7 @@ from backfill_assets.lake.audit import audit, bucket
 from backfill_assets.lake.fingerprints import PIECES, Dialect, fingerprint_text, pieces, row_hash
 from backfill_assets.lake.rules import breaking
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.staging import Staged, read_staged
+from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.type_names import spark_name
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def audited(
     """The profile of every day of the staged files: by the embedded engine, by Spark what is too large."""
     if staged.size <= most_bytes:
         return audit(lake_session.lake, staged.paths, contract)
-    return profile(read_staged(lake_session.spark(), contract, staged), contract)
+    return profile(lake_session.lake.store.read_staged(lake_session.spark(), contract, staged), contract)
 
 
 def profile(frame: "DataFrame", contract: Contract) -> Mapping[date | None, DayProfile]:
