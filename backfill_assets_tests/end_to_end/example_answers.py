@@ -72,7 +72,8 @@ class Answers:
 ORDERS = Answers(
     Delivered(
         """SELECT row_number() OVER (ORDER BY filename, order_id) AS seq,
-        d + INTERVAL '86399.999999' SECOND AS arrival_ts, arrival_ts AS version_ts, TRY_CAST(ordered_at AS TIMESTAMPTZ) AS event_ts, order_id AS event_key,
+        d + INTERVAL '86399.999999' SECOND AS arrival_ts, arrival_ts AS version_ts,
+        TRY_CAST(ordered_at AS TIMESTAMPTZ) AS event_ts, order_id AS event_key,
         'upsert' AS op, customer_id, country, TRY_CAST(total AS DECIMAL(18,2)) AS total,
         is_return = 'true' AS is_return
     FROM (SELECT *, CAST(regexp_extract(filename, 'dt=([0-9-]+)', 1) AS TIMESTAMPTZ) AS d
