@@ -15,6 +15,7 @@ from backfill_assets.core.days import DayRange, contiguous, covering
 from backfill_assets.core.digests import days_of
 from backfill_assets.core.errors import InputMissing
 from backfill_assets.core.profiles import DayProfile, counted_histograms, counted_nulls, kept_counts
+from backfill_assets.core.readings import rows_read
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.states import States
 from backfill_assets.core.view import LakeView
@@ -56,7 +57,8 @@ def build(request: RebuildRequest) -> Candidate:
         with phase("merge"):
             kept = merged(request, states, staged, todo)
         with phase("audit"):
-            profiles = dict(audited(request.lake_session, table.contract, staged))
+            parts = rows_read(request.pipeline.contracts, table.name)
+            profiles = dict(audited(request.lake_session, table.contract, staged, parts))
         with phase("facts"):
             facts = staged_facts(request.lake_session, states, table, staged, profiles)
     except BaseException:
@@ -221,7 +223,8 @@ def _input_frame(
     needed = {d for day in (days.start, days.last) for d in days_of(wanted, day, view)}
     span = DayRange(min(needed), contiguous(needed)[-1].end)
     version = _version_read(view, wanted)
-    return _with_columns(lake_session.read_span(wanted.table, version, upstream.day_column, span), upstream)
+    frame = _with_columns(lake_session.read_span(wanted.table, version, upstream.day_column, span), upstream)
+    return frame.select(*wanted.columns) if wanted.columns else frame
 
 
 def _with_columns(frame: "DataFrame", contract: Contract) -> "DataFrame":
@@ -258,7 +261,7 @@ def _candidate(
         d: as_merged(
             DayEntry(
                 profiles[d].rows, profiles[d].fingerprint, states.digests.of(name, d), states.built_as(name, d),
-                kept_counts(profiles[d], contract.nullable_columns),
+                kept_counts(profiles[d], contract.nullable_columns), parts=profiles[d].parts,
             ),
             kept.get(d, 0),
         )

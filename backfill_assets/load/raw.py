@@ -205,7 +205,7 @@ class _Loading:
         with self.request.phases.phase("ledger"):
             after = read_view(self.request.lake_session.lake, self.request.pipeline.contracts)
             said = self.request.signed(self.states, {})
-            commit_arrivals(self.request.lake_session, self.request.table.contract, after, said)
+            commit_arrivals(self.request.lake_session, self.request.pipeline.contracts, after, said)
         return published
 
     def _write_aside(self, part: Part) -> int:
