@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from backfill_assets.core.contracts import Basis, Contract, Input
+from backfill_assets.core.payload import MACHINERY
 
 NAME_CHARS = 12
 SEPARATOR, SAYS = "|", ":"
@@ -46,7 +47,8 @@ def delivery_columns(wanted: Input, contracts: Mapping[str, Contract], delivered
 
 
 def _of_delivery(wanted: Input, versions: Contract, delivered: tuple[str, ...]) -> tuple[str, ...]:
-    unread = set(versions.column_names) - set(wanted.columns or versions.column_names)
+    """What decides which version was current reaches every column, whether it is read or not."""
+    unread = set(versions.column_names) - set(wanted.columns or versions.column_names) - MACHINERY.keys()
     return tuple(c for c in delivered if c not in unread)
 
 

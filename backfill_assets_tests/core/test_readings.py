@@ -13,7 +13,15 @@ from backfill_assets.core.contracts import Basis, Column, Contract, Input
 from backfill_assets.core.days import midnight
 from backfill_assets.core.digests import Digests
 from backfill_assets.core.parameters import parameters_of, parse_parameters
-from backfill_assets.core.readings import deliveries_read, fingerprint_in, name_of, narrowed, rows_read, told
+from backfill_assets.core.readings import (
+    deliveries_read,
+    delivery_columns,
+    fingerprint_in,
+    name_of,
+    narrowed,
+    rows_read,
+    told,
+)
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import States
 from backfill_assets.core.view import LakeView, LandedDay, Stamp, TableView
@@ -114,6 +122,14 @@ def test_the_sets_that_are_asked_for_are_proper_parts_and_named_by_their_columns
     everything = reader(Basis.CONTENT, wider(STAGING).column_names)
     assert rows_read((*contracts[:2], everything), "staging") == {}
     assert name_of(("a", "b")) == name_of(("b", "a")) != name_of(("ab",))
+
+
+def test_what_decides_which_version_is_current_reaches_who_reads_none_of_it() -> None:
+    columns = tuple(Column(c, "STRING", c) for c in ("event_key", "version_ts", "paid", "more", "event_date"))
+    versions = Contract("staging", "s", columns, "event_date", ("event_key",), (Input("raw", basis=Basis.ARRIVALS),))
+    wanted = Input("staging", basis=Basis.KNOWN_AT_CUT, columns=("event_key", "paid", "event_date"))
+    delivered = ("seq", "event_key", "version_ts", "op", "paid", "more")
+    assert delivery_columns(wanted, {"staging": versions}, delivered) == delivered[:-1]
 
 
 def test_an_input_takes_the_columns_that_another_reads_of_the_same() -> None:
