@@ -131,7 +131,7 @@ def test_spark_writes_one_file_per_day_and_nothing_else(spark: "SparkSession", l
 @pytest.mark.parametrize("rows", [1, IN_TASKS_FROM_ROWS, COMPILED_FROM_ROWS])
 def test_a_day_is_one_file_however_many_rows_the_session_expects(spark: "SparkSession", lake: Lake, rows: int) -> None:
     confs = size_confs(EngineSettings(engine="local[2]"), rows)
-    before = {key: spark.conf.get(key) for key in confs}
+    before: dict[str, str | None] = {key: spark.conf.get(key) for key in confs}
     for key, value in confs.items():
         spark.conf.set(key, value)
     try:
@@ -139,8 +139,8 @@ def test_a_day_is_one_file_however_many_rows_the_session_expects(spark: "SparkSe
         frame = days.withColumnRenamed("d", "event_date").repartition(3, "value")
         assert len(stage(lake, STAGING, conform(frame, STAGING)).files) == 2
     finally:
-        for key, value in before.items():
-            spark.conf.set(key, value or "")
+        for key, kept in before.items():
+            spark.conf.set(key, kept or "")
 
 
 def test_no_rows_are_no_files(spark: "SparkSession", lake: Lake) -> None:
