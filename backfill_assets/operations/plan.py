@@ -66,7 +66,7 @@ def make_plan(lake: Lake, pipeline: Pipeline, asked: PlanRequest, now: datetime 
         pins=take_pins(pipeline, states),
         impacts=tuple(replace(i, price=per_table.get(i.table)) for i in found),
         prices=per_chunk,
-        besides=besides(runs, chunks, asked.policy.max_parallel, is_up(lake)),
+        besides=besides(runs, chunks, asked.policy.max_parallel, is_up(lake), len(asked.tables)),
         reason=asked.reason,
         note=asked.note,
         retention_days=lake.settings.retention.rollback_days,

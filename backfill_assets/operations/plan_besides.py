@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from backfill_assets.core.plans import BETWEEN, PLAN_TAG, START, PlanChunk, Price
+from backfill_assets.core.plans import BETWEEN, PLAN_TAG, START, ChunkKind, PlanChunk, Price
 from backfill_assets.engine.server import server_status
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.session import EMBEDDED
@@ -20,7 +20,7 @@ GUESS_START_SECONDS, GUESS_OPEN_SECONDS, GUESS_BETWEEN_SECONDS = 20.0, 2.0, 5.0 
 GUESS_FACTOR = 4.0  # how far a guess may be off, both ways
 LEAST_FACTOR = 1.5  # few measurements show less than all of the scatter
 COLD_SECONDS = 5.0  # an engine that took longer had to be started; else it was up, and only had to be found
-PAUSE_SECONDS = 300.0  # between two runs: longer than that, someone had stopped the plan, or looked at it
+PAUSE_SECONDS = 120.0  # between two runs: longer than that, someone had stopped the plan, or looked at it
 NEWEST = 40  # older ones tell of another machine
 
 
@@ -65,14 +65,17 @@ def is_up(lake: Lake) -> bool:
     return lake.settings.spark.engine == EMBEDDED and server_status(lake.root) is not None
 
 
-def besides(runs: Sequence[Run], chunks: Sequence[PlanChunk], at_once: int, up: bool) -> dict[str, Price]:
+def besides(
+    runs: Sequence[Run], chunks: Sequence[PlanChunk], at_once: int, up: bool, tables: int = 1
+) -> dict[str, Price]:
     """The price of opening the engine, once or, where chunks are made at once, by each of them, and of the time between
-    the runs of chunks.
+    the runs of chunks, of which the seams have one per table.
 
     Of an engine that is `up` nobody knows whether it still is when the plan runs, nor of one that is down: the least is
     that it is, the most that it has to be started.
     """
     openings, waves = len(chunks) if at_once > 1 else 1, -(-len(chunks) // at_once)
+    waves += tables - 1 if chunks[-1].kind is ChunkKind.SEAMS else 0
     starts = [r.started for r in runs if r.started][-NEWEST:]
     cold = _learnt([s for s in starts if s >= COLD_SECONDS], GUESS_START_SECONDS)
     warm = _learnt([s for s in starts if s < COLD_SECONDS], GUESS_OPEN_SECONDS)

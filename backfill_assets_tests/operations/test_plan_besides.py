@@ -55,6 +55,8 @@ def test_what_was_seen_is_promised_with_an_interval_that_holds_it_and_else_a_gue
     assert told[START].most > 110, "one start teaches little of a busier machine"
     assert told[START].least < 2, "it may be up by then"
     assert told[BETWEEN].seconds == 12.0 * len(CHUNKS)
+    six = besides(runs_of([RAW, STAGING]), CHUNKS, 1, up=False, tables=6)[BETWEEN]
+    assert six.seconds == 12.0 * (len(CHUNKS) + 5), "the seams are a run per table"
     assert besides(runs_of([RAW]), CHUNKS, 1, up=True)[START].seconds < 5
     assert besides(runs_of([RAW]), CHUNKS, 1, up=True)[START].most == told[START].most, "or it may be gone"
 
