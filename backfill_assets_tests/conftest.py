@@ -1,8 +1,8 @@
 """Fixtures that several rooms share, the police of the cost tiers, and how the suite is spread over two processes.
 
 Lives here: the Spark session of the test run, the folder of shared data, and the rule that the markers `spark`,
-`browser` and `processes` are what a test's fixtures say. A test with none of them is `quick`: it may start no program,
-and fails where it does. Does not live here: builders and scenarios. Nothing starts unless a test asks for it.
+`browser`, `processes` and `storages` are what a test's fixtures say. A test with none of them is `quick`: it may start
+no program, and fails where it does. Does not live here: builders and scenarios. Nothing starts unless a test asks.
 """
 
 import atexit
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.scheduler import LoadScopeScheduling
 
-BROWSER_FIXTURE = "chromium"
 PROCESSES_FIXTURE = "processes"
+MARKED_BY = {"chromium": "browser", PROCESSES_FIXTURE: "processes", "storages": "storages"}  # fixture -> marker
 QUICK = "quick"
 STARTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"})  # of `sys.audit`
 STARTED = pytest.StashKey[list[str]]()
@@ -164,13 +164,10 @@ def pytest_itemcollected(item: pytest.Item) -> None:
                 "Nothing was run. Move it to the room of what it tests"
             )
         item.add_marker(pytest.mark.spark)
-    fixtures = getattr(item, "fixturenames", ())
-    if BROWSER_FIXTURE in fixtures:
-        item.add_marker(pytest.mark.browser)
-    if PROCESSES_FIXTURE in fixtures:
-        item.add_marker(pytest.mark.processes)
-    dear = needs_spark or {BROWSER_FIXTURE, PROCESSES_FIXTURE}.intersection(fixtures)
-    if not dear and item.path.parent.name not in LONG_ROOMS:
+    markers = [MARKED_BY[name] for name in getattr(item, "fixturenames", ()) if name in MARKED_BY]
+    for marker in markers:
+        item.add_marker(marker)
+    if not needs_spark and not markers and item.path.parent.name not in LONG_ROOMS:
         item.add_marker(pytest.mark.quick)
 
 
@@ -199,6 +196,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 @pytest.fixture(scope="session")
 def processes() -> None:
     """Leave to start other programs: a test that takes it, itself or by a fixture, is marked `processes`."""
+
+
+@pytest.fixture(scope="session")
+def storages() -> None:
+    """Leave to take tenths of a second: a test that keeps a storage of Dagster's or commits to tables takes it, itself
+    or by a fixture, and is marked `storages`."""
 
 
 @pytest.fixture(scope="session")

@@ -38,7 +38,10 @@ PROFILE = __name__ + ".profile"
 @json_option
 @lake_option
 def backfill(first: date, last: date, named: str | None, force: bool, note: str, as_json: bool) -> None:
-    """Make the days --from through --to (both included) of the tables again. Exit code 1 if the run fails."""
+    """Make the days --from through --to (both included) of the tables again. Exit code 1 if the run fails.
+
+    Where all of them are as their inputs say, no run is made.
+    """
     lake, pipeline = opened()
     days = allowed(inclusive(first, last), lake.settings.start_date)
     asked = BackfillRequest(days, chosen(named, [t.name for t in pipeline.tables]), force, note)
@@ -101,8 +104,10 @@ def work(lake: "Lake", asked: BackfillRequest, begin: bool = False) -> RunOutcom
     if (instead := overrides().work) is not None:
         return instead(lake, asked)
     if begin:
+        from backfill_assets.lake.home import refuse_unwritable
         from backfill_assets.lake.session import LakeSession
 
+        refuse_unwritable(lake)
         LakeSession(lake).begin()
     with Lines(asked.days) as lines:
         from backfill_assets.cli.runner import run_backfill

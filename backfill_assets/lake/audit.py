@@ -21,10 +21,21 @@ from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.core.gates import NOT_NULL, RULES, UNIQUE_KEY
 from backfill_assets.core.profiles import DayProfile
+from backfill_assets.core.readings import Sets
 from backfill_assets.core.texts import shortened
-from backfill_assets.lake.fingerprints import PIECES, Dialect, fingerprint_text, pieces, quoted, row_hash
+from backfill_assets.lake.buckets import bucket
+from backfill_assets.lake.fingerprints import (
+    PIECES,
+    Dialect,
+    fingerprint_text,
+    part_hashes,
+    part_texts,
+    pieces,
+    quoted,
+    row_hash,
+)
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.rules import breaking
+from backfill_assets.lake.rules import breaking, breaking_groups
 from backfill_assets.lake.type_names import duckdb_name, type_of_arrow
 
 if TYPE_CHECKING:
@@ -34,7 +45,6 @@ SAMPLE_KEYS = 10
 SAMPLE_KEY_CHARS = 200
 MEMORY = "1GB"  # beyond it DuckDB spills; the Spark server's heap is the lake's larger share
 SPILL = Path(".staging", ".spill")  # where it keeps what memory does not hold, below the lake
-BEYOND_BUCKETS = float(1 << 62)  # greater doubles share its bucket
 
 
 @contextlib.contextmanager
@@ -100,31 +110,15 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def bucket(column: Column, dialect: Dialect) -> str:
-    """The bucket of a number (`core.drift`): its whole part's length in bits, negative below 0; NULL of NULL."""
-    n = _whole(column, dialect)
-    below = f"WHEN {n} < 0 THEN -1 - length(bin(-({n} + 1)))"  # the least number has no opposite
-    return f"CASE WHEN {n} = 0 THEN 0 WHEN {n} > 0 THEN length(bin({n})) {below} END"
-
-
-def _whole(column: Column, dialect: Dialect) -> str:
-    """The number without its fraction, as a whole number of 64 bits; NULL of NaN."""
-    n, kind = quoted(column.name, dialect), column.kind.kind
-    if kind == "BOOLEAN":
-        return f"CAST({n} AS INT)"
-    if kind in ("INT", "BIGINT"):
-        return n
-    if kind == "DOUBLE":
-        n = f"CASE WHEN NOT isnan({n}) THEN greatest(least({n}, {BEYOND_BUCKETS!r}), -{BEYOND_BUCKETS!r}) END"
-    return f"CAST({n} AS BIGINT)" if dialect is Dialect.SPARK else f"CAST(trunc({n}) AS BIGINT)"
-
-
 def _name(column: str) -> str:
     return quoted(column, Dialect.DUCKDB)
 
 
-def audit(lake: Lake, files: Sequence[str], contract: Contract) -> Mapping[date | None, DayProfile]:
-    """The profile of every day that occurs in the files (None: rows whose day is NULL).
+def audit(
+    lake: Lake, files: Sequence[str], contract: Contract, parts: Sets | None = None
+) -> Mapping[date | None, DayProfile]:
+    """The profile of every day that occurs in the files (None: rows whose day is NULL), with the fingerprints of these
+    sets of columns.
 
     Raises ContractBroken where a file cannot be read as the contract's columns, e.g. text that is not UTF-8.
     """
@@ -132,23 +126,19 @@ def audit(lake: Lake, files: Sequence[str], contract: Contract) -> Mapping[date 
 
     if not files:
         return {}
-    numbers = [contract.column(c) for c in contract.summed_columns]
-    day = _name(contract.day_column)
-    figures = ["count(*)", *(f"sum({p})" for p in pieces("hashed", Dialect.DUCKDB))]
-    figures += [f"count(*) - count({_name(c)})" for c in contract.column_names]
-    figures += [f"sum({_name(c.name) if c.kind.scale else f'CAST({_name(c.name)} AS HUGEINT)'})" for c in numbers]
-    broken = breaking(contract, Dialect.DUCKDB)
-    figures += [f"count(*) FILTER (WHERE {b})" for b in broken.values()]
-    figures += [f"histogram({bucket(contract.column(c), Dialect.DUCKDB)})" for c in contract.measured_columns]
-    rows = selection(files, contract)
+    hashes = part_hashes(contract, parts or {}, Dialect.DUCKDB)
+    figures = [*_figures(contract), *(f"sum({p})" for hashed in hashes for p in pieces(hashed, Dialect.DUCKDB))]
+    hashes["hashed"] = row_hash(contract.columns, Dialect.DUCKDB)
+    day, rows = _name(contract.day_column), selection(files, contract)
     query = (
         f"SELECT {day}, {', '.join(figures)} FROM "
-        f"(SELECT *, {row_hash(contract.columns, Dialect.DUCKDB)} AS hashed FROM ({rows})) GROUP BY 1"
+        f"(SELECT *, {', '.join(f'{h} AS {n}' for n, h in hashes.items())} FROM ({rows})) GROUP BY 1"
     )
     try:
         with connection(lake) as engine:
             found = engine.execute(query).fetchall()
             repeated = dict(engine.execute(_repeated(contract, rows)).fetchall())
+            groups = {rule: dict(engine.execute(q).fetchall()) for rule, q in _broken_groups(contract, rows).items()}
     except duckdb.IOException as error:
         raise OSError(str(error)) from error  # the machine's, such as a full disk, and no fault of the rows
     except duckdb.Error as error:
@@ -158,14 +148,28 @@ def audit(lake: Lake, files: Sequence[str], contract: Contract) -> Mapping[date 
             "Nothing was written",
             "Correct the transform (text must be UTF-8, types those of the contract), then run again",
         ) from error
-    measured = contract.measured_columns
+    measured, names = contract.measured_columns, tuple(parts or {})
+    end = 1 + len(figures) - PIECES * len(names)  # of what is not of a part
+    begin = end - len(measured)
     return {
         row[0]: replace(
-            _profile(row[1 : len(row) - len(measured)], contract, repeated.get(row[0], 0)),
-            histograms={c: h for c, h in zip(measured, row[len(row) - len(measured) :], strict=True) if h},
+            _profile(row[1:begin], contract, repeated.get(row[0], 0), _of_day(groups, row[0])),
+            histograms={c: h for c, h in zip(measured, row[begin:end], strict=True) if h},
+            parts=part_texts(names, row[end:]),
         )
         for row in found
     }
+
+
+def _figures(contract: Contract) -> list[str]:
+    """What is counted of a day, in the order that `_profile` and histograms are taken from."""
+    numbers = [contract.column(c) for c in contract.summed_columns]
+    figures = ["count(*)", *(f"sum({p})" for p in pieces("hashed", Dialect.DUCKDB))]
+    figures += [f"count(*) - count({_name(c)})" for c in contract.column_names]
+    figures += [f"sum({_name(c.name) if c.kind.scale else f'CAST({_name(c.name)} AS HUGEINT)'})" for c in numbers]
+    figures += [f"count(*) FILTER (WHERE {b})" for b in breaking(contract, Dialect.DUCKDB).values()]
+    figures += [f"histogram({bucket(contract.column(c), Dialect.DUCKDB)})" for c in contract.measured_columns]
+    return figures
 
 
 def audit_table(
@@ -211,12 +215,18 @@ def count_rows(lake: Lake, files: Sequence[str], contract: Contract, columns: Se
         return engine.execute(f"SELECT {by}, count(*) FROM ({selection(files, contract)}) GROUP BY ALL").fetchall()
 
 
-def _profile(figures: Sequence[int | Decimal | None], contract: Contract, repeated: int) -> DayProfile:
+def _of_day(groups: Mapping[str, Mapping[date | None, int]], day: date | None) -> dict[str, int]:
+    return {rule: days[day] for rule, days in groups.items() if day in days}
+
+
+def _profile(
+    figures: Sequence[int | Decimal | None], contract: Contract, repeated: int, groups: Mapping[str, int]
+) -> DayProfile:
     columns, numbers = contract.column_names, contract.summed_columns
     after = 1 + PIECES + len(columns)
     sums = [f or 0 for f in figures[after : after + len(numbers)]]
     whole = [int(f or 0) for f in figures]
-    broken = zip((r.name for r in contract.rules), whole[after + len(numbers) :], strict=True)
+    broken = zip((r.name for r in contract.row_rules), whole[after + len(numbers) :], strict=True)
     nulls = dict(zip(columns, whole[1 + PIECES :], strict=False))
     return DayProfile(
         rows=whole[0],
@@ -224,7 +234,7 @@ def _profile(figures: Sequence[int | Decimal | None], contract: Contract, repeat
         nulls={c: n for c, n in nulls.items() if n},
         duplicates=repeated,
         sums=dict(zip(numbers, sums, strict=True)),
-        broken={rule: n for rule, n in broken if n},
+        broken={**{rule: n for rule, n in broken if n}, **groups},
     )
 
 
@@ -236,10 +246,21 @@ def _repeated(contract: Contract, rows: str) -> str:
     return f"SELECT {day}, CAST(sum(times - 1) AS BIGINT) FROM ({per_key}) GROUP BY 1"
 
 
+def _broken_groups(contract: Contract, rows: str) -> dict[str, str]:
+    """Per rule of groups the query of how many break it, per day."""
+    day, found = _name(contract.day_column), {}
+    for rule, (columns, broken) in breaking_groups(contract, Dialect.DUCKDB).items():
+        by = ", ".join(map(_name, columns))
+        found[rule] = (
+            f"SELECT {day}, count(*) FROM (SELECT {by} FROM ({rows}) GROUP BY {by} HAVING {broken}) GROUP BY 1"
+        )
+    return found
+
+
 def sample_keys(lake: Lake, files: Sequence[str], contract: Contract, day: date | None, check: str) -> list[str]:
     """Up to ten keys (as JSON, cut to 200 characters) of the rows of `day` because of which `check` fails.
 
-    A check is `unique_key`, `not_null`, `rules` (any of the contract's); for another name any rows are taken.
+    A check is `unique_key`, `not_null`, `rules` (those that refuse); for another name any rows are taken.
     Keys go into events and alerts: a key of a megabyte must not.
     """
     names = [_name(c) for c in dict.fromkeys(contract.key or (contract.day_column,))]
@@ -247,7 +268,7 @@ def sample_keys(lake: Lake, files: Sequence[str], contract: Contract, day: date 
     if check == NOT_NULL:
         where += f" AND ({' OR '.join(f'{_name(c)} IS NULL' for c in contract.required_columns)})"
     if check == RULES:
-        where += f" AND ({' OR '.join(breaking(contract, Dialect.DUCKDB).values())})"
+        where += f" AND ({' OR '.join(_breaks(contract, files))})"
     keys, having = ", ".join(names), "HAVING count(*) > 1" if check == UNIQUE_KEY else ""
     packed = ", ".join(f"{n} := {n}" for n in names)
     query = (
@@ -256,3 +277,13 @@ def sample_keys(lake: Lake, files: Sequence[str], contract: Contract, day: date 
     )
     with connection(lake) as engine:
         return [shortened(row[0], SAMPLE_KEY_CHARS) for row in engine.execute(query).fetchall()]
+
+
+def _breaks(contract: Contract, files: Sequence[str]) -> list[str]:
+    """The conditions under which a row, or its group, breaks a rule that refuses."""
+    strict = replace(contract, rules=tuple(r for r in contract.rules if not r.only_warns))
+    found = list(breaking(strict, Dialect.DUCKDB).values())
+    for columns, broken in breaking_groups(strict, Dialect.DUCKDB).values():
+        by, rows = ", ".join(map(_name, columns)), selection(files, contract)
+        found.append(f"({by}) IN (SELECT {by} FROM ({rows}) GROUP BY {by} HAVING {broken})")
+    return found

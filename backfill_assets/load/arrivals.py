@@ -8,12 +8,15 @@ thin days its plans and jobs cost more than the load. Cost: finding the other de
 columns event_key, op, event_ts of all loaded raw days.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.frontier import frontier_of
+from backfill_assets.core.payload import LANDED
 from backfill_assets.core.profiles import DayProfile
+from backfill_assets.core.readings import Sets, deliveries_read
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.view import LakeView, TableView
 from backfill_assets.lake.audit import connection, selection
@@ -29,9 +32,10 @@ WHOLE_SHARE = 0.5  # above this share of loaded days it is cheaper to compute al
 
 
 def commit_arrivals(
-    lake_session: LakeSession, raw_contract: Contract, view: LakeView, provenance: Provenance
+    lake_session: LakeSession, contracts: Sequence[Contract], view: LakeView, provenance: Provenance
 ) -> Published:
     """Bring the ledger up to raw's head and name its version. `view` is read after raw's commit; the load lock is held.
+    `contracts` are those of all tables: what they read of a delivery has fingerprints of its own.
 
     The days looked at are those whose raw receipt is newer than the version the ledger names, so that a load that was
     cut off is completed by the next one. A ledger that another program changed is written anew as a whole: it cannot
@@ -40,7 +44,9 @@ def commit_arrivals(
     raw, named = view.loaded, view.loaded_version
     loaded = {d for d, s in raw.stamps.items() if s.entry.rows}
     moved = {d for d, s in raw.stamps.items() if s.version > named}
-    deliveries = _Deliveries(lake_session.lake, raw_contract, named, raw.version)
+    raw_contract = next(c for c in contracts if c.name == view.landed_table)
+    parts = deliveries_read(contracts, (c for c in raw_contract.column_names if c not in LANDED))
+    deliveries = _Deliveries(lake_session.lake, raw_contract, named, raw.version, parts)
     doubted = view.doubted_arrivals()
     affected = moved | loaded | doubted if doubted else _affected(deliveries, moved, loaded, view)
     staged = _staged(deliveries, affected & loaded, loaded)
@@ -81,6 +87,7 @@ class _Deliveries:
     contract: Contract
     named: int
     head: int
+    parts: Sets
 
     def before(self, days: set[date]) -> str:
         """A query for the rows of these days as the ledger knew them."""
@@ -116,5 +123,5 @@ def _staged(deliveries: _Deliveries, days: set[date], loaded: set[date]) -> Stag
     if not days:
         return deliveries.lake.store.begin(ARRIVALS)
     everything = None if days == loaded else deliveries.now()
-    query = ledger_rows(deliveries.now(days), everything, deliveries.contract)
+    query = ledger_rows(deliveries.now(days), everything, deliveries.contract, deliveries.parts)
     return deliveries.lake.store.stage_query(ARRIVALS, query)

@@ -122,6 +122,11 @@ def _usual_features(settings: LakeSettings) -> tuple[Table, Table]:
     return _features(settings), _features_as_known(settings)
 
 
+def _usual_read(settings: LakeSettings) -> tuple[str, ...] | None:
+    """The columns of staging that the tables of a lake look at that declares no features."""
+    return contracts.read_of_staging(settings.source.payload_columns, (c.name for c in DEFAULT_PAYLOAD))
+
+
 def _usual_training(settings: LakeSettings) -> Table:
     horizon, maturity = settings.labels.horizon_days, settings.labels.maturity_days
     contract = contracts.training(settings.features.windows_days, horizon, maturity)
@@ -137,7 +142,7 @@ def _features(settings: LakeSettings) -> Table:
         return features(frames["staging"], chunk.days, short_long)
 
     return Table(
-        contracts.features(short_long),
+        contracts.reading(contracts.features(short_long), staging=_usual_read(settings)),
         _build,
         {"windows_days": short_long},
         (TRANSFORMS + "features", TRANSFORMS + "windows", TRANSFORMS + "sums"),
@@ -154,7 +159,7 @@ def _features_as_known(settings: LakeSettings) -> Table:
 
     reach = {"windows_days": short_long, "cutoff_grace_hours": grace}
     return Table(
-        contracts.features_as_known(short_long),
+        contracts.reading(contracts.features_as_known(short_long), staging=_usual_read(settings)),
         _build,
         reach,
         (TRANSFORMS + "features_as_known", TRANSFORMS + "windows", TRANSFORMS + "sums"),
@@ -171,6 +176,11 @@ def _labels(settings: LakeSettings) -> Table:
         outcome = LabelOutcome(chosen.horizon_days, chosen.measure, chosen.rule, matures)
         return labels(frames["staging"], frames["features_as_known"], chunk.days, outcome, chunk.frontier)
 
-    contract = contracts.labels(chosen.horizon_days, chosen.maturity_days)
+    asked = ("entity", "feature_date") if settings.features.columns else None
+    contract = contracts.reading(
+        contracts.labels(chosen.horizon_days, chosen.maturity_days),
+        staging=_usual_read(settings),
+        features_as_known=asked,
+    )
     sources = (TRANSFORMS + "labels", TRANSFORMS + "sums", CUTS)
     return Table(contract, _build, chosen.model_dump(exclude={"label"}), sources, revisions=_flips)

@@ -5,11 +5,14 @@ Tested here: `lake.plain`, without Spark. Not tested here: that the frames hold 
 
 from pathlib import Path
 
+import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.lake.plain import ONE_TASK_BYTES, ONE_TASK_FILES, PlainFiles, plain_files
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
+
+pytestmark = pytest.mark.usefixtures("storages")
 
 ROWS = [{"entity": "A", "value": 1, "event_date": day(n)} for n in range(3)]
 

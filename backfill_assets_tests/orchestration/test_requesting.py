@@ -38,6 +38,8 @@ from backfill_assets_tests.orchestration.ticking import (
     stale,
 )
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 
 def test_a_day_whose_runs_end_in_vain_is_asked_for_a_bounded_number_of_times_and_then_shown(
     lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance
