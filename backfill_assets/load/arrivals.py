@@ -25,7 +25,6 @@ from backfill_assets.lake.ledger import ARRIVALS
 from backfill_assets.lake.profile import audited
 from backfill_assets.lake.replace import Provenance, Published, Write, replace_days
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.stage_query import stage_query
 from backfill_assets.lake.staging import Staged
 from backfill_assets.load.arrivals_sql import changed_days, ledger_rows
 
@@ -124,5 +123,5 @@ def _staged(deliveries: _Deliveries, days: set[date], loaded: set[date]) -> Stag
     if not days:
         return deliveries.lake.store.begin(ARRIVALS)
     everything = None if days == loaded else deliveries.now()
-    rows = ledger_rows(deliveries.now(days), everything, deliveries.contract, deliveries.parts)
-    return stage_query(deliveries.lake, ARRIVALS, rows)
+    query = ledger_rows(deliveries.now(days), everything, deliveries.contract, deliveries.parts)
+    return deliveries.lake.store.stage_query(ARRIVALS, query)

@@ -14,7 +14,7 @@ from backfill_assets.core.contracts import Basis, Contract, Input, reads
 from backfill_assets.core.days import DayRange, contiguous, covering
 from backfill_assets.core.digests import days_of
 from backfill_assets.core.errors import InputMissing
-from backfill_assets.core.profiles import DayProfile, counted_histograms, counted_nulls, kept_counts
+from backfill_assets.core.profiles import DayProfile, counted_broken, counted_histograms, counted_nulls, kept_counts
 from backfill_assets.core.readings import rows_read
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.states import States
@@ -71,13 +71,24 @@ def build(request: RebuildRequest) -> Candidate:
 
 def _made(request: RebuildRequest, states: States, todo: Sequence[date], settled: Collection[date]) -> "DataFrame":
     """The rows of the days to do, as a plan that Spark has not run."""
-    table, spans = request.table, covering(todo, MOST_SPANS)
+    table, spans = request.table, _spans(request.table.contract, todo)
     request.lake_session.expect(_input_rows(states, table.contract, todo))
-    made = [_of_its_span(_transformed(request.lake_session, states, table, s), table.contract, s, spans) for s in spans]
+    wanted = frozenset(todo)
+    parts = [Chunk(s, states.frontier, None if wanted.issuperset(s) else wanted.intersection(s)) for s in spans]
+    made = [
+        _of_its_span(_transformed(request.lake_session, states, table, p), table.contract, p.days, spans) for p in parts
+    ]
     frame = made[0]
     for other in made[1:]:
         frame = frame.unionByName(other)
     return _without_days(frame, table.contract, [d for span in spans for d in span if d in settled])
+
+
+def _spans(contract: Contract, todo: Sequence[date]) -> list[DayRange]:
+    """The ranges that are computed apart. Days made from deliveries are one, however far apart they are: the same
+    deliveries would be read for most of them."""
+    by_arrivals = all(i.basis is Basis.ARRIVALS for i in contract.inputs)
+    return covering(todo, 1 if by_arrivals else MOST_SPANS)
 
 
 def _input_rows(states: States, contract: Contract, todo: Iterable[date]) -> int:
@@ -171,7 +182,8 @@ def nothing_to_do(states: States, contract: Contract, days: DayRange) -> Candida
 def as_profile(entry: DayEntry) -> DayProfile:
     """What a receipt still knows of a day's profile."""
     nulls = {c: n for c, n in counted_nulls(entry.counts).items() if n}
-    return DayProfile(entry.rows, entry.fingerprint, nulls, histograms=counted_histograms(entry.counts))
+    broken, histograms = counted_broken(entry.counts), counted_histograms(entry.counts)
+    return DayProfile(entry.rows, entry.fingerprint, nulls, broken=broken, histograms=histograms)
 
 
 def _of_its_span(frame: "DataFrame", contract: Contract, span: DayRange, spans: Sequence[DayRange]) -> "DataFrame":
@@ -195,12 +207,13 @@ def _without_days(frame: "DataFrame", contract: Contract, days: Collection[date]
     return frame.where(day.isNull() | ~day.isin(sorted(days)))
 
 
-def _transformed(lake_session: LakeSession, states: States, table: Table, days: DayRange) -> "DataFrame":
+def _transformed(lake_session: LakeSession, states: States, table: Table, chunk: Chunk) -> "DataFrame":
     if table.transform is None:
         raise ValueError(f"{table.name} has no transform: it is loaded, not built")
-    frames = {i.table: _input_frame(lake_session, states, table.contract, i, days) for i in table.contract.inputs}
+    days = chunk.days
+    frames = {i.table: _input_frame(lake_session, states, table.contract, i, chunk) for i in table.contract.inputs}
     with telling_mistakes(table):
-        frame = table.transform(frames, Chunk(days, states.frontier))
+        frame = table.transform(frames, chunk)
         refuse_unsteady(lake_session.spark(), table, frame, states.contracts)
     pending = [d for d in days if states.is_pending(table.contract, d)]
     # for what may not be learnt from while an input is missing
@@ -209,14 +222,14 @@ def _transformed(lake_session: LakeSession, states: States, table: Table, days: 
 
 
 def _input_frame(
-    lake_session: LakeSession, states: States, contract: Contract, wanted: Input, days: DayRange
+    lake_session: LakeSession, states: States, contract: Contract, wanted: Input, chunk: Chunk
 ) -> "DataFrame":
     """The input's days that the range needs, pinned at the version that the view saw (raw: that arrivals names)."""
-    view = states.view
+    view, days = states.view, chunk.days
     upstream = states.contracts[wanted.table]
     if wanted.basis is Basis.ARRIVALS:
         version = _version_read(view, wanted)
-        listed = {a for d in days for a, _ in view.arrivals.get(d, ())}
+        listed = {a for d in chunk.wanted or days for a, _ in view.arrivals.get(d, ())}
         everything = len(listed) >= sum(1 for s in view.loaded.stamps.values() if s.entry.rows)
         days_read = None if everything else listed
         return _with_columns(lake_session.read(wanted.table, version, upstream.day_column, days_read), upstream)
