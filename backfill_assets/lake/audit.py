@@ -23,6 +23,7 @@ from backfill_assets.core.gates import NOT_NULL, RULES, UNIQUE_KEY
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.readings import Sets
 from backfill_assets.core.texts import shortened
+from backfill_assets.lake.buckets import bucket
 from backfill_assets.lake.fingerprints import (
     PIECES,
     Dialect,
@@ -44,7 +45,6 @@ SAMPLE_KEYS = 10
 SAMPLE_KEY_CHARS = 200
 MEMORY = "1GB"  # beyond it DuckDB spills; the Spark server's heap is the lake's larger share
 SPILL = Path(".staging", ".spill")  # where it keeps what memory does not hold, below the lake
-BEYOND_BUCKETS = float(1 << 62)  # greater doubles share its bucket
 
 
 @contextlib.contextmanager
@@ -108,25 +108,6 @@ def selection(files: Sequence[str], contract: Contract) -> str:
 def literal(text: str) -> str:
     """A text as DuckDB's SQL writes it."""
     return "'" + text.replace("'", "''") + "'"
-
-
-def bucket(column: Column, dialect: Dialect) -> str:
-    """The bucket of a number (`core.drift`): its whole part's length in bits, negative below 0; NULL of NULL."""
-    n = _whole(column, dialect)
-    below = f"WHEN {n} < 0 THEN -1 - length(bin(-({n} + 1)))"  # the least number has no opposite
-    return f"CASE WHEN {n} = 0 THEN 0 WHEN {n} > 0 THEN length(bin({n})) {below} END"
-
-
-def _whole(column: Column, dialect: Dialect) -> str:
-    """The number without its fraction, as a whole number of 64 bits; NULL of NaN."""
-    n, kind = quoted(column.name, dialect), column.kind.kind
-    if kind == "BOOLEAN":
-        return f"CAST({n} AS INT)"
-    if kind in ("INT", "BIGINT"):
-        return n
-    if kind == "DOUBLE":
-        n = f"CASE WHEN NOT isnan({n}) THEN greatest(least({n}, {BEYOND_BUCKETS!r}), -{BEYOND_BUCKETS!r}) END"
-    return f"CAST({n} AS BIGINT)" if dialect is Dialect.SPARK else f"CAST(trunc({n}) AS BIGINT)"
 
 
 def _name(column: str) -> str:

@@ -12,7 +12,8 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.readings import Sets
-from backfill_assets.lake.audit import audit, bucket
+from backfill_assets.lake.audit import audit
+from backfill_assets.lake.buckets import bucket
 from backfill_assets.lake.fingerprints import (
     PIECES,
     Dialect,

@@ -14,7 +14,7 @@ from backfill_assets.core.contracts import Basis, Contract, Input, reads
 from backfill_assets.core.days import DayRange, contiguous, covering
 from backfill_assets.core.digests import days_of
 from backfill_assets.core.errors import InputMissing
-from backfill_assets.core.profiles import DayProfile, counted_broken, counted_histograms, counted_nulls, kept_counts
+from backfill_assets.core.profiles import DayProfile, kept_counts
 from backfill_assets.core.readings import rows_read
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.states import States
@@ -25,7 +25,7 @@ from backfill_assets.lake.replace import Published, Write, days_held, replace_da
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.type_names import spark_name
-from backfill_assets.load.candidate import Candidate, RebuildRequest
+from backfill_assets.load.candidate import Candidate, RebuildRequest, as_profile
 from backfill_assets.load.facts import staged_facts
 from backfill_assets.load.merging import as_merged, merged
 from backfill_assets.load.steadiness import refuse_unsteady, telling_mistakes
@@ -177,13 +177,6 @@ def nothing_to_do(states: States, contract: Contract, days: DayRange) -> Candida
         commit=lambda: Published(before.version, ""),
         release=lambda: None,
     )
-
-
-def as_profile(entry: DayEntry) -> DayProfile:
-    """What a receipt still knows of a day's profile."""
-    nulls = {c: n for c, n in counted_nulls(entry.counts).items() if n}
-    broken, histograms = counted_broken(entry.counts), counted_histograms(entry.counts)
-    return DayProfile(entry.rows, entry.fingerprint, nulls, broken=broken, histograms=histograms)
 
 
 def _of_its_span(frame: "DataFrame", contract: Contract, span: DayRange, spans: Sequence[DayRange]) -> "DataFrame":
