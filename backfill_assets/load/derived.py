@@ -10,10 +10,11 @@ from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING
 
-from backfill_assets.core.contracts import Basis, Contract, Input, reads
+from backfill_assets.core.contracts import Basis, Contract, Input
 from backfill_assets.core.days import DayRange, contiguous, covering
 from backfill_assets.core.digests import days_of
 from backfill_assets.core.errors import InputMissing
+from backfill_assets.core.ledgers import ARRIVALS, named
 from backfill_assets.core.profiles import DayProfile, counted_histograms, counted_nulls, kept_counts
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.states import States
@@ -84,7 +85,7 @@ def _input_rows(states: States, contract: Contract, todo: Iterable[date]) -> int
     for wanted in contract.inputs:
         stamps = states.view.table(wanted.table).stamps
         if wanted.basis is Basis.ARRIVALS:
-            days = {a for d in todo for a, _ in states.view.arrivals.get(d, ())}
+            days = {a for d in todo for a, _ in states.view.source(wanted.table).arrivals.get(d, ())}
         else:
             days = {d for day in todo for d in days_of(wanted, day, states.view)}
         rows += sum(stamps[d].entry.rows for d in days if d in stamps)
@@ -111,7 +112,7 @@ def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> No
             absent = [d for d in days if d not in stamps]
             if absent:
                 lacking[wanted.table] = absent
-        elif wanted.basis is Basis.ARRIVALS and states.view.ledger.version < 0:
+        elif wanted.basis is Basis.ARRIVALS and states.view.source(wanted.table).ledger.version < 0:
             lacking[wanted.table] = list(days)
     if lacking:
         tables = " and ".join(f"{name} for {_listed(absent)}" for name, absent in lacking.items())
@@ -128,13 +129,16 @@ def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> No
 
 def _refuse_doubted(states: States, contract: Contract) -> None:
     """Raise where the ledger that says which deliveries the days are made from is not as we wrote it."""
-    doubted = states.view.doubted_arrivals()
-    if doubted and reads(contract.inputs, Basis.ARRIVALS):
+    for source in (states.view.source(i.table) for i in contract.inputs if i.basis is Basis.ARRIVALS):
+        doubted = source.doubted_arrivals()
+        if not doubted:
+            continue
         raise InputMissing(
             f"the table {contract.name}",
-            f"another program changed the ledger arrivals of {_listed(doubted)}, which says what days are made from",
+            f"another program changed the ledger {named(ARRIVALS, source.name)} of {_listed(doubted)}, which says "
+            "what days are made from",
             "Nothing was written",
-            f"Load these days again, which writes it anew: `{reload_command(states.view.landed_table, doubted)}`",
+            f"Load these days again, which writes it anew: `{reload_command(source.table, doubted)}`",
         )
 
 
@@ -159,7 +163,7 @@ def nothing_to_do(states: States, contract: Contract, days: DayRange) -> Candida
         {d: as_profile(e) for d, e in entries.items()},
         entries,
         before,
-        states.frontier,
+        states.frontier(contract.name),
         None,
         commit=lambda: Published(before.version, ""),
         release=lambda: None,
@@ -198,7 +202,7 @@ def _transformed(lake_session: LakeSession, states: States, table: Table, days: 
         raise ValueError(f"{table.name} has no transform: it is loaded, not built")
     frames = {i.table: _input_frame(lake_session, states, table.contract, i, days) for i in table.contract.inputs}
     with telling_mistakes(table):
-        frame = table.transform(frames, Chunk(days, states.frontier))
+        frame = table.transform(frames, Chunk(days, states.frontier(table.name)))
         refuse_unsteady(lake_session.spark(), table, frame, states.contracts)
     pending = [d for d in days if states.is_pending(table.contract, d)]
     # for what may not be learnt from while an input is missing
@@ -214,8 +218,9 @@ def _input_frame(
     upstream = states.contracts[wanted.table]
     if wanted.basis is Basis.ARRIVALS:
         version = _version_read(view, wanted)
-        listed = {a for d in days for a, _ in view.arrivals.get(d, ())}
-        everything = len(listed) >= sum(1 for s in view.loaded.stamps.values() if s.entry.rows)
+        source = view.source(wanted.table)
+        listed = {a for d in days for a, _ in source.arrivals.get(d, ())}
+        everything = len(listed) >= sum(1 for s in source.loaded.stamps.values() if s.entry.rows)
         days_read = None if everything else listed
         return _with_columns(lake_session.read(wanted.table, version, upstream.day_column, days_read), upstream)
     needed = {d for day in (days.start, days.last) for d in days_of(wanted, day, view)}
@@ -238,7 +243,7 @@ def _with_columns(frame: "DataFrame", contract: Contract) -> "DataFrame":
 def _version_read(view: LakeView, wanted: Input) -> int:
     """The version of an input that a build reads and its receipt names: the head; of raw, what arrivals names."""
     if wanted.basis is Basis.ARRIVALS:
-        return view.ledger.inputs[wanted.table]
+        return view.source(wanted.table).ledger.inputs[wanted.table]
     return view.table(wanted.table).version
 
 
@@ -280,7 +285,7 @@ def _candidate(
         profiles=profiles,
         entries={d: before.stamps[d].entry for d in settled} | made,
         before=before,
-        frontier=states.frontier,
+        frontier=states.frontier(name),
         staged=staged,
         commit=lambda: replace_days(request.lake_session.lake, write, digests_now),
         release=staged.drop,

@@ -6,7 +6,7 @@ no content.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -27,7 +27,7 @@ from backfill_assets.core.lateness import (
 )
 from backfill_assets.core.receipts import Built
 from backfill_assets.core.states import States
-from backfill_assets.core.view import LakeView
+from backfill_assets.core.view import LakeView, Source
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.lateness import Flip, Lateness, Spread, flips, read_lateness
 from backfill_assets.lake.model import Pipeline
@@ -40,11 +40,13 @@ FLIPS_FROM = (Basis.ARRIVALS, Basis.KNOWN_AT_CUT)  # the tables of versions and 
 
 @dataclass(frozen=True)
 class LatenessScope:
-    """What a report is about: arrival `days` (None: all), the wanted `share` (0..1), flips since an aware instant."""
+    """What a report is about: arrival `days` (None: all), the wanted `share` (0..1), flips since an aware instant, and
+    the name of the `source` ("": a lake's only one; of several the one that features are made from, else the first)."""
 
     days: DayRange | None = None
     share: float = DEFAULT_SHARE
     since: datetime | None = None
+    source: str = ""
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,7 @@ class LatenessReport:
         days = self.asked.days
         return {
             "lake": self.lake,
+            **({"source": self.asked.source} if self.asked.source else {}),
             "frontier": self.frontier.isoformat() if self.frontier else None,
             "from": str(days.start) if days else None,
             "to": str(days.last) if days else None,
@@ -143,22 +146,24 @@ def lateness(lake: Lake, pipeline: Pipeline, asked: LatenessScope, now: datetime
 
 def lateness_of(lake: Lake, states: States, asked: LatenessScope, now: datetime) -> LatenessReport:
     """`lateness` of a lake whose states are known already."""
-    view, frontier = states.view, states.frontier
-    named = view.loaded_version
-    if named < 0 or frontier is None:
+    view, source = states.view, _source(lake, states.view, asked.source)
+    frontier = states.frontier(source.table)
+    if source.loaded_version < 0 or frontier is None:
         raise BackfillError(
             f"the lake {lake.root}",
             "no delivery is loaded yet",
             "There is no lateness to measure",
             "Run `backfill-assets scan`, then `backfill-assets backfill --from DAY --to DAY`",
         )
-    found = read_lateness(lake.store, view.landed_table, named, asked.days)
+    asked = replace(asked, source=source.name)
+    found = read_lateness(lake.store, source.table, source.loaded_version, asked.days)
     watched = _watched(found, asked.days, frontier)
     shares = completeness(found.cells, watched) if watched else ()
     age = age_for(asked.share, shares)
     ages = rows_by_age(found.cells)
     advice = advise(ages) if ages else ()
-    measured = watermark_day(frontier, age) if age is not None else None
+    ages_of = {t: age if t == source.table else _age(lake, states, s, asked) for t, s in view.sources.items()}
+    measured = {t: watermark_day(f, a) for t, a in ages_of.items() if a is not None and (f := states.frontier(t))}
     return LatenessReport(
         lake=str(lake.root),
         asked=asked,
@@ -174,9 +179,30 @@ def lateness_of(lake: Lake, states: States, asked: LatenessScope, now: datetime)
         age_days=age,
         advice=advice,
         look_back_days=look_back_for(asked.share, advice),
-        watermarks=watermarks(tuple(states.contracts.values()), _newest(view), measured, frontier, now),
+        watermarks=watermarks(tuple(states.contracts.values()), _newest(view), measured, states.frontier, now),
         flips=_flips(lake, states, asked.since, frontier) if asked.since else None,
     )
+
+
+def _source(lake: Lake, view: LakeView, name: str) -> Source:
+    """The source that a report is about; raises BackfillError where there is none of that name."""
+    known = {s.name: s for s in view.sources.values()}
+    usual = name or lake.settings.features.source or ""
+    wanted = usual if name or usual in known else next(iter(known))
+    if wanted not in known:
+        fix = f"Choose one of {', '.join(known)}" if "" not in known else "Leave out --source"
+        raise BackfillError(f"the source {wanted!r}", "the lake has none of that name", "Nothing was measured", fix)
+    return known[wanted]
+
+
+def _age(lake: Lake, states: States, source: Source, asked: LatenessScope) -> int | None:
+    """The smallest age at which the wanted share of a source's rows has arrived; None where none is known."""
+    frontier = states.frontier(source.table)
+    if source.loaded_version < 0 or frontier is None:
+        return None
+    found = read_lateness(lake.store, source.table, source.loaded_version, asked.days)
+    watched = _watched(found, asked.days, frontier)
+    return age_for(asked.share, completeness(found.cells, watched)) if watched else None
 
 
 def _watched(found: Lateness, days: DayRange | None, frontier: datetime) -> DayRange | None:
@@ -197,42 +223,35 @@ def _days(spreads: Sequence[tuple[date, Spread]], late: Sequence[tuple[date, int
 
 def _newest(view: LakeView) -> dict[str, date]:
     """Per table its newest day with a receipt that is not pending."""
-    built = {
-        name: [d for d, stamp in table.stamps.items() if stamp.entry.built is not Built.PENDING]
-        for name, table in view.tables.items()
-    }
-    return {name: max(days) for name, days in built.items() if days}
+    tables = (
+        (n, [d for d, s in t.stamps.items() if s.entry.built is not Built.PENDING]) for n, t in view.tables.items()
+    )
+    return {name: max(days) for name, days in tables if days}
 
 
 def _flips(lake: Lake, states: States, since: datetime, frontier: datetime) -> tuple[Flip, ...]:
-    roles = (first_reading(states.contracts.values(), basis) for basis in FLIPS_FROM)
-    names = [
-        contract.name if contract else f"read by {basis}" for contract, basis in zip(roles, FLIPS_FROM, strict=True)
-    ]
-    if lake.settings.labels.label is not None or lake.settings.features.entity != ("entity",):
-        raise BackfillError(
-            f"label flips since {since:%Y-%m-%d}",
-            "they are counted for a label by measure and rule, and for entities of the column `entity`",
-            "They were not counted",
-            "Leave out --since; each write of a day tells how many of its labels it changed (label_flips)",
-        )
+    read, labelled = states.contracts.values(), lake.settings.labels.source
+    of = {c.name for c in read if c.is_landed and c.source == labelled} or set(states.view.sources)
+    versions_of = (c for c in read if any(i.basis is Basis.ARRIVALS and i.table in of for i in c.inputs))
+    roles = (next(versions_of, None), first_reading(read, Basis.KNOWN_AT_CUT))
+    names = [role.name if role else f"read by {basis}" for role, basis in zip(roles, FLIPS_FROM, strict=True)]
     view, lacking = states.view, [name for name in names if states.view.table(name).version < 0]
+    if lake.settings.labels.label is not None or lake.settings.features.entity != ("entity",):
+        told = "they are counted for a label by measure and rule, and for entities of the column `entity`"
+        fix = "Leave out --since; each write of a day tells how many of its labels it changed (label_flips)"
+        raise _uncounted(since, told, fix)
     if lacking:
-        raise BackfillError(
-            f"label flips since {since:%Y-%m-%d}",
-            f"the lake has no table {' and no table '.join(lacking)}",
-            "They were not counted",
-            "Build these tables with `backfill-assets backfill`, or leave out --since",
-        )
+        fix = "Build these tables with `backfill-assets backfill`, or leave out --since"
+        raise _uncounted(since, f"the lake has no table {' and no table '.join(lacking)}", fix)
     if since > frontier:
-        raise BackfillError(
-            f"label flips since {since:%Y-%m-%d}",
-            f"the frontier is {frontier:%Y-%m-%dT%H:%M:%SZ}, so nothing is known from later on",
-            "They were not counted",
-            "Give an earlier day to --since",
-        )
+        told = f"the frontier is {frontier:%Y-%m-%dT%H:%M:%SZ}, so nothing is known from later on"
+        raise _uncounted(since, told, "Give an earlier day to --since")
     versions, asked = ((name, view.table(name).version) for name in names)
     return flips(lake.store, (versions, asked), lake.settings.labels, since)
+
+
+def _uncounted(since: datetime, told: str, fix: str) -> BackfillError:
+    return BackfillError(f"label flips since {since:%Y-%m-%d}", told, "They were not counted", fix)
 
 
 def in_days(span: timedelta | None) -> float | None:

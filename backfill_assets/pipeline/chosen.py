@@ -18,6 +18,7 @@ from sys import modules
 from types import ModuleType
 from typing import Any
 
+from backfill_assets.core import ledgers
 from backfill_assets.core.contracts import Basis, reads
 from backfill_assets.core.errors import BackfillError, SettingsError, line_in
 from backfill_assets.core.ledgers import BESIDE, FILES
@@ -152,11 +153,13 @@ def _in_order(named: str, given: Sequence[Table]) -> tuple[Table, ...]:
 
 def _refuse_names(named: str, given: Sequence[Table]) -> None:
     names = [t.name for t in given]
-    bad = [n for n in names if not NAME.fullmatch(n) or n in (*BESIDE, FILES)]
+    own = {c.source for t in given if (c := t.contract).is_landed}
+    taken = {ledgers.named(ledger, source) for ledger in (*BESIDE, FILES) for source in own | {""}}
+    bad = [n for n in names if not NAME.fullmatch(n) or n in taken]
     twice = sorted({n for n in names if names.count(n) > 1})
     if bad:
         raise _refused(named, f"{', '.join(map(repr, bad))} cannot name a table of a pipeline",
-                       f"Use small letters, digits and _, and none of {', '.join((*BESIDE, FILES))}")  # fmt: skip
+                       f"Use small letters, digits and _, and none of {', '.join(sorted(taken))}")  # fmt: skip
     if twice:
         raise _refused(named, f"it gives {', '.join(twice)} more than once", "Give every table another name")
     versions = {t.name for t in given if reads(t.contract.inputs, Basis.ARRIVALS)}
