@@ -100,9 +100,9 @@ def write_rows(table: Path, made: Contract, rows: Sequence[Mapping[str, Any]], r
     import pyarrow as pa
     from deltalake import CommitProperties, write_deltalake
 
-    types = {"BIGINT": pa.int64(), "INT": pa.int32(), "STRING": pa.string(), "DATE": pa.date32()}
-    instant = pa.timestamp("us", tz="UTC")
-    schema = pa.schema([pa.field(c.name, types.get(c.type, instant), c.nullable) for c in made.columns])
+    from backfill_assets.lake.type_names import arrow_type
+
+    schema = pa.schema([pa.field(c.name, arrow_type(c.kind), c.nullable) for c in made.columns])
     layout = [made.partition_column] if made.partition_column else None
     said = CommitProperties(custom_metadata={"userMetadata": receipt.to_json()}) if receipt else None
     data = pa.Table.from_pylist([dict(r) for r in rows], schema)

@@ -21,7 +21,7 @@ FLOORS = (
     ("operations",),
     ("pipeline", "load"),
     ("lake",),
-    ("engine", "landing"),
+    ("engine", "landing", "examples"),
     ("core",),
 )
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}

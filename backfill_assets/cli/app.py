@@ -18,6 +18,7 @@ from backfill_assets.cli import (
     compare,
     demo,
     doctor,
+    example,
     landing,
     lateness,
     plan,
@@ -75,6 +76,7 @@ def app() -> None:
 for _command, _told in (
     (settings.init, "Write a commented lake.toml."),
     (demo.demo, "Make a sample lake, load it twice."),
+    (example.example, "Lakes to learn from, step by step."),
     (landing.scan, "Take stock of the landing folder."),
     (landing.landing, "Accept altered or missing files."),
     (backfill.backfill, "Make days of tables again."),

@@ -3,6 +3,7 @@
 Lives here: the command, its options, and the summary. Does not live here: the run itself (`runner`).
 """
 
+import time
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
@@ -10,12 +11,13 @@ from typing import TYPE_CHECKING
 import click
 
 from backfill_assets.cli.common import days_options, inclusive, json_option, lake_option, opened, overrides, print_json
-from backfill_assets.cli.drawing import aside, draw_table, number
-from backfill_assets.cli.progress import BackfillRequest, Lines, RunOutcome
+from backfill_assets.cli.drawing import aside, draw_table, number, say
+from backfill_assets.cli.progress import BackfillRequest, Lines, RunOutcome, TableOutcome
 from backfill_assets.core.days import ONE_DAY, DayRange
 
 if TYPE_CHECKING:
     from backfill_assets.lake.home import Lake
+    from backfill_assets.lake.model import Pipeline
 
 
 PROFILE = __name__ + ".profile"
@@ -40,7 +42,7 @@ def backfill(first: date, last: date, named: str | None, force: bool, note: str,
     lake, pipeline = opened()
     days = allowed(inclusive(first, last), lake.settings.start_date)
     asked = BackfillRequest(days, chosen(named, [t.name for t in pipeline.tables]), force, note)
-    outcome = work(lake, asked)
+    outcome = settled(lake, pipeline, asked) or work(lake, asked)
     if as_json:
         print_json({"from": str(days.start), "to": str(days.last), **outcome.to_dict()})
     else:
@@ -79,6 +81,20 @@ def chosen(named: str | None, known: Sequence[str]) -> tuple[str, ...]:
     return tuple(n for n in known if n in wanted)
 
 
+def settled(lake: "Lake", pipeline: "Pipeline", asked: BackfillRequest) -> RunOutcome | None:
+    """The outcome where every day is as a run would leave it, known without one: neither Dagster nor Spark is asked."""
+    if asked.force or overrides().work is not None:
+        return None
+    from backfill_assets.operations.unchanged import unchanged_rows
+
+    began = time.perf_counter()
+    rows = unchanged_rows(lake, pipeline, asked.tables, asked.days)
+    if rows is None:
+        return None
+    tables = tuple(TableOutcome(name, len(asked.days), 0, n, 0.0) for name, n in rows.items())
+    return RunOutcome("", True, tables, "", time.perf_counter() - began)
+
+
 def work(lake: "Lake", asked: BackfillRequest) -> RunOutcome:
     """The run, with its progress on stderr."""
     if (instead := overrides().work) is not None:
@@ -101,8 +117,6 @@ def draw_phases(outcome: RunOutcome) -> None:
 
 def draw(lake: "Lake", outcome: RunOutcome) -> None:
     """What the run did to each table, and how to see it in the UI."""
-    from backfill_assets.cli.dagster_home import ui_command
-
     rows = [
         [t.table, str(t.days), str(t.changed), str(t.days - t.changed), number(t.rows), f"{t.seconds:.1f} s"]
         for t in outcome.tables
@@ -110,5 +124,10 @@ def draw(lake: "Lake", outcome: RunOutcome) -> None:
     ]
     if rows:
         draw_table(["table", "days", "changed", "unchanged", "rows", "took"], rows)
+    if not outcome.run_id:
+        say("Nothing changed: every day is as its inputs say, so that no run was made (--force makes one).")
+        return
+    from backfill_assets.cli.dagster_home import ui_command
+
     verdict = "succeeded" if outcome.success else "failed"
     click.echo(f"run {outcome.run_id} {verdict} after {outcome.seconds:.1f} s; see it with: {ui_command(lake)}")

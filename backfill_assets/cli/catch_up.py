@@ -147,6 +147,10 @@ def _draw_late(found: Mapping[tuple[date, date], int], verb: str) -> None:
 
 def _scan(lake: "Lake") -> None:
     from backfill_assets.lake.session import LakeSession
+    from backfill_assets.load.known import is_scanned
+
+    if is_scanned(LakeSession(lake)):
+        return
     from backfill_assets.load.sources import scan_all
 
     report = scan_all(LakeSession(lake))

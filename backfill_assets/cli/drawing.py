@@ -24,6 +24,7 @@ STYLES: Mapping[str, Mapping[str, Any]] = {
 GAP = "  "
 PROSE_CHARS = 30  # a longer cell with spaces in it is a sentence, which may be broken between its words
 NARROWEST_PROSE = 20
+UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 def line_width() -> int | None:
@@ -108,12 +109,24 @@ def _wrapped(text: str, width: int | None, hang: int) -> list[str]:
 
 
 def _is_number(cell: str) -> bool:
-    return cell.replace(",", "").removesuffix(" s").replace(".", "", 1).isdigit() or cell in ("", "-")
+    return (
+        cell.replace(",", "").partition(" ")[0].replace(".", "", 1).isdigit()
+        and cell.partition(" ")[2] in ("", "s", *UNITS)
+    ) or cell in ("", "-")
 
 
 def number(value: int | None) -> str:
     """A whole number with thousands separated; `-` for none."""
     return "-" if value is None else f"{value:,}"
+
+
+def size(value: int | None) -> str:
+    """Bytes for people, e.g. `512 B`, `81 kB`, `1.2 MB`; a dash where nobody knows."""
+    if value is None:
+        return "-"
+    step = next((n for n in range(len(UNITS) - 1) if value < 999.5 * 1000**n), len(UNITS) - 1)
+    scaled = value / 1000**step
+    return f"{scaled:.{1 if step > 1 and scaled < 9.95 else 0}f} {UNITS[step]}"
 
 
 def percent(share: float) -> str:

@@ -42,7 +42,7 @@ TEMPLATE_NAMES = ("daily-repair", "feature-fix", "late-labels", "migration")
 @click.option("--rollback-on-failure", is_flag=True, help="A chunk whose gate refuses is put back at once.")
 @click.option("--force", is_flag=True, help="Make even what is known to be right.")
 @click.option("--look", is_flag=True, help="Read what landed by today's settings: days that gain or lose rows. Slower.")
-@click.option("--code", metavar="REF", default="", help="The pipeline file as git knows it at this commit or tag.")
+@click.option("--code", metavar="REF", default="", help="The pipeline's files as git knows them at this commit or tag.")
 @click.option("--reason", default="", help="Why, in a word or two.")
 @click.option("--note", default="", help="Why, in full; it is kept in the receipts.")
 @json_option
@@ -56,9 +56,10 @@ def plan(as_json: bool, **asked: Any) -> None:
     if ctx.invoked_subcommand is not None:
         return
     from backfill_assets.operations.plan_code import pin_code, working_by
+    from backfill_assets.pipeline.own_files import reached
 
     _refuse_mode(asked["write_mode"])
-    code = pin_code(opened()[0], asked["code"]) if asked["code"] else None
+    code = pin_code(opened()[0], asked["code"], reached) if asked["code"] else None
     with working_by(code):
         made = _made({**asked, "code": code}, "json" if as_json else "")
     if not all(t.passed for t in made.preflight):

@@ -4,23 +4,22 @@ Lives here: how it looks. Does not live here: what it says (`core.plans`, `opera
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import reduce
-from operator import add
 from typing import TYPE_CHECKING
 
 import click
 
 from backfill_assets.cli.common import print_json
-from backfill_assets.cli.drawing import draw_table, number, say
+from backfill_assets.cli.drawing import draw_table, number, say, size
 from backfill_assets.cli.look_page import LOOK_COLUMNS, look_lines, look_rows
+from backfill_assets.cli.plan_figures import besides, cost, priced, so_far, total, whole_cost
 from backfill_assets.core.days import DayRange
-from backfill_assets.core.plans import Plan, Price, TableImpact
+from backfill_assets.core.plans import Plan, TableImpact
 
 if TYPE_CHECKING:
     from backfill_assets.operations.plan_progress import ChunkProgress, Progress
 
 SHOWN = 3
-CHUNK_COLUMNS = ("chunk", "days", "kind", "state", "expected", "took", "rows")
+CHUNK_COLUMNS = ("chunk", "days", "kind", "state", "expected", "took", "rows", "bytes")
 
 
 def draw_list(found: Sequence[tuple[Plan, str]]) -> None:
@@ -33,23 +32,55 @@ def draw_list(found: Sequence[tuple[Plan, str]]) -> None:
 
 
 def show_progress(now: "Progress", form: str = "") -> None:
-    """The plan and how far it is, as `json`, as a runbook in `markdown`, or else drawn."""
+    """The plan and how far it is, as `json`, as a runbook in `markdown`, only what was made and what that cost as
+    `outcome`, or else drawn."""
     from backfill_assets.core.plan_json import plan_dict
 
     if form == "json":
         print_json(
             plan_dict(now.plan)
             | {"state": now.told, "stopped": now.why, "progress": [c.to_dict() for c in now.chunks]}
-            | {"took_s": {t: found for t in now.plan.tables if (found := now.took(t))}}
+            | {"took": {t: found.to_dict() for t in now.plan.tables if (found := now.took(t))}}
+            | {"took_besides_s": dict(now.besides)}
         )
     elif form == "markdown":
         click.echo(runbook(now))
+    elif form == "outcome":
+        draw_outcome(now)
     else:
         draw_plan(now)
 
 
+def draw_outcome(now: "Progress") -> None:
+    """What was made and what it cost, for those who have seen the plan."""
+    _draw_head(now)
+    rows = [[i.table, str(len(i.days())), priced(i.price), whole_cost(now.took(i.table))] for i in now.plan.impacts]
+    draw_table(["table", "write", "price", "took"], rows)
+    _draw_chunks(now)
+    say(f"next: {_next(now)}")
+
+
 def draw_plan(now: "Progress") -> None:
     """The whole plan on the screen."""
+    plan = now.plan
+    _draw_head(now)
+    rows = [[*_table_row(i), whole_cost(now.took(i.table))] for i in plan.impacts]
+    draw_table(["table", "write", "why", "reads", "follows", "price", "took"], rows)
+    if any(i.follows for i in plan.impacts):
+        say("follows afterwards, not made by this plan:")
+        for impact in plan.impacts:
+            if impact.follows:
+                say(f"  {impact.table} {_spans(impact.follows)}", 4)
+    _draw_look(plan)
+    _draw_chunks(now)
+    say(f"gates: {_gates(plan)}")
+    click.echo()
+    for tick in plan.preflight:
+        say(f"[{'x' if tick.passed else ' '}] {tick.name}: {tick.told}", 4)
+    say(f"next: {_next(now)}")
+
+
+def _draw_head(now: "Progress") -> None:
     plan = now.plan
     say(f"plan {plan.id} ({now.told}): {plan.days}, {len(plan.days)} days, {len(plan.chunks)} chunks, by {plan.user}")
     if plan.code is not None:
@@ -59,68 +90,47 @@ def draw_plan(now: "Progress") -> None:
     if now.why:
         say(f"{now.told}: {now.why}")
     click.echo()
-    rows = [[*_table_row(i), _took(*(now.took(i.table) or (None, None)))] for i in plan.impacts]
-    draw_table(["table", "write", "why", "reads", "follows", "price", "took"], rows)
-    for impact in plan.impacts:
-        if impact.follows:
-            say(f"follows by itself, not by this plan: {impact.table} {_spans(impact.follows)}", 2)
-    if plan.look is not None:
-        if moved := look_rows(plan.look, plan.days):
-            draw_table(LOOK_COLUMNS, moved)
-        for line in look_lines(plan.look, plan.days):
-            say(line, 2)
+
+
+def _draw_chunks(now: "Progress") -> None:
     click.echo()
     draw_table(CHUNK_COLUMNS, [_chunk_row(c) for c in now.chunks])
-    say(f"all chunks: {_priced(total(plan))}{_so_far(now)}")
-    say(f"gates: {_gates(plan)}")
-    click.echo()
-    for tick in plan.preflight:
-        say(f"[{'x' if tick.passed else ' '}] {tick.name}: {tick.told}", 4)
-    say(f"next: {_next(now)}")
+    say(f"all chunks: {priced(total(now.plan))}{so_far(now)}")
+    for line in besides(now):
+        say(line)
 
 
-def _so_far(now: "Progress") -> str:
-    """What the chunks that wrote something took, beside what these were said to cost; empty where none did."""
-    done = [c for c in now.chunks if c.seconds is not None]
-    if not done:
-        return ""
-    cpu = [c.cpu for c in done if c.cpu is not None]
-    expected = sum(c.price.seconds for c in done if c.price)
-    rows = number(sum(c.rows or 0 for c in done))
-    took = _took(sum(c.seconds or 0.0 for c in done), sum(cpu) if cpu else None)
-    return f"; {len(done)} of {len(now.chunks)} took {took} for {rows} rows, expected {expected:.0f} s"
-
-
-def total(plan: Plan) -> Price:
-    """The price of all chunks."""
-    return reduce(add, plan.prices.values(), Price(0.0, 0.0, 0.0, 0, 0, 10**9, 0.0))
+def _draw_look(plan: Plan) -> None:
+    if plan.look is None:
+        return
+    if moved := look_rows(plan.look, plan.days):
+        draw_table(LOOK_COLUMNS, moved)
+    for line in look_lines(plan.look, plan.days):
+        say(line, 2)
 
 
 def _table_row(impact: TableImpact) -> list[str]:
-    why = ", ".join(f"{sum(map(len, spans))} {reason}" for reason, spans in impact.write.items())
-    reads = ", ".join(f"{table} {_spans(spans, 1)}" for table, spans in impact.reads.items() if spans)
+    several = len(impact.write) > 1
+    why = ", ".join(f"{sum(map(len, spans))} {r}" if several else r for r, spans in sorted(impact.write.items()))
+    reads = ", ".join(f"{table} {_spans(spans, 1)}" for table, spans in sorted(impact.reads.items()) if spans)
     days = str(len(impact.days()))
-    return [impact.table, days, why or "-", reads or "-", _count(impact.follows), _priced(impact.price)]
+    return [impact.table, days, why or "-", reads or "-", _count(impact.follows), priced(impact.price)]
 
 
 def _chunk_row(found: "ChunkProgress") -> list[str]:
-    took = _took(found.seconds, found.cpu)
-    price = _priced(found.price) if found.price else "-"
+    took = cost(found.seconds, found.cpu)
+    price = priced(found.price) if found.price else "-"
     chunk, rows = found.chunk, number(found.rows) + (f" ({number(found.kept)} kept)" if found.kept else "")
-    return [str(chunk.number), str(chunk.days), chunk.kind.value, found.state.value, price, took, rows]
-
-
-def _took(seconds: float | None, cpu: float | None) -> str:
-    """The real figures, e.g. `12.3 s (20.1 s CPU)`."""
-    return "-" if seconds is None else f"{seconds:.1f} s" + (f" ({cpu:.1f} s CPU)" if cpu is not None else "")
-
-
-def _priced(price: Price | None) -> str:
-    if price is None or not price.seconds:
-        return "nothing"
-    guess = ", a guess" if price.is_guess else ""
-    cpu = f", {price.cpu:.0f} s CPU" if price.cpu is not None else ""
-    return f"{price.seconds:.0f} s ({price.least:.0f}..{price.most:.0f}{guess}){cpu}, {number(price.rows)} rows"
+    return [
+        str(chunk.number),
+        str(chunk.days),
+        chunk.kind.value,
+        found.state.value,
+        price,
+        took,
+        rows,
+        size(found.bytes),
+    ]
 
 
 def _count(spans: Sequence[DayRange]) -> str:
@@ -128,7 +138,7 @@ def _count(spans: Sequence[DayRange]) -> str:
 
 
 def _spans(spans: Sequence[DayRange], most: int = SHOWN) -> str:
-    more = f" and {len(spans) - most} more" if len(spans) > most else ""
+    more = f" and {len(spans) - most} more range{'s' * (len(spans) > most + 1)}" if len(spans) > most else ""
     return ", ".join(map(str, spans[:most])) + more
 
 
@@ -146,7 +156,7 @@ def _gates(plan: Plan) -> str:
 def _next(now: "Progress") -> str:
     plan = now.plan
     if now.told == "finished" and any(i.follows for i in plan.impacts):
-        return "what follows: `dagster dev` makes it by itself, and so does backfill-assets catch-up"
+        return "backfill-assets catch-up, for the days that follow; under `dagster dev` they are made without it"
     if now.told in ("finished", "cancelled"):
         return f"nothing: it is {now.told}"
     if not all(t.passed for t in plan.preflight):
@@ -166,7 +176,7 @@ def _runbook(now: "Progress") -> Iterator[str]:
     yield f"Plan `{plan.id}`, made {plan.created:%Y-%m-%d %H:%M} UTC by {plan.user}; it is {now.told}.\n"
     yield f"**Why:** {plan.reason or '-'}. {plan.note}\n"
     yield "## Window, tables, keys\n"
-    yield from _rows(("table", "key", "days written", "why", "source days", "follows by itself"))
+    yield from _rows(("table", "key", "days written", "why", "source days", "follows afterwards"))
     for i in plan.impacts:
         row = _table_row(i)
         follows = _spans(i.follows) or "-"
@@ -184,6 +194,8 @@ def _runbook(now: "Progress") -> Iterator[str]:
     yield from _rows(CHUNK_COLUMNS)
     for chunk in now.chunks:
         yield from _rows(_chunk_row(chunk), head=False)
+    yield f"\nAll chunks: {priced(total(plan))}{so_far(now)}. "
+    yield from (f"{line[0].upper()}{line[1:]}." for line in besides(now))
     yield f"\nAfter each chunk: {_gates(plan)}.\n"
     yield "## Putting a chunk back\n"
     yield f"`backfill-assets rollback --plan {plan.id} --chunk N` (dry; `--yes` acts). Replaced files are kept "

@@ -53,7 +53,7 @@ class TableOutcome:
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """A whole run; `cause` is the first failing step's, in one line."""
+    """A whole run; `cause` is the first failing step's, in one line. `run_id` is empty where none was needed."""
 
     run_id: str
     success: bool
@@ -64,7 +64,7 @@ class RunOutcome:
     def to_dict(self) -> dict[str, Any]:
         """The outcome as JSON values."""
         return {
-            "run_id": self.run_id, "success": self.success, "cause": self.cause or None,
+            "run_id": self.run_id or None, "success": self.success, "cause": self.cause or None,
             "seconds": round(self.seconds, 3), "tables": [t.to_dict() for t in self.tables],
         }  # fmt: skip
 

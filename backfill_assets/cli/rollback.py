@@ -40,7 +40,7 @@ def which_options(command: Command) -> Command:
 @which_options
 @click.option("--table", default="", help="One table, instead of a plan.")
 @click.option("--to-version", type=click.IntRange(min=0), help="The version of the table whose content they get.")
-@click.option("--over-newer", is_flag=True, help="Also days that somebody else wrote since.")
+@click.option("--over-newer", is_flag=True, help="Also days that another run wrote since.")
 @json_option
 @lake_option
 def rollback(as_json: bool, yes: bool, to_version: int | None, over_newer: bool, **which: Any) -> None:
@@ -87,6 +87,8 @@ def release(as_json: bool, yes: bool, **which: Any) -> None:
         say(f"{name}: {', '.join(map(str, contiguous(days)))} {'released' if yes else 'would be released'}", HANG)
     if not yes:
         click.echo("Nothing was done. Add --yes to do it.")
+    elif which["plan"]:
+        click.echo(f"Make them again with: backfill-assets run {which['plan']}")
 
 
 def said() -> "Provenance":
@@ -113,9 +115,13 @@ def _draw(report: "RollbackReport", asked: "RollbackRequest") -> None:
         click.echo("Nothing to put back: these days hold what they held before, or were never written.")
         return
     rows = [_row(table) for table in report.tables]
-    draw_table(["table", "days", "to version", "rows now", "rows then", "files back", "out", "commit"], rows)
+    columns = ["table", "days", "to version", "rows now", "rows then", "files in", "files out"]
+    if report.is_done:
+        columns[3:5] = ["rows before", "rows now"]
+        columns.append("by version")
+    draw_table(columns, [row[: len(columns)] for row in rows])
     for name, days in report.stale.items():
-        say(f"{name}: {', '.join(map(str, contiguous(days)))} {'is' if report.is_done else 'will be'} stale", HANG)
+        say(f"{name}: {', '.join(map(str, contiguous(days)))} {'is now' if report.is_done else 'will be'} stale", HANG)
     if report.is_done:
         which = f"--plan {asked.plan}" + (f" --chunk {asked.chunk}" if asked.chunk else "")
         if asked.table:

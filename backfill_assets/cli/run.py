@@ -16,8 +16,7 @@ from backfill_assets.cli.common import json_option, lake_option, opened
 from backfill_assets.cli.drawing import aside
 from backfill_assets.cli.progress import BackfillRequest
 from backfill_assets.core.errors import GateRefused
-from backfill_assets.core.plan_states import ChunkState
-from backfill_assets.core.plans import PLAN_REASON, Plan, PlanChunk
+from backfill_assets.core.plans import PLAN_REASON, ChunkKind, Plan, PlanChunk
 
 if TYPE_CHECKING:
     from backfill_assets.lake.home import Lake
@@ -54,7 +53,7 @@ def run(plan_id: str, accept: int | None, daemon: bool, only: int | None, as_jso
         click.echo(said(CommandWorker(lake, plan).make([work_asked])[0]))
         return
     with working_by(plan.code):
-        show_progress(_now(lake, plan, accept or 0, daemon), "json" if as_json else "")
+        show_progress(_now(lake, plan, accept or 0, daemon), "json" if as_json else "outcome")
 
 
 def _now(lake: "Lake", plan: Plan, accepted: int, daemon: bool) -> "Progress":
@@ -120,12 +119,14 @@ class CommandWorker:
 
     def chunk_began(self, progress: "Progress", chunk: PlanChunk) -> None:
         """E.g. `chunk 3 of 7 (2024-03-09..2024-03-15): 120 rows/s so far, about 40 s left`."""
-        left = [c for c in progress.chunks if c.state is not ChunkState.DONE and c.price]
-        seconds = sum(c.price.seconds for c in left if c.price)
+        from backfill_assets.operations.plan_progress import seconds_left
+
+        seconds = seconds_left(progress, chunk)
         spent = time.monotonic() - self.began
         rate = f"{max(self.rows / spent, 0.1):,.1f} rows/s so far, " if self.rows and spent > 1 else ""
+        kind = "" if chunk.kind is ChunkKind.CHUNK else f"{chunk.kind.value} "
         of = len(self.plan.chunks)
-        aside(f"chunk {chunk.number} of {of} ({chunk.kind.value} {chunk.days}): {rate}about {seconds:.0f} s left")
+        aside(f"chunk {chunk.number} of {of} ({kind}{chunk.days}): {rate}about {seconds:.0f} s left")
 
     def gate_passed(self, chunk: PlanChunk) -> None:
         """Say so."""

@@ -99,11 +99,9 @@ def contiguous(days: Iterable[date]) -> list[DayRange]:
 def covering(days: Iterable[date], at_most: int) -> list[DayRange]:
     """At most `at_most` (>= 1) ranges that hold all of `days`, ascending; the smallest gaps are filled."""
     ranges = contiguous(days)
-    while len(ranges) > max(at_most, 1):
-        gaps = [(b.start - a.end, i) for i, (a, b) in enumerate(itertools.pairwise(ranges))]
-        _, i = min(gaps)
-        ranges[i : i + 2] = [DayRange(ranges[i].start, ranges[i + 1].end)]
-    return ranges
+    by_gap = sorted(range(1, len(ranges)), key=lambda i: (ranges[i].start - ranges[i - 1].end, i), reverse=True)
+    cuts = [0, *sorted(by_gap[: max(at_most, 1) - 1]), len(ranges)]
+    return [DayRange(ranges[i].start, ranges[j - 1].end) for i, j in itertools.pairwise(cuts) if i < j]
 
 
 def midnight(day: date) -> datetime:

@@ -28,8 +28,9 @@ class ChunkState(StrEnum):
 class PlanWrites:
     """What one table's receipts say of a plan: its write ids per chunk, and per chunk what its days held before and
     hold since. `base` is the table's version before the chunk's first write (-1: there was no table), `last` that of
-    its newest; `seconds` and `cpu` (processor seconds, where receipts tell) are sums. `earlier` is as all days were
-    before the plan began. `put_back` is the version of the newest rollback or release of the chunk."""
+    its newest; `seconds` (without the wait for an engine to be opened), `cpu` (processor seconds) and `bytes` (of new
+    data files) are sums, the latter two where receipts tell. `earlier` is as all days were before the plan began.
+    `put_back` is the version of the newest rollback or release of the chunk."""
 
     ids: Mapping[int, frozenset[str]] = field(default_factory=dict)
     before: Mapping[int, Mapping[date, DayEntry]] = field(default_factory=dict)
@@ -40,6 +41,7 @@ class PlanWrites:
     last: Mapping[int, int] = field(default_factory=dict)
     put_back: Mapping[int, int] = field(default_factory=dict)
     cpu: Mapping[int, float] = field(default_factory=dict)
+    bytes: Mapping[int, int] = field(default_factory=dict)
 
     def is_put_back(self, chunk: int) -> bool:
         """Whether a rollback undid the chunk here, and it was not made again since."""
@@ -58,6 +60,7 @@ def plan_writes(plan_id: str, log: Iterable[tuple[int, Receipt]]) -> PlanWrites:
     base: dict[int, int] = {}
     seconds: dict[int, float] = {}
     cpu: dict[int, float] = {}
+    size: dict[int, int] = {}
     last: dict[int, int] = {}
     put_back: dict[int, int] = {}
     now: dict[date, DayEntry] = {}
@@ -69,9 +72,11 @@ def plan_writes(plan_id: str, log: Iterable[tuple[int, Receipt]]) -> PlanWrites:
             base.setdefault(chunk, version - 1)
             last[chunk] = version
             ids.setdefault(chunk, set()).add(receipt.write_id)
-            seconds[chunk] = seconds.get(chunk, 0.0) + (receipt.seconds or 0.0)
+            seconds[chunk] = seconds.get(chunk, 0.0) + receipt.work_seconds
             if receipt.cpu_seconds is not None:
                 cpu[chunk] = cpu.get(chunk, 0.0) + receipt.cpu_seconds
+            if receipt.bytes is not None:
+                size[chunk] = size.get(chunk, 0) + receipt.bytes
             kept = before.setdefault(chunk, {})
             written = after.setdefault(chunk, {})
             for day, entry in receipt.days.items():
@@ -84,7 +89,7 @@ def plan_writes(plan_id: str, log: Iterable[tuple[int, Receipt]]) -> PlanWrites:
         now.update(receipt.days)
     return PlanWrites(
         {c: frozenset(found) for c, found in ids.items()}, before, after, base,
-        now if earlier is None else earlier, seconds, last, put_back, cpu,
+        now if earlier is None else earlier, seconds, last, put_back, cpu, size,
     )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ PLAN_TAG, CHUNK_TAG = "plan", "chunk"  # in `Provenance.tags` and `Receipt.tags`
 PLAN_REASON = "plan"  # the reason of every receipt that a plan's run wrote
 MODE_TAG = "write_mode"  # of runs and receipts, where it is not overwrite: `merge`, or that with rows kept
 CODE_TAG = "code"  # of runs and receipts of a plan that works by older code: which
+START, BETWEEN = "opening the engine", "between runs"  # what a plan costs besides its writes
 MERGE, MERGE_KEEPING = "merge", "merge, removed rows kept"
 DAYS_OF_WEEK = 7
 MOST_CHUNK_DAYS = 31  # one huge run is one huge thing to put back: a month of days is what a person still looks at
@@ -154,15 +155,18 @@ class TableImpact:
 
 @dataclass(frozen=True)
 class PlanCode:
-    """The older code that a plan works by: what was asked for, the commit that this was, and `FILE:NAME` of the frozen
-    tables, relative to the lake."""
+    """The older code that a plan works by: what was asked for, the commit that this was, `FILE:NAME` of the frozen
+    tables and the pattern of the frozen SQL files (empty: none), relative to the lake; a digest over all `files`."""
 
     ref: str
     commit: str
     tables: str
+    sql: str = ""
+    digest: str = ""
+    files: int = 1
 
     def __str__(self) -> str:
-        return f"{self.ref} ({self.commit[:12]})"
+        return f"{self.ref} ({self.commit[:12]}; {self.files} file(s), digest {self.digest})"
 
 
 @dataclass(frozen=True)
@@ -176,7 +180,8 @@ class PreflightTick:
 
 @dataclass(frozen=True)
 class Plan:
-    """A frozen plan. `created` is an aware instant; `reason` and `note` are a person's words for receipts."""
+    """A frozen plan. `created` is an aware instant; `reason` and `note` are a person's words for receipts; `prices` are
+    those of the writes per chunk, `besides` those of what no write is charged with (`START`, `BETWEEN`)."""
 
     id: str
     created: datetime
@@ -194,6 +199,7 @@ class Plan:
     retention_days: int | None = None
     look: Look | None = None
     code: PlanCode | None = None
+    besides: Mapping[str, Price] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.created.tzinfo is None:

@@ -60,7 +60,8 @@ class Receipt:
     """Who wrote which days of `table` from which inputs. `inputs` are table versions; `frontier` an aware instant.
 
     `seconds` is what the work took from being asked for to its commit, `cpu_seconds` what it used of the processors of
-    this machine (None: not measured); they decide nothing.
+    this machine (None: not measured), and `start_seconds` those of `seconds` in which it waited for an engine to be
+    opened. `bytes` are those of the data files that it brought. They decide nothing.
     """
 
     write_id: str
@@ -76,10 +77,17 @@ class Receipt:
     tags: Mapping[str, str] = field(default_factory=dict)
     seconds: float | None = None
     cpu_seconds: float | None = None
+    start_seconds: float | None = None
+    bytes: int | None = None
 
     def __post_init__(self) -> None:
         if self.frontier is not None and self.frontier.tzinfo is None:
             raise ValueError(f"the frontier of a receipt is an aware instant, got {self.frontier}")
+
+    @property
+    def work_seconds(self) -> float:
+        """What the work took once an engine was open; 0.0 where nothing was measured."""
+        return max((self.seconds or 0.0) - (self.start_seconds or 0.0), 0.0)
 
     def to_json(self) -> str:
         """The text for `userMetadata`: compact, keys sorted, days as `[rows, fingerprint, digest, built]`; `schemes`
@@ -98,6 +106,8 @@ class Receipt:
             "tags": dict(self.tags),
             "seconds": self.seconds,
             "cpu_seconds": self.cpu_seconds,
+            "start_seconds": self.start_seconds,
+            "bytes": self.bytes,
             "days": {str(d): [e.rows, e.fingerprint, e.input_digest, e.built] for d, e in self.days.items()},
             "counts": {str(d): dict(e.counts) for d, e in self.days.items() if e.counts},
             "scheme": SCHEME,
@@ -148,6 +158,8 @@ def _from_body(body: Mapping[str, Any]) -> Receipt:
         tags=dict(body["tags"]),
         seconds=_number(body.get("seconds")),  # older receipts have none
         cpu_seconds=_number(body.get("cpu_seconds")),
+        start_seconds=_number(body.get("start_seconds")),
+        bytes=int(told) if (told := body.get("bytes")) is not None else None,
     )
 
 

@@ -9,8 +9,10 @@ import os
 import secrets
 import shlex
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from backfill_assets.engine.archive import Archive
 from backfill_assets.engine.cache import delta_jars, package_version, spark_home
 from backfill_assets.engine.confs import LOOPBACK, EngineSettings, launch_confs, properties_text
 from backfill_assets.engine.java import Java, launch_options
@@ -108,16 +110,20 @@ def prepare(
     properties = state.folder / f"server-{_digest(token)}.properties"
     state.write_private(properties, properties_text(confs))
     state.write_private(state.folder / "log4j2.properties", _LOGGING)
+    class_path = ":".join([*filter(None, [extra_path]), f"{spark_home()}/jars/*", *map(str, jars)])
+    own = not (extra_options or extra_path)  # what a user adds may contradict an archive
+    archive = Archive.of(java, launch_options(), class_path, settings.memory) if own else None
     command = [
         str(java.executable),
         *_flags(settings),
+        *(archive.flags(state.scratch) if archive else ()),
         f"-Djava.io.tmpdir={state.scratch}",
         f"-Dderby.system.home={state.scratch}",
         # The name only: it is found on the class path, whatever the folder's path contains.
         "-Dlog4j2.configurationFile=log4j2.properties",
         *shlex.split(extra_options),
         "-cp",
-        ":".join([*filter(None, [extra_path]), f"{spark_home()}/jars/*", *map(str, jars)]),
+        class_path,
         "org.apache.spark.deploy.SparkSubmit",
         "--class",
         _MAIN,
@@ -126,7 +132,8 @@ def prepare(
         "spark-internal",
     ]
     idle = settings.idle_minutes * 60
-    return ServerRequest(command, properties.name, token, server_identity(settings, java), idle)
+    request = ServerRequest(command, properties.name, token, server_identity(settings, java), idle)
+    return replace(request, archive=str(archive.file), making=list(archive.making)) if archive else request
 
 
 def server_environ(state: ServerFolder) -> dict[str, str]:

@@ -52,13 +52,16 @@ def _accepts(port: int) -> bool:
 @dataclass(frozen=True)
 class ServerRequest:
     """What a supervisor is to start: the command, the file with the token that it reads (mode 0600, of this
-    request alone), and when to stop (seconds idle)."""
+    request alone), and when to stop (seconds idle). `archive` is the file of classes that the command uses, or that
+    `making` makes where it is not there (`archive.Archive`); empty: neither."""
 
     command: list[str] = field(repr=False)
     properties: str
     token: str = field(repr=False)
     identity: dict[str, str] = field(repr=False)
     idle_seconds: float
+    archive: str = ""
+    making: list[str] = field(default_factory=list, repr=False)
 
 
 @dataclass(frozen=True)

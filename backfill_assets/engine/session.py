@@ -10,7 +10,9 @@ import os
 import socket
 import tempfile
 import threading
+import time
 import warnings
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = [
-    "EngineSettings", "drop_session", "engine_lost", "explained", "is_engine_loss", "open_session", "session_confs",
+    "EngineSettings", "drop_session", "engine_lost", "explained", "is_engine_loss", "open_session", "opening_seconds",
+    "session_confs",
 ]  # fmt: skip
 _CONNECT_PORT = 15002  # Spark Connect's default
 _REACH_TIMEOUT_SECONDS = 5.0
@@ -48,11 +51,14 @@ class _Open:
 
 
 class _Sessions:
-    """The sessions of this process, one per lake. A forked child starts with none: channels do not survive a fork."""
+    """The sessions of this process, one per lake. A forked child starts with none: channels do not survive a fork.
+
+    `opening` are the seconds that opening them has taken, per lake."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.open: dict[tuple[int, Path], _Open] = {}
+        self.opening: dict[Path, float] = defaultdict(float)
 
 
 @cache
@@ -71,7 +77,7 @@ def open_session(lake: Path, settings: EngineSettings) -> "SparkSession":
     sessions = _sessions()
     with sessions.lock:
         key = (os.getpid(), lake)
-        known = sessions.open.pop(key, None)
+        known, began = sessions.open.pop(key, None), time.monotonic()
         try:
             opened = _checked_or_new(lake, settings, known)
         except BackfillError:
@@ -80,8 +86,15 @@ def open_session(lake: Path, settings: EngineSettings) -> "SparkSession":
             if told := explained(error):
                 raise told from None
             raise
+        if opened is not known:
+            sessions.opening[lake] += time.monotonic() - began
         sessions.open[key] = opened
         return opened.session
+
+
+def opening_seconds(lake: Path) -> float:
+    """How long this process has waited so far for sessions on a lake's engine to be opened."""
+    return _sessions().opening.get(lake.resolve(), 0.0)
 
 
 def _checked_or_new(lake: Path, settings: EngineSettings, known: _Open | None) -> _Open:

@@ -14,14 +14,16 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 
+from backfill_assets.engine.archiving import CLASSES, Archiving
 from backfill_assets.engine.processes import Process, end
 from backfill_assets.engine.server_state import Record, ServerFolder, ServerRequest, take
 
 POLL_SECONDS = 0.25
+ARCHIVE_AFTER_SECONDS = 5.0  # idle: commands that follow each other leave shorter gaps
 START_TIMEOUT_SECONDS = 180.0  # 7 s on an idle machine, 30 s seen under load; beyond this it hangs
 STOP_GRACE_SECONDS = 5.0
 _LISTENING = re.compile(r"Spark Connect server started at: \S*?:(\d+)")
@@ -38,6 +40,11 @@ class Supervisor:
     state: ServerFolder
     request: ServerRequest
     child: subprocess.Popen[bytes] | None = None
+    archiving: Archiving = field(init=False)
+
+    def __post_init__(self) -> None:
+        file, noted = Path(self.request.archive), self.state.scratch / CLASSES
+        self.archiving = Archiving(file, self.request.making, noted, is_over=not self.request.archive)
 
     def run(self) -> None:
         """Adopt the recorded JVM or start one, and stay until it is gone."""
@@ -88,11 +95,19 @@ class Supervisor:
             port = None
         (self.state.folder / self.request.properties).unlink(missing_ok=True)  # read by now
         if port is None:
+            self._forget_archive()
             self._stop(record)
             return None
         record = replace(record, port=port)
         self.state.write_record(record)
         return record
+
+    def _forget_archive(self) -> None:
+        """A JVM that crashed may have done so over its archive, and every other one would."""
+        crashed = self.child is not None and (self.child.poll() or 0) < 0
+        if crashed and self.request.archive:
+            with suppress(OSError):
+                Path(self.request.archive).unlink(missing_ok=True)
 
     def _port(self) -> int | None:
         deadline = time.monotonic() + START_TIMEOUT_SECONDS
@@ -111,13 +126,16 @@ class Supervisor:
         file = self.state.open_in_use()
         free_since: float | None = None
         while self._running(record) and self.state.record() == record:
+            idle = 0.0
             if not take(file):
                 free_since = None
             else:
                 free_since = time.monotonic() if free_since is None else free_since
-                if time.monotonic() - free_since >= self.request.idle_seconds:
+                idle = time.monotonic() - free_since
+                if idle >= self.request.idle_seconds:
                     return
                 fcntl.flock(file, fcntl.LOCK_UN)
+            self.archiving.look(idle >= ARCHIVE_AFTER_SECONDS)
             time.sleep(POLL_SECONDS)
 
     def _running(self, record: Record) -> bool:
@@ -126,6 +144,7 @@ class Supervisor:
     def _stop(self, record: Record) -> None:
         """End the JVM, then its record, unless the record names another one by now."""
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        self.archiving.end()
         current = self.state.record()
         ours = current is not None and current.jvm == record.jvm
         if ours:

@@ -1,6 +1,7 @@
-"""Processor seconds of a piece of work: of this process and of the engine's on this machine.
+"""What a piece of work costs: processor seconds of this process and of the engine's on this machine, and the wait for
+an engine to be opened.
 
-Lives here: measuring, by two looks at the system's own counters, which cost next to nothing. Does not live here: what
+Lives here: measuring, by two looks at counters, which cost next to nothing. Does not live here: what
 is said of it (`core.receipts`, `operations.plan_price`). Works that share a server at the same time each count what it
 spent on all of them; what a process spent that ended in between is lost.
 """
@@ -10,6 +11,7 @@ from pathlib import Path
 from backfill_assets.engine.confs import EMBEDDED, EngineSettings
 from backfill_assets.engine.processes import Process, own_processes
 from backfill_assets.engine.server_state import ServerFolder
+from backfill_assets.engine.session import opening_seconds
 
 
 class CpuMeter:
@@ -17,7 +19,12 @@ class CpuMeter:
 
     def __init__(self, lake: Path, engine: EngineSettings) -> None:
         self.lake, self.engine = lake, engine
-        self._before = self._now()
+        self._before, self._opening = self._now(), opening_seconds(lake)
+
+    def waited(self) -> float:
+        """Seconds since then in which this process waited for an engine to be opened, to the millisecond: some 10 where
+        it had to be started, 1 or 2 where it was up, none where this process had it open."""
+        return round(opening_seconds(self.lake) - self._opening, 3)
 
     def spent(self) -> float | None:
         """Processor seconds since then, to the millisecond; None where the engine computes on other machines."""

@@ -6,7 +6,7 @@ another store (an object store, a catalogue) writes a file like this one and nam
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -162,7 +162,8 @@ class DeltaStore:
         """One commit of delta-rs."""
         path = self._made(contract)
         adds, removes = self._files(contract, staged, days)
-        version = commit_files(path, contract, receipt, adds, removes)
+        size = sum(f.path.stat().st_size for f in adds)
+        version = commit_files(path, contract, replace(receipt, bytes=size), adds, removes)
         if staged is not None:
             staged.keep({str(f.path) for f in adds})
         return version

@@ -6,7 +6,8 @@ table (`pipeline`); a user's own pipeline is a `Pipeline` too.
 
 import ast
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+import tokenize
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache, lru_cache
@@ -61,8 +62,8 @@ class Table:
     """A table of a pipeline. `transform` is pure: input frames (by table name) and chunk -> rows of exactly its days.
 
     `transform` is None for raw, which is loaded from landed files. `settings` are the values that reach its content
-    (JSON); `sources` the modules whose code does, their names, or files of SQL (default: the module of the transform;
-    of raw always the modules that load it, too).
+    (JSON); `sources` the modules whose code does, their names, or files of SQL or Python (default: the module of the
+    transform; of raw always the modules that load it, too).
     `drops_incomplete`: days with missing required inputs stay empty. `facts` (a query of the embedded engine
     for rows -> one for a day and numbers) and `revisions` (rows before, rows after -> a day and numbers) are shown to
     people and reach no content. `account` (a query of that engine for deliveries of whole keys -> one for a day, the
@@ -167,7 +168,7 @@ def pipeline_of(lake: Lake, tables: Iterable[Table]) -> Pipeline:
 
 
 def _code(table: Table) -> list[str]:
-    parts = sorted(_sql(m) if isinstance(m, Path) else _without_prose(_source(m)) for m in _modules(table))
+    parts = sorted(_said(m) for m in _modules(table))
     columns = [[c.name, c.type, c.nullable] for c in table.contract.columns]
     contract = digest_of(
         [columns, table.contract.day_column, table.contract.key, list(map(str, table.contract.inputs))]
@@ -202,9 +203,18 @@ def _intakes() -> tuple[str, ...]:
     return tuple(sorted(f"{LANDING}.{p.stem}" for folder in folders for p in folder.glob("intake*.py")))
 
 
-def _source(module: ModuleType | str) -> str:
+def _said(source: Source) -> str:
+    if isinstance(source, Path) and source.suffix != ".py":
+        return _sql(source)
+    return _without_prose(_source(source))
+
+
+def _source(module: Source) -> str:
     """A module's source; one that is named is not imported, because transforms import Spark and `status` needs none."""
-    return _file(module).read_text(encoding="utf-8") if isinstance(module, str) else inspect.getsource(module)
+    if isinstance(module, ModuleType):
+        return inspect.getsource(module)
+    with tokenize.open(module if isinstance(module, Path) else _file(module)) as source:
+        return source.read()
 
 
 def _sql(path: Path) -> str:
@@ -226,7 +236,7 @@ def _file(module: str) -> Path:
 def _without_prose(source: str) -> str:
     """The digest of code without comments, docstrings and layout: rewording does not make a table outdated."""
     tree = ast.parse(source)
-    for node in ast.walk(tree):
+    for node in _with_statements(tree):
         body = getattr(node, "body", None)
         if (
             isinstance(body, list)
@@ -238,3 +248,14 @@ def _without_prose(source: str) -> str:
             if not body:
                 body.append(ast.Pass())
     return digest_of(ast.dump(tree))
+
+
+def _with_statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """Every node that has statements, and few others: three quarters of all nodes are parts of expressions."""
+    pending: list[ast.AST] = [tree]
+    while pending:
+        node = pending.pop()
+        yield node
+        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+            found = getattr(node, name, None)
+            pending += found if isinstance(found, list) else ()

@@ -34,7 +34,8 @@ class Provenance:
     """Who writes, why, with which code and settings, from which input versions, and the frontier they were seen at.
 
     `began` is when the work was asked for, on this process's monotonic clock (seconds); `cpu_seconds` what it used of
-    the processors until its rows were audited (None: not measured).
+    the processors until its rows were audited, `start_seconds` how long it waited for an engine to be opened (None: not
+    measured).
     """
 
     reason: str
@@ -47,6 +48,7 @@ class Provenance:
     tags: Mapping[str, str] | None = None
     began: float = field(default_factory=time.monotonic)
     cpu_seconds: float | None = None
+    start_seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -176,4 +178,5 @@ def _receipt(write: Write, days: list[date]) -> Receipt:
         tags=p.tags or {},
         seconds=round(time.monotonic() - p.began, 3),
         cpu_seconds=p.cpu_seconds,
+        start_seconds=p.start_seconds,
     )

@@ -4,15 +4,14 @@ Lives here: checking a rule's expression and saying it to Spark or DuckDB. Does 
 break it (`audit`, `profile`) and judging the counts (`core.gates`).
 """
 
-import sqlglot
-from sqlglot import exp
-from sqlglot.errors import SqlglotError
+from typing import TYPE_CHECKING
 
 from backfill_assets.core.contracts import Contract, Rule
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.fingerprints import Dialect
 
-NOT_OF_ONE_ROW = (exp.AggFunc, exp.Window, exp.Subquery, exp.Select, exp.Rand)
+if TYPE_CHECKING:
+    from sqlglot import exp
 
 
 def breaking(contract: Contract, dialect: Dialect) -> dict[str, str]:
@@ -24,7 +23,11 @@ def _name(dialect: Dialect) -> str:
     return "duckdb" if dialect is Dialect.DUCKDB else "spark"
 
 
-def _parsed(contract: Contract, rule: Rule) -> exp.Expr:
+def _parsed(contract: Contract, rule: Rule) -> "exp.Expr":
+    import sqlglot
+    from sqlglot import exp
+    from sqlglot.errors import SqlglotError
+
     try:
         parsed = sqlglot.parse_one(rule.expression, read="spark")
     except SqlglotError as error:
@@ -32,7 +35,7 @@ def _parsed(contract: Contract, rule: Rule) -> exp.Expr:
     foreign = sorted({c.name for c in parsed.find_all(exp.Column)} - set(contract.column_names))
     if foreign:
         raise _bad(contract, rule, f"the table has no column {', '.join(foreign)}")
-    if parsed.find(*NOT_OF_ONE_ROW) is not None:
+    if parsed.find(exp.AggFunc, exp.Window, exp.Subquery, exp.Select, exp.Rand) is not None:
         raise _bad(contract, rule, "it is not about one row")
     return parsed
 

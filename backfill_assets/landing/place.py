@@ -8,8 +8,6 @@ import hashlib
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from backfill_assets.landing.select import names_of, words_of
-
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
@@ -23,6 +21,8 @@ HASH_DIGITS = 15  # of hexadecimal: 60 bits, so that adding a row's number stays
 @lru_cache(maxsize=16)
 def uses_path(select: str) -> bool:
     """Whether a row's delivery depends on its file's path: then the path is part of what a file is."""
+    from backfill_assets.landing.select import names_of, words_of
+
     return FILE in words_of(select) or "arrival_ts" not in names_of(select)
 
 

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.digests import digest_of
-from backfill_assets.landing.nanoseconds import in_microseconds
 
 if TYPE_CHECKING:
     from backfill_assets.landing.intake import Intake
@@ -71,6 +70,8 @@ class Made:
 def put(stock: Path, intake: "Intake", made: Made) -> "Intake":
     """Describe a taken content whose parquet lies in the stock, as the last step of taking it in; returns it with the
     parquet that Spark can read."""
+    from backfill_assets.landing.nanoseconds import in_microseconds
+
     parquet, inexact = intake.parquet, dict[str, str]()
     if parquet.name == f"{intake.sha256}.parquet":
         parquet, inexact = in_microseconds(parquet, stock / f"{intake.sha256}.us.parquet")

@@ -55,7 +55,7 @@ class RebuildRequest:
 
     def signed(self, states: States, inputs: Mapping[str, int]) -> Provenance:
         """The provenance completed by today's code, settings and parameters, the frontier, the input versions, and the
-        processor seconds so far."""
+        processor seconds and the wait for the engine so far."""
         codes = self.pipeline.codes[self.table.name]
         made_with = parameters_of(self.table.contract, states.view).to_json()
         told = states.frontiers.told(self.table.name)
@@ -68,6 +68,7 @@ class RebuildRequest:
             inputs=inputs,
             tags=tags,
             cpu_seconds=self.meter.spent() if self.meter is not None else None,
+            start_seconds=self.meter.waited() if self.meter is not None else None,
         )
 
 

@@ -58,5 +58,8 @@ def compare(listing: Listing, records: Sequence[FileRecord], hashes: Hashes) -> 
         fresh=[f for f in listing.files if f.name not in taken],
         altered=[r for r in altered if r.usable_rows],
         missing=[r for r in gone if r.usable_rows and r.sha256 not in present],
-        lapsed=[r for r in (*altered, *gone) if not r.usable_rows or (r in gone and r.sha256 in present)],
+        lapsed=[
+            *(r for r in altered if not r.usable_rows),
+            *(r for r in gone if not r.usable_rows or r.sha256 in present),
+        ],
     )

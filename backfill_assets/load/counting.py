@@ -4,15 +4,15 @@ Lives here: the one query over all files, finding the files over which it fails,
 or again from the landing. Does not live here: what is recorded of it (`scan`), the rules themselves (`deliveries`).
 """
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import LandingError
-from backfill_assets.core.payload import words
 from backfill_assets.core.texts import plain
 from backfill_assets.engine.loss import is_engine_loss
 from backfill_assets.lake.ledger import FileRecord
@@ -22,7 +22,7 @@ from backfill_assets.landing.files import LandedFile
 from backfill_assets.landing.intake import Intake, take
 from backfill_assets.landing.mapping import quiet
 from backfill_assets.landing.place import uses_path
-from backfill_assets.landing.stock import VERSION, StockFile, discard, find
+from backfill_assets.landing.stock import StockFile, discard, find
 from backfill_assets.load.compare import look
 from backfill_assets.load.deliveries import read_deliveries
 
@@ -45,18 +45,6 @@ class Counted:
 
     days: Days = field(default_factory=dict)
     refused: str | None = None
-
-
-def is_counted(record: FileRecord, settings: LakeSettings) -> bool:
-    """Whether the record's days and rows were counted under today's settings."""
-    return record.counted_by == counting_digest(settings)
-
-
-def counting_digest(settings: LakeSettings) -> str:
-    """Of the settings and of the intake's rules, which decide a row's day and whether it is usable."""
-    source, tolerance = settings.source, settings.lateness.early_tolerance_days
-    declared = [] if source.payload is None else [words(source.payload_columns)]
-    return digest_of([source.format, source.select, str(settings.start_date), tolerance, VERSION, *declared])
 
 
 def count_days(session: "SparkSession", files: Sequence[StockFile], settings: LakeSettings) -> dict[str, Counted]:
@@ -122,27 +110,47 @@ def settle_days(counted: Days, start: date) -> tuple[dict[date, tuple[int, int, 
     return days or {home: (0, 0, 0)}, home
 
 
-def stocked(lake_session: LakeSession, record: FileRecord) -> StockFile:
-    """The record's content in the stock, taken again from the landing where the stock lost or altered it.
+def stocked(lake_session: LakeSession, records: Sequence[FileRecord]) -> list[StockFile]:
+    """The records' contents in the stock, taken again from the landing where the stock lost or altered them.
 
     A refused content is not looked for: the ledger says all that there is to say of it.
     """
-    if record.refused is not None:
-        nowhere = Path()
-        return StockFile(record.sha256, nowhere, {}, "", record.first_scan, record.home_day, refused=record.refused)
-    return taken_again(lake_session, record)
+    found = iter(taken_again(lake_session, [r for r in records if r.refused is None]))
+    return [_nowhere(r) if r.refused is not None else next(found) for r in records]
 
 
-def taken_again(lake_session: LakeSession, record: FileRecord) -> StockFile:
-    """The record's content in the stock, whatever was said of it before. Raises LandingError where it is nowhere."""
+def _nowhere(record: FileRecord) -> StockFile:
+    return StockFile(record.sha256, Path(), {}, "", record.first_scan, record.home_day, refused=record.refused)
+
+
+def taken_again(lake_session: LakeSession, records: Sequence[FileRecord]) -> list[StockFile]:
+    """The records' contents in the stock, whatever was said of them before. Raises LandingError where one is nowhere.
+
+    However many the stock lost: the landing is listed once, and not at all where it lost none.
+    """
+    landed = cache(lambda: _by_content(lake_session))
+    return [_taken_again(lake_session, record, landed) for record in records]
+
+
+def _by_content(lake_session: LakeSession) -> dict[str, list[LandedFile]]:
+    """The landed files by the content that the ledger names at their path; it may be another by now."""
+    listing, records = look(lake_session)
+    files, found = {f.name: f for f in listing.files}, defaultdict[str, list[LandedFile]](list)
+    for record in records:
+        if record.path in files:
+            found[record.sha256].append(files[record.path])
+    return found
+
+
+def _taken_again(
+    lake_session: LakeSession, record: FileRecord, landed: Callable[[], Mapping[str, Sequence[LandedFile]]]
+) -> StockFile:
     lake = lake_session.lake
     found = find(lake.stock, record.sha256, record.first_scan, record.home_day)
     if found is not None:
         return with_path(lake_session, found, record.path)
     discard(lake.stock, record.sha256)
-    listing, records = look(lake_session)
-    paths = {r.path for r in records if r.sha256 == record.sha256}
-    for file in (f for f in listing.files if f.name in paths and f.size == record.size):
+    for file in (f for f in landed().get(record.sha256, ()) if f.size == record.size):
         if taken_in(lake_session, file).sha256 == record.sha256:
             break
     found = find(lake.stock, record.sha256, record.first_scan, record.home_day)

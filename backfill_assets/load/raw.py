@@ -129,7 +129,7 @@ def _judged(
 
     view = states.view
     wanted = {d for d in todo if view.is_due(d)}
-    files = [stocked(lake_session, r) for r in records]
+    files = stocked(lake_session, records)
     if not files:
         schema = "sha256 string, row_number bigint, text string, reason string, source_file string, arrival_date date, "
         columns = delivery_types(lake_session.lake.settings.source.payload_columns)

@@ -25,12 +25,12 @@ from backfill_assets.load.compare import compare, look
 from backfill_assets.load.counting import (
     Counted,
     count_days,
-    counting_digest,
     settle_days,
     taken_again,
     taken_in,
     with_path,
 )
+from backfill_assets.load.known import counting_digest
 
 
 def scan(lake_session: LakeSession, now: datetime | None = None) -> ScanReport:
@@ -42,7 +42,8 @@ def scan(lake_session: LakeSession, now: datetime | None = None) -> ScanReport:
     moment = now or datetime.now(UTC)
     _append(lake_session, _withdrawals(found.lapsed, moment, "nothing of it was used"), "scan", "")
     intakes, waiting = _taken(lake_session, found.fresh)
-    altered, missing = found.altered, [m for m in found.missing if m.sha256 not in {i.sha256 for _, i in intakes}]
+    come = {i.sha256 for _, i in intakes}
+    altered, missing = found.altered, [m for m in found.missing if m.sha256 not in come]
     blocked = {r.path for r in (*altered, *missing, *found.lapsed)} | {f.name for f, _ in intakes}
     today = counting_digest(lake_session.lake.settings)
     recount = [r for r in records if not r.withdrawn and r.counted_by != today and r.path not in blocked]
@@ -114,7 +115,8 @@ def _record(
     today = counting_digest(settings)
     known = {r.sha256: r for r in records if r.counted_by == today}
     seen = {r.sha256: r.first_scan for r in sorted(records, key=lambda r: r.first_scan, reverse=True)}
-    files = {r.sha256: replace(taken_again(lake_session, r), home_day=None) for r in recount if r.sha256 not in known}
+    again = taken_again(lake_session, [r for r in recount if r.sha256 not in known])
+    files = {f.sha256: replace(f, home_day=None) for f in again}
     for file, intake in ((f, i) for f, i in intakes if i.sha256 not in known):
         found = _found(lake_session, intake, seen.get(intake.sha256, moment))
         files[intake.sha256] = with_path(lake_session, found, file.name)
@@ -151,7 +153,8 @@ def _copies(new: Sequence[str], landings: Sequence[_Landing], records: Sequence[
     owners = {r.sha256: r.path for r in reversed(records) if not r.withdrawn}
     for landing in landings:
         owners.setdefault(landing.sha256, landing.path)
-    return {p.path: owners[p.sha256] for p in landings if p.path in new and owners[p.sha256] != p.path}
+    fresh = set(new)
+    return {p.path: owners[p.sha256] for p in landings if p.path in fresh and owners[p.sha256] != p.path}
 
 
 def _found(lake_session: LakeSession, intake: Intake, first_scan: datetime) -> StockFile:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from backfill_assets.core.contracts import Basis, first_reading
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.lateness import (
@@ -29,13 +28,13 @@ from backfill_assets.core.receipts import Built
 from backfill_assets.core.states import States
 from backfill_assets.core.view import LakeView, Source
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.lateness import Flip, Lateness, Spread, flips, read_lateness
+from backfill_assets.lake.lateness import Flip, Lateness, Spread, read_lateness
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
+from backfill_assets.operations.label_flips import label_flips
 
 DAY_S = ONE_DAY.total_seconds()
 DEFAULT_SHARE = 0.99  # one row in a hundred may be missing: below what a model notices, above what a bill forgives
-FLIPS_FROM = (Basis.ARRIVALS, Basis.KNOWN_AT_CUT)  # the tables of versions and of the entities that get labels
 
 
 @dataclass(frozen=True)
@@ -141,11 +140,17 @@ def lateness(lake: Lake, pipeline: Pipeline, asked: LatenessScope, now: datetime
 
     Raw is read in the version that the ledger `arrivals` names, as everybody who reads it does.
     """
-    return lateness_of(lake, pipeline.states(read_view(lake, pipeline.contracts)), asked, now)
+    states = pipeline.states(read_view(lake, pipeline.contracts))
+    report = lateness_of(lake, states, asked, now)
+    if asked.since is None or report.frontier is None:
+        return report
+    return replace(
+        report, flips=label_flips(lake, pipeline, states.view, asked.since, states.frontiers.least or report.frontier)
+    )
 
 
 def lateness_of(lake: Lake, states: States, asked: LatenessScope, now: datetime) -> LatenessReport:
-    """`lateness` of a lake whose states are known already."""
+    """`lateness` of a lake whose states are known already, without flips."""
     view, source = states.view, _source(lake, states.view, asked.source)
     frontier = states.frontier(source.table)
     if source.loaded_version < 0 or frontier is None:
@@ -180,7 +185,7 @@ def lateness_of(lake: Lake, states: States, asked: LatenessScope, now: datetime)
         advice=advice,
         look_back_days=look_back_for(asked.share, advice),
         watermarks=watermarks(tuple(states.contracts.values()), _newest(view), measured, states.frontier, now),
-        flips=_flips(lake, states, asked.since, frontier) if asked.since else None,
+        flips=None,
     )
 
 
@@ -223,35 +228,9 @@ def _days(spreads: Sequence[tuple[date, Spread]], late: Sequence[tuple[date, int
 
 def _newest(view: LakeView) -> dict[str, date]:
     """Per table its newest day with a receipt that is not pending."""
-    tables = (
-        (n, [d for d, s in t.stamps.items() if s.entry.built is not Built.PENDING]) for n, t in view.tables.items()
-    )
-    return {name: max(days) for name, days in tables if days}
-
-
-def _flips(lake: Lake, states: States, since: datetime, frontier: datetime) -> tuple[Flip, ...]:
-    read, labelled = states.contracts.values(), lake.settings.labels.source
-    of = {c.name for c in read if c.is_landed and c.source == labelled} or set(states.view.sources)
-    versions_of = (c for c in read if any(i.basis is Basis.ARRIVALS and i.table in of for i in c.inputs))
-    roles = (next(versions_of, None), first_reading(read, Basis.KNOWN_AT_CUT))
-    names = [role.name if role else f"read by {basis}" for role, basis in zip(roles, FLIPS_FROM, strict=True)]
-    view, lacking = states.view, [name for name in names if states.view.table(name).version < 0]
-    if lake.settings.labels.label is not None or lake.settings.features.entity != ("entity",):
-        told = "they are counted for a label by measure and rule, and for entities of the column `entity`"
-        fix = "Leave out --since; each write of a day tells how many of its labels it changed (label_flips)"
-        raise _uncounted(since, told, fix)
-    if lacking:
-        fix = "Build these tables with `backfill-assets backfill`, or leave out --since"
-        raise _uncounted(since, f"the lake has no table {' and no table '.join(lacking)}", fix)
-    if since > frontier:
-        told = f"the frontier is {frontier:%Y-%m-%dT%H:%M:%SZ}, so nothing is known from later on"
-        raise _uncounted(since, told, "Give an earlier day to --since")
-    versions, asked = ((name, view.table(name).version) for name in names)
-    return flips(lake.store, (versions, asked), lake.settings.labels, since)
-
-
-def _uncounted(since: datetime, told: str, fix: str) -> BackfillError:
-    return BackfillError(f"label flips since {since:%Y-%m-%d}", told, "They were not counted", fix)
+    stamps = ((name, table.stamps.items()) for name, table in view.tables.items())
+    built = {name: [d for d, stamp in found if stamp.entry.built is not Built.PENDING] for name, found in stamps}
+    return {name: max(days) for name, days in built.items() if days}
 
 
 def in_days(span: timedelta | None) -> float | None:

@@ -17,6 +17,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.merging import refuse_merge
+from backfill_assets.operations.plan_besides import besides, cold_runs, is_up, runs_of
 from backfill_assets.operations.plan_files import new_id
 from backfill_assets.operations.plan_impact import impacts
 from backfill_assets.operations.plan_look import look_ahead
@@ -50,7 +51,9 @@ def make_plan(lake: Lake, pipeline: Pipeline, asked: PlanRequest, now: datetime 
     logs = {t.name: list(lake.store.commits(t.name)) for t in pipeline.tables}
     frontiers = {name: {c.version: c.receipt.frontier for c in log if c.receipt} for name, log in logs.items()}
     found = impacts(states, frontiers, asked.tables, asked.days, asked.policy)
-    models = {i.table: model_of(logs[i.table], lake.store.row_bytes(i.table)) for i in found}
+    runs = runs_of(logs.values())
+    cold = cold_runs(runs)
+    models = {i.table: model_of(logs[i.table], lake.store.row_bytes(i.table), cold) for i in found}
     per_table, per_chunk = priced(states, found, chunks, models)
     plan = Plan(
         id=new_id(created),
@@ -63,6 +66,7 @@ def make_plan(lake: Lake, pipeline: Pipeline, asked: PlanRequest, now: datetime 
         pins=take_pins(pipeline, states),
         impacts=tuple(replace(i, price=per_table.get(i.table)) for i in found),
         prices=per_chunk,
+        besides=besides(runs, chunks, asked.policy.max_parallel, is_up(lake)),
         reason=asked.reason,
         note=asked.note,
         retention_days=lake.settings.retention.rollback_days,

@@ -1,62 +1,153 @@
-"""The older code of a plan (`plan --code REF`): the pipeline file as git knows it at REF, frozen beside the plan.
+"""The older code of a plan (`plan --code REF`): the files that make the tables as git knows them, frozen in the lake.
 
-Lives here: taking it out of git, refusing where there is no such file, and working by it. Does not live here: which
-file that is (`[pipeline] tables` in `lake.toml`), reading it (`pipeline`), and pins (`plan_pins`).
+Lives here: taking them out of git, refusing where there is no such file, and working by them. Does not live here: which
+files these are (`[pipeline]` in `lake.toml`), reading them (`pipeline`), and pins (`plan_pins`).
 
-One file is frozen, under a name by its content: what it imports is today's. The lake's setting is overridden for the
-plan's own processes by its environment variable, so that every door they use, also of the processes they begin, finds
-the older tables. Days made so show as outdated under today's code.
+Frozen are the pipeline file, every file that it imports from beside it, directly or through others, and the SQL files,
+all of one commit, in a folder named by a digest over them; installed packages are today's. The lake's settings are
+overridden for the plan's own processes by their environment variables, so that every door they use, also of the
+processes they begin, finds the older tables. Days made so show as outdated under today's code.
 """
 
+import ast
 import contextlib
+import io
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 
-from backfill_assets.core.disk import publish
+from backfill_assets.core.disk import sync
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import PlanCode
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.plan_files import FOLDER
 
-OVERRIDE = "BACKFILL_ASSETS__PIPELINE__TABLES"
+OVERRIDE, OVERRIDE_SQL = "BACKFILL_ASSETS__PIPELINE__TABLES", "BACKFILL_ASSETS__PIPELINE__SQL"
 CODE = "code"  # the folder of frozen files, below that of plans
+PYTHON, SQL = "python", "sql"  # the folders within
+DIGEST_CHARS = 16
 GIT_SECONDS = 30.0  # of one question; the file system may be slow
+Reach = Callable[[Path], tuple[Path, ...]]  # a Python file and all that it imports from beside it, itself first
+Files = Mapping[str, bytes]  # content by path below the frozen folder
 
 
-def pin_code(lake: Lake, ref: str) -> PlanCode:
-    """The lake's pipeline file as it was at a commit, branch or tag, frozen in the lake.
+def pin_code(lake: Lake, ref: str, reached: Reach) -> PlanCode:
+    """The files that make the lake's tables as they were at a commit, branch or tag, frozen in the lake; `reached` (of
+    `pipeline.own_files`) tells which these are.
 
-    Raises BackfillError where the lake's tables are not made by one file that git knows at `ref`.
+    Raises BackfillError where the lake's tables are not made by files that git knows at `ref`, or where one of these
+    imports a file beside it that git does not.
     """
     pipeline = lake.settings.pipeline
     place, _, name = (pipeline.tables or "").rpartition(":")
-    if not place.endswith(".py"):
+    if not place.endswith(".py") and (place or pipeline.sql is None):
         what = f"they are made by the module {place}" if place else "they are those of this product"
         raise _refused(
             "the tables of this lake", f"{what}, no file beside lake.toml, so that there is no older version to take",
             "Install the older version in an environment of its own and plan there, or name a file of yours in "
             "`[pipeline] tables`",
         )  # fmt: skip
+    files: dict[str, bytes] = {}
+    commit = ""
+    if place:
+        path = (lake.root / place).resolve()
+        commit = _commit(path, ref)
+        files |= {f"{PYTHON}/{rest}": content for rest, content in _python(path, ref, commit, reached).items()}
     if pipeline.sql is not None:
+        folder, pattern = _split(lake.root, pipeline.sql)
+        commit = commit or _commit(folder / pattern, ref)
+        files |= {f"{SQL}/{rest}": content for rest, content in _sql(folder, pattern, ref, commit).items()}
+    digest, frozen = _frozen(lake.root, files)
+    return PlanCode(
+        ref, commit, f"{frozen}/{PYTHON}/{Path(place).name}:{name}" if place else "",
+        f"{frozen}/{SQL}/{_split(lake.root, pipeline.sql)[1]}" if pipeline.sql is not None else "",
+        digest, len(files),
+    )  # fmt: skip
+
+
+def _python(path: Path, ref: str, commit: str, reached: Reach) -> Files:
+    """The pipeline file and what it imports from beside it, by their paths beside it."""
+    _git(path, "cat-file", "-e", f"{commit}:./{path.name}")
+    with _exported(path.parent, commit, "*.py") as folder:
+        try:
+            found = reached(folder / path.name)
+        except SyntaxError as error:
+            where = f"line {error.lineno}: {error.msg}"
+            raise _refused(f"{path} at {ref}", f"it is no Python ({where})", "Name another commit") from None
+        for file in found:
+            _refuse_unknown(file, folder, path.parent, ref)
+        return {file.relative_to(folder).as_posix(): file.read_bytes() for file in found}
+
+
+def _refuse_unknown(file: Path, folder: Path, today: Path, ref: str) -> None:
+    """Raise where a file of that commit imports one that lies beside it today and that git did not know then."""
+    for name in _imported(file):
+        known = any((at / f"{name}.py").is_file() or (at / name).is_dir() for at in (folder, file.parent))
+        if not known and ((today / f"{name}.py").is_file() or (today / name / "__init__.py").is_file()):
+            raise _refused(
+                f"{today / file.relative_to(folder)} at {ref}",
+                f"it imports {name}, which lies beside it, and of which git knows no version there",
+                f"Commit {name}, and name a commit, branch or tag that holds both",
+            )
+
+
+def _imported(file: Path) -> Iterator[str]:
+    """The first names of what a file imports."""
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from [node.module.partition(".")[0]] if node.module else [alias.name for alias in node.names]
+
+
+def _sql(folder: Path, pattern: str, ref: str, commit: str) -> Files:
+    """The SQL files of a pattern, by their paths below its folder."""
+    with _exported(folder, commit, "*.sql") as export:
+        found = {f.relative_to(export).as_posix(): f.read_bytes() for f in sorted(export.glob(pattern))}
+    if not found:
         raise _refused(
-            "the tables of this lake",
-            f"some are made by SQL files ({pipeline.sql}), of which no older version is taken",
-            "Check the older files out beside lake.toml and plan without --code",
+            f"{folder / pattern} at {ref}", "git knows no such file there",
+            "Name a commit, branch or tag that holds them",
         )  # fmt: skip
-    path = (lake.root / place).resolve()
-    commit = _git(path, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}").decode().strip()
-    content = _git(path, "show", f"{commit}:./{path.name}")
-    frozen = lake.root / FOLDER / CODE / f"{sha256(content).hexdigest()[:16]}.py"
-    if not frozen.exists():
-        frozen.parent.mkdir(parents=True, exist_ok=True)
+    return found
+
+
+def _split(root: Path, pattern: str) -> tuple[Path, str]:
+    """The folder that a pattern of files begins in, and the pattern below it."""
+    parts = Path(pattern).parts
+    fixed = next((n for n, part in enumerate(parts[:-1]) if set(part) & set("*?[")), len(parts) - 1)
+    return root.joinpath(*parts[:fixed]).resolve(), "/".join(parts[fixed:])
+
+
+@contextlib.contextmanager
+def _exported(folder: Path, commit: str, names: str) -> Iterator[Path]:
+    """The files of a commit below a folder that are named so, in a folder of their own."""
+    packed = _git(folder / names, "archive", "--format=tar", commit, "--", names)
+    with tempfile.TemporaryDirectory() as export, tarfile.open(fileobj=io.BytesIO(packed)) as tar:
+        tar.extractall(export, [m for m in tar if m.isfile()], filter="data")
+        yield Path(export).resolve()
+
+
+def _frozen(root: Path, files: Files) -> tuple[str, str]:
+    """A digest over the files, and the folder named by it, relative to the lake, in which they lie now."""
+    told = "".join(f"{sha256(content).hexdigest()} {name}\n" for name, content in sorted(files.items()))
+    digest = sha256(told.encode()).hexdigest()[:DIGEST_CHARS]
+    frozen = root / FOLDER / CODE / digest
+    if not frozen.is_dir():
         aside = frozen.with_suffix(f".{os.getpid()}")
-        aside.write_bytes(content)
-        publish(aside, frozen)
-    return PlanCode(ref, commit, f"{frozen.relative_to(lake.root).as_posix()}:{name}")
+        for name, content in files.items():
+            (aside / name).parent.mkdir(parents=True, exist_ok=True)
+            (aside / name).write_bytes(content)
+            sync(aside / name)
+        with contextlib.suppress(OSError):  # another process froze the same meanwhile
+            aside.rename(frozen)
+        shutil.rmtree(aside, ignore_errors=True)
+    return digest, frozen.relative_to(root).as_posix()
 
 
 @contextlib.contextmanager
@@ -65,15 +156,22 @@ def working_by(code: PlanCode | None) -> Iterator[None]:
     if code is None:
         yield
         return
-    before = os.environ.get(OVERRIDE)
-    os.environ[OVERRIDE] = code.tables
+    wanted = {name: value for name, value in ((OVERRIDE, code.tables), (OVERRIDE_SQL, code.sql)) if value}
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[OVERRIDE]
-        else:
-            os.environ[OVERRIDE] = before
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _commit(path: Path, ref: str) -> str:
+    """What `ref` is in the repository that the file lies in."""
+    return _git(path, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}").decode().strip()
 
 
 def _git(path: Path, *words: str) -> bytes:

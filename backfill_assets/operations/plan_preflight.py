@@ -51,13 +51,17 @@ def _keys(tables: Sequence[Table]) -> PreflightTick:
     more = f"; may be NULL, and is compared as a value: {', '.join(nullable)}" if nullable else ""
     if lacking:
         return PreflightTick("keys unique and not NULL", False, f"no key is declared for {', '.join(lacking)}")
-    return PreflightTick("keys unique and not NULL", True, f"refused before anybody reads it otherwise: {told}{more}")
+    return PreflightTick(
+        "keys unique and not NULL", True, f"rows that break it are refused before anybody reads them: {told}{more}"
+    )
 
 
 def _deterministic(tables: Sequence[Table]) -> PreflightTick:
     files = {path for t in tables if not t.is_landed for path in source_files(t)}
     found = [f"{path.name}:{line} {word}" for path in sorted(files) for line, word in _unsteady_in(path)]
-    told = f"{'; '.join(found[:5])}" if found else f"no clock and no chance in {len(files)} file(s) of transforms"
+    told = (
+        f"{'; '.join(found[:5])}" if found else f"no clock and no chance in the {len(files)} file(s) of the transforms"
+    )
     return PreflightTick("transforms deterministic", not found, told)
 
 
@@ -119,7 +123,7 @@ def _inputs(states: States, plan: Plan) -> PreflightTick:
     if lacking:
         fix = "name these tables too, or build them first"
         return PreflightTick("inputs present", False, f"never made: {'; '.join(dict.fromkeys(lacking))}; {fix}")
-    return PreflightTick("inputs present", True, "every day to be written exists in its inputs, or the plan makes it")
+    return PreflightTick("inputs present", True, "every input has the days to be written, or gets them by the plan")
 
 
 def _held(plan: Plan) -> PreflightTick:
@@ -142,7 +146,9 @@ def _rollback(lake: Lake, states: States, plan: Plan) -> PreflightTick:
     until: date = plan.created.date() + timedelta(days=days)
     told = f"{', '.join(kept) or 'nothing that could be put back'}: what the days hold now is kept until {until}"
     landed = [t for t in plan.tables if states.contracts[t].is_landed]
-    return PreflightTick("rollback possible", days > 0, told + (f"; never of {', '.join(landed)}" if landed else ""))
+    return PreflightTick(
+        "rollback possible", days > 0, told + (f"; {', '.join(landed)} is never put back" if landed else "")
+    )
 
 
 def _put_back(states: States, plan: Plan) -> set[str]:

@@ -3,17 +3,20 @@
 Lives here: reading the receipts of a plan. Does not live here: what follows from them (`core.plan_states`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from statistics import median
 from typing import Any
 
 from backfill_assets.core.plan_states import ChunkState, PlanWrites, chunk_state, plan_writes, undone
-from backfill_assets.core.plans import ChunkKind, Plan, PlanChunk, Price
+from backfill_assets.core.plans import BETWEEN, START, ChunkKind, Plan, PlanChunk, Price
 from backfill_assets.core.receipts import KEPT
 from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.store import Commit
 from backfill_assets.lake.view import read_view
+from backfill_assets.operations.plan_besides import runs_of, took
 from backfill_assets.operations.plan_files import CANCELLED, FINISHED, WAITING, marked
 
 
@@ -21,7 +24,7 @@ from backfill_assets.operations.plan_files import CANCELLED, FINISHED, WAITING, 
 class ChunkProgress:
     """One chunk: its state, the days per table that are still to be made, the price before and the seconds and rows
     of its receipts since (None: it wrote nothing yet); of a merge the rows `kept` that the new ones lack; `cpu` are
-    processor seconds (None: no receipt tells)."""
+    processor seconds and `bytes` those of new data files (None: no receipt tells)."""
 
     chunk: PlanChunk
     state: ChunkState
@@ -31,6 +34,7 @@ class ChunkProgress:
     rows: int | None
     kept: int = 0
     cpu: float | None = None
+    bytes: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The chunk as JSON values."""
@@ -40,14 +44,30 @@ class ChunkProgress:
             "kind": self.chunk.kind.value, "state": self.state.value, "todo": dict(self.todo),
             "expected_s": [price.least, price.seconds, price.most] if price else None,
             "expected_cpu_s": price.cpu if price else None, "expected_rows": price.rows if price else None,
-            "cpu_s": self.cpu,
-            "seconds": self.seconds, "rows": self.rows, "kept": self.kept,
+            "expected_bytes": price.bytes if price else None,
+            "cpu_s": self.cpu, "seconds": self.seconds, "rows": self.rows, "bytes": self.bytes, "kept": self.kept,
         }  # fmt: skip
 
 
 @dataclass(frozen=True)
+class Took:
+    """What writes did cost: seconds once an engine was open, processor seconds and bytes of new data files (None: no
+    receipt tells), rows."""
+
+    seconds: float
+    cpu: float | None
+    rows: int
+    bytes: int | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as JSON values."""
+        return {"seconds": self.seconds, "cpu_s": self.cpu, "rows": self.rows, "bytes": self.bytes}
+
+
+@dataclass(frozen=True)
 class Progress:
-    """A plan with its chunks as they are now. `told` is what `state_of` says; `why` why it is stopped or paused."""
+    """A plan with its chunks as they are now. `told` is what `state_of` says; `why` why it is stopped or paused;
+    `besides` are the real seconds of what the plan's `besides` promise."""
 
     plan: Plan
     told: str
@@ -55,34 +75,52 @@ class Progress:
     writes: Mapping[str, PlanWrites]
     chunks: tuple[ChunkProgress, ...] = field(default=())
     why: str = ""
+    besides: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def is_done(self) -> bool:
         """Whether every chunk is; of a finished plan, a chunk that was put back since is not."""
         return all(c.state is ChunkState.DONE for c in self.chunks)
 
-    def took(self, table: str) -> tuple[float, float | None] | None:
-        """Seconds and processor seconds (None: no receipt tells) of the plan's writes of a table; None without any."""
+    def took(self, table: str) -> "Took | None":
+        """What the plan's writes of a table cost so far; None without any."""
         own = self.writes.get(table)
         if own is None or not own.seconds:
             return None
-        return sum(own.seconds.values()), sum(own.cpu.values()) if own.cpu else None
+        return Took(
+            sum(own.seconds.values()),
+            sum(own.cpu.values()) if own.cpu else None,
+            sum(e.rows for made in own.after.values() for e in made.values()),
+            sum(own.bytes.values()) if own.bytes else None,
+        )
 
 
 def progress(lake: Lake, pipeline: Pipeline, plan: Plan) -> Progress:
     """How far the plan is now."""
-    writes = {name: read_writes(lake, plan, name) for name in plan.tables}
+    logs = {name: list(lake.store.commits(name)) for name in plan.tables}
+    writes = {name: _writes(plan, log) for name, log in logs.items()}
     states = pipeline.states(read_view(lake, pipeline.contracts))
     told = state_of(lake, plan)
     found = [_chunk(plan, c, states, writes, told) for c in plan.chunks]
     if found[-1].chunk.kind is ChunkKind.SEAMS and any(c.state is not ChunkState.DONE for c in found[:-1]):
         found[-1] = replace(found[-1], state=ChunkState.PENDING)  # what is at the seams shows once all else is made
-    return Progress(plan, told, states, writes, tuple(found), why_waiting(lake, plan, told))
+    spent = took(runs_of(logs.values()), plan.id)
+    return Progress(plan, told, states, writes, tuple(found), why_waiting(lake, plan, told), spent)
 
 
-def read_writes(lake: Lake, plan: Plan, table: str) -> PlanWrites:
-    """What the receipts of a table say of the plan."""
-    log = lake.store.commits(table)
+def seconds_left(now: Progress, chunk: PlanChunk) -> float:
+    """What a plan will still take from this chunk on: as it was priced, at the pace of the chunks that are done. The
+    first of these tells least: its engine was cold."""
+    known = {name: price.seconds for name, price in now.plan.besides.items()}
+    done = [c for c in now.chunks if c.state is ChunkState.DONE and c.seconds and c.price and c.price.seconds]
+    paces = [c.seconds / c.price.seconds for c in done[1:] or done if c.seconds and c.price]
+    left = [c for c in now.chunks if c.state is not ChunkState.DONE and c.chunk.number >= chunk.number]
+    writes = sum(c.price.seconds for c in left if c.price) * (median(paces) if paces else 1.0)
+    start = 0.0 if now.besides.get(START) else known.get(START, 0.0)
+    return writes + start + known.get(BETWEEN, 0.0) * len(left) / len(now.chunks)
+
+
+def _writes(plan: Plan, log: Iterable[Commit]) -> PlanWrites:
     return plan_writes(plan.id, ((c.version, c.receipt) for c in log if c.receipt is not None))
 
 
@@ -125,4 +163,5 @@ def _chunk(plan: Plan, chunk: PlanChunk, states: States, writes: Mapping[str, Pl
         sum(w.cpu[chunk.number] for w in mine if chunk.number in w.cpu)
         if any(chunk.number in w.cpu for w in mine)
         else None,
+        sum(w.bytes.get(chunk.number, 0) for w in mine) if any(chunk.number in w.bytes for w in mine) else None,
     )

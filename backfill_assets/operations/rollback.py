@@ -282,7 +282,7 @@ def _written_since(contract: Contract, newer: Mapping[date, Commit]) -> Backfill
     by = _said(newer[first])
     return BackfillError(
         f"the table {contract.name}",
-        f"{ranges(newer)} written since by somebody else: {first} as version {newer[first].version} ({by.reason}"
+        f"{ranges(newer)} written since by another run: {first} as version {newer[first].version} ({by.reason}"
         + (f", run {by.run_id[:8]})" if by.run_id else ")"),
         "Nothing was put back",
         f"Look with `backfill-assets show {contract.name} {first}`; if that is to be undone too, add --over-newer",

@@ -53,7 +53,7 @@ class RollbackConfig(WhichDays):
     to_version: int = Field(
         default=-1, description="For a table: the version whose content they get. A plan knows its own."
     )
-    over_newer: bool = Field(default=False, description="Also days that somebody else wrote since.")
+    over_newer: bool = Field(default=False, description="Also days that another run wrote since.")
 
 
 def rollback_jobs(lake_context: LakeContext) -> list[dg.JobDefinition]:

@@ -24,7 +24,7 @@ from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.files import is_complete
 from backfill_assets.landing.hashes import Hashes
 from backfill_assets.load.compare import Comparison, compare, look
-from backfill_assets.load.counting import is_counted
+from backfill_assets.load.known import is_counted
 from backfill_assets.operations.plan_files import left_to_plans
 from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration import runs

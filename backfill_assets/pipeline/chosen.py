@@ -9,12 +9,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import lru_cache
-from hashlib import sha256
+from functools import partial
 from importlib import import_module
-from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from importlib.util import find_spec
 from pathlib import Path
-from sys import modules
+from traceback import extract_tb
 from types import ModuleType
 from typing import Any
 
@@ -23,8 +22,9 @@ from backfill_assets.core.contracts import Basis, reads
 from backfill_assets.core.errors import BackfillError, SettingsError, line_in
 from backfill_assets.core.ledgers import BESIDE, FILES
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.model import Pipeline, Table, pipeline_of
+from backfill_assets.lake.model import Pipeline, Table, Transform, pipeline_of
 from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.pipeline.own_files import loaded, reached, reached_by
 from backfill_assets.pipeline.sql_tables import sql_table
 from backfill_assets.pipeline.tables import tables
 
@@ -70,41 +70,38 @@ def _own(root: Path, named: str, settings: LakeSettings) -> list[Table]:
 
 
 def _with_source(named: str, table: object, module: ModuleType) -> Table:
-    """The table, with the file that names it as its code where its transform does not tell its own."""
+    """The table, with the files beside `lake.toml` that its transform reaches as its code.
+
+    A transform that does not tell its module counts as one of the file that names it.
+    """
     if not isinstance(table, Table):
         raise _refused(
             named, f"it gives a {type(table).__name__} where a Table is meant", "Give Tables, upstream first"
         )
-    hidden = table.transform is not None and not table.sources and inspect.getmodule(table.transform) is None
-    return replace(table, sources=(module,)) if hidden else table
+    if table.transform is None:
+        return table
+    told = table.sources or _homes(table.transform, module)
+    files = [(reached_by(m) if isinstance(m, ModuleType) else None) or (m,) for m in told]
+    return replace(table, sources=tuple(dict.fromkeys(file for found in files for file in found)))
+
+
+def _homes(transform: Transform, module: ModuleType) -> tuple[ModuleType, ...]:
+    """The modules whose code a transform is: where it was written and, where that is given values, who gives them."""
+    written = transform.func if isinstance(transform, partial) else transform
+    home = inspect.getmodule(written)
+    given = written is not transform or getattr(transform, "__closure__", None) is not None
+    return tuple(m for m in (home, module if given or home is None else None) if m is not None)
 
 
 def _module_of(root: Path, place: str) -> ModuleType:
     if not place.endswith(".py"):
         return import_module(place)
-    path = (root / place).resolve()
+    path = root / place
     try:
-        return _loaded(path, path.read_bytes())
+        return loaded(path)
     except OSError as error:
         told = f"there is no file {path}" if isinstance(error, FileNotFoundError) else f"{path}: {error.strerror}"
         raise _refused(place, told, "Write the file beside lake.toml, or correct [pipeline] tables") from None
-
-
-@lru_cache(maxsize=16)
-def _loaded(path: Path, source: bytes) -> ModuleType:
-    """The file as a module; read again by whoever asks after it has changed."""
-    name = f"lake_pipeline_{sha256(str(path).encode() + source).hexdigest()[:12]}"
-    spec = spec_from_file_location(name, path)
-    if spec is None:
-        raise ImportError(f"{path} is no Python file")
-    module = module_from_spec(spec)
-    modules[name] = module  # where `inspect` looks for the source of its functions
-    try:
-        exec(compile(source, str(path), "exec"), module.__dict__)  # noqa: S102  # the lake's owner wrote it to be run
-    except BaseException:
-        del modules[name]
-        raise
-    return module
 
 
 @contextmanager
@@ -115,13 +112,24 @@ def _told_by_line(place: Path | str) -> Iterator[None]:
     except BackfillError:
         raise
     except Exception as error:
-        path = place if isinstance(place, Path) else _file_of(place)
+        path = _culprit(error, place.resolve()) if isinstance(place, Path) else _file_of(place)
         line = line_in(error, path.resolve()) if path else None
         where = f"{path or place}, line {line}" if line else str(path or place)
         told = " ".join(str(error).split()) or "no more is said"
         raise SettingsError(
             where, f"{type(error).__name__}: {told}", NOTHING, "Correct the file, or [pipeline] tables in lake.toml"
         ) from error
+
+
+def _culprit(error: Exception, path: Path) -> Path:
+    """The file in which the error arose: of those that the file reaches the innermost, else the file itself."""
+    if isinstance(error, SyntaxError):
+        told = [error.filename or ""]
+    else:
+        own = set(map(str, reached(path)))
+        told = [frame.filename for frame in extract_tb(error.__traceback__) if frame.filename in own]
+    inner = Path(told[-1]) if told else path
+    return inner if inner.is_relative_to(path.parent) else path
 
 
 def _file_of(module: str) -> Path | None:

@@ -5,7 +5,7 @@ Tested here: `cli.drawing`. Not tested here: what commands say with it.
 
 import pytest
 
-from backfill_assets.cli.drawing import aside, draw_table, line_width, number, percent, say, span, wanted
+from backfill_assets.cli.drawing import aside, draw_table, line_width, number, percent, say, size, span, wanted
 
 LONG = "a sentence that is much longer than thirty characters"
 
@@ -23,6 +23,22 @@ def test_a_share_claims_neither_nothing_nor_everything_where_it_is_not_so(share:
 )
 def test_a_duration_has_the_unit_that_people_would_take(days: float | None, shown: str) -> None:
     assert span(days) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, "-"),
+        (0, "0 B"),
+        (999, "999 B"),
+        (81_400, "81 kB"),
+        (1_240_000, "1.2 MB"),
+        (999_600, "1.0 MB"),
+        (10**15, "1000 TB"),
+    ],
+)
+def test_bytes_have_the_unit_that_people_would_take(value: int | None, shown: str) -> None:
+    assert size(value) == shown
 
 
 def test_numbers_have_their_thousands_separated() -> None:

@@ -36,6 +36,7 @@ def test_a_chunk_is_shown_then_put_back_then_released(made: Planned) -> None:
     assert shown.exit_code == 0, shown.output
     assert f"features: {day(5)} will be stale" in shown.stdout
     assert "Nothing was done. Add --yes to do it." in shown.stdout
+    assert "by version" not in shown.stdout, "what was not done has no version"
     assert made.values("staging")[3] == 9
     done = read(run(made, "rollback", *which, "--yes", "--json", "--note", "wrong select"))
     assert done["done"]
@@ -46,7 +47,9 @@ def test_a_chunk_is_shown_then_put_back_then_released(made: Planned) -> None:
     assert made.values("staging")[3] == 1
     assert not read(run(made, "release", *which, "--json"))["done"]
     assert "held" in {e.entry.built for e in made.view("staging").stamps.values()}
-    assert "released" in run(made, "release", *which, "--yes").stdout
+    let_go = run(made, "release", *which, "--yes").stdout
+    assert "released" in let_go
+    assert "Make them again with: backfill-assets run p1" in let_go
     assert "held" not in {e.entry.built for e in made.view("staging").stamps.values()}
 
 

@@ -4,11 +4,10 @@ Lives here: receipts against rows, without Spark. Does not live here: whether th
 The fingerprints inside the ledger `arrivals` are the same sums as those of days, in decimal.
 """
 
-import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from datetime import date, datetime
+from typing import TYPE_CHECKING
 
 import duckdb
 import pytest
@@ -17,6 +16,7 @@ from deltalake import DeltaTable
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.payload import DEFAULT_PAYLOAD, MACHINERY
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE
+from backfill_assets_tests.end_to_end.cells import fingerprint, sums
 from backfill_assets_tests.end_to_end.worlds import World, land, land_bytes, make_world, span
 from backfill_assets_tests.oracle import Row, Rules, arrivals_of, delivery, unruly
 
@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 START = date(2024, 2, 25)
 RULES = Rules(START, datetime.fromisoformat("2024-03-06"), date(2024, 3, 7))
 ROWS = [*unruly(9, START, days=9, rows=50), delivery(900, "2024-03-01 00:00", key="ключ-湖", entity="é" * 40)]
-TYPES = {"BIGINT": "bigint", "INT": "int", "STRING": "string", "TIMESTAMP": "timestamp", "DATE": "date"}
-EPOCH = date(1970, 1, 1)
-DELIVERED = {n: TYPES[t] for n, t in (MACHINERY | {c.name: c.type for c in DEFAULT_PAYLOAD}).items()}
+DELIVERED = MACHINERY | {c.name: c.type for c in DEFAULT_PAYLOAD}
 
 
 @pytest.fixture(scope="module")
@@ -45,30 +43,6 @@ def contracts(world: World) -> list[Contract]:
     return [*pipeline.contracts, ARRIVALS, QUARANTINE]
 
 
-def text_of(value: Any, kind: str) -> str:
-    """A cell as the fingerprint of a day sees it."""
-    if value is None:
-        return "-"
-    if kind == "string":
-        return f"{len(value.encode())}:{value}"
-    if kind == "timestamp":
-        since = value.replace(tzinfo=UTC) - datetime.fromtimestamp(0, UTC)
-        return str(since // timedelta(microseconds=1))
-    return str((value - EPOCH).days if kind == "date" else value)
-
-
-def sums(rows: Iterable[Mapping[str, Any]], types: Mapping[str, str]) -> list[int]:
-    """The two sums that stand for rows, in any order."""
-    texts = ["|".join(text_of(r[n], types[n]) for n in sorted(types)) for r in rows]
-    hashes = [hashlib.md5(t.encode(), usedforsecurity=False).hexdigest() for t in texts]
-    return [sum(int(h[i : i + 15], 16) for h in hashes) for i in (0, 15)]
-
-
-def fingerprint(rows: Iterable[Mapping[str, Any]], types: Mapping[str, str]) -> str:
-    found = sums(rows, types)
-    return ".".join(f"{s:X}" for s in found) if any(found) else "0"
-
-
 def by_day(rows: Iterable[Row], column: str) -> dict[date, list[Row]]:
     days: dict[date, list[Row]] = defaultdict(list)
     for row in rows:
@@ -79,7 +53,7 @@ def by_day(rows: Iterable[Row], column: str) -> dict[date, list[Row]]:
 def test_the_receipts_of_every_day_say_what_another_engine_reads(world: World) -> None:
     receipts = world.fingerprints()
     for contract in contracts(world):
-        types = {c.name: TYPES[c.type] for c in contract.columns}
+        types = {c.name: c.type for c in contract.columns}
         rows = world.content(contract.name)
         read = {d: (len(r), fingerprint(r, types)) for d, r in by_day(rows, contract.day_column).items()}
         assert read, contract.name

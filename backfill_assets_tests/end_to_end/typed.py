@@ -14,6 +14,7 @@ from typing import Any
 
 import psutil
 
+from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.home import Lake
@@ -29,7 +30,8 @@ EMBEDDED = {"engine": "embedded", "memory": "1g"}
 
 def days_lake(folder: Path, days: int) -> Lake:
     """A lake into which a delivery a day landed, with a home of Dagster beside it."""
-    rows = [delivery(n, f"2024-03-{n:02} 10:00:00", None, f"k{n}", value=n) for n in range(1, days + 1)]
+    moments = [f"{FIRST + n * ONE_DAY} 10:00:00" for n in range(days)]
+    rows = [delivery(n, moment, None, f"k{n}", value=n) for n, moment in enumerate(moments, 1)]
     lake = make_lake(folder / "lake", rows, FIRST, spark=EMBEDDED)
     (folder / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
     return lake

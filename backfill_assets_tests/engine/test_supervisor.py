@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -90,3 +91,13 @@ def test_a_server_that_the_record_names_no_longer_is_left_alone_by_the_record_of
     supervisor(state, "")._stop(Record(NOBODY, NOBODY, 2, "older", IDENTITY))
     assert state.record() == newer
     assert os.getpid() == newer.jvm.pid
+
+
+@pytest.mark.parametrize(("ends", "is_left"), [("os.kill(os.getpid(), 6)", False), ("raise SystemExit(1)", True)])
+def test_the_archive_of_a_server_that_crashed_before_it_listened_is_not_used_again(
+    state: ServerFolder, processes: None, tmp_path: Path, ends: str, is_left: bool
+) -> None:
+    (archive := tmp_path / "a.jsa").touch()
+    plain = supervisor(state, f"import os; {ends}")
+    Supervisor(state, replace(plain.request, archive=str(archive))).run()
+    assert archive.exists() == is_left

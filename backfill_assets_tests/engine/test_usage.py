@@ -1,6 +1,7 @@
-"""Processor seconds of this process and of the lake's server; nothing is said of engines on other machines.
+"""Processor seconds of this process and of the lake's server, and waits for it; of engines elsewhere nothing is said.
 
-Tested here: `engine.usage` on this process and a child. Not tested here: whose work it was (no counter can tell).
+Tested here: `engine.usage` on this process and a child. Not tested here: whose work it was (no counter can tell),
+and the wait for a session (`test_session.py`).
 """
 
 import subprocess

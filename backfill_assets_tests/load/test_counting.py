@@ -10,9 +10,16 @@ from typing import Any
 
 import pytest
 
+from backfill_assets.lake.home import open_lake
+from backfill_assets.lake.ledger import FileRecord
+from backfill_assets.lake.session import LakeSession
+from backfill_assets.landing.files import Listing, sha256_of
+from backfill_assets.landing.place import identity
 from backfill_assets.landing.stock import StockFile
 from backfill_assets.load import counting
-from backfill_assets.load.counting import Counted, count_days
+from backfill_assets.load.counting import Counted, count_days, stocked
+from backfill_assets_tests.lake.landed import land
+from backfill_assets_tests.operations.synthetic import synthetic_lake
 
 SEEN = datetime(2024, 3, 10, tzinfo=UTC)
 LAKE: Any = None
@@ -69,3 +76,25 @@ def test_what_the_machine_fails_with_is_no_fault_of_a_file(monkeypatch: pytest.M
 
 def test_nothing_is_asked_over_no_file() -> None:
     assert count_days(LAKE, [], LAKE) == {}
+
+
+def test_what_the_stock_lost_is_taken_again_with_one_look_at_the_landing_for_all_files(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    synthetic_lake(tmp_path, 2)
+    lake_session = LakeSession(open_lake(tmp_path))
+    files = [land(tmp_path / "landing", f"{n}.jsonl", b'{"seq": %d}\n' % n) for n in range(5)]
+    records = [
+        FileRecord(f.name, identity(sha256_of(f), f.name), f.size, f.mtime_ns, SEEN, SEEN.date(), {}) for f in files
+    ]
+    looks: list[int] = []
+
+    def looking(_: LakeSession) -> tuple[Listing, list[FileRecord]]:
+        looks.append(1)
+        return Listing(tuple(files)), records
+
+    monkeypatch.setattr(counting, "look", looking)
+    assert [f.rows for f in stocked(lake_session, records)] == [1] * 5
+    assert len(looks) == 1
+    stocked(lake_session, records)
+    assert len(looks) == 1, "nothing is lost any more"

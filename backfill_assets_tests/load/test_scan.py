@@ -114,12 +114,12 @@ def test_a_deleted_stock_is_made_again_and_a_lost_content_is_named(spark: "Spark
     (record,) = read_files(open_lake(world.root).store)
     for kept in lake_session.lake.stock.iterdir():
         kept.unlink()
-    assert stocked(lake_session, record).parquet.exists()
+    assert stocked(lake_session, [record])[0].parquet.exists()
     for kept in lake_session.lake.stock.iterdir():
         kept.unlink()
     path.unlink()
     with pytest.raises(LandingError, match="neither in the stock nor in the landing folder"):
-        stocked(lake_session, record)
+        stocked(lake_session, [record])
 
 
 def test_a_reader_that_loses_rows_is_found_out_before_anything_is_recorded(
@@ -168,10 +168,10 @@ def test_a_stock_entry_that_was_altered_is_taken_again_from_any_file_with_its_co
     scan(lake_session)
     path.unlink()
     record = next(r for r in read_files(open_lake(world.root).store) if r.path == "a.jsonl")
-    before = stocked(lake_session, record)
+    (before,) = stocked(lake_session, [record])
     right = before.parquet.read_bytes()
     before.parquet.write_bytes(right + b" ")
-    assert stocked(lake_session, record) == before
+    assert stocked(lake_session, [record]) == [before]
     assert before.parquet.read_bytes() == right
 
 

@@ -11,9 +11,10 @@ from backfill_assets.core.days import ONE_DAY, DayRange, midnight
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.lateness import Flip
-from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.model import Pipeline, make_pipeline
 from backfill_assets.lake.settings import LabelSettings
 from backfill_assets.operations.lateness import LatenessReport, LatenessScope, lateness
+from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.operations.late_lake import DAYS, FRONTIER, LATE_ON, SINCE, late_lake
 from backfill_assets_tests.operations.synthetic import START
 from backfill_assets_tests.processes import run_python
@@ -113,11 +114,22 @@ def test_flips_cannot_be_told_from_the_future_nor_without_labels_inputs(tmp_path
         lateness(lake, pipeline, LatenessScope(since=midnight(SINCE)), NOW)
 
 
-def test_flips_of_a_declared_label_are_refused_with_where_they_are_told(made: Made) -> None:
-    lake, pipeline = made
-    settings = lake.settings.model_copy(update={"labels": LabelSettings(label="count_ahead() > 0")})
-    with pytest.raises(BackfillError, match=r"a label by measure and rule.*label_flips"):
-        report_of((replace(lake, settings=settings), pipeline), since=midnight(SINCE))
+def declaring(made: Made, label: str) -> Made:
+    """The same tables, of which the labels are declared."""
+    lake = made[0]
+    labels = LabelSettings(label=label, horizon_days=lake.settings.labels.horizon_days)
+    settings = lake.settings.model_copy(update={"labels": labels})
+    return replace(lake, settings=settings), make_pipeline(tables(settings))
+
+
+def test_flips_of_a_declared_label_are_counted_as_those_by_measure_and_rule_are(made: Made) -> None:
+    before = midnight(START + ONE_DAY * 4)
+    for same in ("count_ahead() > 0", "sum_ahead(value) > 0", "coalesce(max_ahead(if(flag = 1, 0, value)), 0) >= 1"):
+        for since in (before, midnight(SINCE)):
+            assert report_of(declaring(made, same), since=since).flips == report_of(made, since=since).flips
+    never = report_of(declaring(made, "count_ahead() > 5"), since=before).flips
+    assert never
+    assert never[0] == Flip(0, 1, 0), "asked for and mature, and the same in both truths"
 
 
 @pytest.mark.usefixtures("processes")

@@ -18,10 +18,11 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import CODE_TAG
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.plan_code import OVERRIDE, pin_code, working_by
+from backfill_assets.operations.plan_code import OVERRIDE, OVERRIDE_SQL, pin_code, working_by
 from backfill_assets.operations.plan_files import find_plan
 from backfill_assets.operations.plan_pins import refuse_moved
 from backfill_assets.pipeline.chosen import chosen_pipeline
+from backfill_assets.pipeline.own_files import reached
 from backfill_assets_tests.operations.planning import versions_of
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 from backfill_assets_tests.own import OWN_PIPELINE
@@ -52,11 +53,13 @@ def lake(tmp_path: Path) -> Any:
 
 
 def test_the_file_at_a_tag_is_frozen_and_found_by_all_who_work_within(lake: Any) -> None:
-    code = pin_code(lake, "good")
+    code = pin_code(lake, "good", reached)
     assert (code.ref, code.commit) == ("good", git(lake.root, "rev-parse", "good"))
     path, _, name = code.tables.partition(":")
     assert ((lake.root / path).read_text(), name) == ("version = 1\n", "tables")
-    assert pin_code(lake, code.commit[:10]).tables == code.tables
+    again = pin_code(lake, code.commit[:10], reached)
+    assert (again.tables, again.digest, again.files) == (code.tables, code.digest, 1)
+    assert code.digest in str(code)
     before = os.environ.get(OVERRIDE)
     with working_by(code):
         assert os.environ[OVERRIDE] == code.tables
@@ -79,14 +82,62 @@ def test_what_has_no_older_version_is_refused_and_nothing_changes(
     lake.settings.pipeline.tables = named
     before = versions_of(lake)
     with pytest.raises(BackfillError, match=told):
-        pin_code(lake, ref)
+        pin_code(lake, ref, reached)
     assert versions_of(lake) == before
 
 
-def test_tables_in_sql_files_are_refused_because_they_would_be_todays(lake: Any) -> None:
+def committed(lake: Any, **files: str) -> None:
+    """One more commit, of these files by their names without a suffix."""
+    for name, text in files.items():
+        path = lake.root / name.replace("__", "/").replace("_py", ".py").replace("_sql", ".sql")
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        git(lake.root, "add", str(path))
+    git(lake.root, "commit", "-q", "-m", "one more")
+
+
+def test_what_it_imports_from_beside_it_is_frozen_with_it_and_the_digest_holds_all(lake: Any) -> None:
+    committed(lake, pipeline_py="import sums, json\n", sums_py="from parts import one\n", parts__one_py="ONE = 1\n")
+    older = pin_code(lake, "HEAD", reached)
+    frozen = (lake.root / older.tables.partition(":")[0]).parent
+    assert {str(p.relative_to(frozen)) for p in frozen.rglob("*.py")} == {"pipeline.py", "sums.py", "parts/one.py"}
+    committed(lake, parts__one_py="ONE = 2\n")
+    newer = pin_code(lake, "HEAD", reached)
+    assert (frozen / "parts/one.py").read_text() == "ONE = 1\n"
+    assert newer.digest != older.digest
+    assert newer.files == older.files == 3
+    assert pin_code(lake, "HEAD~1", reached).digest == older.digest, "by content alone"
+
+
+def test_a_file_that_lies_beside_it_today_only_is_refused_by_its_name(lake: Any) -> None:
+    committed(lake, pipeline_py="import sums\n", sums_py="from . import later\n")
+    (lake.root / "later.py").write_text("")
+    before = versions_of(lake)
+    with pytest.raises(BackfillError, match=r"sums.py at HEAD: it imports later, which lies beside it.*Commit later"):
+        pin_code(lake, "HEAD", reached)
+    committed(lake, pipeline_py="import sums(\n")
+    with pytest.raises(BackfillError, match="is no Python"):
+        pin_code(lake, "HEAD", reached)
+    assert versions_of(lake) == before
+
+
+def test_sql_files_are_those_of_the_commit_too_and_may_stand_alone(lake: Any) -> None:
+    committed(lake, sql__a_sql="-- old", sql__b_sql="-- old")
+    git(lake.root, "rm", "-q", "sql/b.sql")
+    committed(lake, sql__a_sql="-- new")
     lake.settings.pipeline.sql = "sql/*.sql"
-    with pytest.raises(BackfillError, match="some are made by SQL files"):
-        pin_code(lake, "good")
+    code = pin_code(lake, "HEAD~1", reached)
+    assert [p.read_text() for p in sorted(lake.root.glob(code.sql))] == ["-- old", "-- old"]
+    assert code.files == 3
+    with working_by(code):
+        assert (os.environ[OVERRIDE], os.environ[OVERRIDE_SQL]) == (code.tables, code.sql)
+    assert os.environ.get(OVERRIDE_SQL) is None
+    lake.settings.pipeline.tables = None
+    alone = pin_code(lake, "HEAD", reached)
+    assert (alone.tables, alone.files) == ("", 1)
+    lake.settings.pipeline.sql = "other/*.sql"
+    with pytest.raises(BackfillError, match="No such file"):
+        pin_code(lake, "HEAD", reached)
 
 
 def test_a_plan_is_pinned_to_the_older_code_and_held_to_it(tmp_path: Path) -> None:
@@ -94,9 +145,10 @@ def test_a_plan_is_pinned_to_the_older_code_and_held_to_it(tmp_path: Path) -> No
     with (root / "lake.toml").open("a") as settings:
         settings.write('[pipeline]\ntables = "pipeline.py:tables"\n')
     git(root, "init", "-q")
-    for change in ("", "\nMORE = 1\n"):
-        (root / "pipeline.py").write_text(OWN_PIPELINE + change)
-        git(root, "add", "pipeline.py")
+    (root / "pipeline.py").write_text("import beside\n" + OWN_PIPELINE)
+    for change in ("ONE = 1\n", "ONE = 2\n"):
+        (root / "beside.py").write_text(change)
+        git(root, "add", "pipeline.py", "beside.py")
         git(root, "commit", "-q", "-m", "one more")
     words = ("--partitions", str(START), "--tables", "totals", "--code", "HEAD~1", "--json")
     made = CliRunner().invoke(app, ["plan", "--lake", str(root), *words])
@@ -104,10 +156,14 @@ def test_a_plan_is_pinned_to_the_older_code_and_held_to_it(tmp_path: Path) -> No
     lake, today = open_lake(root), chosen_pipeline(open_lake(root))
     plan = find_plan(lake, json.loads(made.output)["id"])
     assert plan.code
-    assert plan.tags(plan.chunk(1))[CODE_TAG] == f"HEAD~1 ({git(root, 'rev-parse', 'HEAD~1')[:12]})"
+    told = f"HEAD~1 ({git(root, 'rev-parse', 'HEAD~1')[:12]}; 2 file(s), digest {plan.code.digest})"
+    assert plan.tags(plan.chunk(1))[CODE_TAG] == told
     view = read_view(lake, today.contracts)
     with pytest.raises(BackfillError, match="the code of totals was"):
         refuse_moved(plan, today, today.states(view))
     with working_by(plan.code):
         older = chosen_pipeline(open_lake(root))
         refuse_moved(plan, older, older.states(view))
+    git(root, "checkout", "-q", "HEAD~1")
+    same = chosen_pipeline(open_lake(root))
+    assert same.codes["totals"] == older.codes["totals"], "checked out, the same files are the same code"

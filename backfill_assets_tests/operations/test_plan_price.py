@@ -4,18 +4,24 @@ Tested here: `operations.plan_price.model_of`. Not tested here: prices of a lake
 """
 
 from datetime import date
+from typing import Any
 
+from backfill_assets.core.contracts import Basis, Input
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.lake.store import Commit
-from backfill_assets.operations.plan_price import model_of
+from backfill_assets.operations.plan_price import model_of, reaching_over
+from backfill_assets_tests.builders import contract
 
 
-def wrote(version: int, days: int, seconds: float, cpu: float | None = None) -> Commit:
+def wrote(version: int, days: int, seconds: float, cpu: float | None = None, **more: Any) -> Commit:
     """A commit of so many days."""
     entries = {date(2024, 3, 1) + ONE_DAY * n: DayEntry(10, "F", "d") for n in range(days)}
     return Commit(
-        version, Receipt(f"w{version}", "staging", "manual", entries, seconds=seconds, cpu_seconds=cpu), 0, "WRITE"
+        version,
+        Receipt(f"w{version}", "staging", "manual", entries, seconds=seconds, cpu_seconds=cpu, **more),
+        0,
+        "WRITE",
     )
 
 
@@ -44,3 +50,28 @@ def test_of_a_size_that_was_never_written_the_interval_holds_what_a_day_alone_wo
     assert model.price(45).least <= 29.0 <= model.price(45).most
     long = model_of([wrote(0, 1, 3.0), wrote(1, 2, 4.0)], 8.0).price(100)
     assert long.most >= 300
+
+
+def test_the_wait_for_an_engine_is_no_part_of_a_write_and_a_cold_one_adds_to_the_first_alone() -> None:
+    warm = [wrote(n, 7, 7.0, 10.0, run_id="warm", start_seconds=0.0) for n in range(1, 10)]
+    cold = [wrote(0, 7, 90.0, 60.0, run_id="cold", start_seconds=70.0), *warm]
+    model = model_of(cold, 8.0, {"cold"})
+    assert (round(model.price(7).seconds, 6), round(model.price(7).cpu or 0, 6)) == (7.0, 10.0)
+    first = model.price(7, is_first=True)
+    assert (round(first.seconds, 6), round(first.cpu or 0, 6)) == (20.0, 60.0), "13 s longer, once it was open"
+    assert first.least == model.price(7).least, "it may be warm"
+    assert first.most > 33
+    alone = model_of(cold[:1], 8.0, {"cold"}).price(7)
+    assert round(alone.seconds, 6) == 20.0
+
+
+def test_seams_reach_tables_whose_inputs_a_later_chunk_changes_and_what_is_made_from_them() -> None:
+    tables = [
+        contract("raw", "day"),
+        contract("staging", "day", Input("raw", basis=Basis.ARRIVALS)),
+        contract("windows", "day", Input("sums", before=6)),
+        contract("totals", "day", Input("staging")),
+    ]
+    assert reaching_over(tables, ["raw", "staging", "totals"]) == {"staging", "totals"}
+    assert reaching_over(tables, ["totals", "staging"]) == set(), "raw is as it was"
+    assert reaching_over(tables, ["sums", "windows"]) == {"windows"}

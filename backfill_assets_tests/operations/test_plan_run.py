@@ -56,7 +56,9 @@ def test_a_plan_runs_canary_and_chunks_in_order_and_ends(tmp_path: Path) -> None
     assert {c.cpu for c in now.chunks[:4]} == {1.5}, "what receipts tell stands beside the price"
     took = now.took("staging")
     assert took is not None
-    assert (took[0] > 0, took[1]) == (True, 6.0)
+    assert (took.seconds > 0, took.cpu, took.rows) == (True, 6.0, sum(c.rows or 0 for c in now.chunks))
+    assert took.bytes == sum(c.bytes or 0 for c in now.chunks) > 0
+    assert took.bytes == sum(f.size for f in lake.store.live_files(pipeline.table("staging").contract))
     with pytest.raises(BackfillError, match="it is finished"):
         run(lake, pipeline, plan)
 

@@ -98,11 +98,9 @@ def test_days_of_one_table_go_back_to_a_version_and_a_rollback_back_to_before_it
 def test_days_that_somebody_else_wrote_since_are_refused_unless_told(made: Planned) -> None:
     made.write("staging", {4: 9}, "run-late")
     before = made.view("features").version
-    with pytest.raises(BackfillError, match="written since by somebody else"):
+    with pytest.raises(BackfillError, match="written since by another run"):
         look(made.lake, made.pipeline, RollbackRequest(table="staging", days=span(3, 4), to_version=2))
-    with pytest.raises(
-        BackfillError, match=rf"{day(4)} written since by somebody else: .* version 4 \(test, run run-l"
-    ):
+    with pytest.raises(BackfillError, match=rf"{day(4)} written since by another run: .* version 4 \(test, run run-l"):
         roll_back(made.lake, made.pipeline, SECOND, SAID)
     assert made.view("features").version == before, "no table is put back where one is refused"
     told = RollbackRequest(plan="p1", chunk="2", over_newer=True)
@@ -162,7 +160,7 @@ def test_what_the_seams_wrote_again_of_a_chunks_days_goes_back_with_the_chunk(tm
     roll_back(found.lake, found.pipeline, RollbackRequest(plan.id, "1"), SAID)
     assert found.values("staging") == [1, 1, 1, 4, 3, 1, 1, 1]
     found.write("staging", {3: 9})
-    with pytest.raises(BackfillError, match="written since by somebody else"):
+    with pytest.raises(BackfillError, match="written since by another run"):
         look(found.lake, found.pipeline, RollbackRequest(plan.id, "2"))
 
 

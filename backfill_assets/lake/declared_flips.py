@@ -1,0 +1,131 @@
+"""Which declared labels late deliveries turned: the same condition, asked of two truths by the embedded engine.
+
+No JVM. Lives here: a declared label as the settings of its table tell it, and the query. Does not live here: labels by
+measure and rule (`lateness`), the report (`operations.lateness`). Expressions are Spark SQL, put into its own words:
+where it rounds otherwise, it does so in both truths alike, so that a label seems to flip only if an input did.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.cuts import matures_after, newest_mature
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.lake.audit import new_engine, selection
+from backfill_assets.lake.fingerprints import Dialect, quoted
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.lateness import MATURITIES_DAYS, Flip
+
+SUMMED_DIGITS = 28  # of a DOUBLE as the decimal that is summed
+ORDERED = "ORDER BY event_ts, event_key"
+MADE = {
+    "count": "count({of}) {only}", "distinct": "count(DISTINCT {of}) {only}", "min": "min({of}) {only}",
+    "max": "max({of}) {only}", "avg": "avg({of}) {only}", "sum": "coalesce(sum({of}) {only}, 0)",
+    "first": f"first({{of}} {ORDERED}) {{only}}", "last": f"last({{of}} {ORDERED}) {{only}}",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Term:
+    """An aggregate that a label is decided by: over the events of the days day - `last` .. day - `first`."""
+
+    name: str
+    agg: str
+    of: str
+    type: str
+    scale: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class DeclaredLabel:
+    """A declared label: whose it is, its aggregates, the condition over them (Spark's SQL), and its horizon (days)."""
+
+    entity: tuple[str, ...]
+    terms: tuple[Term, ...]
+    condition: str
+    horizon_days: int
+
+
+def declared_label(settings: Mapping[str, Any]) -> DeclaredLabel | None:
+    """The declared label that these settings of a table tell (`lake.model.Table`); None where they tell none."""
+    if "terms" not in settings or "condition" not in settings:
+        return None
+    terms = tuple(
+        Term(name, agg, value["of"] or "1", value["type"], value["scale"], *days)
+        for name, agg, value, days in settings["terms"]
+    )
+    return DeclaredLabel(tuple(settings["entity"]), terms, settings["condition"], settings["horizon_days"])
+
+
+def declared_flips(
+    lake: Lake, label: DeclaredLabel, tables: tuple[tuple[Contract, int], tuple[Contract, int]], since: datetime
+) -> tuple[Flip, ...]:
+    """Of the labels that were mature at `since` (aware), how many are otherwise now; one answer per MATURITIES_DAYS.
+
+    `tables` are that of versions and that of the entities asked for, each with its version; what is counted, and what
+    was known then, is as in `lateness.flips`. Raises BackfillError where the engine cannot say an expression.
+    """
+    import duckdb
+
+    last = [newest_mature(since, matures_after(label.horizon_days, m)) for m in MATURITIES_DAYS]
+    with new_engine(lake) as engine:
+        for name, (contract, version) in zip(("versions", "asked"), tables, strict=True):
+            engine.execute(f"CREATE VIEW {name} AS {selection(lake.store.data_files(contract, version), contract)}")
+        try:
+            (counted,) = engine.sql(_query(label, since, last)).fetchall()
+        except duckdb.Error as error:
+            raise BackfillError(
+                f"label flips since {since:%Y-%m-%d}",
+                f"the label {label.condition} cannot be asked without Spark: {str(error).splitlines()[0]}",
+                "They were not counted",
+                "Leave out --since; each write of a day tells how many of its labels it changed (label_flips)",
+            ) from None
+    return tuple(Flip(m, *counted[2 * i : 2 * i + 2]) for i, m in enumerate(MATURITIES_DAYS))
+
+
+def _query(label: DeclaredLabel, since: datetime, last: Sequence[date]) -> str:
+    instant = f"TIMESTAMPTZ '{since.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f+00}'"
+    then = f"known_from < {instant} AND (known_until IS NULL OR known_until >= {instant})"
+    who = ", ".join(map(_name, label.entity))
+    within = f"BETWEEN d - {max(t.last for t in label.terms)} AND d - ({min(t.first for t in label.terms)})"
+    same = " AND ".join(f"versions.{_name(e)} = asked.{_name(e)}" for e in label.entity)
+
+    def _answers(known: str) -> str:
+        terms = ", ".join(f"{_term(t, known)} AS {_name(t.name)}" for t in label.terms)
+        return (
+            f"SELECT {who}, d, coalesce(CAST(({_duck(label.condition)}) AS BOOLEAN), false) AS label FROM "
+            f"(SELECT {', '.join(f'asked.{_name(e)}' for e in label.entity)}, d, {terms} FROM asked_days AS asked "
+            f"LEFT JOIN versions ON {same} AND event_date {within} GROUP BY ALL)"
+        )
+
+    ripe = [f"d <= DATE '{day}'" for day in last]
+    counts = [f"count(*) FILTER (WHERE {r}), count(*) FILTER (WHERE {r} AND n.label <> t.label)" for r in ripe]
+    return f"""
+    WITH asked_days AS (SELECT {who}, feature_date AS d FROM asked WHERE feature_date <= DATE '{max(last)}'),
+    n AS ({_answers("known_until IS NULL")}), t AS ({_answers(then)})
+    SELECT {", ".join(counts)} FROM n JOIN t USING ({who}, d)"""
+
+
+def _term(term: Term, known: str) -> str:
+    """The aggregate of the versions for which `known` is true, as a term of a query grouped by entity and day."""
+    of = f"({_duck(term.of)})"
+    if term.type == "DOUBLE":  # as the product sums it: whatever the order of rows
+        of = f"TRY_CAST({of} AS DECIMAL({SUMMED_DIGITS},{term.scale}))" if term.agg == "sum" else f"({of} + 0)"
+    reach = f"event_date BETWEEN d - {term.last} AND d - ({term.first})"
+    only = f"FILTER (WHERE {reach} AND ({known}) AND {of} IS NOT NULL)"
+    return MADE[term.agg].format(of=of, only=only)
+
+
+def _duck(text: str) -> str:
+    """The expression in this engine's words."""
+    import sqlglot
+
+    return sqlglot.transpile(text, read="spark", write="duckdb")[0]
+
+
+def _name(column: str) -> str:
+    return quoted(column, Dialect.DUCKDB)

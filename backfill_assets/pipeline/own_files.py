@@ -1,0 +1,165 @@
+"""A user's Python file and the files beside it that it imports: loaded as a package of their own, and told apart.
+
+Lives here: which files an `import` in such a file reaches, and loading them. Does not live here: what they define
+(`chosen`) and digests (`lake.model`). A file beside wins over an installed module of its name, as beside a script.
+
+Nothing is added to `sys.path`: the files see an `__import__` of their own, which looks beside them first. What they
+reach is read from their `import` statements, those inside functions too, so that it is known without running them; a
+file beside that no statement names (`importlib`, a name put together) cannot be imported, because no digest would tell
+of it. The package's name says what it holds: other files, or the same with another content, are other modules.
+"""
+
+import ast
+import builtins
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha256
+from importlib.util import module_from_spec, resolve_name, spec_from_file_location
+from pathlib import Path
+from sys import modules
+from types import ModuleType
+
+Parts = tuple[str, ...]  # the name of a module in the package, by its parts; () is the folder itself
+Sources = tuple[tuple[Parts, Path, bytes], ...]
+INIT = "__init__.py"
+OURS = __name__.split(".")[0]  # never taken from beside: a lake may lie in a checkout of this product
+PREFIX = "lake_pipeline_"
+
+
+def reached(path: Path) -> tuple[Path, ...]:
+    """The file and all files beside it that it imports, directly or through others, as real paths, itself first.
+
+    Raises OSError where one cannot be read, SyntaxError where one is no Python.
+    """
+    return tuple(file for _, file, _ in _sources(path.resolve()))
+
+
+def reached_by(module: ModuleType) -> tuple[Path, ...] | None:
+    """The same for a module that was loaded here; None for any other."""
+    if not module.__name__.startswith(PREFIX) or module.__file__ is None:
+        return None
+    folder = next(iter(modules[module.__name__.split(".")[0]].__path__))
+    return tuple(file for _, file, _ in _sources(Path(module.__file__), Path(folder)))
+
+
+def loaded(path: Path) -> ModuleType:
+    """The file as a module; loaded anew by whoever asks after it, or a file that it reaches, has changed.
+
+    Raises OSError, and whatever the files raise.
+    """
+    resolved = path.resolve()
+    return _loaded(resolved, _sources(resolved))
+
+
+@lru_cache(maxsize=16)
+def _loaded(path: Path, sources: Sources) -> ModuleType:
+    told = "".join(f"{file} {sha256(source).hexdigest()}\n" for _, file, source in sources)
+    package = ModuleType(PREFIX + sha256(told.encode()).hexdigest()[:12])
+    package.__path__ = [str(path.parents[len(sources[0][0]) - (path.name != INIT)])]
+    files = _Files(package.__name__, {parts: (file, source) for parts, file, source in sources})
+    modules[package.__name__] = package  # where `inspect` looks for the source of functions, and relative imports start
+    try:
+        return files.module(sources[0][0])
+    except BaseException:
+        for name in [n for n in modules if n.split(".")[0] == package.__name__]:
+            del modules[name]
+        raise
+
+
+@dataclass(frozen=True)
+class _Files:
+    """The files of one package, by the parts of their names."""
+
+    package: str
+    found: Mapping[Parts, tuple[Path, bytes]]
+
+    def module(self, parts: Parts) -> ModuleType:
+        """The module of these parts, after those above it. Raises ModuleNotFoundError."""
+        name = ".".join((self.package, *parts))
+        if name in modules:
+            return modules[name]
+        above = self.module(parts[:-1])
+        if parts not in self.found:
+            raise ModuleNotFoundError(f"No module named {'.'.join(parts)!r}", name=".".join(parts))
+        path, source = self.found[parts]
+        within = [str(path.parent)] if path.name == INIT else None
+        spec = spec_from_file_location(name, path, submodule_search_locations=within)
+        if spec is None:
+            raise ImportError(f"{path} is no Python file")
+        made = modules[name] = module_from_spec(spec)
+        made.__dict__["__builtins__"] = {**vars(builtins), "__import__": self.imported}
+        try:
+            exec(compile(source, str(path), "exec"), made.__dict__)  # noqa: S102  # the lake's owner wrote it to be run
+        except BaseException:
+            del modules[name]
+            raise
+        setattr(above, parts[-1], made)
+        return made
+
+    def imported(
+        self,
+        name: str,
+        globals: Mapping[str, object] | None = None,
+        locals: Mapping[str, object] | None = None,
+        fromlist: Sequence[str] | None = (),
+        level: int = 0,
+    ) -> ModuleType:
+        """What `import` asks for, with the signature of `__import__`: from these files, else from what is installed."""
+        if level:
+            within = str((globals or {}).get("__package__") or self.package)
+            parts = tuple(resolve_name("." * level + name, within).split("."))[1:]
+        else:
+            parts = tuple(name.split("."))
+            if parts[:1] not in self.found:
+                return __import__(name, globals, locals, fromlist or (), level)
+        module = self.module(parts)
+        for asked in fromlist or ():
+            if not hasattr(module, asked) and (*parts, asked) in self.found:
+                self.module((*parts, asked))
+        return module if fromlist else self.module(parts[:1])
+
+
+def _sources(path: Path, folder: Path | None = None) -> Sources:
+    """The files that one reaches within a folder (its own), itself first, each with its parts and content."""
+    folder = folder or (path.parent.parent if path.name == INIT else path.parent)
+    todo: list[tuple[Parts, Path | None]] = [(_parts(path, folder), path)]
+    done: dict[Parts, tuple[Path, bytes]] = {}
+    while todo:
+        parts, file = todo.pop()
+        if file is None or parts in done:
+            continue
+        content = file.read_bytes()
+        done[parts] = file, content
+        within = parts if file.name == INIT else parts[:-1]
+        for named in _imports(content, str(file), within):
+            todo += [(above, _file(folder, above)) for above in (named[: n + 1] for n in range(len(named)))]
+    return tuple((parts, *found) for parts, found in done.items())
+
+
+def _parts(path: Path, folder: Path) -> Parts:
+    parts = path.relative_to(folder).with_suffix("").parts
+    return parts[:-1] if path.name == INIT else parts
+
+
+def _file(folder: Path, parts: Parts) -> Path | None:
+    """The file of a module: a package's before a plain one, as Python takes them."""
+    if not parts or parts[0] == OURS:
+        return None
+    named = folder.joinpath(*parts)
+    return next((f for f in (named / INIT, named.with_name(f"{named.name}.py")) if f.is_file()), None)
+
+
+@lru_cache(maxsize=256)
+def _imports(source: bytes, file: str, within: Parts) -> tuple[Parts, ...]:
+    """The dotted names that the statements of a file may import, absolute ones of the folder's view."""
+    return tuple(dict.fromkeys(n for node in ast.walk(ast.parse(source, file)) for n in _named(node, within)))
+
+
+def _named(node: ast.AST, within: Parts) -> Iterator[Parts]:
+    if isinstance(node, ast.Import):
+        yield from (tuple(alias.name.split(".")) for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        named = tuple(node.module.split(".")) if node.module else ()
+        above = within[: len(within) - node.level + 1] if node.level else ()
+        yield from ((*above, *named, alias.name) for alias in node.names)

@@ -1,0 +1,123 @@
+"""The answers of each example, by DuckDB from the files that land: nothing of `lake.toml` is read for them.
+
+Lives here: per example what its `select` and its declared columns say, written once more in DuckDB's SQL. Does not live
+here: the comparison (`test_example_answers`).
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from backfill_assets.core.days import ONE_DAY, DayRange, from_inclusive
+from backfill_assets_tests.pipeline.frames import rows_of
+from backfill_assets_tests.pipeline.naive import Asked, answers
+from backfill_assets_tests.pipeline.oracle import STAGING
+
+Row = tuple[Any, ...]
+Truth = Callable[[Mapping[str, Any]], bool]
+
+
+@dataclass(frozen=True)
+class Answers:
+    """An example said once more: a query that makes deliveries of {files}, the payload, the declared columns, the
+    label's terms with what makes a label of them, and the days (half-open)."""
+
+    raw: str
+    payload: tuple[str, ...]
+    entity: tuple[str, ...]
+    features: tuple[Asked, ...]
+    terms: tuple[Asked, ...]
+    is_label: Truth
+    ripens: int
+    days: DayRange
+
+    def staging(self, files: Iterable[Path]) -> Any:
+        """All versions that were ever current, from these files."""
+        db = duckdb.connect()
+        db.execute("SET timezone = 'UTC'")
+        listed = ", ".join(f"'{file}'" for file in files)
+        db.execute(f"CREATE TABLE raw AS {self.raw.replace('{files}', f'[{listed}]')}")
+        return db.sql(STAGING.replace("entity, value, flag", ", ".join(self.payload))).to_arrow_table()
+
+    def features_of(self, staging: Any, *, known: bool) -> list[Row]:
+        """The declared columns of all days, as known now or at each day's cut."""
+        return rows_of(answers(staging, self.features, self.days, known=known, entity=self.entity))
+
+    def labels_of(self, staging: Any, asked: Iterable[Row]) -> list[Row]:
+        """The labels of these rows of features, by entity and day."""
+        width = len(self.entity)
+        terms = rows_of(answers(staging, self.terms, self.days, known=False, entity=self.entity))
+        names = [t.name for t in self.terms]
+        found = {(*r[:width], r[-1]): dict(zip(names, r[width:-1], strict=True)) for r in terms}
+        return [(*who, int(self.is_label(found.get((*who, day), {}))), self._state(day), day)
+                for *who, day in ((*r[:width], r[-1]) for r in asked)]  # fmt: skip
+
+    def _state(self, day: date) -> str:
+        return "mature" if day + ONE_DAY * self.ripens <= self.days.end else "provisional"
+
+
+ORDERS = Answers(
+    """SELECT row_number() OVER (ORDER BY filename, order_id) AS seq, d + INTERVAL '86399.999999' SECOND AS arrival_ts,
+        arrival_ts AS version_ts, TRY_CAST(ordered_at AS TIMESTAMPTZ) AS event_ts, order_id AS event_key,
+        'upsert' AS op, customer_id, country, TRY_CAST(total AS DECIMAL(18,2)) AS total,
+        is_return = 'true' AS is_return
+    FROM (SELECT *, CAST(regexp_extract(filename, 'dt=([0-9-]+)', 1) AS TIMESTAMPTZ) AS d
+          FROM read_csv({files}, all_varchar = true, filename = true, hive_partitioning = false))
+    WHERE TRY_CAST(ordered_at AS TIMESTAMPTZ) IS NOT NULL AND TRY_CAST(total AS DECIMAL(18,2)) IS NOT NULL""",
+    ("customer_id", "country", "total", "is_return"),
+    ("customer_id",),
+    (
+        Asked("spent_7d", "sum", "CASE WHEN is_return THEN -total ELSE total END", "", 0, 6),
+        Asked("largest_7d", "max", "total", "NOT is_return", 0, 6),
+        Asked("orders_de_3d", "count", "", "NOT is_return AND country = 'DE'", 0, 2),
+        Asked("days_since_return", "days_since_last", "", "is_return", 0, 6),
+    ),
+    (Asked("ahead", "sum", "total", "", -3, -1), Asked("behind", "sum", "total", "", 0, 2)),
+    lambda t: t.get("ahead", 0) > 2 * t.get("behind", 0),
+    5,
+    from_inclusive(date(2024, 3, 1), date(2024, 3, 15)),
+)
+RETRIED = Answers(
+    """SELECT "offset" AS seq, ingested_at AS arrival_ts, ingested_at AS version_ts, clicked_at AS event_ts,
+        click_id AS event_key, 'upsert' AS op, user_id, page, seconds
+    FROM read_json({files}, columns = {"offset": 'BIGINT', click_id: 'VARCHAR', user_id: 'BIGINT', page: 'VARCHAR',
+        clicked_at: 'TIMESTAMPTZ', ingested_at: 'TIMESTAMPTZ', seconds: 'INTEGER'})""",
+    ("user_id", "page", "seconds"),
+    ("user_id",),
+    (
+        Asked("clicks_1d", "count", "", "", 0, 0),
+        Asked("pages_3d", "distinct", "page", "", 0, 2),
+        Asked("seconds_3d", "sum", "seconds", "", 0, 2),
+        Asked("last_page_3d", "last", "page", "", 0, 2),
+    ),
+    (Asked("ahead", "count", "", "", -2, -1), Asked("behind", "count", "", "", 0, 1)),
+    lambda t: t.get("ahead", 0) > t.get("behind", 0),
+    4,
+    from_inclusive(date(2024, 5, 1), date(2024, 5, 8)),
+)
+WORKS = "NOT isnan(celsius)"
+SENSORS = Answers(
+    """SELECT row_number() OVER (ORDER BY filename, plant, machine, measured_at) AS seq,
+        CAST(sent_at AS TIMESTAMPTZ) AS arrival_ts, arrival_ts AS version_ts,
+        CAST(measured_at AS TIMESTAMPTZ) AS event_ts, concat_ws('/', plant, machine, measured_at) AS event_key,
+        'upsert' AS op, plant, machine, TRY_CAST(celsius AS DOUBLE) AS celsius
+    FROM read_csv({files}, all_varchar = true, filename = true)""",
+    ("plant", "machine", "celsius"),
+    ("plant", "machine"),
+    (
+        Asked("coldest_2d", "min", "celsius", WORKS, 0, 1),
+        Asked("hottest_2d", "max", "celsius", WORKS, 0, 1),
+        Asked("newest", "last", "celsius", WORKS, 0, 1),
+        Asked("mean_4d", "avg", "celsius", WORKS, 0, 3),
+        Asked("broken_4d", "count", "", "celsius IS NULL OR isnan(celsius)", 0, 3),
+    ),
+    (Asked("ahead", "count", "CASE WHEN isnan(celsius) THEN 1 END", "", -2, -1),),
+    lambda t: t.get("ahead", 0) > 0,
+    4,
+    from_inclusive(date(2024, 7, 1), date(2024, 7, 9)),
+)
+OF_EXAMPLES = {"orders": ORDERS, "retried-events": RETRIED, "sensor-readings": SENSORS}

@@ -1,0 +1,66 @@
+"""The `STEPS.md` of an example as a script: every line of its bash blocks, and what it says that comes out.
+
+Lives here: reading the steps, running them in one shell, and the comparison, in which `…` stands for anything. Does not
+live here: which examples there are, and the engine (`test_examples`).
+"""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from backfill_assets_tests.processes import CHECKOUT
+
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+MARK = "-- step --"
+SECONDS = 900.0
+
+
+@dataclass(frozen=True)
+class Step:
+    """A block of commands, and the output that is shown below it (None: none is)."""
+
+    commands: str
+    shown: str | None
+
+
+def steps_of(text: str) -> list[Step]:
+    """The bash blocks of the text in their order, each with the block of text that follows it."""
+    found: list[Step] = []
+    for language, block in FENCED.findall(text):
+        if language == "bash":
+            found.append(Step(block, None))
+        elif language == "text":
+            found[-1] = Step(found[-1].commands, block)
+    return found
+
+
+def run_steps(steps: list[Step], folder: Path, env: Mapping[str, str]) -> list[str]:
+    """What each step prints, run from an empty folder in one shell that ends at the first command that fails."""
+    script = f"\necho '{MARK}'\n".join(step.commands for step in steps)
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    home = folder.parent / f"{folder.name}-dagster"
+    home.mkdir()
+    around = {**os.environ, "PATH": path, "PYTHONPATH": str(CHECKOUT), "DAGSTER_HOME": str(home), **env}
+    done = subprocess.run(
+        ["bash", "-euc", script], cwd=folder, env=around, capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    assert not [word for word in ("Traceback", "Error:", "leaked") if word in done.stderr], done.stderr
+    return done.stdout.split(f"{MARK}\n")
+
+
+def differs(shown: str, printed: str) -> str:
+    """The first line that is shown and was not printed there, else all that was printed; empty where they agree.
+
+    How wide a column is does not matter: numbers of seconds have more digits on a busy machine.
+    """
+    wanted, said = ([" ".join(line.split()) for line in text.splitlines()] for text in (shown, printed))
+    lines = [re.escape(line).replace("…", ".*?") + "\n" for line in wanted]
+    pattern = "".join("(?:.*\n)*?" if line == ".*?\n" else line for line in lines)
+    if re.fullmatch(pattern, "".join(f"{line}\n" for line in said)):
+        return ""
+    return next((line for line in wanted if "…" not in line and line not in said), printed) or printed

@@ -1,0 +1,85 @@
+"""The tables of each example hold what DuckDB makes of the same files: on every day, in both truths, in any order.
+
+Lives here: examples whose files land in random order, part by part, against `example_answers`. Does not live here:
+their steps (`test_examples`), and random declarations (`pipeline.transforms.test_declared`).
+"""
+
+import os
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from backfill_assets.core.days import ONE_DAY
+from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.operations.example_lakes import examples, make_example
+from backfill_assets.pipeline.chosen import tables_at
+from backfill_assets_tests.end_to_end.example_answers import OF_EXAMPLES
+from backfill_assets_tests.end_to_end.worlds import CLASSIC
+from backfill_assets_tests.lakes import LONG_AGO, backfill, content
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Row = tuple[Any, ...]
+
+
+def made(name: str, root: Path) -> tuple[Lake, list[Path]]:
+    """A lake of the example, and its files, of which none has landed."""
+    make_example(name, root)
+    toml = root / "lake.toml"
+    toml.write_text(toml.read_text().split("[spark]")[0] + CLASSIC)
+    (root / "landing").rename(root / "unlanded")
+    for path in (root / "later").rglob("*.*"):
+        place = root / "unlanded" / path.relative_to(root / "later")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        path.rename(place)
+    return open_lake(root), sorted(p for p in (root / "unlanded").rglob("*") if p.is_file())
+
+
+def land(lake: Lake, paths: list[Path]) -> list[Path]:
+    places = []
+    for path in paths:
+        place = lake.root / "landing" / path.relative_to(lake.root / "unlanded")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        path.rename(place)
+        os.utime(place, (LONG_AGO, LONG_AGO))
+        places.append(place)
+    return places
+
+
+def ordered(rows: list[Row]) -> list[Row]:
+    """Rows as they compare: mean values to nine decimals, which engines round alike."""
+    plain = [tuple(round(cell, 9) if isinstance(cell, float) else cell for cell in row) for row in rows]
+    return sorted(plain, key=lambda row: [str(cell) for cell in row])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(OF_EXAMPLES))
+def test_features_and_labels_of_an_example_are_what_duckdb_makes_of_its_files(
+    spark: "SparkSession", tmp_path: Path, name: str
+) -> None:
+    lake, files = made(name, tmp_path / "lake")
+    wanted, chance = OF_EXAMPLES[name], Random(name)
+    chance.shuffle(files)
+    landed = land(lake, files[: len(files) * 2 // 3])
+    backfill(lake, wanted.days.start, wanted.days.last, tables_of=tables_at(lake.root))
+    landed += land(lake, files[len(files) * 2 // 3 :])
+    backfill(lake, wanted.days.start, wanted.days.last, tables_of=tables_at(lake.root))
+    staging = wanted.staging(landed)
+    now, at_cut = (wanted.features_of(staging, known=known) for known in (False, True))
+    assert now != at_cut, "late rows change what is known now"
+    assert ordered(content(lake, "features")) == ordered(now)
+    assert ordered(content(lake, "features_as_known")) == ordered(at_cut)
+    labels, width = wanted.labels_of(staging, at_cut), len(wanted.entity)
+    assert ordered([(*r[:width], *r[-3:]) for r in content(lake, "labels")]) == ordered(labels)
+    mature = {(*r[:width], r[-1]): r[-3] for r in labels if r[-2] == "mature"}
+    assert len(set(mature.values())) > 1, "some are true and some are not"
+    learned = [(*r, mature[(*r[:width], r[-1])]) for r in at_cut if (*r[:width], r[-1]) in mature]
+    assert ordered(content(lake, "training")) == ordered(learned)
+    assert max(r[-1] for r in at_cut) == wanted.days.end - ONE_DAY
+
+
+def test_every_example_has_answers() -> None:
+    assert set(OF_EXAMPLES) == set(examples())

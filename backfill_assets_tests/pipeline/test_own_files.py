@@ -1,0 +1,151 @@
+"""A user's file may import files beside it, which belong to its code, and to no other lake of the process.
+
+Tested here: `pipeline.own_files`, alone and through the digests of `chosen`. Not tested here: other mistakes in such
+files (`test_chosen`).
+"""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.lake.home import open_lake
+from backfill_assets.pipeline.chosen import chosen_pipeline
+from backfill_assets.pipeline.own_files import loaded, reached
+from backfill_assets_tests.own import OWN_PIPELINE
+
+TOML = """
+start_date = 2024-03-01
+[source]
+files = "landing/*.jsonl"
+format = "jsonl"
+select = "seq"
+[pipeline]
+tables = "pipeline.py:tables"
+"""
+HELPED = OWN_PIPELINE.replace("from backfill_assets import tables as ours", "import helpers\nimport other")
+HELPED = HELPED.replace("ours(settings)", "helpers.ours(settings)")
+HELPED = HELPED.replace("Table(TOTALS, totals)", "Table(TOTALS, totals), other.more()")
+HELPERS = "from backfill_assets import tables as ours\nfrom deep.down import LEAST\n"
+OTHER = """from dataclasses import replace
+from backfill_assets import Column, Contract, Input, Table
+MORE = Contract("more", "All of it.", (Column("entity", "STRING", "whose"), Column("day", "DATE", "when")),
+                day_column="day", key=("entity",), inputs=(Input("staging"),))
+def transform(frames, chunk):
+    from late import columns
+    return frames["staging"].select(*columns)
+def more():
+    return Table(MORE, transform)
+"""
+FILES = {
+    "pipeline.py": HELPED, "helpers.py": HELPERS, "other.py": OTHER, "late.py": "columns = ['entity']\n",
+    "deep/__init__.py": "", "deep/down.py": "from . import side\nfrom .side import LEAST\n",
+    "deep/side.py": "LEAST = 1\n", "unused.py": "",
+}  # fmt: skip
+
+
+def write(root: Path, files: Mapping[str, str]) -> Path:
+    """The files below that folder, and a `lake.toml` that names pipeline.py; gives the path of the latter."""
+    for name, text in {**files, "lake.toml": TOML}.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root / "pipeline.py"
+
+
+def codes(root: Path) -> dict[str, str]:
+    return {name: c.code_digest for name, c in chosen_pipeline(open_lake(root)).codes.items()}
+
+
+def test_a_file_imports_files_and_packages_beside_it_and_the_process_is_as_before(tmp_path: Path) -> None:
+    path = write(tmp_path, FILES)
+    before = list(sys.path), set(sys.modules)
+    module = loaded(path)
+    assert (module.helpers.LEAST, module.other.MORE.name) == (1, "more")
+    assert sys.path == before[0]
+    assert {name.split("_")[0] for name in set(sys.modules) - before[1]} == {"lake"}
+    assert loaded(path) is module
+
+
+def test_modules_of_one_name_in_two_lakes_are_two(tmp_path: Path) -> None:
+    made = [write(tmp_path / str(n), {"pipeline.py": "import helpers\n", "helpers.py": f"N = {n}\n"}) for n in (1, 2)]
+    first, second = (loaded(path) for path in made)
+    assert (first.helpers.N, second.helpers.N) == (1, 2)
+
+
+def test_what_a_function_imports_when_it_runs_comes_from_beside_its_file_too(tmp_path: Path) -> None:
+    text = "def told():\n    from late import columns\n    return columns\n"
+    assert loaded(write(tmp_path, FILES | {"pipeline.py": text})).told() == ["entity"]
+
+
+def test_a_change_of_a_file_beside_is_seen_at_the_next_look(tmp_path: Path) -> None:
+    path = write(tmp_path, FILES)
+    assert loaded(path).helpers.LEAST == 1
+    (tmp_path / "deep" / "side.py").write_text("LEAST = 2\n")
+    assert loaded(path).helpers.LEAST == 2
+
+
+def test_the_files_that_one_reaches_are_told_without_running_them(tmp_path: Path) -> None:
+    path = write(tmp_path, FILES | {"pipeline.py": "import helpers, other, json\nraise ValueError\n"})
+    named = {str(p.relative_to(tmp_path.resolve())) for p in reached(path)}
+    assert named == set(FILES) - {"unused.py"}
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "outdated"),
+    [
+        ("helpers.py", HELPERS + "MORE = 1\n", {"totals"}),
+        ("deep/side.py", "LEAST = 2\n", {"totals"}),
+        ("late.py", "columns = ['entity', 'seq']\n", {"totals", "more"}),
+        ("unused.py", "MORE = 1\n", set()),
+        ("deep/side.py", "# why\nLEAST = 1\n", set()),
+    ],
+)
+def test_a_change_makes_the_tables_outdated_whose_code_reaches_it(
+    tmp_path: Path, file: str, text: str, outdated: set[str]
+) -> None:
+    write(tmp_path, FILES)
+    before = codes(tmp_path)
+    write(tmp_path, FILES | {file: text})
+    after = codes(tmp_path)
+    assert {name for name in before if before[name] != after[name]} == outdated
+
+
+def test_values_that_are_given_to_a_transform_count_as_code_of_the_file_that_gives_them(tmp_path: Path) -> None:
+    other = f"from functools import partial\n{OTHER}".replace("chunk):", "chunk, least=0):")
+    other = other.replace("more():", "more(least):").replace("MORE, transform", "MORE, partial(transform, least=least)")
+    text = HELPED.replace("other.more()", "other.more(1)")
+    write(tmp_path, FILES | {"other.py": other, "pipeline.py": text})
+    before = codes(tmp_path)
+    write(tmp_path, FILES | {"other.py": other, "pipeline.py": text.replace("more(1)", "more(2)")})
+    assert codes(tmp_path)["more"] != before["more"]
+
+
+def test_the_digests_of_a_copy_elsewhere_are_the_same(tmp_path: Path) -> None:
+    write(tmp_path / "one", FILES)
+    write(tmp_path / "two", FILES)
+    assert codes(tmp_path / "one") == codes(tmp_path / "two")
+
+
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        ({"helpers.py": "def f(:\n"}, r"helpers\.py, line 1: SyntaxError"),
+        ({"deep/side.py": "LEAST = 1\nMORE = 1 / 0\n"}, r"side\.py, line 2: ZeroDivisionError"),
+        ({"helpers.py": "from late import rows\n"}, r"helpers\.py, line 1: ImportError"),
+        ({"helpers.py": "import importlib\nimportlib.import_module('late')\n"}, "No module named 'late'"),
+        ({"helpers.py": "__import__('unused')\n"}, "No module named 'unused'"),
+    ],
+)
+def test_a_mistake_in_a_file_beside_is_told_by_its_name_and_line(
+    tmp_path: Path, files: Mapping[str, str], told: str
+) -> None:
+    write(tmp_path, {**FILES, **files})
+    with pytest.raises(SettingsError, match=told):
+        chosen_pipeline(open_lake(tmp_path))
+
+
+def test_a_folder_of_this_products_name_beside_is_left_alone(tmp_path: Path) -> None:
+    write(tmp_path, FILES | {"backfill_assets/__init__.py": "raise ValueError\n"})
+    assert "totals" in codes(tmp_path)
