@@ -48,6 +48,7 @@ def tables_at(root: Path) -> TablesOf:
         written = [sql_table(path, settings) for path in sorted(root.glob(sql))] if sql else []
         if sql and not written:
             raise _refused(sql, f"no file in {root} is named so", "Write one, or correct [pipeline] sql")
+        _refuse_sources(named or sql or "", given, settings)
         return _in_order(named or sql or "", [*given, *written])
 
     return tables_of
@@ -179,6 +180,14 @@ def _refuse_names(named: str, given: Sequence[Table]) -> None:
     if not any(t.is_landed for t in given):
         raise _refused(named, "it gives no table that is loaded from landed files",
                        "Give the first of `backfill_assets.tables(settings)`, too")  # fmt: skip
+
+
+def _refuse_sources(named: str, given: Sequence[Table], settings: LakeSettings) -> None:
+    known = [f"[sources.{name}]" if name else "[source]" for name in settings.delivered]
+    for table in (t for t in given if t.is_landed and t.contract.source not in settings.delivered):
+        told = f"the source {table.contract.source}" if table.contract.source else "a source without a name"
+        raise _refused(named, f"{table.name} is loaded from {told}, and lake.toml has {' and '.join(known)}",
+                       "Take raw and staging from `backfill_assets.tables(settings)`")  # fmt: skip
 
 
 def _inputs(table: Table) -> set[str]:

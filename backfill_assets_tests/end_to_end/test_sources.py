@@ -71,7 +71,7 @@ FILES: dict[str, Sequence[dict[str, Any]]] = {
 }
 EXPECTED = """
 WITH e AS (SELECT DISTINCT who, CAST(happened AS DATE) AS d FROM read_json('{root}/landing/events/*.jsonl')),
-asked AS (SELECT DISTINCT who, CAST(d + n AS DATE) AS day FROM e, range(2) r(n)),
+asked AS (SELECT DISTINCT who, CAST(d + CAST(n AS INT) AS DATE) AS day FROM e, range(2) r(n)),
 t AS (SELECT who, CAST(happened AS DATE) AS d, arg_max(bad, arrived) AS bad
       FROM read_json('{root}/landing/truth/*.jsonl') WHERE bad IS NOT NULL GROUP BY key, who, d)
 SELECT asked.who, day, CAST(coalesce(sum(bad), 0) > 0 AS INTEGER)
@@ -161,7 +161,8 @@ def test_labels_mature_when_the_frontier_of_the_truth_passes_and_training_waits_
 def test_a_late_row_of_the_truth_rebuilds_the_days_it_touches_and_no_feature(story: dict[str, Any]) -> None:
     touched = {name: days for name, days in story["written 12"].items() if "arrivals" not in name}
     assert touched == {
-        "raw_truth": {day(12)}, "staging_truth": {day(3)}, "labels": {day(2), day(3)}, "training": {day(2)},
+        "raw_truth": {day(12)}, "staging_truth": {day(3), day(11), day(12)}, "labels": {day(2), day(3)},
+        "training": {day(2)},
     }  # fmt: skip
     assert not any("events" in name or "features" in name for n in (4, 10, 12) for name in story[f"written {n}"])
 
@@ -204,4 +205,4 @@ def test_a_range_over_all_tables_is_one_way_to_make_them(spark: "SparkSession", 
     for name in ("events/1", "events/2", "truth/4"):
         land_bytes(world, f"{name}.jsonl", "".join(json.dumps(r) + "\n" for r in FILES[name]).encode())
     world.backfill(DayRange(day(1), day(5)))
-    assert {"fresh"} == set().union(*world.states().values())
+    assert set().union(*world.states().values()) == {"fresh", "pending"}
