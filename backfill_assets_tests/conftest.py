@@ -1,8 +1,8 @@
 """Fixtures that several rooms share, the police of the cost tiers, and how the suite is spread over two processes.
 
 Lives here: the Spark session of the test run, the folder of shared data, and the rule that the markers `spark`,
-`browser` and `processes` are what a test's fixtures say. A test with none of them is `quick`: it may start no program,
-and fails where it does. Does not live here: builders and scenarios. Nothing starts unless a test asks for it.
+`browser`, `processes` and `storages` are what a test's fixtures say. A test with none of them is `quick`: it may start
+no program, and fails where it does. Does not live here: builders and scenarios. Nothing starts unless a test asks.
 """
 
 import atexit
@@ -21,14 +21,17 @@ from backfill_assets_tests.strategies import THOROUGH_EXAMPLES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from xdist.remote import Producer
+    from xdist.scheduler import LoadScopeScheduling
 
-BROWSER_FIXTURE = "chromium"
 PROCESSES_FIXTURE = "processes"
+MARKED_BY = {"chromium": "browser", PROCESSES_FIXTURE: "processes", "storages": "storages"}  # fixture -> marker
 QUICK = "quick"
 STARTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"})  # of `sys.audit`
 STARTED = pytest.StashKey[list[str]]()
 SPARK_FIXTURES = frozenset({"spark", "lake_session", "spark_server", "dagster_dev"})
 LONG_ROOMS = frozenset({"end_to_end", "browser"})
+ROOMS_OF_ONE_PROCESS = frozenset({"browser"})  # its modules share a site; it is the longest
 ROOMS_WITHOUT_SPARK = frozenset({"core"})  # milliseconds each, and what they test knows the standard library only
 
 # One waits for a server or a daemon while the other computes. More would not fit two cores and the memory of a laptop.
@@ -44,8 +47,11 @@ def pytest_configure(config: pytest.Config) -> None:
     """Every program that this process starts is noted, for the police of the quick tests.
 
     Output is drawn as for a pipe: readline, where something imports it, tells every child the width of a screen. Java
-    compiles quickly and not well, which is right for drivers and servers that live for minutes: half the CPU.
+    compiles quickly and not well, which is right for drivers and servers that live for minutes: half the CPU. Python
+    keeps what it compiled, also where the machine says no: each process would rewrite the assertions of every module.
     """
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if config.option.markexpr == QUICK:
         settings.load_profile(QUICK)
     for name in ("COLUMNS", "LINES"):
@@ -115,12 +121,31 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         option.loadscopereorder = False  # it would begin with the many quick tests, and wait for a long one at the end
 
 
+@pytest.hookimpl(tryfirst=True, optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> "LoadScopeScheduling":
+    """A module goes to one process; so does a room whose modules share what is dear to start."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByModuleOrRoom(LoadScopeScheduling):  # type: ignore[misc]  # xdist ships no types
+        def _split_scope(self, nodeid: str) -> str:
+            module = nodeid.partition("::")[0]
+            room = Path(module).parent
+            return str(room) if room.name in ROOMS_OF_ONE_PROCESS else module
+
+    return ByModuleOrRoom(config, log)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the rooms that take long, go on with modules that start programs, and let the many quick ones fill
-    what is left, so that the processes end together; among equals the order is random."""
+    """Begin with the longest room, go on with the other long one and with modules that start programs, and let the many
+    quick ones fill what is left, so that the processes end together; among equals the order is random."""
     dear = {item.path for item in items if not item.get_closest_marker(QUICK)}
-    items.sort(key=lambda item: (item.path.parent.name not in LONG_ROOMS, item.path not in dear))
+
+    def rank(item: pytest.Item) -> tuple[bool, bool, bool]:
+        room = item.path.parent.name
+        return room not in ROOMS_OF_ONE_PROCESS, room not in LONG_ROOMS, item.path not in dear
+
+    items.sort(key=rank)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -139,13 +164,10 @@ def pytest_itemcollected(item: pytest.Item) -> None:
                 "Nothing was run. Move it to the room of what it tests"
             )
         item.add_marker(pytest.mark.spark)
-    fixtures = getattr(item, "fixturenames", ())
-    if BROWSER_FIXTURE in fixtures:
-        item.add_marker(pytest.mark.browser)
-    if PROCESSES_FIXTURE in fixtures:
-        item.add_marker(pytest.mark.processes)
-    dear = needs_spark or {BROWSER_FIXTURE, PROCESSES_FIXTURE}.intersection(fixtures)
-    if not dear and item.path.parent.name not in LONG_ROOMS:
+    markers = [MARKED_BY[name] for name in getattr(item, "fixturenames", ()) if name in MARKED_BY]
+    for marker in markers:
+        item.add_marker(marker)
+    if not needs_spark and not markers and item.path.parent.name not in LONG_ROOMS:
         item.add_marker(pytest.mark.quick)
 
 
@@ -174,6 +196,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 @pytest.fixture(scope="session")
 def processes() -> None:
     """Leave to start other programs: a test that takes it, itself or by a fixture, is marked `processes`."""
+
+
+@pytest.fixture(scope="session")
+def storages() -> None:
+    """Leave to take tenths of a second: a test that keeps a storage of Dagster's or commits to tables takes it, itself
+    or by a fixture, and is marked `storages`."""
 
 
 @pytest.fixture(scope="session")

@@ -25,7 +25,7 @@ SIGNATURES = {  # names, order and defaults; the types are held by mypy, which r
     "Column": "(name, type, description, nullable=False, tags=<factory>, made_from=())",
     "Contract": "(name, description, columns, day_column, key, inputs, waits_for_cut=False, matures_after_days=None, "
     "partition_by=None, rules=())",
-    "Rule": "(name, expression, description)",
+    "Rule": "(name, expression, description, per=(), only_warns=False)",
     "DayRange": "(start, end)",
     "Input": "(table, before=0, after=0, basis=<Basis.CONTENT: 'content'>)",
     "Table": "(contract, transform=None, settings=<factory>, sources=(), drops_incomplete=False, facts=None, "

@@ -18,6 +18,7 @@ import subprocess, sys
 def test_quick(): pass
 def test_starts_a_program(): subprocess.run([sys.executable, "-c", ""], check=True)
 def test_may_start_a_program(processes): subprocess.run([sys.executable, "-c", ""], check=True)
+def test_keeps_storages(storages): pass
 def test_has_spark(spark): pass
 """
 
@@ -32,7 +33,7 @@ def ran(folder: Path, *args: str) -> str:
 @pytest.mark.usefixtures("processes")
 def test_a_quick_test_that_starts_a_program_fails_and_says_what_to_take(tmp_path: Path) -> None:
     told = ran(tmp_path, "-m", "not spark")
-    assert "2 passed" in told
+    assert "3 passed" in told
     assert "1 failed" in told
     assert f"it started subprocess.Popen {sys.executable}: take the fixture `processes`" in told
 
@@ -42,4 +43,5 @@ def test_the_quick_ones_are_those_whose_fixtures_say_nothing_else(tmp_path: Path
     told = ran(tmp_path, "-m", "quick", "--collect-only")
     assert "test_quick" in told
     assert "test_starts_a_program" in told
-    assert "2/4 tests collected (2 deselected)" in told
+    assert "test_keeps_storages" not in told
+    assert "2/5 tests collected (3 deselected)" in told

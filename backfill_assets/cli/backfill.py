@@ -38,11 +38,14 @@ PROFILE = __name__ + ".profile"
 @json_option
 @lake_option
 def backfill(first: date, last: date, named: str | None, force: bool, note: str, as_json: bool) -> None:
-    """Make the days --from through --to (both included) of the tables again. Exit code 1 if the run fails."""
+    """Make the days --from through --to (both included) of the tables again. Exit code 1 if the run fails.
+
+    Where all of them are as their inputs say, no run is made.
+    """
     lake, pipeline = opened()
     days = allowed(inclusive(first, last), lake.settings.start_date)
     asked = BackfillRequest(days, chosen(named, [t.name for t in pipeline.tables]), force, note)
-    outcome = settled(lake, pipeline, asked) or work(lake, asked)
+    outcome = made(lake, pipeline, asked)
     if as_json:
         print_json({"from": str(days.start), "to": str(days.last), **outcome.to_dict()})
     else:
@@ -81,24 +84,31 @@ def chosen(named: str | None, known: Sequence[str]) -> tuple[str, ...]:
     return tuple(n for n in known if n in wanted)
 
 
-def settled(lake: "Lake", pipeline: "Pipeline", asked: BackfillRequest) -> RunOutcome | None:
-    """The outcome where every day is as a run would leave it, known without one: neither Dagster nor Spark is asked."""
-    if asked.force or overrides().work is not None:
-        return None
-    from backfill_assets.operations.unchanged import unchanged_rows
+def made(lake: "Lake", pipeline: "Pipeline", asked: BackfillRequest) -> RunOutcome:
+    """The outcome of the run; where every day is as a run would leave it, known without one: neither Dagster nor Spark
+    is asked then."""
+    if overrides().work is not None:
+        return work(lake, asked)
+    from backfill_assets.operations.unchanged import foreseen
 
     began = time.perf_counter()
-    rows = unchanged_rows(lake, pipeline, asked.tables, asked.days)
-    if rows is None:
-        return None
-    tables = tuple(TableOutcome(name, len(asked.days), 0, n, 0.0) for name, n in rows.items())
+    found = foreseen(lake, pipeline, asked.tables, asked.days, asked.force)
+    if found.rows is None:
+        return work(lake, asked, begin=found.needs_engine)
+    tables = tuple(TableOutcome(name, len(asked.days), 0, n, 0.0) for name, n in found.rows.items())
     return RunOutcome("", True, tables, "", time.perf_counter() - began)
 
 
-def work(lake: "Lake", asked: BackfillRequest) -> RunOutcome:
-    """The run, with its progress on stderr."""
+def work(lake: "Lake", asked: BackfillRequest, begin: bool = False) -> RunOutcome:
+    """The run, with its progress on stderr. `begin`: the engine starts meanwhile, for a run that is sure to need it."""
     if (instead := overrides().work) is not None:
         return instead(lake, asked)
+    if begin:
+        from backfill_assets.lake.home import refuse_unwritable
+        from backfill_assets.lake.session import LakeSession
+
+        refuse_unwritable(lake)
+        LakeSession(lake).begin()
     with Lines(asked.days) as lines:
         from backfill_assets.cli.runner import run_backfill
 

@@ -147,13 +147,17 @@ def _draw_late(found: Mapping[tuple[date, date], int], verb: str) -> None:
 
 def _scan(lake: "Lake") -> None:
     from backfill_assets.lake.session import LakeSession
-    from backfill_assets.load.known import is_scanned
+    from backfill_assets.load.known import landed
 
-    if is_scanned(LakeSession(lake)):
+    on = LakeSession(lake)
+    found = landed(on)
+    if found.is_scanned:
         return
+    if found.counts_rows:
+        on.begin()  # while files are read and parsed
     from backfill_assets.load.sources import scan_all
 
-    report = scan_all(LakeSession(lake))
+    report = scan_all(on)
     for path in (*report.altered, *report.missing):
         aside(f"{path} is altered or missing: the days made from it are left alone (see `backfill-assets scan`)")
 
@@ -178,12 +182,16 @@ def until_settled(lake: "Lake", note: str, reason: str, left_alone: Settled = ()
 
     done, tried = CaughtUp(), Tried(lake.settings.lateness.attempts)
     left_alone = {*left_alone, *_planned(lake)}
-    while (found := next(_asks(lake, left_alone, tried), None)) is not None:
+    while True:
+        states = _states(lake)
+        still = _needs(states)
+        found = next(_asks(states, still, left_alone, tried), None)
+        if found is None:
+            break
         asked = BackfillRequest(found.span, (found.table, *found.riders), note=note, reason=reason)
-        outcome = work(lake, asked)
+        outcome = work(lake, asked, begin=True)
         done.runs.append((asked, outcome))
         tried.count(found, outcome.success)
-    still = _needs(_states(lake))
     for name, days in still.needed.items():
         left = sorted(d for d in days if (name, d) not in left_alone)
         if left:
@@ -211,13 +219,12 @@ def _planned(lake: "Lake") -> set[Day]:
     return {(name, day) for name, days in planned.items() for day in days}
 
 
-def _asks(lake: "Lake", left_alone: Settled, tried: Tried) -> "Iterator[RunRequest]":
-    """Today's requests, upstream first; the first together with what follows from it, unless it failed before."""
+def _asks(states: "States", found: "Needs", left_alone: Settled, tried: Tried) -> "Iterator[RunRequest]":
+    """Requests for what was found, upstream first; the first together with what follows from it, unless it failed
+    before."""
     from backfill_assets.core.cascade import with_riders
     from backfill_assets.core.requests import identities, run_requests
 
-    states = _states(lake)
-    found = _needs(states)
     alone = {n: {d for d in days if not tried.may(n, d)} for n, days in found.needed.items()}
     for name, day in left_alone:  # also days that would only ride along
         alone[name].add(day)
@@ -232,7 +239,8 @@ def _asks(lake: "Lake", left_alone: Settled, tried: Tried) -> "Iterator[RunReque
 
 def _tell_first(lake: "Lake", as_json: bool) -> None:
     left_alone = _planned(lake)
-    asked = _asks(lake, left_alone, Tried(1))
+    states = _states(lake)
+    asked = _asks(states, _needs(states), left_alone, Tried(1))
     wanted = [" ".join([r.table, str(r.span), *(f"+ {name}" for name in r.riders)]) for r in asked]
     if as_json:
         print_json({"would_run_first": wanted})

@@ -1,4 +1,4 @@
-"""`doctor --deep`: every row of every table is read, and its fingerprint compared with the receipts.
+"""`doctor --deep`: every row of every table is read, and its fingerprint compared with the receipts; all snapshots.
 
 Lives here: the comparison. Does not live here: the fingerprint (`lake.fingerprints`). Needs no JVM.
 """
@@ -14,17 +14,19 @@ from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import QUARANTINE, of_source
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.diagnosis import Diagnosis, broken, fine, some
+from backfill_assets.operations.doctor_snapshots import examine_kept_bytes
 from backfill_assets.pipeline.chosen import chosen_pipeline
 
 
 def examine_contents(root: Path) -> list[Diagnosis]:
-    """One finding per written table: whether the rows and fingerprint of every day are those of its receipt."""
+    """One finding per written table, whether the rows and fingerprint of every day are those of its receipt, and one
+    per snapshot, whether its bytes are those that were kept."""
     lake = open_lake(root)
     pipeline = chosen_pipeline(lake)
     view = read_view(lake, pipeline.contracts)
     aside = (of_source(QUARANTINE, c.source) for c in pipeline.contracts if c.is_landed)
     written = [c for c in (*pipeline.contracts, *aside) if view.table(c.name).stamps]
-    return [examine(lake, c, view.table(c.name)) for c in written]
+    return [*(examine(lake, c, view.table(c.name)) for c in written), *examine_kept_bytes(lake)]
 
 
 def examine(lake: Lake, contract: Contract, seen: TableView) -> Diagnosis:

@@ -89,14 +89,13 @@ class CommandWorker:
 
     def make(self, works: "Sequence[ChunkWork]") -> list[str]:
         """One run here, or several at once in processes of their own; the causes where they failed."""
-        from backfill_assets.operations.plan_children import Child, causes_of
-        from backfill_assets.operations.plan_run import make_alone
+        from backfill_assets.operations.plan_children import Child
+        from backfill_assets.operations.plan_run import make_all
 
-        if len(works) == 1:
-            return [make_alone(opened, works[0], self._make)]
-        self._make_home()
+        if len(works) > 1:
+            self._make_home()
         command = (sys.executable, "-m", "backfill_assets", "--lake", str(self.lake.root), "run", self.plan.id)
-        return causes_of([Child((*command, "--only", str(w.chunk.number))) for w in works])
+        return make_all(opened, works, self._make, lambda w: Child((*command, "--only", str(w.chunk.number))))
 
     def _make_home(self) -> None:
         """Open Dagster's home once: processes that all make the tables of a new one get into each other's way."""

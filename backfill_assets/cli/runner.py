@@ -4,7 +4,6 @@ Lives here: the one run of the job `rebuild`, and what its events say per table.
 (`orchestration`), and which Dagster instance is meant (`dagster_home`).
 """
 
-import os
 import time
 import uuid
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from backfill_assets.cli.dagster_home import instance_of, silenced
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome, TableOutcome, Watcher
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.who import whoami
-from backfill_assets.lake.home import Lake
+from backfill_assets.lake.home import Lake, refuse_unwritable
 from backfill_assets.lake.replace import Published
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.operations.why import ranges
@@ -43,7 +42,7 @@ from backfill_assets.pipeline.chosen import tables_at
 
 def run_backfill(lake: Lake, asked: BackfillRequest, watcher: Watcher) -> RunOutcome:
     """One run of the asked tables and days; `watcher` hears of each table as it starts and ends. Raises Interrupted."""
-    _refuse_unwritable(lake)
+    refuse_unwritable(lake)
     began, run_id = time.perf_counter(), str(uuid.uuid4())
     listener = _Listener(watcher)
     with ends_when_interrupted() as ending, silenced(), instance_of(lake) as instance, quick_events(instance):
@@ -80,18 +79,6 @@ def written(lake: Lake, names: Sequence[str], run_id: str) -> str:
         days = {d for receipt in found if receipt.run_id == run_id for d in receipt.days}
         told += [f"{name} {ranges(days)}"] if days else []
     return f"written before that: {'; '.join(told)}; nothing else" if told else "nothing was written"
-
-
-def _refuse_unwritable(lake: Lake) -> None:
-    """Raise where this user may not write into the lake, before a run is begun that would break halfway."""
-    for folder in (lake.root, lake.root / ".runs", lake.locks, lake.tables):
-        if folder.exists() and not os.access(folder, os.W_OK | os.X_OK):
-            raise BackfillError(
-                str(folder),
-                "this user may not write there",
-                "Nothing was started",
-                "Run as the owner of the lake, or have the rights changed",
-            )
 
 
 def _said(asked: BackfillRequest) -> dict[str, str]:

@@ -68,11 +68,18 @@ class Input:
 @dataclass(frozen=True)
 class Rule:
     """What must hold of every row: `expression` is SQL (Spark's) over the table's columns, for one row, with a truth
-    value. As with a CHECK constraint only FALSE breaks it; NULL does not (that is what `nullable` is for)."""
+    value. As with a CHECK constraint only FALSE breaks it; NULL does not (that is what `nullable` is for).
+
+    `per`: it must hold of every group of a day's rows with equal values of these columns instead, and speaks of them by
+    aggregates, e.g. `count(*) <= 3`; the day column makes the whole day one group. `only_warns`: where it is broken,
+    that is told and the day is written.
+    """
 
     name: str
     expression: str
     description: str
+    per: tuple[str, ...] = ()
+    only_warns: bool = False
 
 
 @dataclass(frozen=True)
@@ -104,6 +111,16 @@ class Contract:
             raise ValueError(f"contract {self.name}: {told}; name columns that tell rows of a day apart, never NULL")
         if len({r.name for r in self.rules}) != len(self.rules):
             raise ValueError(f"contract {self.name}: no name of a rule may repeat")
+
+    @property
+    def row_rules(self) -> tuple[Rule, ...]:
+        """The rules of single rows."""
+        return tuple(r for r in self.rules if not r.per)
+
+    @property
+    def group_rules(self) -> tuple[Rule, ...]:
+        """The rules of groups of rows."""
+        return tuple(r for r in self.rules if r.per)
 
     @property
     def partition_column(self) -> str:

@@ -10,9 +10,9 @@ from datetime import date
 from statistics import median
 from typing import Literal
 
-from backfill_assets.core.contracts import Contract
+from backfill_assets.core.contracts import Contract, Rule
 from backfill_assets.core.drift import Histogram, drift, pooled
-from backfill_assets.core.profiles import DayProfile
+from backfill_assets.core.profiles import BROKEN, DayProfile
 
 ROW_COUNT, NOT_NULL, UNIQUE_KEY, PROFILE = "row_count", "not_null", "unique_key", "profile"
 CHECKS: Mapping[str, bool] = {ROW_COUNT: True, NOT_NULL: True, UNIQUE_KEY: True, PROFILE: False}  # name -> blocking
@@ -210,6 +210,11 @@ def _drift_broken(
 def _rules(contract: Contract, day: date, found: DayProfile) -> Finding:
     """One finding for all rules, the rows that break each among its facts, so that a table shows one check more."""
     broken = [(r, found.broken[r.name]) for r in contract.rules if found.broken.get(r.name)]
-    message = "; ".join(f"{n} row(s) break {r.name} ({r.expression})" for r, n in broken)
-    facts = {f"breaks {r.name}": found.broken.get(r.name, 0) for r in contract.rules}
-    return Finding(RULES, day, not broken, bool(broken), message or f"{len(contract.rules)} rule(s) hold", facts)
+    message = "; ".join(f"{n} {_what_breaks(r)} break {r.name} ({r.expression})" for r, n in broken)
+    facts = {BROKEN + r.name: found.broken.get(r.name, 0) for r in contract.rules}
+    refuses = any(not r.only_warns for r, _ in broken)
+    return Finding(RULES, day, not broken, refuses, message or f"{len(contract.rules)} rule(s) hold", facts)
+
+
+def _what_breaks(rule: Rule) -> str:
+    return f"group(s) per {', '.join(rule.per)}" if rule.per else "row(s)"

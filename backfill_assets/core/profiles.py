@@ -12,14 +12,15 @@ EMPTY_FINGERPRINT = "0"
 # The number of the way fingerprints are made (`lake.fingerprints`): who changes it raises it, and receipts carry it.
 SCHEME = 2  # 1: sums of salted xxhash64, computed by Spark before the write
 NULL_COUNT = "null "  # + column: the names of NULL counts in a receipt
+BROKEN = "breaks "  # + rule: rows, or groups of rows, that break a rule which only warns
 BITS = "bits "  # + bucket + column: rows whose number has so many bits (`core.drift`)
 
 
 @dataclass(frozen=True)
 class DayProfile:
     """One day of one candidate: rows, fingerprint, NULLs per column, rows that repeat a key, sums of the numbers that
-    have exact ones, rows that break a rule of the contract by its name, and histograms of the columns that measure
-    something (`core.drift`)."""
+    have exact ones, rows (or groups) that break a rule of the contract by its name, and histograms of the columns that
+    measure something (`core.drift`)."""
 
     rows: int = 0
     fingerprint: str = EMPTY_FINGERPRINT
@@ -46,9 +47,15 @@ def counted_nulls(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def kept_counts(profile: DayProfile, columns: Iterable[str]) -> dict[str, int]:
-    """What a receipt keeps of a profile besides rows and fingerprint: NULLs of these columns, and all histograms."""
+    """What a receipt keeps of a profile besides rows and fingerprint: NULLs of these columns, broken rules (of a day
+    that was written: those that only warn), and all histograms."""
     bits = {f"{BITS}{b} {c}": n for c, found in profile.histograms.items() for b, n in sorted(found.items())}
-    return null_counts(profile, columns) | bits
+    return null_counts(profile, columns) | {BROKEN + rule: n for rule, n in profile.broken.items()} | bits
+
+
+def counted_broken(counts: Mapping[str, int]) -> dict[str, int]:
+    """Rows or groups that break a rule, as a receipt kept them."""
+    return {name.removeprefix(BROKEN): n for name, n in counts.items() if name.startswith(BROKEN)}
 
 
 def counted_histograms(counts: Mapping[str, int]) -> dict[str, dict[int, int]]:

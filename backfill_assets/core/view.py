@@ -148,9 +148,14 @@ class Source:
         return self.view.table(self.table)
 
     @property
+    def ledger_name(self) -> str:
+        """The name of its ledger `arrivals`."""
+        return named(ARRIVALS, self.name)
+
+    @property
     def ledger(self) -> TableView:
         """The head of its ledger `arrivals`: what it lists is in `arrivals`."""
-        return self.view.table(named(ARRIVALS, self.name))
+        return self.view.table(self.ledger_name)
 
     @property
     def loaded_version(self) -> int:

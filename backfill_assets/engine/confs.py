@@ -29,6 +29,7 @@ _OURS = (
 # Another user of this machine reaches Spark's own ports; on a cluster its administrator decides how they are guarded.
 _OURS_ON_ONE_MACHINE = ("spark.authenticate", "spark.network.crypto.", "spark.hadoop.fs.permissions.umask-mode")
 COMPILED_FROM_ROWS = 100_000
+IN_TASKS_FROM_ROWS = 20_000
 DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 
 
@@ -109,7 +110,7 @@ def session_confs(settings: EngineSettings) -> dict[str, str]:
         fixed["spark.sql.shuffle.partitions"] = str(_local_cores(settings))
         # Delta's default of 50 makes a small commit cost 10 CPU seconds instead of 1 to 2.
         fixed["spark.databricks.delta.snapshotPartitions"] = "1"
-    fixed |= size_confs(settings, rows=0)
+    fixed = size_confs(settings, rows=0) | fixed
     return fixed | {k: v for k, v in settings.confs.items() if k.startswith(("spark.sql.", "spark.databricks.delta."))}
 
 
@@ -120,14 +121,17 @@ def size_confs(settings: EngineSettings, rows: int) -> dict[str, str]:
     Whether Spark compiles a Java class per query: that costs more than it saves on a day's rows (16.5 against 11.3 s,
     21 against 16 CPU s, for one day of six tables on a warm server; 48 against 37 s on a cold one). Whether it plans
     again after every stage, each of which is then a job of its own: ten jobs instead of one or two for a table.
+    Whether it parts rows by key at all: few are done before a second task has begun.
     """
     if not settings.is_local:
         return {}
     large = rows >= COMPILED_FROM_ROWS
+    partitions = _local_cores(settings) if rows >= IN_TASKS_FROM_ROWS else 1
     confs = {
         "spark.sql.codegen.wholeStage": str(large).lower(),
         "spark.sql.codegen.factoryMode": "FALLBACK" if large else "NO_CODEGEN",
         "spark.sql.adaptive.enabled": str(large).lower(),
+        "spark.sql.shuffle.partitions": str(partitions),
     }
     groups = {".".join(key.split(".")[:3]) for key in settings.confs}
     return {key: value for key, value in confs.items() if ".".join(key.split(".")[:3]) not in groups}

@@ -11,14 +11,15 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from backfill_assets.core.errors import EngineLost, SettingsError, TransientError
-from backfill_assets.engine.confs import LOOPBACK, EngineSettings, scrub
+from backfill_assets.core.errors import BackfillError, EngineLost, SettingsError, TransientError
+from backfill_assets.engine.confs import EMBEDDED, LOOPBACK, EngineSettings, scrub
 from backfill_assets.engine.java import find_java
 from backfill_assets.engine.jvm import differences, prepare, server_environ, server_identity
 from backfill_assets.engine.processes import Process, end
@@ -123,6 +124,26 @@ def ensure_server(lake: Path, settings: EngineSettings) -> Endpoint:
         with _start_lock(state):
             record = _agreed(state, lake, settings, wanted)
     return Endpoint(f"sc://{LOOPBACK}:{record.port}/;token={record.token}", record.jvm)
+
+
+def begin_server(lake: Path, settings: EngineSettings) -> threading.Thread | None:
+    """Start the lake's server beside what this process does, and hold it; None where the engine is not embedded.
+
+    Nobody is told what goes wrong: who asks for a session waits for this start, tries again and is told. A process that
+    ends before that leaves a server which stops when it was idle for its time.
+    """
+    if settings.engine != EMBEDDED:
+        return None
+
+    def start() -> None:
+        """What the thread does."""
+        with suppress(BackfillError, OSError):
+            hold(lake)
+            ensure_server(lake, settings)
+
+    thread = threading.Thread(target=start, name="start of the Spark server", daemon=True)
+    thread.start()
+    return thread
 
 
 def _serves(record: Record, wanted: dict[str, str]) -> bool:

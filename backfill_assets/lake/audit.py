@@ -24,7 +24,7 @@ from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.texts import shortened
 from backfill_assets.lake.fingerprints import PIECES, Dialect, fingerprint_text, pieces, quoted, row_hash
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.rules import breaking
+from backfill_assets.lake.rules import breaking, breaking_groups
 from backfill_assets.lake.type_names import duckdb_name, type_of_arrow
 
 if TYPE_CHECKING:
@@ -149,6 +149,7 @@ def audit(lake: Lake, files: Sequence[str], contract: Contract) -> Mapping[date 
         with connection(lake) as engine:
             found = engine.execute(query).fetchall()
             repeated = dict(engine.execute(_repeated(contract, rows)).fetchall())
+            groups = {rule: dict(engine.execute(q).fetchall()) for rule, q in _broken_groups(contract, rows).items()}
     except duckdb.IOException as error:
         raise OSError(str(error)) from error  # the machine's, such as a full disk, and no fault of the rows
     except duckdb.Error as error:
@@ -161,7 +162,7 @@ def audit(lake: Lake, files: Sequence[str], contract: Contract) -> Mapping[date 
     measured = contract.measured_columns
     return {
         row[0]: replace(
-            _profile(row[1 : len(row) - len(measured)], contract, repeated.get(row[0], 0)),
+            _profile(row[1 : len(row) - len(measured)], contract, repeated.get(row[0], 0), _of_day(groups, row[0])),
             histograms={c: h for c, h in zip(measured, row[len(row) - len(measured) :], strict=True) if h},
         )
         for row in found
@@ -211,12 +212,18 @@ def count_rows(lake: Lake, files: Sequence[str], contract: Contract, columns: Se
         return engine.execute(f"SELECT {by}, count(*) FROM ({selection(files, contract)}) GROUP BY ALL").fetchall()
 
 
-def _profile(figures: Sequence[int | Decimal | None], contract: Contract, repeated: int) -> DayProfile:
+def _of_day(groups: Mapping[str, Mapping[date | None, int]], day: date | None) -> dict[str, int]:
+    return {rule: days[day] for rule, days in groups.items() if day in days}
+
+
+def _profile(
+    figures: Sequence[int | Decimal | None], contract: Contract, repeated: int, groups: Mapping[str, int]
+) -> DayProfile:
     columns, numbers = contract.column_names, contract.summed_columns
     after = 1 + PIECES + len(columns)
     sums = [f or 0 for f in figures[after : after + len(numbers)]]
     whole = [int(f or 0) for f in figures]
-    broken = zip((r.name for r in contract.rules), whole[after + len(numbers) :], strict=True)
+    broken = zip((r.name for r in contract.row_rules), whole[after + len(numbers) :], strict=True)
     nulls = dict(zip(columns, whole[1 + PIECES :], strict=False))
     return DayProfile(
         rows=whole[0],
@@ -224,7 +231,7 @@ def _profile(figures: Sequence[int | Decimal | None], contract: Contract, repeat
         nulls={c: n for c, n in nulls.items() if n},
         duplicates=repeated,
         sums=dict(zip(numbers, sums, strict=True)),
-        broken={rule: n for rule, n in broken if n},
+        broken={**{rule: n for rule, n in broken if n}, **groups},
     )
 
 
@@ -236,10 +243,21 @@ def _repeated(contract: Contract, rows: str) -> str:
     return f"SELECT {day}, CAST(sum(times - 1) AS BIGINT) FROM ({per_key}) GROUP BY 1"
 
 
+def _broken_groups(contract: Contract, rows: str) -> dict[str, str]:
+    """Per rule of groups the query of how many break it, per day."""
+    day, found = _name(contract.day_column), {}
+    for rule, (columns, broken) in breaking_groups(contract, Dialect.DUCKDB).items():
+        by = ", ".join(map(_name, columns))
+        found[rule] = (
+            f"SELECT {day}, count(*) FROM (SELECT {by} FROM ({rows}) GROUP BY {by} HAVING {broken}) GROUP BY 1"
+        )
+    return found
+
+
 def sample_keys(lake: Lake, files: Sequence[str], contract: Contract, day: date | None, check: str) -> list[str]:
     """Up to ten keys (as JSON, cut to 200 characters) of the rows of `day` because of which `check` fails.
 
-    A check is `unique_key`, `not_null`, `rules` (any of the contract's); for another name any rows are taken.
+    A check is `unique_key`, `not_null`, `rules` (those that refuse); for another name any rows are taken.
     Keys go into events and alerts: a key of a megabyte must not.
     """
     names = [_name(c) for c in dict.fromkeys(contract.key or (contract.day_column,))]
@@ -247,7 +265,7 @@ def sample_keys(lake: Lake, files: Sequence[str], contract: Contract, day: date 
     if check == NOT_NULL:
         where += f" AND ({' OR '.join(f'{_name(c)} IS NULL' for c in contract.required_columns)})"
     if check == RULES:
-        where += f" AND ({' OR '.join(breaking(contract, Dialect.DUCKDB).values())})"
+        where += f" AND ({' OR '.join(_breaks(contract, files))})"
     keys, having = ", ".join(names), "HAVING count(*) > 1" if check == UNIQUE_KEY else ""
     packed = ", ".join(f"{n} := {n}" for n in names)
     query = (
@@ -256,3 +274,13 @@ def sample_keys(lake: Lake, files: Sequence[str], contract: Contract, day: date 
     )
     with connection(lake) as engine:
         return [shortened(row[0], SAMPLE_KEY_CHARS) for row in engine.execute(query).fetchall()]
+
+
+def _breaks(contract: Contract, files: Sequence[str]) -> list[str]:
+    """The conditions under which a row, or its group, breaks a rule that refuses."""
+    strict = replace(contract, rules=tuple(r for r in contract.rules if not r.only_warns))
+    found = list(breaking(strict, Dialect.DUCKDB).values())
+    for columns, broken in breaking_groups(strict, Dialect.DUCKDB).values():
+        by, rows = ", ".join(map(_name, columns)), selection(files, contract)
+        found.append(f"({by}) IN (SELECT {by} FROM ({rows}) GROUP BY {by} HAVING {broken})")
+    return found

@@ -24,6 +24,7 @@ from backfill_assets.lake.opening import open_delta
 from backfill_assets.lake.plain import plain_files, read_plain
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.sizes import day_bytes, row_bytes
+from backfill_assets.lake.stage_query import stage_query
 from backfill_assets.lake.staging import Staged, StagedFile
 from backfill_assets.lake.store import Commit, Inspection, LiveFile
 from backfill_assets.lake.table import days_predicate
@@ -153,6 +154,14 @@ class DeltaStore:
     def stage_rows(self, contract: Contract, rows: Sequence[Sequence[Any]]) -> Staged:
         """One Parquet file by pyarrow."""
         return staging.stage_rows(self.lake, contract, rows)
+
+    def stage_query(self, contract: Contract, query: str) -> Staged:
+        """Parquet files by DuckDB."""
+        return stage_query(self.lake, contract, query)
+
+    def read_staged(self, session: "SparkSession", contract: Contract, staged: Staged) -> "DataFrame":
+        """By Spark, from its folder."""
+        return staging.read_staged(session, contract, staged)
 
     def sweep(self, table: str) -> int:
         """What nobody holds any more."""

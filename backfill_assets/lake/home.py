@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.log import Logs
 from backfill_assets.lake.settings import LakeSettings, load_settings
 
@@ -92,6 +93,18 @@ def close_folder(folder: Path, umask: int) -> None:
         found = folder.stat()
         if found.st_uid == os.geteuid() and found.st_mode & umask:
             folder.chmod(stat.S_IMODE(found.st_mode) & ~umask)
+
+
+def refuse_unwritable(lake: Lake) -> None:
+    """Raise where this user may not write into the lake, before anything is begun that would break halfway."""
+    for folder in (lake.root, lake.root / ".runs", lake.locks, lake.tables):
+        if folder.exists() and not os.access(folder, os.W_OK | os.X_OK):
+            raise BackfillError(
+                str(folder),
+                "this user may not write there",
+                "Nothing was started",
+                "Run as the owner of the lake, or have the rights changed",
+            )
 
 
 def project_root() -> Path:

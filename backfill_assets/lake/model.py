@@ -9,7 +9,7 @@ import inspect
 import tokenize
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from functools import cache, lru_cache
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -44,10 +44,14 @@ LOADERS = (
 
 @dataclass(frozen=True)
 class Chunk:
-    """What a transform may know besides its input frames: the days to make, and the frontier (aware) of maturity."""
+    """What a transform may know besides its input frames: the days to make, and the frontier (aware) of maturity.
+
+    `wanted`: of these days the ones whose rows are taken (None: all); a transform may leave out the others.
+    """
 
     days: DayRange
     frontier: datetime | None
+    wanted: frozenset[date] | None = None
 
 
 Frames = Mapping[str, "DataFrame"]

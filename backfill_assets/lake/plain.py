@@ -22,15 +22,24 @@ if TYPE_CHECKING:
 
 PLAIN_READER = 1  # of Delta's protocol: no deletion vectors, no renamed columns
 GLOB_SIGNS = "*?[]{}\\"  # Spark takes a path with one of them for a pattern
+# What one task reads: a query over it needs no shuffle. Longer spans are many small files, which cost time to open.
+ONE_TASK_FILES, ONE_TASK_BYTES = 64, 1 << 20
 
 
 @dataclass(frozen=True)
 class PlainFiles:
-    """The files with the wanted rows, the table's columns with Spark's types in order, and the partition column."""
+    """The files with the wanted rows, the table's columns with Spark's types in order, the partition column, and the
+    bytes of all files."""
 
     paths: tuple[str, ...]
     columns: tuple[tuple[str, str], ...]
     partition_column: str
+    size: int
+
+    @property
+    def are_few(self) -> bool:
+        """Whether one task reads them sooner than several would begin."""
+        return len(self.paths) <= ONE_TASK_FILES and self.size <= ONE_TASK_BYTES
 
 
 def plain_files(table: Path, version: int, day_column: str, days: Collection[date] | None) -> PlainFiles | None:
@@ -48,7 +57,9 @@ def plain_files(table: Path, version: int, day_column: str, days: Collection[dat
     chosen = [f for f in live if named is None or f.partition in named]
     paths = tuple(str(table / f.path) for f in chosen)
     told = all(f"/{day_column}={f.partition}/" in f"/{f.path}" for f in chosen)
-    return PlainFiles(paths, columns, day_column) if told and not any(s in str(table) for s in GLOB_SIGNS) else None
+    if not told or any(s in str(table) for s in GLOB_SIGNS):
+        return None
+    return PlainFiles(paths, columns, day_column, sum(f.size for f in chosen))
 
 
 def read_plain(session: "SparkSession", files: PlainFiles) -> "DataFrame":
@@ -63,4 +74,5 @@ def read_plain(session: "SparkSession", files: PlainFiles) -> "DataFrame":
     stored = ", ".join(f"`{name}` {kind}" for name, kind in files.columns if name != day)
     frame = session.read.schema(stored).option("recursiveFileLookup", "true").parquet(*files.paths)
     named = F.substring_index(F.substring_index(F.col("_metadata.file_path"), f"{day}=", -1), "/", 1).cast("date")
-    return frame.select(*(named.alias(day) if name == day else F.col(f"`{name}`") for name, _ in files.columns))
+    rows = frame.select(*(named.alias(day) if name == day else F.col(f"`{name}`") for name, _ in files.columns))
+    return rows.coalesce(1) if files.are_few else rows

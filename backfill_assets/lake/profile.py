@@ -4,7 +4,7 @@ Lives here: schema comparison, the same figures as `audit` by Spark. Does not li
 (`core.gates`). A missing column would be written as NULL without a word by Delta, hence the comparison.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -13,9 +13,9 @@ from backfill_assets.core.errors import ContractBroken
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.lake.audit import audit, bucket
 from backfill_assets.lake.fingerprints import PIECES, Dialect, fingerprint_text, pieces, row_hash
-from backfill_assets.lake.rules import breaking
+from backfill_assets.lake.rules import breaking, breaking_groups
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.staging import Staged, read_staged
+from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.type_names import spark_name
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def audited(
     """The profile of every day of the staged files: by the embedded engine, by Spark what is too large."""
     if staged.size <= most_bytes:
         return audit(lake_session.lake, staged.paths, contract)
-    return profile(read_staged(lake_session.spark(), contract, staged), contract)
+    return profile(lake_session.lake.store.read_staged(lake_session.spark(), contract, staged), contract)
 
 
 def profile(frame: "DataFrame", contract: Contract) -> Mapping[date | None, DayProfile]:
@@ -82,6 +82,7 @@ def profile(frame: "DataFrame", contract: Contract) -> Mapping[date | None, DayP
     keys = [F.col(c) for c in dict.fromkeys((contract.day_column, *contract.key))]
     per_key = frame.groupBy(*keys).agg((F.count(F.lit(1)) - 1).alias("__more")).where("__more > 0")
     repeated = {r["day"]: r["n"] for r in per_key.groupBy(day.alias("day")).agg(F.sum("__more").alias("n")).collect()}
+    groups = {rule: _broken_groups(frame, *how) for rule, how in breaking_groups(contract, Dialect.SPARK).items()}
     histograms = _histograms(frame, contract)
     return {
         row["day"]: DayProfile(
@@ -90,11 +91,21 @@ def profile(frame: "DataFrame", contract: Contract) -> Mapping[date | None, DayP
             nulls={c: row[f"null_{c}"] for c in columns if row[f"null_{c}"]},
             duplicates=repeated.get(row["day"], 0),
             sums={c: (row[f"sum_{c}"] or 0) if s else int(row[f"sum_{c}"] or 0) for c, s in scales.items()},
-            broken={name: row[f"breaks_{name}"] for name in broken if row[f"breaks_{name}"]},
+            broken={name: row[f"breaks_{name}"] for name in broken if row[f"breaks_{name}"]}
+            | {rule: days[row["day"]] for rule, days in groups.items() if row["day"] in days},
             histograms=histograms.get(row["day"], {}),
         )
         for row in found
     }
+
+
+def _broken_groups(frame: "DataFrame", columns: Sequence[str], broken: str) -> dict[date | None, int]:
+    """Per day, the first of the columns, how many groups break a rule."""
+    from pyspark.sql import functions as F
+
+    found = frame.groupBy(*columns).agg(F.expr(broken).alias("__broken")).where("__broken")
+    days = found.groupBy(F.col(columns[0]).alias("__day")).agg(F.count(F.lit(1)).alias("n"))
+    return {r["__day"]: r["n"] for r in days.collect()}
 
 
 def _histograms(frame: "DataFrame", contract: Contract) -> dict[date | None, dict[str, dict[int, int]]]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.days import DayRange
 from backfill_assets.engine.confs import size_confs
+from backfill_assets.engine.server import begin_server
 from backfill_assets.engine.session import EngineSettings, explained, is_engine_loss, open_session
 from backfill_assets.engine.usage import CpuMeter
 from backfill_assets.lake.home import Lake
@@ -94,6 +95,10 @@ class LakeSession:
     def spark(self) -> "SparkSession":
         """A live session on this lake's engine, started or replaced if need be; raises EngineLost."""
         return open_session(self.lake.root, self.engine)
+
+    def begin(self) -> None:
+        """Have an embedded engine start beside what this process does until it asks for a session; returns at once."""
+        begin_server(self.lake.root, self.engine)
 
     def expect(self, rows: int) -> None:
         """Prepare the session for queries over about so many rows."""

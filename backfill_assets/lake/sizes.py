@@ -11,7 +11,8 @@ from pathlib import Path
 from backfill_assets.lake.log import actions, versions
 from backfill_assets.lake.opening import open_delta
 
-SAMPLED_COMMITS = 5  # the newest: rows change their size rarely
+SAMPLED_COMMITS = 5  # the newest that brought files: rows change their size rarely
+SEEN_COMMITS = 100  # receipts alone may lie on top; beyond these nobody looks
 
 
 def day_bytes(table: Path, day_column: str) -> dict[date, int]:
@@ -29,10 +30,12 @@ def day_bytes(table: Path, day_column: str) -> dict[date, int]:
 def row_bytes(table: Path) -> float:
     """The bytes of a row, as the newest commits that brought files say; 0.0 where none did. Milliseconds: few commits
     are read, and no engine opens the table."""
-    size = rows = 0
-    for version in reversed(versions(table)[-SAMPLED_COMMITS:]):
-        for action in actions(table, version):
-            if (add := action.get("add")) and add.get("stats"):
-                size += int(add["size"])
-                rows += int(json.loads(add["stats"]).get("numRecords", 0))
+    size = rows = sampled = 0
+    for version in reversed(versions(table)[-SEEN_COMMITS:]):
+        adds = [add for a in actions(table, version) if (add := a.get("add")) and add.get("stats")]
+        size += sum(int(add["size"]) for add in adds)
+        rows += sum(int(json.loads(add["stats"]).get("numRecords", 0)) for add in adds)
+        sampled += bool(adds)
+        if sampled == SAMPLED_COMMITS:
+            break
     return size / rows if rows else 0.0

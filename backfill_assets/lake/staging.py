@@ -113,7 +113,7 @@ def stage(lake: Lake, contract: Contract, frame: "DataFrame") -> Staged:
         # INT96, Spark's default, has no statistics, and readers of Delta expect microseconds.
         frame.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
         column = contract.partition_column
-        writer = (frame.hint("rebalance", column) if column else frame.coalesce(1)).write.mode("append")
+        writer = _in_tasks(frame, column).write.mode("append")
         writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
         writer = writer.option("mapreduce.fileoutputcommitter.algorithm.version", "2")  # nobody reads it half done
         (writer.partitionBy(column) if column else writer).parquet(str(staged.folder))
@@ -122,6 +122,16 @@ def stage(lake: Lake, contract: Contract, frame: "DataFrame") -> Staged:
         staged.drop()
         raise
     return staged
+
+
+def _in_tasks(frame: "DataFrame", column: str) -> "DataFrame":
+    """The rows laid out so that those of a value are in one task where they are few: each task writes a file for it."""
+    conf = frame.sparkSession.conf
+    if not column or conf.get("spark.sql.shuffle.partitions") == "1":
+        return frame.coalesce(1)
+    if conf.get("spark.sql.adaptive.enabled") == "true":
+        return frame.hint("rebalance", column)
+    return frame.repartition(column)  # Spark knows no rebalancing then, and would not say so
 
 
 def stage_rows(lake: Lake, contract: Contract, rows: Sequence[Sequence[Any]]) -> Staged:

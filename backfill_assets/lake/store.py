@@ -168,10 +168,16 @@ class TableStore(Protocol):
         """An empty staging for one write of a table, held by this process; the caller drops it or has it committed."""
 
     def stage(self, contract: Contract, frame: "DataFrame") -> "Staged":
-        """The rows of a conformed frame, written once."""
+        """The rows of a conformed frame of Spark's, written once."""
 
     def stage_rows(self, contract: Contract, rows: Sequence[Sequence[Any]]) -> "Staged":
         """A few rows of ours, cells in the contract's order, without an engine, for a table without partitions."""
+
+    def stage_query(self, contract: Contract, query: str) -> "Staged":
+        """The rows of a query of the embedded engine, whose columns are the contract's, without a JVM."""
+
+    def read_staged(self, session: "SparkSession", contract: Contract, staged: "Staged") -> "DataFrame":
+        """What was staged, as the rows that a commit of it would bring."""
 
     def sweep(self, table: str) -> int:
         """Remove what killed processes staged and never committed; returns how many writes that were."""

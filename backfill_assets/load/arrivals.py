@@ -22,7 +22,6 @@ from backfill_assets.lake.ledger import ARRIVALS, of_source
 from backfill_assets.lake.profile import audited
 from backfill_assets.lake.replace import Provenance, Published, Write, replace_days
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.stage_query import stage_query
 from backfill_assets.lake.staging import Staged
 from backfill_assets.load.arrivals_sql import changed_days, ledger_rows
 
@@ -124,4 +123,5 @@ def _staged(deliveries: _Deliveries, ledger: Contract, days: set[date], loaded: 
     if not days:
         return deliveries.lake.store.begin(ledger)
     everything = None if days == loaded else deliveries.now()
-    return stage_query(deliveries.lake, ledger, ledger_rows(deliveries.now(days), everything, deliveries.contract))
+    query = ledger_rows(deliveries.now(days), everything, deliveries.contract)
+    return deliveries.lake.store.stage_query(ledger, query)

@@ -14,8 +14,7 @@ from backfill_assets.core.contracts import Basis, Contract, Input
 from backfill_assets.core.days import DayRange, contiguous, covering
 from backfill_assets.core.digests import days_of
 from backfill_assets.core.errors import InputMissing
-from backfill_assets.core.ledgers import ARRIVALS, named
-from backfill_assets.core.profiles import DayProfile, counted_histograms, counted_nulls, kept_counts
+from backfill_assets.core.profiles import DayProfile, counted_broken, counted_histograms, counted_nulls, kept_counts
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.states import States
 from backfill_assets.core.view import LakeView
@@ -70,13 +69,24 @@ def build(request: RebuildRequest) -> Candidate:
 
 def _made(request: RebuildRequest, states: States, todo: Sequence[date], settled: Collection[date]) -> "DataFrame":
     """The rows of the days to do, as a plan that Spark has not run."""
-    table, spans = request.table, covering(todo, MOST_SPANS)
+    table, spans = request.table, _spans(request.table.contract, todo)
     request.lake_session.expect(_input_rows(states, table.contract, todo))
-    made = [_of_its_span(_transformed(request.lake_session, states, table, s), table.contract, s, spans) for s in spans]
+    wanted, frontier = frozenset(todo), states.frontier(table.name)
+    parts = [Chunk(s, frontier, None if wanted.issuperset(s) else wanted.intersection(s)) for s in spans]
+    made = [
+        _of_its_span(_transformed(request.lake_session, states, table, p), table.contract, p.days, spans) for p in parts
+    ]
     frame = made[0]
     for other in made[1:]:
         frame = frame.unionByName(other)
     return _without_days(frame, table.contract, [d for span in spans for d in span if d in settled])
+
+
+def _spans(contract: Contract, todo: Sequence[date]) -> list[DayRange]:
+    """The ranges that are computed apart. Days made from deliveries are one, however far apart they are: the same
+    deliveries would be read for most of them."""
+    by_arrivals = all(i.basis is Basis.ARRIVALS for i in contract.inputs)
+    return covering(todo, 1 if by_arrivals else MOST_SPANS)
 
 
 def _input_rows(states: States, contract: Contract, todo: Iterable[date]) -> int:
@@ -116,13 +126,12 @@ def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> No
             lacking[wanted.table] = list(days)
     if lacking:
         tables = " and ".join(f"{name} for {_listed(absent)}" for name, absent in lacking.items())
-        first = min(min(absent) for absent in lacking.values())
-        last = max(max(absent) for absent in lacking.values())
+        every = sorted(d for absent in lacking.values() for d in absent)
         raise InputMissing(
             f"the table {contract.name}",
             f"it is made from {tables}, which were never made",
             "Nothing was written",
-            f"Materialize them first: `backfill-assets backfill --from {first} --to {last} --tables "
+            f"Materialize them first: `backfill-assets backfill --from {every[0]} --to {every[-1]} --tables "
             f"{','.join(lacking)}`",
         )
 
@@ -130,21 +139,18 @@ def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> No
 def _refuse_doubted(states: States, contract: Contract) -> None:
     """Raise where the ledger that says which deliveries the days are made from is not as we wrote it."""
     for source in (states.view.source(i.table) for i in contract.inputs if i.basis is Basis.ARRIVALS):
-        doubted = source.doubted_arrivals()
-        if not doubted:
-            continue
-        raise InputMissing(
-            f"the table {contract.name}",
-            f"another program changed the ledger {named(ARRIVALS, source.name)} of {_listed(doubted)}, which says "
-            "what days are made from",
-            "Nothing was written",
-            f"Load these days again, which writes it anew: `{reload_command(source.table, doubted)}`",
-        )
+        if doubted := source.doubted_arrivals():
+            changed = f"another program changed the ledger {source.ledger_name} of {_listed(doubted)}"
+            raise InputMissing(
+                f"the table {contract.name}",
+                f"{changed}, which says what days are made from",
+                "Nothing was written",
+                f"Load these days again, which writes it anew: `{reload_command(source.table, doubted)}`",
+            )
 
 
 def reload_command(landed: str, days: Collection[date]) -> str:
-    """What an operator types to load these arrival days of the landed table again, and with them the
-    ledgers."""
+    """What an operator types to load these arrival days of the landed table again, and with them the ledgers."""
     return f"backfill-assets backfill --from {min(days)} --to {max(days)} --tables {landed}"
 
 
@@ -173,7 +179,8 @@ def nothing_to_do(states: States, contract: Contract, days: DayRange) -> Candida
 def as_profile(entry: DayEntry) -> DayProfile:
     """What a receipt still knows of a day's profile."""
     nulls = {c: n for c, n in counted_nulls(entry.counts).items() if n}
-    return DayProfile(entry.rows, entry.fingerprint, nulls, histograms=counted_histograms(entry.counts))
+    broken, histograms = counted_broken(entry.counts), counted_histograms(entry.counts)
+    return DayProfile(entry.rows, entry.fingerprint, nulls, broken=broken, histograms=histograms)
 
 
 def _of_its_span(frame: "DataFrame", contract: Contract, span: DayRange, spans: Sequence[DayRange]) -> "DataFrame":
@@ -197,12 +204,13 @@ def _without_days(frame: "DataFrame", contract: Contract, days: Collection[date]
     return frame.where(day.isNull() | ~day.isin(sorted(days)))
 
 
-def _transformed(lake_session: LakeSession, states: States, table: Table, days: DayRange) -> "DataFrame":
+def _transformed(lake_session: LakeSession, states: States, table: Table, chunk: Chunk) -> "DataFrame":
     if table.transform is None:
         raise ValueError(f"{table.name} has no transform: it is loaded, not built")
-    frames = {i.table: _input_frame(lake_session, states, table.contract, i, days) for i in table.contract.inputs}
+    days = chunk.days
+    frames = {i.table: _input_frame(lake_session, states, table.contract, i, chunk) for i in table.contract.inputs}
     with telling_mistakes(table):
-        frame = table.transform(frames, Chunk(days, states.frontier(table.name)))
+        frame = table.transform(frames, chunk)
         refuse_unsteady(lake_session.spark(), table, frame, states.contracts)
     pending = [d for d in days if states.is_pending(table.contract, d)]
     # for what may not be learnt from while an input is missing
@@ -211,21 +219,19 @@ def _transformed(lake_session: LakeSession, states: States, table: Table, days: 
 
 
 def _input_frame(
-    lake_session: LakeSession, states: States, contract: Contract, wanted: Input, days: DayRange
+    lake_session: LakeSession, states: States, contract: Contract, wanted: Input, chunk: Chunk
 ) -> "DataFrame":
     """The input's days that the range needs, pinned at the version that the view saw (raw: that arrivals names)."""
-    view = states.view
-    upstream = states.contracts[wanted.table]
+    view, days = states.view, chunk.days
+    upstream, version = states.contracts[wanted.table], _version_read(view, wanted)
     if wanted.basis is Basis.ARRIVALS:
-        version = _version_read(view, wanted)
         source = view.source(wanted.table)
-        listed = {a for d in days for a, _ in source.arrivals.get(d, ())}
+        listed = {a for d in chunk.wanted or days for a, _ in source.arrivals.get(d, ())}
         everything = len(listed) >= sum(1 for s in source.loaded.stamps.values() if s.entry.rows)
         days_read = None if everything else listed
         return _with_columns(lake_session.read(wanted.table, version, upstream.day_column, days_read), upstream)
     needed = {d for day in (days.start, days.last) for d in days_of(wanted, day, view)}
     span = DayRange(min(needed), contiguous(needed)[-1].end)
-    version = _version_read(view, wanted)
     return _with_columns(lake_session.read_span(wanted.table, version, upstream.day_column, span), upstream)
 
 

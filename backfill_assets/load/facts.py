@@ -13,7 +13,7 @@ from backfill_assets.core.states import States
 from backfill_assets.lake.audit import connection, selection
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.staging import Staged, read_staged
+from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.table import days_predicate
 
 Facts = dict[date, dict[str, Any]]
@@ -66,7 +66,8 @@ def revisions(
         return {}
     column = table.contract.day_column
     before = lake_session.read(table.name, view.version, column, changed)
-    after = read_staged(lake_session.spark(), table.contract, staged).where(days_predicate(column, changed))
+    staged_rows = lake_session.lake.store.read_staged(lake_session.spark(), table.contract, staged)
+    after = staged_rows.where(days_predicate(column, changed))
     found = table.revisions(before, after)
     return _by_day(found.columns, found.collect())
 

@@ -5,6 +5,8 @@ counted. Does not live here: the comparison (`compare`), and what a scan does ab
 reader of files: where nothing landed, none is needed.
 """
 
+from dataclasses import dataclass
+
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.payload import words
 from backfill_assets.lake.ledger import FileRecord
@@ -12,25 +14,53 @@ from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.hashes import Hashes
 from backfill_assets.landing.stock import VERSION
-from backfill_assets.load.compare import compare, look
+from backfill_assets.load.compare import Comparison, compare, look
 
 
-def is_scanned(lake_session: LakeSession) -> bool:
-    """Whether every landed file is recorded as it lies there, none is gone, and all are counted by today's settings.
+@dataclass(frozen=True)
+class Landed:
+    """The landing folder as it lies there against what is recorded of it; `uncounted`: files that were counted under
+    other settings."""
 
-    A file that is still being written is not recorded. Of several sources all are asked. Raises what listing raises.
-    """
-    return all(_is_scanned(LakeSession(lake)) for lake in lake_session.lake.by_source())
+    found: Comparison
+    uncounted: bool
+
+    @property
+    def is_scanned(self) -> bool:
+        """Whether a scan would record nothing: all files are recorded as they are, none is gone, all are counted."""
+        return not (self.counts_rows or self.is_refused or self.found.lapsed)
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether a scan would have rows counted by the engine."""
+        return bool(self.found.fresh) or self.uncounted
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether files that days were made from are altered or gone: those days are not loaded."""
+        return bool(self.found.altered or self.found.missing)
 
 
-def _is_scanned(lake_session: LakeSession) -> bool:
+def landed(lake_session: LakeSession) -> Landed:
+    """The landing folder as it is now; of several sources all of theirs together. A file that is still being written
+    counts as new. Raises what listing raises."""
+    each = [_landed(LakeSession(lake)) for lake in lake_session.lake.by_source()]
+    found = Comparison(
+        [f for one in each for f in one.found.fresh],
+        [r for one in each for r in one.found.altered],
+        [r for one in each for r in one.found.missing],
+        [r for one in each for r in one.found.lapsed],
+    )
+    return Landed(found, any(one.uncounted for one in each))
+
+
+def _landed(lake_session: LakeSession) -> Landed:
     listing, records = look(lake_session)
     hashes = Hashes(lake_session.lake.stock)
     found = compare(listing, records, hashes)
     hashes.keep()
-    if found.fresh or found.altered or found.missing or found.lapsed:
-        return False
-    return all(r.withdrawn or is_counted(r, lake_session.lake.settings) for r in records)
+    settings = lake_session.lake.settings
+    return Landed(found, not all(r.withdrawn or is_counted(r, settings) for r in records))
 
 
 def is_counted(record: FileRecord, settings: LakeSettings) -> bool:

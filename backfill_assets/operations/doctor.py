@@ -1,7 +1,7 @@
 """The doctor: everything about a lake that can be wrong, looked at without a JVM.
 
-Lives here: Java, jars, engine, settings, landing, ledger sums, runs without a process, and each table in turn. Does not
-live here: repairing anything. Every finding names what to do, and nothing is changed by looking.
+Lives here: Java, jars, engine, settings, landing, ledger sums, runs without a process, each table in turn, snapshots.
+Does not live here: repairing anything. Every finding names what to do, and nothing is changed by looking.
 """
 
 import json
@@ -29,6 +29,7 @@ from backfill_assets.landing.hashes import Hashes
 from backfill_assets.load.compare import compare, look
 from backfill_assets.operations.account import Account, accounts
 from backfill_assets.operations.diagnosis import Diagnosis, Level, broken, fine, odd, some
+from backfill_assets.operations.doctor_snapshots import examine_snapshots
 from backfill_assets.operations.doctor_tables import examine_table
 
 MIB = 1 << 20
@@ -57,6 +58,7 @@ def doctor(root: Path, tables_of: Callable[[LakeSettings], Sequence[Table]]) -> 
     findings += chain.from_iterable(told)
     if all(d.level is not Level.ERROR for d in chain.from_iterable(told)):  # sums over broken tables would mislead
         findings += _guarded("the ledger", lambda: [*_sums(lake, tables)])
+    findings += _guarded("snapshots", lambda: examine_snapshots(lake))
     findings += _runs(lake)
     return findings
 

@@ -18,6 +18,7 @@ from backfill_assets.core.who import BY, whoami
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance
+from backfill_assets.operations.plan_children import Child, causes_of
 from backfill_assets.operations.plan_files import CANCELLED, FINISHED, mark, marked, refuse_overlap, unmark
 from backfill_assets.operations.plan_gate import judge, refusal
 from backfill_assets.operations.plan_locks import only_maker, only_runner, telling_stops
@@ -141,6 +142,16 @@ def _judge(lake: Lake, pipeline: Pipeline, plan: Plan, chunk: PlanChunk, now: Pr
         acts = plan.policy.on_failure == "rollback"
         raise refusal(plan, chunk, found, acts and roll_back(lake, pipeline, _undoing(plan, chunk), _said()).is_done)
     worker.gate_passed(chunk)
+
+
+def make_all(
+    open_lake: Opener, works: Sequence[ChunkWork], make: Callable[[ChunkWork], str], child: Callable[[ChunkWork], Child]
+) -> list[str]:
+    """One work here, by `make`; several at once in processes of their own, each begun as `child` says. Gives per work
+    the cause where it failed, else an empty text."""
+    if len(works) == 1:
+        return [make_alone(open_lake, works[0], make)]
+    return causes_of([child(work) for work in works])
 
 
 def make_alone(open_lake: Opener, work: ChunkWork, make: Callable[[ChunkWork], str]) -> str:

@@ -5,6 +5,7 @@ Lives here: choosing its tables and days. Does not live here: keeping them (`sna
 
 from dataclasses import dataclass, replace
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 from backfill_assets.core.days import DayRange, asked_days, contiguous
@@ -81,4 +82,5 @@ class KeptTableReader(Readable):
                 "Ask for arrow(), and make a frame of that",
             )  # fmt: skip
         columns = tuple((c.name, c.type.lower()) for c in contract.columns)
-        return read_plain(session, PlainFiles(tuple(pinned.files), columns, contract.day_column))
+        size = sum(Path(f).stat().st_size for f in pinned.files)
+        return read_plain(session, PlainFiles(tuple(pinned.files), columns, contract.day_column, size))

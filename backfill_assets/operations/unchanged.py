@@ -1,37 +1,52 @@
-"""Whether a backfill would change nothing: known from receipts, ledgers and the landing folder, so that no run is made.
+"""What a backfill will come to, as far as receipts, ledgers and the landing folder tell: so that no run is made which
+would change nothing, and the engine starts beside one that will need it.
 
-Lives here: that one question, and what such a backfill says of its tables. Does not live here: what is settled
+Lives here: these two questions. Does not live here: what is settled
 (`core.states`), the gates (`load.judging`), and runs. Whatever is not plainly settled, a file that landed, a day that a
 gate refuses, is a run's affair, which tells it and acts on it. Nothing is told to Dagster here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.frontier import recorded
 from backfill_assets.core.states import States
+from backfill_assets.core.view import LakeView
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.derived import refuse_unbuildable
 from backfill_assets.load.judging import judged_by_receipts
-from backfill_assets.load.known import is_scanned
+from backfill_assets.load.known import landed
 
 
-def unchanged_rows(lake: Lake, pipeline: Pipeline, names: Sequence[str], days: DayRange) -> dict[str, int] | None:
-    """The rows that these days hold per table, if a run of them, in order, would compute nothing, write nothing and
-    refuse nothing; else None. Reads only; holds no lock."""
+@dataclass(frozen=True)
+class Foreseen:
+    """What a backfill will come to: `rows` per table where a run would compute, write and refuse nothing; else None,
+    and then whether it is sure to need the engine."""
+
+    rows: Mapping[str, int] | None
+    needs_engine: bool = False
+
+
+def foreseen(lake: Lake, pipeline: Pipeline, names: Sequence[str], days: DayRange, force: bool = False) -> Foreseen:
+    """What a run of these tables, upstream first, will come to. Reads only; holds no lock."""
     states = pipeline.states(read_view(lake, pipeline.contracts))
+    lands = any(states.contracts[name].is_landed for name in names)
+    there = landed(LakeSession(lake)) if lands else None
+    open_ones = [name for name in names if force or not all(states.is_settled(name, d) for d in days)]
     doubted = any(source.doubted_arrivals() for source in states.view.sources.values())
-    if doubted or not all(states.is_settled(name, d) for name in names for d in days):
-        return None
-    if any(states.contracts[name].is_landed for name in names) and not _is_loaded(lake, states):
-        return None
+    refused = doubted or _is_lowered(states.view) or (there is not None and there.is_refused)
+    if open_ones or refused or not (there is None or there.is_scanned):
+        counts = there is not None and there.counts_rows
+        builds = bool(open_ones) and _is_buildable(states, open_ones[0], days)
+        return Foreseen(None, not refused and (counts or builds))
     if not all(_is_let_through(lake, states, name, days) for name in names):
-        return None
-    return {name: sum(_rows(states, name, days)) for name in names}
+        return Foreseen(None)
+    return Foreseen({name: sum(_rows(states, name, days)) for name in names})
 
 
 def _rows(states: States, name: str, days: DayRange) -> list[int]:
@@ -39,18 +54,22 @@ def _rows(states: States, name: str, days: DayRange) -> list[int]:
     return [stamps[d].entry.rows for d in days]
 
 
-def _is_loaded(lake: Lake, states: States) -> bool:
-    """Whether a load would find nothing that landed, and no `as_of` that was lowered."""
-    as_of = states.view.as_of
-    named = [recorded(source.ledger, source) for source in states.view.sources.values()]
-    lowered = as_of is not None and any(f is not None and f > as_of for f in named)
-    return not lowered and is_scanned(LakeSession(lake))
+def _is_lowered(view: LakeView) -> bool:
+    """Whether `as_of` lies before what is loaded, which a load refuses."""
+    named = [recorded(source.ledger, source) for source in view.sources.values()]
+    return view.as_of is not None and any(f is not None and f > view.as_of for f in named)
 
 
-def _is_let_through(lake: Lake, states: States, name: str, days: DayRange) -> bool:
+def _is_buildable(states: States, name: str, days: DayRange) -> bool:
     try:
         refuse_unbuildable(states, states.contracts[name], days)
     except BackfillError:
+        return False
+    return True
+
+
+def _is_let_through(lake: Lake, states: States, name: str, days: DayRange) -> bool:
+    if not _is_buildable(states, name, days):
         return False
     gates = lake.settings.gates
     if name not in gates.tables and gates.incomplete != "refuse":

@@ -42,7 +42,8 @@ DESCRIPTIONS = {
 def check_specs(contract: Contract, partitions: dg.DailyPartitionsDefinition) -> list[dg.AssetCheckSpec]:
     """The checks per day of a table; `rules` lists the contract's."""
     rules = "; ".join(f"{r.name}: {r.description} (`{r.expression}`)" for r in contract.rules)
-    described = {**DESCRIPTIONS, RULES: f"Every row keeps the rules of the contract: {rules}. Blocks the write."}
+    told = "Blocks the write, but for rules that only warn."
+    described = {**DESCRIPTIONS, RULES: f"The day's rows keep the rules of the contract: {rules}. {told}"}
     return [
         dg.AssetCheckSpec(
             name, asset=contract.name, blocking=blocking, description=described[name], partitions_def=partitions

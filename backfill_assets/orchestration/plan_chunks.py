@@ -17,9 +17,9 @@ import dagster as dg
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import PLAN_REASON, Plan, PlanChunk
 from backfill_assets.core.who import whoami
-from backfill_assets.operations.plan_children import Child, causes_of
+from backfill_assets.operations.plan_children import Child
 from backfill_assets.operations.plan_progress import Progress
-from backfill_assets.operations.plan_run import ChunkWork, make_alone
+from backfill_assets.operations.plan_run import ChunkWork, make_all
 from backfill_assets.orchestration.context import LakeContext, TablesOf
 from backfill_assets.orchestration.history import cause_of
 from backfill_assets.orchestration.runs import (
@@ -69,17 +69,15 @@ class ChunkRuns:
 
     def make(self, works: Sequence[ChunkWork]) -> list[str]:
         """One here, several at once in processes of their own; the causes where they failed."""
-        if len(works) == 1:
-            return [make_alone(self.lake_context.open, works[0], self._make)]
-        return causes_of([Child(PROGRAM, self._asked(work)) for work in works])
+        return make_all(self.lake_context.open, works, self._make, self._child)
 
-    def _asked(self, work: ChunkWork) -> str:
-        """What `chunk_process` reads."""
-        return json.dumps({
+    def _child(self, work: ChunkWork) -> Child:
+        """The process of one chunk, with what `chunk_process` reads."""
+        return Child(PROGRAM, json.dumps({
             "root": str(self.lake_context.root), "tables_of": name_of(self.lake_context.tables_of),
             "instance": dg.serialize_value(self.instance.get_ref()), "path": [p or str(Path.cwd()) for p in sys.path],
             "plan": work.plan.id, "chunk": work.chunk.number, "run": self.parent.run_id, "root_run": self.parent.root,
-        })  # fmt: skip
+        }))  # fmt: skip
 
     def _make(self, work: ChunkWork) -> str:
         plan = work.plan

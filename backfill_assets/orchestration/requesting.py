@@ -18,6 +18,7 @@ from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration import runs
+from backfill_assets.orchestration.dagster_private import tag_values
 
 Days = Mapping[str, Iterable[date]]
 
@@ -89,10 +90,21 @@ def _given_up_text(days: list[date], most: int) -> str:
 
 
 def given_up_now(instance: dg.DagsterInstance, lake: Lake, states: States) -> dict[str, str]:
-    """Per table, in words, the days that no sensor requests any more although they need making, if any."""
+    """Per table, in words, the days that no sensor requests any more although they need making, if any.
+
+    Which days need making is looked at only where something was tried often enough: it costs a look at every day.
+    """
+    if not _was_given_up(instance, lake.settings.lateness.attempts):
+        return {}
     busy = runs.busy_days(instance, str(lake.root), list(states.contracts))
     today = datetime.now(UTC).date()
     return RequestPlanner(instance, lake, states, busy).given_up(needs(states, busy, today).ready)
+
+
+def _was_given_up(instance: dg.DagsterInstance, most: int) -> bool:
+    """Whether any run may have been the last attempt at something: from the second on they say which they are."""
+    tried = tag_values(instance, [runs.ATTEMPT_TAG]).get(runs.ATTEMPT_TAG, set()) | {"0"}
+    return any(int(number) + 1 >= most for number in tried if number.isdigit())
 
 
 def as_request(request: RunRequest, sensor: str, lake: Lake) -> dg.RunRequest:

@@ -37,16 +37,18 @@ class Declared:
     @property
     def sql(self) -> str:
         """The aggregation as a query over staging would say it, for people; `day` is the day that is described."""
-        value, reach = self.aggregation.value, self.aggregation.reach
+        value, reach, agg = self.aggregation.value, self.aggregation.reach, self.aggregation.agg
         of = value.of or "*"
         called = {
             "distinct": f"count(DISTINCT {of})", "first": f"min_by({of}, (event_ts, event_key))",
-            "last": f"max_by({of}, (event_ts, event_key))", "days_since_last": "datediff(day, max(event_date))",
-        }.get(self.aggregation.agg, f"{self.aggregation.agg}({of})")  # fmt: skip
-        counted = [value.where or "", f"({of}) IS NOT NULL" if value.of and "_by" in called else ""]
-        filtered = " AND ".join(f"({c})" if c == value.where else c for c in counted if c)
+            "last": f"max_by({of}, (event_ts, event_key))", "days_since_last": "max(event_date)",
+        }.get(agg, f"{agg}({of})")  # fmt: skip
+        chosen = value.of and agg in ("first", "last", "days_since_last")
+        conditions = [value.where or "", f"({of}) IS NOT NULL" if chosen else ""]
+        filtered = " AND ".join(f"({c})" if c == value.where else c for c in conditions if c)
+        made = f"{called}{f' FILTER (WHERE {filtered})' if filtered else ''}"
         window = f"event_date BETWEEN {_shifted(-reach.last)} AND {_shifted(-reach.first)}"
-        return f"{called}{f' FILTER (WHERE {filtered})' if filtered else ''} over {window}"
+        return f"{f'datediff(day, {made})' if agg == 'days_since_last' else made} over {window}"
 
     def column(self, *, tags: Mapping[str, str], made_from: str) -> Column:
         """The column of a contract, made from that table: type, meaning, and tags that tell its parts apart."""

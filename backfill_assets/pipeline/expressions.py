@@ -74,6 +74,9 @@ def parse(text: str, where: str) -> exp.Expr:
         parsed = sqlglot.parse_one(text, read="spark")
     except SqlglotError as error:
         raise refused(where, f"it is no expression: {str(error).splitlines()[0]}") from None
+    inner = parsed.find(*SUBQUERIES)
+    if inner is not None:
+        raise refused(where, f"{inner.sql('spark')} is a subquery")
     if isinstance(parsed, exp.Alias | exp.Aliases | exp.Tuple):
         raise refused(where, f"{text} is more than one value; its name is the column's")
     if len(_forgiving(text, where)) != 1:
@@ -105,9 +108,7 @@ def refused(where: str, culprit: str, advice: str = ADVICE) -> SettingsError:
 def _faults(node: exp.Expr) -> Iterator[tuple[str, str]]:
     said = node.sql("spark")
     name = _called(node)
-    if isinstance(node, SUBQUERIES):
-        yield f"{said} is a subquery", ADVICE
-    elif isinstance(node, exp.Window | exp.AggFunc) or name in OF_MANY_ROWS:
+    if isinstance(node, exp.Window | exp.AggFunc) or name in OF_MANY_ROWS:
         yield f"{said} looks at more than one event", "Aggregate with `agg`, and write `of` and `where` over one event"
     elif isinstance(node, GENERATORS):
         yield f"{said} makes more than one row of an event", ADVICE

@@ -109,7 +109,7 @@ def _staging(payload: tuple[PayloadColumn, ...], source: str) -> Table:
     def _build(frames: Frames, chunk: Chunk) -> "DataFrame":
         from backfill_assets.pipeline.transforms.staging import staging
 
-        return staging(frames[raw], chunk.days, [c.name for c in payload])
+        return staging(frames[raw], chunk.days, [c.name for c in payload], chunk.wanted)
 
     return Table(
         contracts.staging(payload, source),

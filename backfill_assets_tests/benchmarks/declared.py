@@ -1,7 +1,8 @@
 """Declared features beside a hand-written Spark query of the same columns, over the same versions, in turns.
 
 Lives here: made-up versions of events, a query as an engineer writes it who knows what a window function costs, and the
-seconds of both truths. Does not live here: any assertion, but that both ways give the same rows.
+CPU seconds of both truths, which a loaded machine moves less than those of a clock. Does not live here: any assertion,
+but that both ways give the same rows.
 
 By hand, now: partial aggregates per entity and day, a grid of the days that a window reaches, and window functions over
 RANGE BETWEEN. By hand, at the cut: an event is written once for each day that it counts for, and then grouped.
@@ -11,7 +12,6 @@ usage: python -m backfill_assets_tests.benchmarks.declared [EVENTS [DAYS [TURNS]
 
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.engine.session import EngineSettings, open_session
+from backfill_assets.engine.usage import CpuMeter
 from backfill_assets.pipeline.transforms.aggregation import Aggregation, Value, trailing
 from backfill_assets.pipeline.transforms.declared import at_cut, now
 
@@ -80,11 +81,11 @@ def versions(spark: "SparkSession", events: int, days: int) -> "DataFrame":
     return told
 
 
-def seconds(make: "Callable[[], DataFrame]") -> float:
-    """The time of computing every row of a frame."""
-    began = time.perf_counter()
+def seconds(make: "Callable[[], DataFrame]", engine: EngineSettings) -> float:
+    """What computing every row of a frame takes of the processors."""
+    meter = CpuMeter(Path(), engine)
     make().write.format("noop").mode("overwrite").save()
-    return time.perf_counter() - began
+    return meter.spent() or 0.0
 
 
 def content(frame: "DataFrame") -> tuple[int, int]:
@@ -96,8 +97,9 @@ def content(frame: "DataFrame") -> tuple[int, int]:
 
 
 def main(events: int, length: int, turns: int) -> None:
-    """A line per truth: median seconds of both ways, and how many times the declared one takes."""
-    spark = open_session(Path(tempfile.mkdtemp()), EngineSettings(engine="local[2]", memory="2g"))
+    """A line per truth: median CPU seconds of both ways, and how many times the declared one takes."""
+    engine = EngineSettings(engine="local[2]", memory="2g")
+    spark = open_session(Path(tempfile.mkdtemp()), engine)
     rows, days = versions(spark, events, length), DayRange(FIRST + ONE_DAY * LONG, FIRST + ONE_DAY * length)
     rows.createOrReplaceTempView("versions")
     bounds = {"first": days.start, "last": days.last}
@@ -110,7 +112,7 @@ def main(events: int, length: int, turns: int) -> None:
     }
     for truth, (declared, by_hand) in ways.items():
         same = content(declared()) == content(by_hand())  # and both are warm
-        taken = [(seconds(declared), seconds(by_hand)) for _ in range(turns)]
+        taken = [(seconds(declared, engine), seconds(by_hand, engine)) for _ in range(turns)]
         ours, theirs = (median(column) for column in zip(*taken, strict=True))
         said = "the same rows" if same else "OTHER ROWS"
         print(f"{truth:10s} declared {ours:6.2f} s, by hand {theirs:6.2f} s, {ours / theirs:.2f} x, {said}", flush=True)

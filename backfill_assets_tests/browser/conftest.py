@@ -1,7 +1,7 @@
 """Fixtures that the tests in a browser share.
 
-Lives here: Chromium, a running site and a tab on it, each module's own. Does not live here: what they do (`ui`,
-`site`).
+Lives here: Chromium and a running site, one for the room, and a tab on it. Does not live here: what they do (`ui`,
+`site`). A module that leaves days other than it found them has a site of its own.
 """
 
 from collections.abc import Iterator
@@ -16,19 +16,26 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def chromium() -> "Iterator[Browser]":
     """The browser."""
     with browser() as opened:
         yield opened
 
 
-@pytest.fixture(scope="module")
-def spark_server(chromium: "Browser", tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """The running site; its lake has a Spark server of its own. Not started where there is no browser."""
-    assert chromium.is_connected()
+@pytest.fixture(scope="package")
+def dagster_dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """`dagster dev` as it is shipped, over a sample lake, which has a Spark server of its own."""
     with site(tmp_path_factory.mktemp("browser")) as running:
         yield running
+
+
+@pytest.fixture(scope="package")
+def spark_server(chromium: "Browser", request: pytest.FixtureRequest) -> Site:
+    """The running site. Not started where there is no browser."""
+    assert chromium.is_connected()
+    running: Site = request.getfixturevalue("dagster_dev")
+    return running
 
 
 @pytest.fixture

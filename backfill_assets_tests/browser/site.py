@@ -1,7 +1,8 @@
 """`dagster dev` on a sample lake with a home of its own, for tests that look at it as a person does.
 
 Lives here: starting and stopping it. Does not live here: the clicks (`ui`). The lake is made by the
-command that the README names, so that what is looked at is what a newcomer sees.
+command that the README names, so that what is looked at is what a newcomer sees; once in a process, every site has a
+copy of its own.
 """
 
 import os
@@ -14,10 +15,12 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from backfill_assets.engine.server import stop_server
 from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets_tests.copies import Kept, keep
 from backfill_assets_tests.processes import CHECKOUT, until
 
 SAMPLE_DAYS = 14  # the fewest that `demo` makes: windows, horizon and maturity all end inside it
@@ -37,17 +40,15 @@ class Site:
 @contextmanager
 def site(folder: Path) -> Iterator[Site]:
     """A sample lake, loaded, and `dagster dev` over it; all is stopped at the end."""
-    home, root = folder / "home", folder / "lake"
-    home.mkdir(parents=True)
-    shutil.copy(CHECKOUT / "dagster.yaml", home)
-    env = {**os.environ, "DAGSTER_HOME": str(home), "BACKFILL_ASSETS_LAKE": str(root), "PYTHONPATH": str(CHECKOUT)}
-    demo = [sys.executable, "-m", "backfill_assets", "demo", "--days", str(SAMPLE_DAYS)]
-    subprocess.run(demo, cwd=home, env=env, check=True, capture_output=True, timeout=PATIENCE_SECONDS)
+    _loaded().lay_out(folder)
+    home, root = _places(folder)
     port, log = _free_port(), folder / "dev.log"
     program = Path(sys.executable).with_name("dagster")
     command = [str(program), "dev", "-m", "backfill_assets.definitions", "--port", str(port)]
     with log.open("w") as written:
-        dev = subprocess.Popen(command, cwd=home, env=env, stdout=written, stderr=written, start_new_session=True)
+        dev = subprocess.Popen(
+            command, cwd=home, env=_environ(folder), stdout=written, stderr=written, start_new_session=True
+        )
         try:
             made = Site(f"http://127.0.0.1:{port}", open_lake(root), log)
             until(lambda: _answers(made.url), log, PATIENCE_SECONDS)
@@ -55,6 +56,34 @@ def site(folder: Path) -> Iterator[Site]:
         finally:
             _stop(dev)
             stop_server(root, force=True)
+
+
+@cache
+def _loaded() -> Kept:
+    """A loaded sample lake, and the home in which Dagster remembers how."""
+    return keep(_load)
+
+
+def _load(folder: Path) -> None:
+    home, root = _places(folder)
+    home.mkdir(parents=True)
+    shutil.copy(CHECKOUT / "dagster.yaml", home)
+    demo = [sys.executable, "-m", "backfill_assets", "demo", "--days", str(SAMPLE_DAYS)]
+    try:
+        subprocess.run(demo, cwd=home, env=_environ(folder), check=True, capture_output=True, timeout=PATIENCE_SECONDS)
+    finally:
+        stop_server(root, force=True)
+
+
+def _places(folder: Path) -> tuple[Path, Path]:
+    """Dagster's home and the lake."""
+    return folder / "home", folder / "lake"
+
+
+def _environ(folder: Path) -> dict[str, str]:
+    home, root = _places(folder)
+    own = {"DAGSTER_HOME": str(home), "BACKFILL_ASSETS_LAKE": str(root), "PYTHONPATH": str(CHECKOUT)}
+    return {**os.environ, **own}
 
 
 def _stop(dev: "subprocess.Popen[bytes]") -> None:

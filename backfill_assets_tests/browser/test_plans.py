@@ -5,6 +5,10 @@ tested here: single days and ranges (`test_ui`), the gates' rules (`core/test_pl
 """
 
 import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
 
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.states import State
@@ -13,8 +17,19 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.operations.plan_files import plans
 from backfill_assets.operations.plan_progress import state_of
 from backfill_assets.pipeline.tables import tables
-from backfill_assets_tests.browser.site import Site
+from backfill_assets_tests.browser.site import Site, site
 from backfill_assets_tests.browser.ui import LOCATION, Ui
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+
+@pytest.fixture(scope="module")
+def spark_server(chromium: "Browser", tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A site of its own: days that were put back are held."""
+    assert chromium.is_connected()
+    with site(tmp_path_factory.mktemp("plans")) as running:
+        yield running
 
 
 def launchpad(job: str) -> str:

@@ -10,7 +10,10 @@ import click
 import pytest
 
 from backfill_assets.cli.backfill import chosen
-from backfill_assets_tests.cli.typed import run
+from backfill_assets.cli.common import Overrides
+from backfill_assets.cli.progress import BackfillRequest, RunOutcome
+from backfill_assets.lake.home import Lake
+from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 
 
@@ -49,3 +52,23 @@ def test_tables_are_chosen_by_name_and_made_upstream_first() -> None:
 def test_tables_that_are_not_there_or_none_at_all_are_wrong_usage(named: str, told: str) -> None:
     with pytest.raises(click.BadParameter, match=told):
         chosen(named, ["raw"])
+
+
+def test_days_that_are_as_their_inputs_say_make_no_run_unless_forced(tmp_path: Path) -> None:
+    synthetic_lake(tmp_path / "lake", 3)
+    asked = ("backfill", "--lake", tmp_path / "lake", "--from", START, "--to", START, "--tables", "staging,features")
+    told = run(*asked)
+    assert told.exit_code == 0, told.output
+    assert "Nothing changed: every day is as its inputs say, so that no run was made" in " ".join(told.stdout.split())
+    document = read(run(*asked, "--json"))
+    assert document["run_id"] is None
+    assert [(t["table"], t["changed"], t["rows"]) for t in document["tables"]] == [
+        ("staging", 0, 3),
+        ("features", 0, 3),
+    ]
+
+    def work(_lake: Lake, request: BackfillRequest) -> RunOutcome:
+        return RunOutcome("a-run", request.force, (), "", 0.0)
+
+    forced = read(run(*asked, "--force", "--json", overrides=Overrides(work=work)))
+    assert (forced["run_id"], forced["success"]) == ("a-run", True)

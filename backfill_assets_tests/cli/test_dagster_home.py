@@ -12,6 +12,8 @@ from backfill_assets.lake.home import Lake
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 from backfill_assets_tests.sources import CHECKOUT
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 BY_FOLDER = ("storage:", "local_artifact_storage:", "compute_logs:")  # of the checkout: a lake's lie beside its file
 
 

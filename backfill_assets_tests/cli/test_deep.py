@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 
+import pytest
+
 from backfill_assets.cli.deep import examine
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.home import Lake
@@ -14,6 +16,8 @@ from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.operations.diagnosis import Diagnosis, Level
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
+
+pytestmark = pytest.mark.usefixtures("storages")
 
 ROWS = [{"entity": "A", "value": n, "event_date": day(n)} for n in range(3)]
 

@@ -6,11 +6,15 @@ Tested here: `cli.plan_figures`. Not tested here: the page around them (`test_pl
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from backfill_assets.cli.plan_figures import besides, cost, priced, so_far, whole_cost
 from backfill_assets.core.plans import BETWEEN, START, Price
 from backfill_assets.operations.plan_progress import Took, progress, seconds_left
 from backfill_assets.operations.plan_run import run_plan
 from backfill_assets_tests.operations.planning import HandWorker, bare_staging, planned
+
+pytestmark = pytest.mark.usefixtures("storages")
 
 
 def test_a_price_names_its_interval_and_a_guess() -> None:

@@ -19,6 +19,8 @@ from backfill_assets.operations.plan_run import run_plan
 from backfill_assets_tests.operations.planning import HandWorker, bare_staging, planned
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 
 def test_a_runbooks_tables_have_equal_columns_and_the_total_adds_up(tmp_path: Path) -> None:
     lake, pipeline = synthetic_lake(tmp_path, 10)

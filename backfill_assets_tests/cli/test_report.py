@@ -14,6 +14,8 @@ from click.testing import CliRunner, Result
 from backfill_assets.cli.app import app
 from backfill_assets_tests.operations.late_lake import late_lake
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -12,6 +12,8 @@ from backfill_assets_tests.builders import day
 from backfill_assets_tests.cli.typed import instead
 from backfill_assets_tests.operations.planned import Planned
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 
 @pytest.fixture
 def made(tmp_path: Path) -> Planned:

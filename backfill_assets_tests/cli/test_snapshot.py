@@ -10,6 +10,8 @@ import pytest
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.operations.readable_lake import readable_lake
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Path:

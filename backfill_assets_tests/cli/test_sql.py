@@ -10,6 +10,8 @@ import pytest
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.operations.readable_lake import readable_lake
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 QUERY = "SELECT event_key, value, entity, event_ts FROM staging WHERE value < 10 OR event_key = 'c' ORDER BY 1"
 
 

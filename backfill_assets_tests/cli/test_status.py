@@ -17,6 +17,8 @@ from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.files import publish_by_hand
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 TABLES = ("raw", "staging", "features", "features_as_known", "labels", "training")
 
 

@@ -258,3 +258,13 @@ def test_rows_that_break_a_rule_of_the_contract_refuse_the_day_and_are_counted_p
     assert bad.facts == {"breaks is_small": 2, "breaks is_even": 0}
     good = judge(contract, day(0), DayProfile(rows=5), Gate(), Surroundings())[-1]
     assert (good.passed, good.refuses, good.message) == (True, False, "2 rule(s) hold")
+
+
+def test_a_rule_that_only_warns_is_told_and_refuses_nothing_beside_one_that_does() -> None:
+    warns = Rule("few_per_entity", "count(*) <= 3", "", per=("entity",), only_warns=True)
+    contract = replace(STAGING, rules=(warns, Rule("is_small", "value < 10", "")))
+    warned = judge(contract, day(0), DayProfile(rows=5, broken={"few_per_entity": 1}), Gate(), Surroundings())[-1]
+    assert (warned.passed, warned.refuses) == (False, False)
+    assert warned.message == "1 group(s) per entity break few_per_entity (count(*) <= 3)"
+    broken = {"few_per_entity": 1, "is_small": 2}
+    assert judge(contract, day(0), DayProfile(rows=5, broken=broken), Gate(), Surroundings())[-1].refuses

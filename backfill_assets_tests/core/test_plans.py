@@ -82,10 +82,13 @@ def test_a_unit_that_is_no_size_is_refused(unit: str) -> None:
     ],
 )
 def test_the_tags_of_a_chunk_say_how_its_days_change_and_by_which_code(policy: Policy, mode: str) -> None:
-    days, code = DayRange(date(2024, 3, 1), date(2024, 3, 3)), PlanCode("v1", "0123456789abcdef", "f.py:tables")
+    days, code = (
+        DayRange(date(2024, 3, 1), date(2024, 3, 3)),
+        PlanCode("v1", "0123456789abcdef", "f.py:tables", "", "fedc", 2),
+    )
     made = datetime(2024, 4, 1, tzinfo=UTC)
     plan = Plan("P", made, "me", days, ("staging",), cut(days, "1d"), policy, Pins({}, {}, {}, {}), code=code)
     tags = plan.tags(plan.chunk(1))
-    assert (mode_of(tags), tags[CODE_TAG]) == (mode, "v1 (0123456789ab)")
+    assert (mode_of(tags), tags[CODE_TAG]) == (mode, "v1 (0123456789ab; 2 file(s), digest fedc)")
     with pytest.raises(BackfillError, match="is no way to write"):
         mode_of({MODE_TAG: "append"})

@@ -6,6 +6,7 @@ Tested here: `core.profiles`. Not tested here: the figures of rows (`lake.audit`
 from backfill_assets.core.profiles import (
     EMPTY_FINGERPRINT,
     DayProfile,
+    counted_broken,
     counted_histograms,
     counted_nulls,
     kept_counts,
@@ -16,8 +17,9 @@ def test_a_day_is_empty_until_something_is_said_of_it() -> None:
     assert DayProfile() == DayProfile(0, EMPTY_FINGERPRINT, {}, 0, {})
 
 
-def test_nulls_and_histograms_are_read_back_from_what_a_receipt_keeps() -> None:
-    made = DayProfile(9, "F", {"a": 2}, histograms={"the value": {-3: 1, 0: 4}, "b": {7: 4}})
+def test_nulls_broken_rules_and_histograms_are_read_back_from_what_a_receipt_keeps() -> None:
+    made = DayProfile(9, "F", {"a": 2}, broken={"few": 3}, histograms={"the value": {-3: 1, 0: 4}, "b": {7: 4}})
     kept = kept_counts(made, ["a", "b"])
     assert counted_nulls(kept) == {"a": 2, "b": 0}
+    assert counted_broken(kept) == {"few": 3}
     assert counted_histograms(kept) == made.histograms

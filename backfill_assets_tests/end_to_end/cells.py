@@ -7,7 +7,7 @@ reading tables, and what receipts say (`test_independent_reader`, `test_independ
 import hashlib
 import math
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -38,7 +38,7 @@ def _double(value: float) -> str:
     return str(struct.unpack("<q", struct.pack("<d", value))[0]) if value else "0"
 
 
-_TEXTS = {
+_TEXTS: dict[str, Callable[[Any], str]] = {
     "STRING": lambda v: f"{len(v.encode())}:{v}",
     "TIMESTAMP": _instant,
     "DATE": lambda v: str((v - EPOCH).days),

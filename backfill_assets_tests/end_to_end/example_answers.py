@@ -22,26 +22,35 @@ Truth = Callable[[Mapping[str, Any]], bool]
 
 
 @dataclass(frozen=True)
-class Answers:
-    """An example said once more: a query that makes deliveries of {files}, the payload, the declared columns, the
-    label's terms with what makes a label of them, and the days (half-open)."""
+class Delivered:
+    """A query that makes deliveries of {files}, those below `folder`, and their payload."""
 
-    raw: str
+    query: str
     payload: tuple[str, ...]
+    folder: str = "landing"
+
+    def staging(self, files: Iterable[Path]) -> Any:
+        """All versions that were ever current, from these files."""
+        db = duckdb.connect()
+        db.execute("SET timezone = 'UTC'")
+        listed = ", ".join(f"'{file}'" for file in files if self.folder in file.parts)
+        db.execute(f"CREATE TABLE raw AS {self.query.replace('{files}', f'[{listed}]')}")
+        return db.sql(STAGING.replace("entity, value, flag", ", ".join(self.payload))).to_arrow_table()
+
+
+@dataclass(frozen=True)
+class Answers:
+    """An example said once more: what is delivered, the declared columns, the label's terms with what makes a label of
+    them, after how many days it is mature, the days, and the source of the labels (None: that of the features)."""
+
+    source: Delivered
     entity: tuple[str, ...]
     features: tuple[Asked, ...]
     terms: tuple[Asked, ...]
     is_label: Truth
     ripens: int
     days: DayRange
-
-    def staging(self, files: Iterable[Path]) -> Any:
-        """All versions that were ever current, from these files."""
-        db = duckdb.connect()
-        db.execute("SET timezone = 'UTC'")
-        listed = ", ".join(f"'{file}'" for file in files)
-        db.execute(f"CREATE TABLE raw AS {self.raw.replace('{files}', f'[{listed}]')}")
-        return db.sql(STAGING.replace("entity, value, flag", ", ".join(self.payload))).to_arrow_table()
+    truth: Delivered | None = None
 
     def features_of(self, staging: Any, *, known: bool) -> list[Row]:
         """The declared columns of all days, as known now or at each day's cut."""
@@ -61,14 +70,17 @@ class Answers:
 
 
 ORDERS = Answers(
-    """SELECT row_number() OVER (ORDER BY filename, order_id) AS seq, d + INTERVAL '86399.999999' SECOND AS arrival_ts,
-        arrival_ts AS version_ts, TRY_CAST(ordered_at AS TIMESTAMPTZ) AS event_ts, order_id AS event_key,
+    Delivered(
+        """SELECT row_number() OVER (ORDER BY filename, order_id) AS seq,
+        d + INTERVAL '86399.999999' SECOND AS arrival_ts, arrival_ts AS version_ts,
+        TRY_CAST(ordered_at AS TIMESTAMPTZ) AS event_ts, order_id AS event_key,
         'upsert' AS op, customer_id, country, TRY_CAST(total AS DECIMAL(18,2)) AS total,
         is_return = 'true' AS is_return
     FROM (SELECT *, CAST(regexp_extract(filename, 'dt=([0-9-]+)', 1) AS TIMESTAMPTZ) AS d
           FROM read_csv({files}, all_varchar = true, filename = true, hive_partitioning = false))
     WHERE TRY_CAST(ordered_at AS TIMESTAMPTZ) IS NOT NULL AND TRY_CAST(total AS DECIMAL(18,2)) IS NOT NULL""",
-    ("customer_id", "country", "total", "is_return"),
+        ("customer_id", "country", "total", "is_return"),
+    ),
     ("customer_id",),
     (
         Asked("spent_7d", "sum", "CASE WHEN is_return THEN -total ELSE total END", "", 0, 6),
@@ -82,11 +94,13 @@ ORDERS = Answers(
     from_inclusive(date(2024, 3, 1), date(2024, 3, 15)),
 )
 RETRIED = Answers(
-    """SELECT "offset" AS seq, ingested_at AS arrival_ts, ingested_at AS version_ts, clicked_at AS event_ts,
+    Delivered(
+        """SELECT "offset" AS seq, ingested_at AS arrival_ts, ingested_at AS version_ts, clicked_at AS event_ts,
         click_id AS event_key, 'upsert' AS op, user_id, page, seconds
     FROM read_json({files}, columns = {"offset": 'BIGINT', click_id: 'VARCHAR', user_id: 'BIGINT', page: 'VARCHAR',
         clicked_at: 'TIMESTAMPTZ', ingested_at: 'TIMESTAMPTZ', seconds: 'INTEGER'})""",
-    ("user_id", "page", "seconds"),
+        ("user_id", "page", "seconds"),
+    ),
     ("user_id",),
     (
         Asked("clicks_1d", "count", "", "", 0, 0),
@@ -101,12 +115,14 @@ RETRIED = Answers(
 )
 WORKS = "NOT isnan(celsius)"
 SENSORS = Answers(
-    """SELECT row_number() OVER (ORDER BY filename, plant, machine, measured_at) AS seq,
+    Delivered(
+        """SELECT row_number() OVER (ORDER BY filename, plant, machine, measured_at) AS seq,
         CAST(sent_at AS TIMESTAMPTZ) AS arrival_ts, arrival_ts AS version_ts,
         CAST(measured_at AS TIMESTAMPTZ) AS event_ts, concat_ws('/', plant, machine, measured_at) AS event_key,
         'upsert' AS op, plant, machine, TRY_CAST(celsius AS DOUBLE) AS celsius
     FROM read_csv({files}, all_varchar = true, filename = true)""",
-    ("plant", "machine", "celsius"),
+        ("plant", "machine", "celsius"),
+    ),
     ("plant", "machine"),
     (
         Asked("coldest_2d", "min", "celsius", WORKS, 0, 1),

@@ -67,12 +67,13 @@ def test_features_and_labels_of_an_example_are_what_duckdb_makes_of_its_files(
     backfill(lake, wanted.days.start, wanted.days.last, tables_of=tables_at(lake.root))
     landed += land(lake, files[len(files) * 2 // 3 :])
     backfill(lake, wanted.days.start, wanted.days.last, tables_of=tables_at(lake.root))
-    staging = wanted.staging(landed)
+    staging = wanted.source.staging(landed)
     now, at_cut = (wanted.features_of(staging, known=known) for known in (False, True))
     assert now != at_cut, "late rows change what is known now"
     assert ordered(content(lake, "features")) == ordered(now)
     assert ordered(content(lake, "features_as_known")) == ordered(at_cut)
-    labels, width = wanted.labels_of(staging, at_cut), len(wanted.entity)
+    truth = wanted.truth.staging(landed) if wanted.truth else staging
+    labels, width = wanted.labels_of(truth, at_cut), len(wanted.entity)
     assert ordered([(*r[:width], *r[-3:]) for r in content(lake, "labels")]) == ordered(labels)
     mature = {(*r[:width], r[-1]): r[-3] for r in labels if r[-2] == "mature"}
     assert len(set(mature.values())) > 1, "some are true and some are not"

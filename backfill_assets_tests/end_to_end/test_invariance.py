@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.engine.confs import size_confs
 from backfill_assets.engine.java import find_java, launch_options
+from backfill_assets.lake import session as lake_session
 from backfill_assets_tests.end_to_end.worlds import CLASSIC, World, by_arrival, land, make_world, span
 from backfill_assets_tests.oracle import Row, Rules, unruly
 from backfill_assets_tests.processes import run_python
@@ -89,14 +91,21 @@ def test_chunks_in_any_order_one_table_after_the_other_give_what_one_range_gives
 
 @pytest.mark.parametrize(("seed", "files", "partitions"), [(1, len(ROWS), 1), (2, 5, 13)])
 def test_the_same_rows_in_other_files_orders_and_partitions_give_the_same_tables(
-    spark: "SparkSession", at_once: World, tmp_path: Path, seed: int, files: int, partitions: int
+    spark: "SparkSession",
+    at_once: World,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    seed: int,
+    files: int,
+    partitions: int,
 ) -> None:
     rows = random.Random(seed).sample(ROWS, len(ROWS))
     world, before = (
         made(tmp_path, [rows[n::files] for n in range(files)]),
         spark.conf.get("spark.sql.shuffle.partitions"),
     )
-    spark.conf.set("spark.sql.shuffle.partitions", partitions)
+    parted = {"spark.sql.shuffle.partitions": str(partitions)}
+    monkeypatch.setattr(lake_session, "size_confs", lambda engine, rows: size_confs(engine, rows) | parted)
     try:
         world.backfill(span(RULES))
     finally:

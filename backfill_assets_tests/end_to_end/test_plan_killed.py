@@ -50,8 +50,9 @@ def spark_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     stop_server(lake.root, force=True)
 
 
-def strike(run: "subprocess.Popen[str]", lake: Lake, kind: str) -> None:
-    """SIGKILL: of the process that runs the plan, of it and its children, of the Spark server, or of all."""
+def strike(run: "subprocess.Popen[str]", lake: Lake, kind: str) -> bool:
+    """SIGKILL: of the process that runs the plan, of it and its children, of the Spark server, or of all; whether there
+    was one of them."""
     victims: list[psutil.Process] = []
     with suppress(psutil.NoSuchProcess):
         runner = psutil.Process(run.pid)
@@ -63,6 +64,7 @@ def strike(run: "subprocess.Popen[str]", lake: Lake, kind: str) -> None:
     for victim in victims:
         with suppress(psutil.NoSuchProcess):
             victim.send_signal(signal.SIGKILL)
+    return bool(victims)
 
 
 @pytest.mark.slow
@@ -74,7 +76,7 @@ def test_killed_at_random_moments_a_plan_ends_as_if_nobody_had(spark_server: Lak
     while done < KILLS:
         plan = answer(lake, "plan", *asked, "--max-parallel", str(most), "--force")["id"]
         told_file(lake).write_text("")
-        done += killed_on_its_way(lake, plan, chance, KILLS - done)
+        done += killed_on_its_way(lake, plan, chance, done)
         judge(lake, plan)
         assert content(lake) == before
         plans += 1
@@ -82,20 +84,20 @@ def test_killed_at_random_moments_a_plan_ends_as_if_nobody_had(spark_server: Lak
     print(f"K={most}: {done} kills in {plans} plan(s) of {DAYS} days in chunks of {CHUNK}, {took:.0f} s")
 
 
-def killed_on_its_way(lake: Lake, plan: str, chance: random.Random, most: int) -> int:
-    """Run the plan to its end, struck at most so often; how often it was."""
-    struck = runs = 0
+def killed_on_its_way(lake: Lake, plan: str, chance: random.Random, before: int) -> int:
+    """Run the plan to its end; how often it was struck, which together with those `before` is at most `KILLS`."""
+    struck, runs = before, 0
     while answer(lake, "plan", "show", plan)["state"] != "finished":
         runs += 1
-        assert runs <= most + UNSTRUCK_RUNS, told_file(lake).read_text()[-4000:]
+        assert runs <= struck - before + 1 + UNSTRUCK_RUNS, told_file(lake).read_text()[-4000:]
         with command(lake, "run", plan) as run:
-            try:
-                run.wait(chance.uniform(1, LONGEST_SECONDS) if struck < most else PATIENCE_SECONDS)
-            except subprocess.TimeoutExpired:
-                strike(run, lake, KINDS[struck % len(KINDS)])
-                struck += 1
-                run.wait(PATIENCE_SECONDS)
-    return struck
+            while struck < KILLS and run.poll() is None:
+                try:
+                    run.wait(chance.uniform(1, LONGEST_SECONDS))
+                except subprocess.TimeoutExpired:
+                    struck += strike(run, lake, KINDS[struck % len(KINDS)])
+            run.wait(PATIENCE_SECONDS)
+    return struck - before
 
 
 def judge(lake: Lake, plan: str) -> None:

@@ -50,9 +50,16 @@ def test_small_inputs_are_neither_compiled_nor_planned_again_after_every_stage(r
     assert size_confs(EngineSettings("sc://somewhere"), rows) == {}, "a cluster's administrator decides"
 
 
+@pytest.mark.parametrize(("rows", "partitions"), [(0, "1"), (19_999, "1"), (20_000, "3"), (200_000, "3")])
+def test_few_rows_are_not_parted_by_key(rows: int, partitions: str) -> None:
+    assert size_confs(EngineSettings(cores=3), rows)["spark.sql.shuffle.partitions"] == partitions
+    ours = EngineSettings(cores=3, confs={"spark.sql.shuffle.partitions": "7"})
+    assert "spark.sql.shuffle.partitions" not in size_confs(ours, rows)
+
+
 def test_what_the_user_says_of_planning_or_compiling_stands() -> None:
     ours = size_confs(EngineSettings(confs={"spark.sql.adaptive.enabled": "true"}), 5)
-    assert set(ours) == {"spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode"}
-    assert set(size_confs(EngineSettings(confs={"spark.sql.codegen.comments": "true"}), 5)) == {
-        "spark.sql.adaptive.enabled"
-    }
+    parts = "spark.sql.shuffle.partitions"
+    assert set(ours) == {"spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode", parts}
+    ours = size_confs(EngineSettings(confs={"spark.sql.codegen.comments": "true"}), 5)
+    assert set(ours) == {"spark.sql.adaptive.enabled", parts}

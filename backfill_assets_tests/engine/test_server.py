@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -21,10 +22,11 @@ import pytest
 
 from backfill_assets.core.errors import EngineLost, SettingsError, TransientError
 from backfill_assets.engine.confs import EngineSettings
-from backfill_assets.engine.java import Java
+from backfill_assets.engine.java import Java, find_java
 from backfill_assets.engine.jvm import differences, server_identity
-from backfill_assets.engine.server import ensure_server, hold, release, server_status, stop_server
-from backfill_assets.engine.server_state import ServerFolder
+from backfill_assets.engine.processes import Process
+from backfill_assets.engine.server import begin_server, ensure_server, hold, release, server_status, stop_server
+from backfill_assets.engine.server_state import Record, ServerFolder
 from backfill_assets_tests.processes import CHECKOUT, run_python
 
 PROCESSES = 20
@@ -251,3 +253,28 @@ def test_the_identity_shows_no_value_of_a_configuration() -> None:
     identity = server_identity(EngineSettings(confs={key: "hunter2"}), java)
     assert "hunter2" not in json.dumps(identity)
     assert differences(identity, server_identity(EngineSettings(confs={key: "x"}), java)) == f"the configuration {key}"
+
+
+def test_a_server_that_is_begun_is_held_and_one_that_runs_already_is_left_alone(tmp_path: Path) -> None:
+    state, me = ServerFolder.of(tmp_path), Process.this()
+    state.make()
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        running = Record(me, me, door.getsockname()[1], "token", server_identity(SETTINGS, find_java()))
+        state.write_record(running)
+        begun = begin_server(tmp_path, SETTINGS)
+        assert begun is not None
+        begun.join(DEADLINE_SECONDS)
+        assert state.record() == running
+        status = server_status(tmp_path)
+        assert status is not None
+        assert status.in_use, "it does not go idle before its session is asked for"
+    release(tmp_path)
+
+
+def test_who_begins_a_server_is_not_told_what_goes_wrong_and_other_engines_are_not_begun(tmp_path: Path) -> None:
+    (tmp_path / "lake").write_text("a file")
+    begun = begin_server(tmp_path / "lake", SETTINGS)
+    assert begun is not None
+    begun.join(DEADLINE_SECONDS)
+    assert not begun.is_alive()
+    assert begin_server(tmp_path, EngineSettings("local[1]")) is None

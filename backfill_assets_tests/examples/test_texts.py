@@ -15,7 +15,7 @@ def test_an_example_has_the_same_chance_every_time_and_another_than_its_neighbou
 
 
 def test_rows_become_text_with_none_as_nothing() -> None:
-    rows = [{"a": 1, "b": None}, {"a": "x,y", "b": 2}]
+    rows: list[dict[str, object]] = [{"a": 1, "b": None}, {"a": "x,y", "b": 2}]
     assert csv_text(("a", "b"), rows) == 'a,b\n1,\n"x,y",2\n'
     assert [json.loads(line) for line in jsonl_text(rows).splitlines()] == rows
 

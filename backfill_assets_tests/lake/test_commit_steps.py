@@ -26,6 +26,8 @@ from backfill_assets_tests.builders import STAGING, day, receipt
 from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
 from backfill_assets_tests.processes import CHECKOUT
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 Content = list[tuple[Any, Any]]
 BEFORE, AFTER = [(day(0), 1)], [(day(0), 2), (day(1), 2)]
 KILLED = """

@@ -31,6 +31,8 @@ from backfill_assets.lake.store import Conflict, LiveFile
 from backfill_assets_tests.builders import RAW, STAGING, day, receipt
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 DAYS = {day(n): DayEntry(1, "F", "digest") for n in range(3)}
 
 

@@ -16,6 +16,8 @@ from backfill_assets.lake.store import TableStore
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 
 def rows(*numbers: int, value: int = 1) -> list[dict[str, Any]]:
     return [{"entity": "A", "value": value, "event_date": day(n)} for n in numbers]

@@ -21,6 +21,8 @@ from backfill_assets.operations.diagnosis import Level
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 COUNTRY = Column("country", "STRING", "where", nullable=True)
 WIDER = replace(STAGING, columns=(*STAGING.columns[:2], COUNTRY, STAGING.columns[2]))
 NARROWER = replace(STAGING, columns=(STAGING.columns[1], STAGING.columns[2]), key=(), inputs=())

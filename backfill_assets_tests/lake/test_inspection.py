@@ -15,6 +15,8 @@ from backfill_assets.lake.log import commit_file
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 
 def rows(*numbers: int) -> list[dict[str, Any]]:
     return [{"entity": "A", "value": 1, "event_date": day(n)} for n in numbers]

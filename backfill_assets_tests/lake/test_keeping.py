@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +25,8 @@ from backfill_assets.pipeline import contracts
 from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
 from backfill_assets_tests.lakes import content
 from backfill_assets_tests.operations.planning import good_rows
+
+pytestmark = pytest.mark.usefixtures("storages")
 
 STAGING = contracts.staging()
 FIRST = date(2024, 3, 1)

@@ -7,6 +7,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import pytest
 from deltalake import DeltaTable
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -19,6 +20,8 @@ from backfill_assets.lake.ledger import ARRIVALS
 from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 from backfill_assets_tests.strategies import examples
+
+pytestmark = pytest.mark.usefixtures("storages")
 
 START = date(2024, 1, 28)  # days of two months
 numbers = st.integers(0, 7)

@@ -5,11 +5,14 @@ Tested here: `lake.plain`, without Spark. Not tested here: that the frames hold 
 
 from pathlib import Path
 
+import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from backfill_assets.lake.plain import plain_files
+from backfill_assets.lake.plain import ONE_TASK_BYTES, ONE_TASK_FILES, PlainFiles, plain_files
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
+
+pytestmark = pytest.mark.usefixtures("storages")
 
 ROWS = [{"entity": "A", "value": 1, "event_date": day(n)} for n in range(3)]
 
@@ -43,3 +46,12 @@ def test_what_plain_files_cannot_tell_is_left_to_deltas_own_reader(tmp_path: Pat
     assert plain_files(odd.table_path("staging"), version, "event_date", None) is None, "Spark would see a pattern"
     write_deltalake(path, DeltaTable(path).to_pyarrow_table(), mode="append")
     assert plain_files(path, DeltaTable(path).version(), "event_date", None) is not None, "others' files, our layout"
+
+
+def test_few_small_files_are_read_by_one_task_and_many_or_large_ones_by_several() -> None:
+    def files(count: int, size: int) -> PlainFiles:
+        return PlainFiles(tuple(map(str, range(count))), (), "event_date", size)
+
+    assert files(ONE_TASK_FILES, ONE_TASK_BYTES).are_few
+    assert not files(ONE_TASK_FILES + 1, 1).are_few
+    assert not files(1, ONE_TASK_BYTES + 1).are_few

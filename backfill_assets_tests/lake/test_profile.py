@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from backfill_assets.core.contracts import Column, Contract
+from backfill_assets.core.contracts import Column, Contract, Rule
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.home import Lake
@@ -30,7 +30,8 @@ COLUMNS = (
     Column("at", "TIMESTAMP", "a", nullable=True), Column("n", "BIGINT", "n", nullable=True),
     Column("i", "INT", "i", nullable=True), Column("on", "DATE", "o", nullable=True),
 )  # fmt: skip
-TABLE = Contract("t", "t", COLUMNS, "day", ("key",), ())
+RULES = (Rule("i_is_whole", "i >= 0", "r"), Rule("once", "count(*) = 1 AND max(length(text)) < 9", "r", per=("key",)))
+TABLE = Contract("t", "t", COLUMNS, "day", ("key",), (), rules=RULES)
 SCHEMA = "day date, key string, text string, at timestamp, n bigint, i int, on date"
 OLD, FAR = datetime(1583, 1, 1, 0, 0, 0, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)
 AWKWARD: list[tuple[Any, ...]] = [
@@ -53,6 +54,7 @@ def test_spark_and_the_embedded_engine_give_equal_figures_of_awkward_rows(spark:
     by_audit = audit(lake, stage(lake, TABLE, frame).paths, TABLE)
     assert profile(frame, TABLE) == by_audit
     assert by_audit[day(0)].duplicates == 1
+    assert by_audit[day(0)].broken == {"i_is_whole": 1, "once": 1}
     assert by_audit[None].rows == 1
 
 

@@ -31,6 +31,8 @@ from backfill_assets_tests.builders import RAW, STAGING, day, write_rows
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 from backfill_assets_tests.strategies import examples
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 SAID = Provenance("rollback", note="why", tags={"plan": "p1", "chunk": "4"})
 
 

@@ -21,6 +21,8 @@ from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 from backfill_assets_tests.lakes import content, data_files, version
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 DAY = date(2024, 3, 1)
 NEXT = DAY + ONE_DAY
 

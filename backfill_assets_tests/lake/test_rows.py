@@ -15,6 +15,8 @@ from backfill_assets.lake.rows import changed_by_others, is_table, query, read_a
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 
 def row(entity: str, number: int) -> dict[str, Any]:
     return {"entity": entity, "value": 1, "event_date": day(number)}

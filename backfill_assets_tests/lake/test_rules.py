@@ -1,7 +1,7 @@
 """Rules of a contract: rows that break one are counted and named, and a bad rule is refused by name.
 
-Tested here: `lake.rules`, and the audit of staged files by them. Not tested here: the same figures by Spark
-(`test_profile`) and judging them (`core/test_gates`).
+Tested here: `lake.rules`, of rows and of groups, and the audit of staged files by them. Not tested here: the same
+figures by Spark (`test_profile`) and judging them (`core/test_gates`).
 """
 
 from dataclasses import replace
@@ -14,7 +14,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.gates import RULES
 from backfill_assets.lake.audit import audit, sample_keys
 from backfill_assets.lake.fingerprints import Dialect
-from backfill_assets.lake.rules import breaking
+from backfill_assets.lake.rules import breaking, breaking_groups
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, stage_by_hand
@@ -34,6 +34,35 @@ def test_rows_that_break_a_rule_are_counted_per_day_and_null_breaks_none(tmp_pat
     keys = sample_keys(lake, staged.paths, RULED, day(0), RULES)
     assert len(keys) == 2
     assert all('"b"' in k or '"c"' in k for k in keys)
+
+
+def test_groups_of_a_days_rows_that_break_a_rule_are_counted_per_day(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    few = Rule("few", "count(*) <= 2", "at most two an entity", per=("entity",))
+    sums = Rule("sums_up", "sum(value) >= 0", "a day's total", per=("event_date",), only_warns=True)
+    named = Rule("no_x", "entity <> 'x' OR max(value) < 5", "x is small", per=("entity",))
+    contract = replace(STAGING, rules=(SMALL, few, sums, named))
+    values = [(0, "a", 1), (0, "a", 2), (0, "a", 3), (0, "b", 4), (1, "a", -9), (1, "x", 6), (1, "b", None)]
+    rows = [{"entity": e, "value": v, "event_date": day(n)} for n, e, v in values]
+    staged = stage_by_hand(lake, contract, rows)
+    found = audit(lake, staged.paths, contract)
+    assert {d: dict(p.broken) for d, p in found.items()} == {day(0): {"few": 1}, day(1): {"sums_up": 1, "no_x": 1}}
+    keys = sample_keys(lake, staged.paths, contract, day(0), RULES)
+    assert ['"a"' in k for k in keys] == [True]
+    assert ['"x"' in k for k in sample_keys(lake, staged.paths, contract, day(1), RULES)] == [True]
+
+
+@pytest.mark.parametrize(
+    ("rule", "culprit"),
+    [
+        (Rule("odd", "value < 3", "", per=("entity",)), "a group has several value"),
+        (Rule("odd", "count(*) < 3", "", per=("customer",)), "the table has no column customer"),
+        (Rule("odd", "count(*) < (SELECT 1)", "", per=("entity",)), "it is not about one group"),
+    ],
+)
+def test_a_rule_of_groups_that_is_none_is_refused_by_name(rule: Rule, culprit: str) -> None:
+    with pytest.raises(BackfillError, match=culprit):
+        breaking_groups(replace(STAGING, rules=(rule,)), Dialect.DUCKDB)
 
 
 @pytest.mark.parametrize(

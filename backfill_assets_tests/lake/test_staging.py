@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
+from backfill_assets.engine.confs import COMPILED_FROM_ROWS, IN_TASKS_FROM_ROWS, EngineSettings, size_confs
 from backfill_assets.lake.committer import ensure_table
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import FILES
@@ -125,6 +126,21 @@ def test_spark_writes_one_file_per_day_and_nothing_else(spark: "SparkSession", l
     assert {p for p in staged.folder.rglob("*") if p.is_file()} == {f.path for f in staged.files}
     back = read_staged(spark, STAGING, staged).orderBy("event_date", "entity").collect()
     assert [tuple(r) for r in back] == [("C", 3, None), ("A", 1, day(0)), ("B", None, day(0)), ("A", 1, day(1))]
+
+
+@pytest.mark.parametrize("rows", [1, IN_TASKS_FROM_ROWS, COMPILED_FROM_ROWS])
+def test_a_day_is_one_file_however_many_rows_the_session_expects(spark: "SparkSession", lake: Lake, rows: int) -> None:
+    confs = size_confs(EngineSettings(engine="local[2]"), rows)
+    before: dict[str, str | None] = {key: spark.conf.get(key) for key in confs}
+    for key, value in confs.items():
+        spark.conf.set(key, value)
+    try:
+        days = spark.range(8).selectExpr("'A' AS entity", "id AS value", f"DATE'{day(0)}' + CAST(id % 2 AS INT) AS d")
+        frame = days.withColumnRenamed("d", "event_date").repartition(3, "value")
+        assert len(stage(lake, STAGING, conform(frame, STAGING)).files) == 2
+    finally:
+        for key, kept in before.items():
+            spark.conf.set(key, kept or "")
 
 
 def test_no_rows_are_no_files(spark: "SparkSession", lake: Lake) -> None:

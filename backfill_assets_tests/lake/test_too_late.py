@@ -7,6 +7,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from backfill_assets.core.days import midnight
 from backfill_assets.core.ledgers import TOO_LATE
 from backfill_assets.core.view import Release
@@ -16,6 +18,8 @@ from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.too_late import REASON, contract_of, release, releases, waiting
 from backfill_assets.pipeline import contracts
 from backfill_assets_tests.files import bare_lake, publish_by_hand
+
+pytestmark = pytest.mark.usefixtures("storages")
 
 ARRIVED, HAPPENED, OTHER = date(2024, 3, 9), date(2024, 3, 1), date(2024, 3, 2)
 

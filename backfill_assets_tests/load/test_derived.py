@@ -5,17 +5,18 @@ Tested here: `load.derived` by itself and on a lake of two days. Not tested here
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.lake.log import table_view
 from backfill_assets.lake.model import Chunk, Table
+from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.load.derived import _of_its_span, _without_days, build
 from backfill_assets.pipeline import contracts
@@ -91,3 +92,29 @@ def test_a_receipt_names_the_version_of_raw_that_was_read_not_a_newer_one_withou
     assert table_view(lake.table_path("raw"), "arrival_date").version > named
     backfill(lake, FIRST, FIRST, ["echo"], toy())
     assert table_view(lake.table_path("echo"), "event_date").inputs == {"raw": named}
+
+
+def test_days_far_apart_are_made_from_one_reading_of_their_own_deliveries(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    days = [FIRST + ONE_DAY * n for n in range(6)]
+    world = make_lake(tmp_path, [delivery(n, f"{d} 10:00:00", None, f"k{n}") for n, d in enumerate(days[:5])], FIRST)
+    backfill(world, FIRST, days[4], ["raw", "staging"])
+    late = [delivery(9 + n, f"{days[5]} 10:00:00", f"{days[n]} 10:00:00", f"late{n}") for n in (0, 4)]
+    land(world, "late.jsonl", late)
+    backfill(world, days[5], days[5], ["raw"])
+    read: list[set[date] | None] = []
+    reading = LakeSession.read
+
+    def noting(of: LakeSession, table: str, version: int, column: str, days: Iterable[date] | None = None) -> Any:
+        read.append(None if days is None else set(days))
+        return reading(of, table, version, column, days)
+
+    monkeypatch.setattr(LakeSession, "read", noting)
+    candidate = build(request(world, "staging", FIRST, days[4]))
+    try:
+        assert read == [{days[0], days[4], days[5]}]
+        assert candidate.settled == set(days[1:4])
+        assert [candidate.profiles[d].rows for d in days[:5]] == [2, 1, 1, 1, 2]
+    finally:
+        candidate.release()

@@ -4,11 +4,13 @@ Tested here: `load.judging`, and what a check's button finds in a day (`checks.j
 the rules themselves (`core.test_gates`), and reading a day (`test_runs`).
 """
 
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
 
+from backfill_assets.core.contracts import Rule
 from backfill_assets.core.gates import CHECKS, MEDIAN_NEEDS_DAYS, PROFILE, ROW_COUNT, TRAILING_DAYS, Finding
 from backfill_assets.core.profiles import DayProfile, kept_counts, null_counts
 from backfill_assets.core.receipts import DayEntry
@@ -16,6 +18,7 @@ from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.model import make_pipeline
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
+from backfill_assets.load.derived import as_profile
 from backfill_assets.load.judging import bench, judged_by_receipts
 from backfill_assets.orchestration.checks import judged_again
 from backfill_assets.pipeline.tables import tables
@@ -106,6 +109,13 @@ def test_receipts_that_did_not_count_say_nothing_of_what_is_usual(settings: Lake
     known = {day(n): entry(None) for n in range(MEDIAN_NEEDS_DAYS)}
     judged = day(MEDIAN_NEEDS_DAYS)
     assert profile_of(settings, known, {judged: made(80)}, judged).passed
+
+
+def test_a_rule_that_only_warned_is_told_from_the_receipt_too(settings: LakeSettings) -> None:
+    contract = replace(STAGING, rules=(Rule("few", "count(*) < 3", "", per=("entity",), only_warns=True),))
+    kept = DayEntry(5, "F", "digest", counts=kept_counts(DayProfile(5, "F", broken={"few": 2}), ()))
+    found = bench(settings, contract, {}).judge(day(0), as_profile(kept), False, ())[-1]
+    assert (found.passed, found.refuses, found.facts["breaks few"]) == (False, False, 2)
 
 
 def test_a_button_judges_by_the_lakes_bounds_and_by_the_days_before_as_a_load_does(tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ from backfill_assets.operations.rollback import RollbackRequest, roll_back
 from backfill_assets_tests.builders import day, make_commit, write_rows
 from backfill_assets_tests.operations.planned import Planned
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 
 @pytest.fixture
 def made(tmp_path: Path) -> Planned:

@@ -22,6 +22,8 @@ from backfill_assets_tests.builders import day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 from backfill_assets_tests.strategies import examples
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 COLUMNS = (
     Column("day", "DATE", "d"), Column("key", "STRING", "k"), Column("n", "BIGINT", "n", nullable=True),
     Column("text", "STRING", "t", nullable=True),

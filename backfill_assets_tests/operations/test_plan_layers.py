@@ -29,6 +29,8 @@ from backfill_assets_tests.builders import make_commit
 from backfill_assets_tests.files import stage_by_hand
 from backfill_assets_tests.operations.planning import DAYS, HandWorker, bare_staging, planned
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 
 def three(day: date) -> list[dict[str, Any]]:
     """The deliveries of a day, all of them current, as staging holds them."""

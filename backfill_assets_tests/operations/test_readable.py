@@ -15,6 +15,8 @@ from backfill_assets.operations.readable import Pinned, Readable
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 COLUMNS = (
     Column("day", "DATE", "d"), Column("key", "STRING", "k"), Column("n", "BIGINT", "n", nullable=True),
     Column("small", "INT", "s", nullable=True),

@@ -16,6 +16,8 @@ from backfill_assets.operations.fitness import UnfitDays, UnfitDaysWarning
 from backfill_assets.operations.reader import LakeReader, TableReader
 from backfill_assets_tests.operations.readable_lake import FIRST, TABLE, readable_lake, write
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 
 @pytest.fixture
 def reader(tmp_path: Path) -> LakeReader:

@@ -21,6 +21,8 @@ from backfill_assets.operations.rollback import RollbackRequest, look, release, 
 from backfill_assets_tests.builders import day, write_rows
 from backfill_assets_tests.operations.planned import BUILT, Planned
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 SAID = Provenance("", tags={"by": "ann@desk"})
 SECOND = RollbackRequest(plan="p1", chunk="2", note="off by one")
 

@@ -15,6 +15,8 @@ from backfill_assets_tests.builders import day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 from backfill_assets_tests.operations.test_compare import PIPELINE, TABLE, rows
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:

@@ -5,8 +5,12 @@ Tested here: `operations.snapshot_reader`. Not tested here: what keeps it whole 
 
 from pathlib import Path
 
+import pytest
+
 from backfill_assets.operations.snapshots import SnapshotRequest, create_snapshot
 from backfill_assets_tests.operations.readable_lake import TABLE, readable_lake
+
+pytestmark = pytest.mark.usefixtures("storages")
 
 
 def test_every_form_holds_the_kept_rows(tmp_path: Path) -> None:

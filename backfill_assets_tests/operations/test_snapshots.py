@@ -24,6 +24,8 @@ from backfill_assets.operations.snapshots import (
 )
 from backfill_assets_tests.operations.readable_lake import TABLE, readable_lake, version_of_event, write
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 
 @pytest.fixture
 def reader(tmp_path: Path) -> LakeReader:

@@ -15,6 +15,8 @@ from backfill_assets.operations.snapshots import SnapshotRequest, create_snapsho
 from backfill_assets.operations.sql import Question, ask
 from backfill_assets_tests.operations.readable_lake import TABLE, readable_lake, version_of_event, write
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 
 @pytest.fixture
 def reader(tmp_path: Path) -> LakeReader:

@@ -24,7 +24,7 @@ def _quick_storages(migrations_read_once: None) -> None:
 
 
 @pytest.fixture
-def instance() -> Iterator[dg.DagsterInstance]:
+def instance(storages: None) -> Iterator[dg.DagsterInstance]:
     """Dagster's storage in memory."""
     with dg.DagsterInstance.ephemeral() as made:
         yield made

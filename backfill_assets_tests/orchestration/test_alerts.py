@@ -18,6 +18,8 @@ from backfill_assets.orchestration.io_manager import as_failure
 from backfill_assets.orchestration.runs import ATTEMPT_TAG, RANGE_END, RANGE_START
 from backfill_assets_tests.orchestration.sinks import Hook, mail_server
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 BROKEN = BackfillError("the table staging", "unique_key fails on 1 of 31 day(s)", "Nothing was written", "Look at it")
 DAYS = {RANGE_START: "2024-03-01", RANGE_END: "2024-03-31"}
 

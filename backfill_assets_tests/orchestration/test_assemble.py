@@ -24,6 +24,8 @@ from backfill_assets_tests.lakes import SELECT, make_lake, run_rebuild, toy
 from backfill_assets_tests.operations.synthetic import START as SYNTHETIC
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 TABLES = ["raw", "staging", "features", "features_as_known", "labels", "training"]
 RULED = {"features", "features_as_known", "labels", "training"}  # their contracts have rules
 START = "2024-03-01"

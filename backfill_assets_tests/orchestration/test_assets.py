@@ -20,6 +20,8 @@ from backfill_assets.orchestration.runs import BY_TAG, DAYS_TAG, LAKE_TAG, TABLE
 from backfill_assets_tests.lakes import run_rebuild
 from backfill_assets_tests.operations.synthetic import START
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 Made = tuple[Lake, Pipeline]
 NEXT = START + ONE_DAY
 

@@ -17,6 +17,8 @@ from backfill_assets.orchestration.beginning import MAKE_SAMPLE
 from backfill_assets.orchestration.runs import REBUILD
 from backfill_assets.pipeline.tables import tables
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 TABLES = {"raw", "staging", "features", "features_as_known", "labels", "training"}
 BESIDE = {"quarantine", "too_late", "arrivals"}
 

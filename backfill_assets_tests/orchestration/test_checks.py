@@ -46,8 +46,9 @@ def test_a_table_has_its_four_checks_per_day_and_rules_where_its_contract_has_an
     ruled = replace(STAGING, rules=(Rule("positive", "value > 0", "no refunds"),))
     rules = {s.name: s for s in check_specs(ruled, PARTITIONS)}[RULES]
     assert rules.blocking
-    assert rules.description == "Every row keeps the rules of the contract: positive: no refunds (`value > 0`). " + (
-        "Blocks the write."
+    assert rules.description == (
+        "The day's rows keep the rules of the contract: positive: no refunds (`value > 0`). "
+        "Blocks the write, but for rules that only warn."
     )
 
 

@@ -21,6 +21,8 @@ from backfill_assets_tests.operations.planning import planned
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 from backfill_assets_tests.orchestration.sinks import Hook
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 
 @pytest.fixture
 def refused(tmp_path: Path) -> GateRefused:

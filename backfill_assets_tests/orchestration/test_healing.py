@@ -38,6 +38,8 @@ from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import make_commit
 from backfill_assets_tests.operations.synthetic import START, build, end_of, synthetic_lake
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 DAYS = 4
 SUCCESS, FAILURE = dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE
 STARTED, CANCELED = dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELED

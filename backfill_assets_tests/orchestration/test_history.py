@@ -14,6 +14,8 @@ from backfill_assets.orchestration.history import CheckTold, history, runs_of
 from backfill_assets.orchestration.io_manager import as_failure
 from backfill_assets.orchestration.runs import LAKE_TAG, RANGE_END, RANGE_START, REASON_TAG
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 LAKE, OTHER = "/lakes/ours", "/lakes/theirs"
 BROKEN = BackfillError("the table staging", "it broke", "Nothing was written", "Look at it")
 DAYS = dg.DailyPartitionsDefinition("2024-03-01", timezone="UTC")

@@ -24,6 +24,8 @@ from backfill_assets.orchestration.reconcile import reconcile
 from backfill_assets_tests.builders import make_commit, receipt
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 STARTED, FAILURE, SUCCESS = (
     dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.SUCCESS,
 )  # fmt: skip

@@ -28,6 +28,8 @@ from backfill_assets_tests.operations.synthetic import START, build, synthetic_l
 from backfill_assets_tests.operations.test_compare import PIPELINE, TABLE, rows
 from backfill_assets_tests.pipeline.test_tables import lake_settings
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 
 @pytest.mark.parametrize("built", list(Built))
 def test_the_state_that_is_told_is_one_of_the_documented_ones(built: Built) -> None:

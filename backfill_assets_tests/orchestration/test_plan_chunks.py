@@ -22,6 +22,8 @@ from backfill_assets.pipeline.chosen import tables_at
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.operations.planning import planned
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 
 def at_once(lake: tuple[Lake, Pipeline], home: Path, tables_of: TablesOf = tables) -> list[str]:
     """The causes of two chunks of right days, each made in a process of its own."""

@@ -14,6 +14,8 @@ from backfill_assets.orchestration.plan_job import BACKFILL_RANGE, RUN_CHUNKS
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 DAYS = {"start_date": "2024-02-26", "end_date": "2024-02-28", "tables": "staging"}
 
 

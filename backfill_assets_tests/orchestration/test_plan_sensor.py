@@ -23,6 +23,8 @@ from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.operations.planning import HandWorker, bare_staging, planned
 from backfill_assets_tests.orchestration.ticking import ran
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 Opened = tuple[Lake, Pipeline]
 
 

@@ -6,6 +6,7 @@ Tested here: `ticks` and `schedules` with a plan's marks. Not tested here: what 
 from pathlib import Path
 
 import dagster as dg
+import pytest
 
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.plans import Policy
@@ -18,6 +19,8 @@ from backfill_assets.orchestration.schedules import missed_days
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 from backfill_assets_tests.orchestration.ticking import DAYS, asked, day, late, stale
+
+pytestmark = pytest.mark.usefixtures("storages")
 
 
 def _active(lake: Lake, pipeline: Pipeline, first: int, end: int, *names: str) -> str:

@@ -15,6 +15,8 @@ from backfill_assets.orchestration import quick_events as module
 from backfill_assets.orchestration.dagster_private import check_target, tell_check
 from backfill_assets.orchestration.quick_events import quick_events
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 RUN = "5f1b2f0e-0c3e-4f0e-9f5e-000000000001"
 DAYS = [f"2024-03-{n:02d}" for n in range(1, 8)]
 TABLES = {

@@ -21,6 +21,8 @@ from backfill_assets.orchestration.reconcile import follow_receipts, undoing_eve
 from backfill_assets_tests.builders import make_commit, receipt
 from backfill_assets_tests.operations.synthetic import START
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 Made = tuple[Lake, Pipeline]
 FAILURE, STARTED = dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.STARTED
 DAYS = {START: DayEntry(4, "G", "digest"), START + ONE_DAY: DayEntry(5, "H", "digest")}

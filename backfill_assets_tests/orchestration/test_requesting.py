@@ -6,15 +6,20 @@ and a long life of them (`test_simulation`).
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
 
+from backfill_assets.core.needs import Needs, needs
+from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Table
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.orchestration import runs
+from backfill_assets.lake.view import read_view
+from backfill_assets.orchestration import requesting, runs
 from backfill_assets.orchestration.context import LakeContext
+from backfill_assets.orchestration.requesting import given_up_now
 from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN, late_data_tick
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.operations.synthetic import build, synthetic_lake
@@ -33,6 +38,8 @@ from backfill_assets_tests.orchestration.ticking import (
     settings,
     stale,
 )
+
+pytestmark = pytest.mark.usefixtures("storages")
 
 
 def test_a_day_whose_runs_end_in_vain_is_asked_for_a_bounded_number_of_times_and_then_shown(
@@ -166,6 +173,29 @@ def test_a_given_up_day_is_an_alarm_and_fails_the_standing_check_until_it_is_ask
     tick = late(lake, instance)
     (verdict,) = (v for v in tick.verdicts if v.asset_key == dg.AssetKey("staging"))
     assert (tick.alarms, "given up" in verdict.metadata) == ({}, False)
+
+
+def seen(lake: Lake, pipeline: Pipeline) -> States:
+    """The states of the lake as they are now."""
+    return pipeline.states(read_view(lake, pipeline.contracts))
+
+
+def test_no_day_is_looked_at_for_given_up_ones_before_something_was_tried_to_its_end(
+    lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[States] = []
+
+    def looking(states: States, *others: Any) -> Needs:
+        looks.append(states)
+        return needs(states, *others)
+
+    monkeypatch.setattr(requesting, "needs", looking)
+    stale(lake, 2)
+    all_fail(lake, instance, ticks=2)
+    assert (given_up_now(instance, lake[0], seen(*lake)), looks) == ({}, [])
+    all_fail(lake, instance, ticks=1)
+    assert str(day(2)) in given_up_now(instance, lake[0], seen(*lake))["staging"]
+    assert len(looks) == 1
 
 
 def test_an_arrival_day_that_was_given_up_hides_no_new_file(

@@ -17,6 +17,8 @@ from backfill_assets.orchestration.rollbacks import LET_GO, PUT_BACK, rollback_j
 from backfill_assets_tests.builders import CONTRACTS, day
 from backfill_assets_tests.operations.planned import DAYS, Planned
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 SAID = Provenance("", tags={"by": "ann@desk"})
 ASKED = RollbackRequest(plan="p1", chunk="4")
 

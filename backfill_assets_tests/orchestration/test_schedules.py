@@ -20,6 +20,8 @@ from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import make_commit, receipt
 from backfill_assets_tests.operations.synthetic import START, TOML, synthetic_lake
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 DAYS = 6
 
 

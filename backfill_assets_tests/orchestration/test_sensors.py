@@ -20,6 +20,8 @@ from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.orchestration.ticking import day, stale
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 Made = tuple[Lake, Pipeline]
 
 

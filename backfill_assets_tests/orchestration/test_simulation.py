@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import dagster as dg
+import pytest
 
 from backfill_assets.core.contracts import Basis
 from backfill_assets.core.days import parse_day
@@ -29,6 +30,8 @@ from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN, Tick, 
 from backfill_assets_tests.builders import CONTRACTS, START, day, loaded
 from backfill_assets_tests.orchestration.fake_dagster import FakeDagster
 from backfill_assets_tests.strategies import examples
+
+pytestmark = pytest.mark.usefixtures("storages")
 
 TICKS, DAYS, ATTEMPTS, LOOKED_AT_EVERY = 10_000, 5, 3, 10
 CHAIN = CONTRACTS[:3]  # raw, staging, features: a table to wait for and one that waits

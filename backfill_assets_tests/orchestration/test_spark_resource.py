@@ -14,6 +14,8 @@ from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.files import bare_lake
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 
 @dg.op
 def does_not_ask(pyspark: PySparkResource) -> None:

@@ -20,6 +20,8 @@ from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.lakes import run_rebuild
 from backfill_assets_tests.operations.synthetic import START, build, end_of, synthetic_lake
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 DAYS = 10
 Made = tuple[Lake, Pipeline]
 

@@ -23,6 +23,8 @@ from backfill_assets.orchestration.runs import OWN_EVENTS, RANGE_END, RANGE_STAR
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 DAYS = 6
 KINDS = ("ASSET_MATERIALIZATION", "ASSET_MATERIALIZATION_PLANNED", "ASSET_CHECK_EVALUATION", "STEP_SUCCESS")
 Made = tuple[Lake, Pipeline]

@@ -30,6 +30,8 @@ from backfill_assets_tests.orchestration.ticking import (
     stale,
 )
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 
 def test_a_tick_with_nothing_to_do_asks_for_nothing_and_starts_no_engine(
     lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance

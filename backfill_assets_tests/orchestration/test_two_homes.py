@@ -23,6 +23,8 @@ from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 from backfill_assets_tests.orchestration.ticking import DAYS, all_fail, asked, day, landing, late, ran, stale
 
+pytestmark = pytest.mark.usefixtures("storages")
+
 Homes = tuple[dg.DagsterInstance, dg.DagsterInstance]
 
 

@@ -23,21 +23,21 @@ INSTANT = pa.timestamp("us", "UTC")
 STAGING = pa.schema([
     ("event_key", pa.string()), ("event_ts", INSTANT), ("first", pa.int64()), ("day", pa.string()),
     ("number", pa.int32()), ("wide", pa.int64()), ("amount", pa.decimal128(18, 2)), ("size", pa.float64()),
-    ("text", pa.string()), ("born", pa.date32()), ("yes", pa.bool_()), ("known_from", INSTANT),
-    ("known_until", INSTANT), ("event_date", pa.date32()),
+    ("word", pa.string()), ("born", pa.date32()), ("yes", pa.bool_()), ("bytes", pa.binary()),
+    ("tags", pa.list_(pa.string())), ("known_from", INSTANT), ("known_until", INSTANT), ("event_date", pa.date32()),
 ])  # fmt: skip
 ENTITY = ("first", "day")
 TYPES = {
-    "number": "INT", "wide": "BIGINT", "amount": "DECIMAL(18,2)", "size": "DOUBLE", "text": "STRING", "born": "DATE",
-    "yes": "BOOLEAN", "event_ts": "TIMESTAMP",
+    "number": "INT", "wide": "BIGINT", "amount": "DECIMAL(18,2)", "size": "DOUBLE", "word": "STRING", "born": "DATE",
+    "yes": "BOOLEAN", "event_ts": "TIMESTAMP", "bytes": "BINARY", "tags": "ARRAY<STRING>",
 }  # fmt: skip
-FILTERS = ("", "yes", "NOT yes AND amount > 1", "text <> 'b' OR number < 0", "size >= 0.5", "wide IS NULL")
+FILTERS = ("", "yes", "NOT yes AND amount > 1", "word <> 'b' OR number < 0", "size >= 0.5", "wide IS NULL")
 # Per column values that collide, NULL among them; two of `wide` do not fit 64 bits together.
 VALUES: dict[str, tuple[Any, ...]] = {
-    "number": (None, -3, 0, 7, 2**31 - 1), "wide": (None, 2**62, 2**62, -5, 1), "text": ("a", "b", "c", None),
+    "number": (None, -3, 0, 7, 2**31 - 1), "wide": (None, 2**62, 2**62, -5, 1), "word": ("a", "b", "c", None),
     "amount": (None, Decimal("0.10"), Decimal("-2.35"), Decimal("9999999999999999.99")),
     "size": (None, 0.25, 0.0, -0.0, 1.5, -3.75), "born": (None, date(2000, 1, 1), date(1969, 5, 5)),
-    "yes": (None, True, False, False),
+    "yes": (None, True, False, False), "bytes": (None, b"", b"\x00", b"a"), "tags": (None, [], ["a", None], ["b", "c"]),
 }  # fmt: skip
 
 

@@ -74,6 +74,12 @@ def test_a_column_tells_its_aggregation_filter_and_window_and_what_it_is_made_fr
     )
 
 
+def test_the_sql_of_days_since_the_newest_filters_what_is_the_newest() -> None:
+    told = "datediff(day, max(event_date) FILTER (WHERE (is_return) AND (total) IS NOT NULL)) over"
+    assert one(agg="days_since_last", of="total", where="is_return").sql.startswith(told)
+    assert one(agg="days_since_last").sql.startswith("datediff(day, max(event_date)) over")
+
+
 @pytest.mark.parametrize(
     ("said", "culprit"),
     [

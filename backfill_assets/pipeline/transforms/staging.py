@@ -4,7 +4,8 @@ Lives here: picking the winners among the deliveries of a key, and their known i
 days hold those deliveries (`load.derived`, from the ledger `arrivals`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from datetime import date
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -17,18 +18,25 @@ DEFAULT_NAMES = tuple(c.name for c in DEFAULT_PAYLOAD)
 ALL_KEYS_FROM_DAYS = 28
 
 
-def staging(deliveries: DataFrame, days: DayRange, payload: Sequence[str] = DEFAULT_NAMES) -> DataFrame:
+def staging(
+    deliveries: DataFrame,
+    days: DayRange,
+    payload: Sequence[str] = DEFAULT_NAMES,
+    only: Collection[date] | None = None,
+) -> DataFrame:
     """Rows of staging whose `event_date` lies in `days` (half-open), from all deliveries of their keys.
 
     A delivery is current from its arrival iff its (`version_ts`, `arrival_ts`, `seq`) beats all deliveries of its key
     that arrived before it (by `arrival_ts`, `seq`), until the next that does. A delete only ends intervals; its
     `event_ts` is ignored. Intervals of no length are left out. Rows of other keys may be passed and do no harm. The
-    columns of `payload` go along unchanged.
+    columns of `payload` go along unchanged. `only`: of `days` those whose rows are wanted (None: all); deliveries of
+    keys without an event on them may lack then.
     """
     event_day = F.to_date("event_ts")
-    wanted = (F.col("op") == "upsert") & (event_day >= F.lit(days.start)) & (event_day < F.lit(days.end))
+    inside = (event_day >= F.lit(days.start)) & (event_day < F.lit(days.end))
+    wanted = (F.col("op") == "upsert") & (inside if only is None else event_day.isin(sorted(only)))
     mine = deliveries
-    if len(days) < ALL_KEYS_FROM_DAYS:
+    if len(days if only is None else only) < ALL_KEYS_FROM_DAYS:
         keys = deliveries.where(wanted).select("event_key").distinct()
         mine = deliveries.join(keys, "event_key", "left_semi")
     version = F.struct("version_ts", "arrival_ts", "seq")

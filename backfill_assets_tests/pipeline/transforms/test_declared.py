@@ -1,7 +1,8 @@
 """Declared features in both truths: random declarations come to what a look at every row on every day comes to.
 
-Tested here: `pipeline.transforms.declared`, and through it the arithmetic of intervals. Not tested here: reading
-declarations (`test_declared.py` of the pipeline) and single measures (`test_measures.py`).
+Tested here: `pipeline.transforms.declared`, and through it the arithmetic of intervals, from declarations as they stand
+in `lake.toml`. Not tested here: which of those are refused (`test_declared.py` of the pipeline), and single measures
+(`test_measures.py`).
 """
 
 from random import Random
@@ -10,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.pipeline.transforms.aggregation import Aggregation, Reach, Unfit, Value, result_type
+from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.pipeline.declared import declared
+from backfill_assets.pipeline.transforms.aggregation import Aggregation, Unfit, result_type
 from backfill_assets_tests.pipeline.frames import rows_of
 from backfill_assets_tests.pipeline.naive import ENTITY, EVENT_DAYS, FILTERS, FIRST, TYPES, Asked, answers, versions
 
@@ -36,10 +39,22 @@ def declarations(random: Random) -> list[Asked]:
     return found
 
 
-def aggregation(asked: Asked) -> Aggregation:
-    """The column as the product takes it."""
-    value = Value(asked.of or None, TYPES[asked.of] if asked.of else "INT", asked.where or None)
-    return Aggregation(asked.name, asked.agg, value, Reach(asked.first, asked.last))  # type: ignore[arg-type]
+def aggregations(asked: list[Asked]) -> list[Aggregation]:
+    """The columns as `lake.toml` declares them and the product compiles them."""
+    payload = {name: kind for name, kind in TYPES.items() if name != "event_ts"}
+    columns = [
+        {"name": a.name, "agg": a.agg, "days": a.last + 1, **({"of": a.of} if a.of else {}),
+         **({"where": a.where} if a.where else {})}
+        for a in asked
+    ]  # fmt: skip
+    source = {
+        "files": "*",
+        "format": "parquet",
+        "select": "*",
+        "payload": {"first": "BIGINT", "day": "STRING", **payload},
+    }
+    written = {"start_date": FIRST, "source": source, "features": {"entity": ENTITY, "columns": columns}}
+    return [d.aggregation for d in declared(LakeSettings.model_validate(written))]
 
 
 def assert_same_rows(found: "DataFrame", wanted: Any) -> None:
@@ -59,6 +74,6 @@ def test_random_declarations_come_to_what_a_look_at_every_row_on_every_day_comes
     random = Random(seed)
     asked, rows, grace = declarations(random), versions(random, ENTITIES), random.choice((0, 6))
     days = DayRange(FIRST + ONE_DAY * random.randint(0, 4), FIRST + ONE_DAY * (EVENT_DAYS + random.randint(-3, 9)))
-    columns, frame = [aggregation(a) for a in asked], spark.createDataFrame(rows).repartition(random.randint(1, 3))
+    columns, frame = aggregations(asked), spark.createDataFrame(rows).repartition(random.randint(1, 3))
     made = at_cut(frame, days, ENTITY, columns, grace) if known else now(frame, days, ENTITY, columns)
     assert_same_rows(made, answers(rows, asked, days, known=known, grace_hours=grace))

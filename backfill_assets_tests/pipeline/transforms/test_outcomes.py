@@ -8,10 +8,9 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.pipeline.transforms.aggregation import Outcome
+from backfill_assets.pipeline.transforms.aggregation import Aggregation, Outcome, Reach, Value
 from backfill_assets_tests.pipeline.frames import rows_of
-from backfill_assets_tests.pipeline.naive import ENTITY, FIRST, Asked, answers, versions
-from backfill_assets_tests.pipeline.transforms.test_declared import aggregation
+from backfill_assets_tests.pipeline.naive import ENTITY, FIRST, TYPES, Asked, answers, versions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,10 +19,16 @@ HORIZON = 4
 TERMS = [
     Asked("ahead", "sum", "wide", "", -HORIZON, -1), Asked("behind", "sum", "wide", "", 0, HORIZON - 1),
     Asked("most", "max", "amount", "", -HORIZON, -1), Asked("seen", "count", "", "", 0, HORIZON - 1),
-    Asked("kinds", "distinct", "text", "", -HORIZON, -1),
+    Asked("kinds", "distinct", "word", "", -HORIZON, -1),
 ]  # fmt: skip
 CONDITION = "ahead > 2 * behind OR most > seen AND kinds >= 1"
 DAYS = DayRange(FIRST + ONE_DAY * 2, FIRST + ONE_DAY * 15)
+
+
+def aggregation(asked: Asked) -> Aggregation:
+    """The term as the product takes it."""
+    value = Value(asked.of or None, TYPES[asked.of] if asked.of else "INT", asked.where or None)
+    return Aggregation(asked.name, asked.agg, value, Reach(asked.first, asked.last))  # type: ignore[arg-type]
 
 
 def _expected(rows: Any, asked: set[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
