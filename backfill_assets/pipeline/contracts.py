@@ -38,7 +38,7 @@ Payload = tuple[PayloadColumn, ...]
 def raw(payload: Payload = DEFAULT_PAYLOAD, source: str = "") -> Contract:
     """Every delivery of a source that landed on a day, unchanged. A delete may lack its payload: all may be NULL."""
     return Contract(
-        named(RAW, source),
+        named("raw", source),
         "Every delivery that landed that day, unchanged. Corrections are new deliveries; nothing is ever edited.",
         (
             Column("seq", "BIGINT", "the delivery's number, unique within its arrival day", tags=KEY),
@@ -63,7 +63,7 @@ def raw(payload: Payload = DEFAULT_PAYLOAD, source: str = "") -> Contract:
 def staging(payload: Payload = DEFAULT_PAYLOAD, source: str = "") -> Contract:
     """Every version of an event of a source that was ever current, with its known interval."""
     return Contract(
-        named(STAGING, source),
+        named("staging", source),
         "Every version of an event that was ever the current one, with the interval in which it was.",
         (
             Column("event_key", "STRING", "the event", tags=KEY),
