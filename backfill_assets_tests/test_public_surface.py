@@ -27,7 +27,7 @@ SIGNATURES = {  # names, order and defaults; the types are held by mypy, which r
     "partition_by=None, rules=())",
     "Rule": "(name, expression, description, per=(), only_warns=False)",
     "DayRange": "(start, end)",
-    "Input": "(table, before=0, after=0, basis=<Basis.CONTENT: 'content'>)",
+    "Input": "(table, before=0, after=0, basis=<Basis.CONTENT: 'content'>, columns=None)",
     "Table": "(contract, transform=None, settings=<factory>, sources=(), drops_incomplete=False, facts=None, "
     "revisions=None, account=None, compiled=<factory>)",
     "as_known": "(versions, days, before, grace_hours=0)",

@@ -123,8 +123,8 @@ def _draw_changed_columns(report: "StatusReport") -> None:
     days = [d.day for name in report.columns for d in report.tables[name] if d.state is State.OUTDATED]
     if stuck:
         say(
-            f"Give these columns the types they have, or move {report.lake}/tables away, then run "
-            "`backfill-assets catch-up`."
+            "Give these columns the types they have, and the new types to columns of other names; or move "
+            f"{report.lake}/tables away, then run `backfill-assets catch-up`."
         )
     elif days:
         tables = ",".join(report.columns)

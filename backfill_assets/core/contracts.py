@@ -56,13 +56,15 @@ class Input:
     """The days `d - before` through `d + after` (both included) of `table`, for making day `d`.
 
     Days through `d` are required, later ones as soon as they lie before the frontier; a missing required day makes
-    day `d` incomplete.
+    day `d` incomplete. `columns`: all that the transform gets of the table (None: every column); what changes in others
+    makes no day stale.
     """
 
     table: str
     before: int = 0
     after: int = 0
     basis: Basis = Basis.CONTENT
+    columns: tuple[str, ...] | None = field(default=None, repr=False)  # no part of the text that code digests take
 
 
 @dataclass(frozen=True)

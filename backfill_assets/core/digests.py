@@ -9,6 +9,7 @@ import hashlib
 import json
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import date, datetime
 from typing import Any
 
@@ -16,6 +17,8 @@ from backfill_assets.core.contracts import Basis, Contract, Input
 from backfill_assets.core.cuts import cut_has_passed, end_of, is_mature, is_over, last_known_day
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.parameters import Parameters, parameters_of, parse_parameters
+from backfill_assets.core.payload import LANDED
+from backfill_assets.core.readings import delivery_columns, fingerprint_in, name_of, narrowed
 from backfill_assets.core.receipts import Built
 from backfill_assets.core.view import LakeView, Source, Stamp
 
@@ -73,7 +76,7 @@ class Digests:
         self._frontiers: dict[tuple[Input, ...], datetime | None] = {}
         self._parameters: dict[str, Parameters | None] = {"": None}
         self._today = {name: parameters_of(c, view) for name, c in self.contracts.items()}
-        self._prefixes: dict[tuple[str, date], tuple[list[date], list[str]]] = {}
+        self._prefixes: dict[tuple[str, date, str], tuple[list[date], list[str]]] = {}
         self._digests: dict[tuple[str, date], str] = {}
         read = [(c.name, i) for c in self.contracts.values() for i in c.inputs]
         self._landed = {name: i.table for name, i in read if i.basis is Basis.ARRIVALS}
@@ -88,8 +91,23 @@ class Digests:
         made = self._made_with(stamp)
         # A day that was left empty because its cut had not come was never made: today's cut decides when it is.
         if made is None or made == self._today[table] or stamp.entry.built is Built.PENDING:
-            return stamp.entry.input_digest == self.of(table, day)
-        return stamp.entry.input_digest == self._digest(stamp.parameters, made, day)
+            return self.is_todays(table, day, stamp)
+        recorded = stamp.entry.input_digest
+        if recorded == self._digest(stamp.parameters, made, day):
+            return True
+        today = self._today[table].inputs
+        narrow = replace(made, inputs=tuple(narrowed(i, today) for i in made.inputs))
+        return narrow != made and recorded == self._digest(f"{table} {stamp.parameters}", narrow, day)
+
+    def is_todays(self, table: str, day: date, stamp: Stamp) -> bool:
+        """Whether `stamp` (of that day) names today's inputs by today's parameters: of the columns that are read, or of
+        whole rows, as receipts told them before sets of columns were known. Where either is the same, nothing that is
+        read has changed."""
+        today, recorded = self._today[table], stamp.entry.input_digest
+        if recorded == self.of(table, day):
+            return True
+        whole = replace(today, inputs=tuple(replace(i, columns=None) for i in today.inputs))
+        return whole != today and recorded == self._digest(f"{table} whole", whole, day)
 
     def knows_parameters(self, stamp: Stamp) -> bool:
         """Whether the receipt says which parameters its days were made with, and their tables are all there."""
@@ -123,31 +141,42 @@ class Digests:
 
     def _input(self, made: Parameters, wanted: Input, day: date, frontier: datetime | None) -> list[str]:
         if wanted.basis is Basis.ARRIVALS:
-            return [f"{a} {fingerprint}" for a, fingerprint in self._arrivals(wanted.table, day)]
+            return [f"{a} {fingerprint}" for a, fingerprint in self._arrivals(wanted.table, day, "")]
         days = _days_from(made.start, wanted, day)
         if wanted.basis is Basis.KNOWN_AT_CUT:
             # With grace the arrival day that contains the cut counts whole: arrivals are kept per day.
             last = last_known_day(day, made.grace)
-            return [self._known_at_cut(wanted.table, d, last) for d in days]
-        return [self._content(wanted.table, d, required=is_required(d, day, frontier)) for d in days]
+            part = self._part_of_deliveries(wanted)
+            return [self._known_at_cut(wanted.table, d, last, part) for d in days]
+        part = name_of(wanted.columns) if wanted.columns else ""
+        return [self._content(wanted.table, d, part, required=is_required(d, day, frontier)) for d in days]
 
-    def _content(self, table: str, wanted: date, *, required: bool) -> str:
+    def _part_of_deliveries(self, wanted: Input) -> str:
+        landed = self.contracts.get(self._landed.get(wanted.table, ""))
+        if wanted.columns is None or landed is None:
+            return ""
+        delivered = tuple(c for c in landed.column_names if c not in LANDED)
+        return name_of(delivery_columns(wanted, self.contracts, delivered))
+
+    def _content(self, table: str, wanted: date, part: str, *, required: bool) -> str:
         stamp = self.view.table(table).stamps.get(wanted)
         if stamp is None or (not required and not stamp.entry.rows):
             return MISSING if required else NOTHING
         mark = " incomplete" if stamp.entry.built is Built.INCOMPLETE else ""
-        return f"{stamp.entry.rows} {stamp.entry.fingerprint}{mark}{self._foreign(table, wanted)}"
+        fingerprint = stamp.entry.parts.get(part, stamp.entry.fingerprint)
+        return f"{stamp.entry.rows} {fingerprint}{mark}{self._foreign(table, wanted)}"
 
     def _foreign(self, table: str, day: date) -> str:
         """A mark where a commit that is not ours touched the day: what was made from it must be made again."""
         return " foreign" if day in self.view.table(table).foreign else ""
 
-    def _arrivals(self, landed: str, day: date) -> list[tuple[date, str]]:
-        """The ledger's rows for an event day, as (arrival day, fingerprint), marked where raw is not as we wrote it."""
-        arrived = self.view.source(landed).arrivals.get(day, ())
-        return [(a, fingerprint + self._foreign(landed, a)) for a, fingerprint in arrived]
+    def _arrivals(self, landed: str, day: date, part: str) -> list[tuple[date, str]]:
+        """The ledger's rows for an event day, as (arrival day, fingerprint of that set of columns), marked where raw is
+        not as we wrote it."""
+        rows = self.view.source(landed).arrivals.get(day, ())
+        return [(a, fingerprint_in(text, part) + self._foreign(landed, a)) for a, text in rows]
 
-    def _known_at_cut(self, table: str, wanted: date, last: date) -> str:
+    def _known_at_cut(self, table: str, wanted: date, last: date, part: str) -> str:
         """The arrivals of `wanted` through the day `last`, if the table's day is the one those arrivals give."""
         stamp = self.view.table(table).stamps.get(wanted)
         if stamp is None:
@@ -156,15 +185,15 @@ class Digests:
         own_content = stamp.entry.built in (Built.HELD, Built.MERGED)  # not what the arrivals alone give
         if foreign or own_content or not self.is_current(table, wanted, stamp):
             return f"write {stamp.write_id}{foreign}"
-        arrival_days, prefixes = self._prefix(self._landed.get(table, ""), wanted)
+        arrival_days, prefixes = self._prefix(self._landed.get(table, ""), wanted, part)
         return prefixes[bisect_right(arrival_days, last)]
 
-    def _prefix(self, landed: str, wanted: date) -> tuple[list[date], list[str]]:
-        if (landed, wanted) not in self._prefixes:
-            rows = self._arrivals(landed, wanted)
+    def _prefix(self, landed: str, wanted: date, part: str) -> tuple[list[date], list[str]]:
+        if (landed, wanted, part) not in self._prefixes:
+            rows = self._arrivals(landed, wanted, part)
             prefixes, running = [NOTHING], hashlib.sha256()
             for arrival_day, fingerprint in rows:
                 running.update(f"{arrival_day} {fingerprint}\n".encode())
                 prefixes.append(running.hexdigest()[:DIGEST_CHARS])
-            self._prefixes[landed, wanted] = ([a for a, _ in rows], prefixes)
-        return self._prefixes[landed, wanted]
+            self._prefixes[landed, wanted, part] = ([a for a, _ in rows], prefixes)
+        return self._prefixes[landed, wanted, part]

@@ -5,6 +5,7 @@ other settings alone make it outdated, never stale. Does not live here: taking d
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
@@ -35,7 +36,7 @@ class Parameters:
             return ""
         return json.dumps(
             {
-                "inputs": [[i.table, i.before, i.after, i.basis] for i in self.inputs],
+                "inputs": [_told(i) for i in self.inputs],
                 "waits": self.waits_for_cut,
                 "matures": self.matures_after_days,
                 "grace_s": self.grace // timedelta(seconds=1),
@@ -55,7 +56,7 @@ def parse_parameters(text: str) -> Parameters | None:
     try:
         said = json.loads(text)
         return Parameters(
-            tuple(Input(str(table), int(b), int(a), Basis(basis)) for table, b, a, basis in said["inputs"]),
+            tuple(_input(*told) for told in said["inputs"]),
             bool(said["waits"]),
             None if said["matures"] is None else int(said["matures"]),
             timedelta(seconds=int(said["grace_s"])),
@@ -63,3 +64,12 @@ def parse_parameters(text: str) -> Parameters | None:
         )
     except (ValueError, TypeError, KeyError):
         return None
+
+
+def _told(wanted: Input) -> list[object]:
+    """An input as a list; one that reads every column as receipts told it before they could say which."""
+    return [wanted.table, wanted.before, wanted.after, wanted.basis, *([wanted.columns] if wanted.columns else [])]
+
+
+def _input(table: str, before: int, after: int, basis: str, columns: Sequence[str] = ()) -> Input:
+    return Input(str(table), int(before), int(after), Basis(basis), tuple(map(str, columns)) or None)

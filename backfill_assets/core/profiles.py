@@ -20,7 +20,8 @@ BITS = "bits "  # + bucket + column: rows whose number has so many bits (`core.d
 class DayProfile:
     """One day of one candidate: rows, fingerprint, NULLs per column, rows that repeat a key, sums of the numbers that
     have exact ones, rows (or groups) that break a rule of the contract by its name, and histograms of the columns that
-    measure something (`core.drift`)."""
+    measure something (`core.drift`). `parts` are the fingerprints of sets of columns by their names
+    (`core.readings`)."""
 
     rows: int = 0
     fingerprint: str = EMPTY_FINGERPRINT
@@ -29,6 +30,7 @@ class DayProfile:
     sums: Mapping[str, int | Decimal] = field(default_factory=dict)
     broken: Mapping[str, int] = field(default_factory=dict)
     histograms: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    parts: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def content(self) -> tuple[int, str, int]:

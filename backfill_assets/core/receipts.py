@@ -34,7 +34,8 @@ class DayEntry:
 
     `counts` are further whole numbers by name (NULLs per column as `null COLUMN`, duplicates, quarantined rows, …), as
     counted when the day was made. They decide nothing: two entries that differ only in them are equal. `scheme` is the
-    number of the way the fingerprint was made; it stays with the day when a receipt repeats an older one.
+    number of the way the fingerprint was made; it stays with the day when a receipt repeats an older one. `parts` are
+    fingerprints of sets of its columns by their names (`core.readings`).
     """
 
     rows: int
@@ -43,6 +44,7 @@ class DayEntry:
     built: Built = Built.COMPLETE
     counts: Mapping[str, int] = field(default_factory=dict, compare=False)
     scheme: int = SCHEME
+    parts: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property
     def content(self) -> tuple[int, str, int]:
@@ -110,6 +112,7 @@ class Receipt:
             "bytes": self.bytes,
             "days": {str(d): [e.rows, e.fingerprint, e.input_digest, e.built] for d, e in self.days.items()},
             "counts": {str(d): dict(e.counts) for d, e in self.days.items() if e.counts},
+            "parts": {str(d): dict(e.parts) for d, e in self.days.items() if e.parts},
             "scheme": SCHEME,
             "schemes": {str(d): e.scheme for d, e in self.days.items() if e.scheme != SCHEME},
         }
@@ -131,7 +134,7 @@ def parse_receipt(text: str | None) -> Receipt | None:
 
 
 def _from_body(body: Mapping[str, Any]) -> Receipt:
-    counts = body.get("counts", {})  # receipts of earlier versions have none
+    counts, parts = body.get("counts", {}), body.get("parts", {})  # receipts of earlier versions have none
     scheme, schemes = int(body.get("scheme", UNNUMBERED)), body.get("schemes", {})
     days = {
         date.fromisoformat(day): DayEntry(
@@ -141,6 +144,7 @@ def _from_body(body: Mapping[str, Any]) -> Receipt:
             Built(built),
             {str(k): int(n) for k, n in counts.get(day, {}).items()},
             int(schemes.get(day, scheme)),
+            {str(k): str(fingerprint) for k, fingerprint in parts.get(day, {}).items()},
         )
         for day, (rows, fingerprint, digest, built) in body["days"].items()
     }

@@ -158,4 +158,4 @@ class States:
         made_by = (stamp.code_digest, stamp.settings_digest)
         if made_by != (today.code_digest, today.settings_digest):
             return True
-        return stamp.entry.input_digest != self.digests.of(table, day)
+        return not self.digests.is_todays(table, day, stamp)

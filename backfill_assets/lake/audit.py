@@ -21,8 +21,19 @@ from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.core.gates import NOT_NULL, RULES, UNIQUE_KEY
 from backfill_assets.core.profiles import DayProfile
+from backfill_assets.core.readings import Sets
 from backfill_assets.core.texts import shortened
-from backfill_assets.lake.fingerprints import PIECES, Dialect, fingerprint_text, pieces, quoted, row_hash
+from backfill_assets.lake.buckets import bucket
+from backfill_assets.lake.fingerprints import (
+    PIECES,
+    Dialect,
+    fingerprint_text,
+    part_hashes,
+    part_texts,
+    pieces,
+    quoted,
+    row_hash,
+)
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.rules import breaking, breaking_groups
 from backfill_assets.lake.type_names import duckdb_name, type_of_arrow
@@ -34,7 +45,6 @@ SAMPLE_KEYS = 10
 SAMPLE_KEY_CHARS = 200
 MEMORY = "1GB"  # beyond it DuckDB spills; the Spark server's heap is the lake's larger share
 SPILL = Path(".staging", ".spill")  # where it keeps what memory does not hold, below the lake
-BEYOND_BUCKETS = float(1 << 62)  # greater doubles share its bucket
 
 
 @contextlib.contextmanager
@@ -100,31 +110,15 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def bucket(column: Column, dialect: Dialect) -> str:
-    """The bucket of a number (`core.drift`): its whole part's length in bits, negative below 0; NULL of NULL."""
-    n = _whole(column, dialect)
-    below = f"WHEN {n} < 0 THEN -1 - length(bin(-({n} + 1)))"  # the least number has no opposite
-    return f"CASE WHEN {n} = 0 THEN 0 WHEN {n} > 0 THEN length(bin({n})) {below} END"
-
-
-def _whole(column: Column, dialect: Dialect) -> str:
-    """The number without its fraction, as a whole number of 64 bits; NULL of NaN."""
-    n, kind = quoted(column.name, dialect), column.kind.kind
-    if kind == "BOOLEAN":
-        return f"CAST({n} AS INT)"
-    if kind in ("INT", "BIGINT"):
-        return n
-    if kind == "DOUBLE":
-        n = f"CASE WHEN NOT isnan({n}) THEN greatest(least({n}, {BEYOND_BUCKETS!r}), -{BEYOND_BUCKETS!r}) END"
-    return f"CAST({n} AS BIGINT)" if dialect is Dialect.SPARK else f"CAST(trunc({n}) AS BIGINT)"
-
-
 def _name(column: str) -> str:
     return quoted(column, Dialect.DUCKDB)
 
 
-def audit(lake: Lake, files: Sequence[str], contract: Contract) -> Mapping[date | None, DayProfile]:
-    """The profile of every day that occurs in the files (None: rows whose day is NULL).
+def audit(
+    lake: Lake, files: Sequence[str], contract: Contract, parts: Sets | None = None
+) -> Mapping[date | None, DayProfile]:
+    """The profile of every day that occurs in the files (None: rows whose day is NULL), with the fingerprints of these
+    sets of columns.
 
     Raises ContractBroken where a file cannot be read as the contract's columns, e.g. text that is not UTF-8.
     """
@@ -132,18 +126,13 @@ def audit(lake: Lake, files: Sequence[str], contract: Contract) -> Mapping[date 
 
     if not files:
         return {}
-    numbers = [contract.column(c) for c in contract.summed_columns]
-    day = _name(contract.day_column)
-    figures = ["count(*)", *(f"sum({p})" for p in pieces("hashed", Dialect.DUCKDB))]
-    figures += [f"count(*) - count({_name(c)})" for c in contract.column_names]
-    figures += [f"sum({_name(c.name) if c.kind.scale else f'CAST({_name(c.name)} AS HUGEINT)'})" for c in numbers]
-    broken = breaking(contract, Dialect.DUCKDB)
-    figures += [f"count(*) FILTER (WHERE {b})" for b in broken.values()]
-    figures += [f"histogram({bucket(contract.column(c), Dialect.DUCKDB)})" for c in contract.measured_columns]
-    rows = selection(files, contract)
+    hashes = part_hashes(contract, parts or {}, Dialect.DUCKDB)
+    figures = [*_figures(contract), *(f"sum({p})" for hashed in hashes for p in pieces(hashed, Dialect.DUCKDB))]
+    hashes["hashed"] = row_hash(contract.columns, Dialect.DUCKDB)
+    day, rows = _name(contract.day_column), selection(files, contract)
     query = (
         f"SELECT {day}, {', '.join(figures)} FROM "
-        f"(SELECT *, {row_hash(contract.columns, Dialect.DUCKDB)} AS hashed FROM ({rows})) GROUP BY 1"
+        f"(SELECT *, {', '.join(f'{h} AS {n}' for n, h in hashes.items())} FROM ({rows})) GROUP BY 1"
     )
     try:
         with connection(lake) as engine:
@@ -159,14 +148,28 @@ def audit(lake: Lake, files: Sequence[str], contract: Contract) -> Mapping[date 
             "Nothing was written",
             "Correct the transform (text must be UTF-8, types those of the contract), then run again",
         ) from error
-    measured = contract.measured_columns
+    measured, names = contract.measured_columns, tuple(parts or {})
+    end = 1 + len(figures) - PIECES * len(names)  # of what is not of a part
+    begin = end - len(measured)
     return {
         row[0]: replace(
-            _profile(row[1 : len(row) - len(measured)], contract, repeated.get(row[0], 0), _of_day(groups, row[0])),
-            histograms={c: h for c, h in zip(measured, row[len(row) - len(measured) :], strict=True) if h},
+            _profile(row[1:begin], contract, repeated.get(row[0], 0), _of_day(groups, row[0])),
+            histograms={c: h for c, h in zip(measured, row[begin:end], strict=True) if h},
+            parts=part_texts(names, row[end:]),
         )
         for row in found
     }
+
+
+def _figures(contract: Contract) -> list[str]:
+    """What is counted of a day, in the order that `_profile` and histograms are taken from."""
+    numbers = [contract.column(c) for c in contract.summed_columns]
+    figures = ["count(*)", *(f"sum({p})" for p in pieces("hashed", Dialect.DUCKDB))]
+    figures += [f"count(*) - count({_name(c)})" for c in contract.column_names]
+    figures += [f"sum({_name(c.name) if c.kind.scale else f'CAST({_name(c.name)} AS HUGEINT)'})" for c in numbers]
+    figures += [f"count(*) FILTER (WHERE {b})" for b in breaking(contract, Dialect.DUCKDB).values()]
+    figures += [f"histogram({bucket(contract.column(c), Dialect.DUCKDB)})" for c in contract.measured_columns]
+    return figures
 
 
 def audit_table(

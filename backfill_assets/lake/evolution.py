@@ -6,6 +6,12 @@ NULL, and are `outdated` until they are made again), and what the contract is.
 
 Only the log is written to: one commit of metadata before the first that needs it, which changes no day. A column that
 the contract no longer has stays in the schema, empty from then on, so that older days can still be put back.
+
+A wider type is refused like any other, although every value would stay what it is. Files of the narrower type below a
+schema of the wider one are allowed by Delta's feature `typeWidening` alone, and delta-rs 1.6 neither opens nor writes a
+table that has it (a test holds that it is still so); without the feature what a reader makes of them is its own affair.
+Writing every file anew with the schema, in one commit, would leave rollbacks with older files that do not fit. A column
+of another name costs as little: what does not read it stays as it is.
 """
 
 import uuid
@@ -59,8 +65,9 @@ def _refuse_other_types(path: Path, contract: Contract, there: "dict[str, Column
         told = ", ".join(f"{c.name} is {kind or 'of a type that is none of ours'}, not {c.type}" for c, kind in other)
         raise ContractBroken(
             f"the table {path.name}",
-            f"{told}: a column's type cannot change in a table that has rows of it",
+            f"{told}: a column's type cannot change, nor widen, in a table that has rows of it",
             "Nothing was written",
-            f"Give the column its type or a name of its own, or move {path.parent} away and load everything again with "
-            "`backfill-assets catch-up`",
+            "Give the column its type back, and the new type to a column of another name (e.g. "
+            f"{other[0][0].name}_2, in `select` too): only what reads that one is made again; or move "
+            f"{path.parent} away and load everything again with `backfill-assets catch-up`",
         )

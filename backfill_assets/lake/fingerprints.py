@@ -18,10 +18,12 @@ that it is equal, and tells a new fingerprint; so the tables made from it follow
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from typing import Any
 
 from backfill_assets.core.column_types import ColumnType
-from backfill_assets.core.contracts import Column
+from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.profiles import EMPTY_FINGERPRINT
+from backfill_assets.core.readings import Sets
 
 PIECE_BITS = 60
 PIECES = 2
@@ -77,6 +79,16 @@ def row_hash(columns: Iterable[Column], dialect: Dialect) -> str:
     for column in sorted(columns, key=lambda c: c.name):
         cells.append(_cell(quoted(column.name, dialect), column.kind, dialect))
     return f"md5(concat_ws('|', {', '.join(cells)}))"
+
+
+def part_hashes(contract: Contract, parts: Sets, dialect: Dialect) -> dict[str, str]:
+    """By a column's name the expression of the MD5 of each of these sets of columns, in their order."""
+    return {f"__part_{i}": row_hash(map(contract.column, c), dialect) for i, c in enumerate(parts.values())}
+
+
+def part_texts(names: Sequence[str], sums: Sequence[Any]) -> dict[str, str]:
+    """The fingerprints of these sets, from the sums of their pieces one after the other."""
+    return {n: fingerprint_text([int(s or 0) for s in sums[PIECES * i :][:PIECES]]) for i, n in enumerate(names)}
 
 
 def _cell(value: str, kind: ColumnType, dialect: Dialect) -> str:

@@ -7,7 +7,7 @@ table (`pipeline`); a user's own pipeline is a `Pipeline` too.
 import ast
 import inspect
 import tokenize
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from functools import cache, lru_cache
@@ -135,13 +135,12 @@ class Pipeline:
 def make_pipeline(tables: Iterable[Table]) -> Pipeline:
     """A pipeline of these tables (upstream first). Reads the source of their transforms, once."""
     ordered = tuple(tables)
-    own, by_name = {t.name: _code(t) for t in ordered}, {t.name: t for t in ordered}
-    codes = {}
+    by_name, codes = {t.name: t for t in ordered}, {}
     for table in ordered:
         # What was known at a cut is judged by arrivals, not by rows: the code that made those rows is part of ours.
-        above = [i.table for i in table.contract.inputs if i.basis is Basis.KNOWN_AT_CUT and i.table in own]
-        code = [own[name] for name in (table.name, *above)]
-        settings = [dict(by_name[name].settings) for name in (table.name, *above)]
+        above = [i for i in table.contract.inputs if i.basis is Basis.KNOWN_AT_CUT and i.table in by_name]
+        code = [_code(table), *(_code(by_name[i.table], i.columns) for i in above)]
+        settings = [dict(by_name[name].settings) for name in (table.name, *(i.table for i in above))]
         codes[table.name] = Codes(digest_of(code), digest_of(settings))
     return Pipeline(ordered, codes)
 
@@ -171,9 +170,10 @@ def pipeline_of(lake: Lake, tables: Iterable[Table]) -> Pipeline:
     return made
 
 
-def _code(table: Table) -> list[str]:
+def _code(table: Table, read: Collection[str] | None = None) -> list[str]:
+    """What makes a table, or of it just the columns that are read."""
     parts = sorted(_said(m) for m in _modules(table))
-    columns = [[c.name, c.type, c.nullable] for c in table.contract.columns]
+    columns = [[c.name, c.type, c.nullable] for c in table.contract.columns if read is None or c.name in read]
     contract = digest_of(
         [columns, table.contract.day_column, table.contract.key, list(map(str, table.contract.inputs))]
     )

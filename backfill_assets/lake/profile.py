@@ -11,8 +11,18 @@ from typing import TYPE_CHECKING
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.core.profiles import DayProfile
-from backfill_assets.lake.audit import audit, bucket
-from backfill_assets.lake.fingerprints import PIECES, Dialect, fingerprint_text, pieces, row_hash
+from backfill_assets.core.readings import Sets
+from backfill_assets.lake.audit import audit
+from backfill_assets.lake.buckets import bucket
+from backfill_assets.lake.fingerprints import (
+    PIECES,
+    Dialect,
+    fingerprint_text,
+    part_hashes,
+    part_texts,
+    pieces,
+    row_hash,
+)
 from backfill_assets.lake.rules import breaking, breaking_groups
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged
@@ -52,15 +62,20 @@ def conform(frame: "DataFrame", contract: Contract) -> "DataFrame":
 
 
 def audited(
-    lake_session: LakeSession, contract: Contract, staged: Staged, most_bytes: int = AUDIT_BYTES
+    lake_session: LakeSession,
+    contract: Contract,
+    staged: Staged,
+    parts: Sets | None = None,
+    most_bytes: int = AUDIT_BYTES,
 ) -> Mapping[date | None, DayProfile]:
-    """The profile of every day of the staged files: by the embedded engine, by Spark what is too large."""
+    """The profile of every day of the staged files: by the embedded engine, by Spark what is too large. `parts`: sets
+    of columns whose fingerprints are taken, too."""
     if staged.size <= most_bytes:
-        return audit(lake_session.lake, staged.paths, contract)
-    return profile(lake_session.lake.store.read_staged(lake_session.spark(), contract, staged), contract)
+        return audit(lake_session.lake, staged.paths, contract, parts)
+    return profile(lake_session.lake.store.read_staged(lake_session.spark(), contract, staged), contract, parts)
 
 
-def profile(frame: "DataFrame", contract: Contract) -> Mapping[date | None, DayProfile]:
+def profile(frame: "DataFrame", contract: Contract, parts: Sets | None = None) -> Mapping[date | None, DayProfile]:
     """The profile of every day that occurs in a conformed frame (None: rows whose day is NULL), equal to `audit`'s.
 
     Figures per day come from one aggregation per day, repeated keys from a narrow one of their own.
@@ -70,9 +85,12 @@ def profile(frame: "DataFrame", contract: Contract) -> Mapping[date | None, DayP
     columns, day = contract.column_names, F.col(contract.day_column)
     numbers = contract.summed_columns
     wide = "decimal(38,0)"
-    hashed = frame.withColumn("__md5", F.expr(row_hash(contract.columns, Dialect.SPARK)))
+    hashes = part_hashes(contract, parts or {}, Dialect.SPARK) | {"__md5": row_hash(contract.columns, Dialect.SPARK)}
+    hashed = frame.withColumns({name: F.expr(text) for name, text in hashes.items()})
     figures = [F.count(F.lit(1)).alias("rows")]
-    figures += [F.sum(F.expr(p).cast(wide)).alias(f"piece_{i}") for i, p in enumerate(pieces("__md5", Dialect.SPARK))]
+    for name in hashes:
+        summed = enumerate(pieces(name, Dialect.SPARK))
+        figures += [F.sum(F.expr(p).cast(wide)).alias(f"{name}_piece_{i}") for i, p in summed]
     figures += [F.count_if(F.col(c).isNull()).alias(f"null_{c}") for c in columns]
     scales = {c: contract.column(c).kind.scale for c in numbers}
     figures += [F.sum(F.col(c).cast(f"decimal(38,{s})")).alias(f"sum_{c}") for c, s in scales.items()]
@@ -87,13 +105,17 @@ def profile(frame: "DataFrame", contract: Contract) -> Mapping[date | None, DayP
     return {
         row["day"]: DayProfile(
             rows=row["rows"],
-            fingerprint=fingerprint_text([int(row[f"piece_{i}"]) for i in range(PIECES)]),
+            fingerprint=fingerprint_text([int(row[f"__md5_piece_{i}"]) for i in range(PIECES)]),
             nulls={c: row[f"null_{c}"] for c in columns if row[f"null_{c}"]},
             duplicates=repeated.get(row["day"], 0),
             sums={c: (row[f"sum_{c}"] or 0) if s else int(row[f"sum_{c}"] or 0) for c, s in scales.items()},
             broken={name: row[f"breaks_{name}"] for name in broken if row[f"breaks_{name}"]}
             | {rule: days[row["day"]] for rule, days in groups.items() if row["day"] in days},
             histograms=histograms.get(row["day"], {}),
+            parts=part_texts(
+                tuple(parts or {}),
+                [row[f"__part_{n}_piece_{i}"] for n in range(len(parts or {})) for i in range(PIECES)],
+            ),
         )
         for row in found
     }

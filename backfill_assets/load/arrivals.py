@@ -8,12 +8,15 @@ thin days its plans and jobs cost more than the load. Cost: finding the other de
 columns event_key, op, event_ts of all loaded raw days.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
-from backfill_assets.core.contracts import Contract
+from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.frontier import Frontiers
+from backfill_assets.core.payload import LANDED
 from backfill_assets.core.profiles import DayProfile
+from backfill_assets.core.readings import Sets, deliveries_read
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.view import LakeView, Source, TableView
 from backfill_assets.lake.audit import connection, selection
@@ -29,19 +32,24 @@ WHOLE_SHARE = 0.5  # above this share of loaded days it is cheaper to compute al
 
 
 def commit_arrivals(
-    lake_session: LakeSession, raw_contract: Contract, view: LakeView, provenance: Provenance
+    lake_session: LakeSession, contracts: Sequence[Contract], view: LakeView, provenance: Provenance
 ) -> Published:
     """Bring the ledger up to raw's head and name its version. `view` is read after raw's commit; the load lock is held.
+    `contracts` are those of all tables: what they read of a delivery has fingerprints of its own. The source is the one
+    that the lake is narrowed to.
 
     The days looked at are those whose raw receipt is newer than the version the ledger names, so that a load that was
     cut off is completed by the next one. A ledger that another program changed is written anew as a whole: it cannot
     say what it held.
     """
-    source, ledger = view.source(raw_contract.name), of_source(ARRIVALS, raw_contract.source)
+    name = lake_session.lake.source
+    raw_contract = next(c for c in contracts if c.is_landed and c.source == name)
+    source, ledger = view.source(raw_contract.name), of_source(ARRIVALS, name)
     raw, named = source.loaded, source.loaded_version
     loaded = {d for d, s in raw.stamps.items() if s.entry.rows}
     moved = {d for d, s in raw.stamps.items() if s.version > named}
-    deliveries = _Deliveries(lake_session.lake, raw_contract, named, raw.version)
+    parts = _parts(contracts, raw_contract)
+    deliveries = _Deliveries(lake_session.lake, raw_contract, named, raw.version, parts)
     doubted = source.doubted_arrivals()
     affected = moved | loaded | doubted if doubted else _affected(deliveries, moved, loaded, source)
     staged = _staged(deliveries, ledger, affected & loaded, loaded)
@@ -61,6 +69,13 @@ def commit_arrivals(
         return replace_days(lake_session.lake, write, lambda days: {d: entries[d].input_digest for d in days})
     finally:
         staged.drop()
+
+
+def _parts(contracts: Sequence[Contract], raw: Contract) -> Sets:
+    """What is read of the deliveries of this raw: tables of versions of other sources say nothing of it."""
+    others = {c.name for c in contracts for i in c.inputs if i.basis is Basis.ARRIVALS and i.table != raw.name}
+    mine = (c for c in contracts if c.name not in others)
+    return deliveries_read(mine, (c for c in raw.column_names if c not in LANDED))
 
 
 def _signed(said: Provenance, frontiers: Frontiers, raw: str, version: int) -> Provenance:
@@ -88,6 +103,7 @@ class _Deliveries:
     contract: Contract
     named: int
     head: int
+    parts: Sets
 
     def before(self, days: set[date]) -> str:
         """A query for the rows of these days as the ledger knew them."""
@@ -123,5 +139,5 @@ def _staged(deliveries: _Deliveries, ledger: Contract, days: set[date], loaded: 
     if not days:
         return deliveries.lake.store.begin(ledger)
     everything = None if days == loaded else deliveries.now()
-    query = ledger_rows(deliveries.now(days), everything, deliveries.contract)
+    query = ledger_rows(deliveries.now(days), everything, deliveries.contract, deliveries.parts)
     return deliveries.lake.store.stage_query(ledger, query)

@@ -6,18 +6,26 @@ not live here: which files those queries read, and running them (`arrivals`).
 Nothing collects per key: keys with several event days are few, and every step can spill.
 """
 
+from collections.abc import Sequence
+
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.payload import LANDED
-from backfill_assets.lake.fingerprints import Dialect, pieces, row_hash
+from backfill_assets.core.readings import SAYS, SEPARATOR, Sets
+from backfill_assets.lake.fingerprints import PIECES, Dialect, part_hashes, pieces, row_hash
 
 # The event day (UTC) of an upsert; the event time of a delete is ignored.
 EVENT_DATE = "CASE WHEN op = 'upsert' THEN CAST(make_timestamp(epoch_us(event_ts)) AS DATE) END"
 
 
-def ledger_rows(mine: str, everything: str | None, raw: Contract) -> str:
-    """The ledger's rows for the arrival days of `mine`; `everything`: all rows of raw (None: the same as `mine`)."""
+def ledger_rows(mine: str, everything: str | None, raw: Contract, parts: Sets | None = None) -> str:
+    """The ledger's rows for the arrival days of `mine`; `everything`: all rows of raw (None: the same as `mine`).
+    `parts`: sets of columns of a delivery whose fingerprints are told, too (`core.readings.told`)."""
     columns = [c for c in raw.columns if c.name not in LANDED]
-    first, second = pieces("hashed", Dialect.DUCKDB)
+    hashes = {"hashed": row_hash(columns, Dialect.DUCKDB), **part_hashes(raw, parts or {}, Dialect.DUCKDB)}
+    summed = [p for name in hashes for p in pieces(name, Dialect.DUCKDB)]
+    sums = [f"sum_{i}" for i in range(len(summed))]
+    per_key, per_day = ", ".join(f"sum({p}) AS {s}" for p, s in zip(summed, sums, strict=True)), ", ".join(sums)
+    fingerprints = _fingerprints(sums, parts or {})
     others = "mine"
     if everything is not None:
         others = f"(SELECT op, event_key, event_ts FROM ({everything}) SEMI JOIN mine USING (event_key))"
@@ -27,21 +35,29 @@ days AS (SELECT event_key, {EVENT_DATE} AS event_date FROM {others} WHERE op = '
 spans AS (SELECT event_key, min(event_date) AS first, max(event_date) AS last FROM days GROUP BY 1),
 moves AS (SELECT DISTINCT event_key, event_date FROM days
           SEMI JOIN (SELECT event_key FROM spans WHERE first <> last) USING (event_key)),
-per_key AS (SELECT arrival_date, event_key, count(*) AS rows, sum({first}) AS one, sum({second}) AS two
-            FROM (SELECT *, {row_hash(columns, Dialect.DUCKDB)} AS hashed FROM mine) GROUP BY 1, 2),
-touched AS (SELECT arrival_date, first AS event_date, rows, one, two, 0 AS moved
+per_key AS (SELECT arrival_date, event_key, count(*) AS rows, {per_key}
+            FROM (SELECT *, {", ".join(f"{text} AS {name}" for name, text in hashes.items())} FROM mine) GROUP BY 1, 2),
+touched AS (SELECT arrival_date, first AS event_date, rows, {per_day}, 0 AS moved
             FROM per_key JOIN spans USING (event_key) WHERE first = last
             UNION ALL
-            SELECT arrival_date, event_date, rows, one, two, 1 FROM per_key JOIN moves USING (event_key)),
+            SELECT arrival_date, event_date, rows, {per_day}, 1 FROM per_key JOIN moves USING (event_key)),
 late AS (SELECT arrival_date, {EVENT_DATE} AS event_date, max(epoch_us(arrival_ts) - epoch_us(event_ts)) AS most
          FROM mine WHERE op = 'upsert' GROUP BY 1, 2),
 counted AS (SELECT arrival_date, event_date, sum(rows) AS deliveries, count(*) AS keys, sum(moved) AS moved_keys,
-                   concat_ws('.', sum(one), sum(two)) AS fingerprint FROM touched GROUP BY 1, 2)
+                   {fingerprints} AS fingerprint FROM touched GROUP BY 1, 2)
 SELECT arrival_date, event_date, CAST(deliveries AS BIGINT) AS deliveries, CAST(keys AS BIGINT) AS keys,
        CAST(moved_keys AS BIGINT) AS moved_keys,
        CAST(floor(most / 1000000) AS BIGINT) AS greatest_lateness_s, fingerprint,
        strftime(arrival_date, '%Y-%m') AS arrival_month
 FROM counted LEFT JOIN late USING (arrival_date, event_date)"""
+
+
+def _fingerprints(sums: Sequence[str], parts: Sets) -> str:
+    """The expression of the text of `core.readings.told`, over the names of the sums of each fingerprint's pieces."""
+    pairs = [sums[i : i + PIECES] for i in range(0, len(sums), PIECES)]
+    texts = [f"concat_ws('.', {', '.join(f'sum({s})' for s in pair)})" for pair in pairs]
+    named = [f"'{name}{SAYS}' || {text}" for name, text in sorted(zip(parts, texts[1:], strict=True))]
+    return f"concat_ws('{SEPARATOR}', {', '.join((texts[0], *named))})"
 
 
 def changed_days(before: str, after: str, others: str) -> str:

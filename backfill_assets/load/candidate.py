@@ -11,7 +11,7 @@ from typing import Any
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.parameters import PARAMETERS, parameters_of
-from backfill_assets.core.profiles import DayProfile
+from backfill_assets.core.profiles import DayProfile, counted_broken, counted_histograms, counted_nulls
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import States
 from backfill_assets.core.view import TableView
@@ -97,3 +97,10 @@ class Candidate:
     def strays(self) -> Mapping[date | None, DayProfile]:
         """The days with rows that do not belong to the chunk (None: rows without a day)."""
         return {d: p for d, p in self.profiles.items() if d is None or d not in self.chunk}
+
+
+def as_profile(entry: DayEntry) -> DayProfile:
+    """What a receipt still knows of a day's profile."""
+    nulls = {c: n for c, n in counted_nulls(entry.counts).items() if n}
+    broken, histograms = counted_broken(entry.counts), counted_histograms(entry.counts)
+    return DayProfile(entry.rows, entry.fingerprint, nulls, broken=broken, histograms=histograms)

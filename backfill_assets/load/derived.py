@@ -14,7 +14,8 @@ from backfill_assets.core.contracts import Basis, Contract, Input
 from backfill_assets.core.days import DayRange, contiguous, covering
 from backfill_assets.core.digests import days_of
 from backfill_assets.core.errors import InputMissing
-from backfill_assets.core.profiles import DayProfile, counted_broken, counted_histograms, counted_nulls, kept_counts
+from backfill_assets.core.profiles import DayProfile, kept_counts
+from backfill_assets.core.readings import rows_read
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.states import States
 from backfill_assets.core.view import LakeView
@@ -24,7 +25,7 @@ from backfill_assets.lake.replace import Published, Write, days_held, replace_da
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.type_names import spark_name
-from backfill_assets.load.candidate import Candidate, RebuildRequest
+from backfill_assets.load.candidate import Candidate, RebuildRequest, as_profile
 from backfill_assets.load.facts import staged_facts
 from backfill_assets.load.merging import as_merged, merged
 from backfill_assets.load.steadiness import refuse_unsteady, telling_mistakes
@@ -56,7 +57,8 @@ def build(request: RebuildRequest) -> Candidate:
         with phase("merge"):
             kept = merged(request, states, staged, todo)
         with phase("audit"):
-            profiles = dict(audited(request.lake_session, table.contract, staged))
+            parts = rows_read(request.pipeline.contracts, table.name)
+            profiles = dict(audited(request.lake_session, table.contract, staged, parts))
         with phase("facts"):
             facts = staged_facts(request.lake_session, states, table, staged, profiles)
     except BaseException:
@@ -176,13 +178,6 @@ def nothing_to_do(states: States, contract: Contract, days: DayRange) -> Candida
     )
 
 
-def as_profile(entry: DayEntry) -> DayProfile:
-    """What a receipt still knows of a day's profile."""
-    nulls = {c: n for c, n in counted_nulls(entry.counts).items() if n}
-    broken, histograms = counted_broken(entry.counts), counted_histograms(entry.counts)
-    return DayProfile(entry.rows, entry.fingerprint, nulls, broken=broken, histograms=histograms)
-
-
 def _of_its_span(frame: "DataFrame", contract: Contract, span: DayRange, spans: Sequence[DayRange]) -> "DataFrame":
     """The rows made for one of several spans. One that lies on another day of the chunk loses its day: it would count
     as made for that day, so it is refused as rows without a day are."""
@@ -232,7 +227,8 @@ def _input_frame(
         return _with_columns(lake_session.read(wanted.table, version, upstream.day_column, days_read), upstream)
     needed = {d for day in (days.start, days.last) for d in days_of(wanted, day, view)}
     span = DayRange(min(needed), contiguous(needed)[-1].end)
-    return _with_columns(lake_session.read_span(wanted.table, version, upstream.day_column, span), upstream)
+    frame = _with_columns(lake_session.read_span(wanted.table, version, upstream.day_column, span), upstream)
+    return frame.select(*wanted.columns) if wanted.columns else frame
 
 
 def _with_columns(frame: "DataFrame", contract: Contract) -> "DataFrame":
@@ -269,7 +265,7 @@ def _candidate(
         d: as_merged(
             DayEntry(
                 profiles[d].rows, profiles[d].fingerprint, states.digests.of(name, d), states.built_as(name, d),
-                kept_counts(profiles[d], contract.nullable_columns),
+                kept_counts(profiles[d], contract.nullable_columns), parts=profiles[d].parts,
             ),
             kept.get(d, 0),
         )

@@ -29,7 +29,7 @@ from backfill_assets.core.profiles import DayProfile, counted_histograms, counte
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.states import States
 from backfill_assets.lake.settings import LakeSettings, TableGate
-from backfill_assets.load.derived import as_profile
+from backfill_assets.load.candidate import as_profile
 
 T = TypeVar("T")
 

@@ -26,10 +26,10 @@ from backfill_assets.lake.too_late import is_too_late
 from backfill_assets.lake.view import read_view
 from backfill_assets.landing.mapping import delivery_types
 from backfill_assets.load.arrivals import commit_arrivals
-from backfill_assets.load.candidate import Candidate, RebuildRequest
+from backfill_assets.load.candidate import Candidate, RebuildRequest, as_profile
 from backfill_assets.load.counting import stocked
 from backfill_assets.load.deliveries import read_deliveries
-from backfill_assets.load.derived import as_profile, nothing_to_do, settled_days
+from backfill_assets.load.derived import nothing_to_do, settled_days
 from backfill_assets.load.facts import staged_facts
 from backfill_assets.load.placing import Accounts, Landed, Part, place
 from backfill_assets.load.scan import scan
@@ -210,7 +210,7 @@ class _Loading:
         with self.request.phases.phase("ledger"):
             after = read_view(self.request.lake_session.lake, self.request.pipeline.contracts)
             said = self.request.signed(self.states, {})
-            commit_arrivals(self.request.lake_session, self.request.table.contract, after, said)
+            commit_arrivals(self.request.lake_session, self.request.pipeline.contracts, after, said)
         return published
 
     def _write_aside(self, part: Part) -> int:

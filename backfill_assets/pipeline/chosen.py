@@ -160,6 +160,16 @@ def _in_order(named: str, given: Sequence[Table]) -> tuple[Table, ...]:
     return tuple(done.values())
 
 
+def _refuse_columns(named: str, given: Sequence[Table]) -> None:
+    known = {t.name: t.contract.column_names for t in given}
+    for table in given:
+        for wanted in table.contract.inputs:
+            strangers = sorted(set(wanted.columns or ()) - set(known.get(wanted.table, wanted.columns or ())))
+            if strangers:
+                raise _refused(named, f"{table.name} reads {', '.join(strangers)} of {wanted.table}, which has no such "
+                               "column", f"Read columns of {', '.join(known[wanted.table])}")  # fmt: skip
+
+
 def _refuse_names(named: str, given: Sequence[Table]) -> None:
     names = [t.name for t in given]
     own = {c.source for t in given if (c := t.contract).is_landed}
@@ -171,6 +181,7 @@ def _refuse_names(named: str, given: Sequence[Table]) -> None:
                        f"Use small letters, digits and _, and none of {', '.join(sorted(taken))}")  # fmt: skip
     if twice:
         raise _refused(named, f"it gives {', '.join(twice)} more than once", "Give every table another name")
+    _refuse_columns(named, given)
     versions = {t.name for t in given if reads(t.contract.inputs, Basis.ARRIVALS)}
     for table in given:
         leaking = [i.table for i in table.contract.inputs if i.basis is Basis.KNOWN_AT_CUT and i.table not in versions]

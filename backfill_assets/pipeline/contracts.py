@@ -4,6 +4,9 @@ Lives here: what each table promises. Does not live here: how it is computed (`t
 (`tables`).
 """
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from backfill_assets.core.column_types import read_type
 from backfill_assets.core.contracts import LANDING, Basis, Column, Contract, Input, Rule
 from backfill_assets.core.cuts import matures_after
@@ -79,6 +82,18 @@ def staging(payload: Payload = DEFAULT_PAYLOAD, source: str = "") -> Contract:
         ("event_key", "known_from"),
         (Input(named(RAW, source), basis=Basis.ARRIVALS),),
     )
+
+
+def read_of_staging(payload: tuple[PayloadColumn, ...], used: Iterable[str]) -> tuple[str, ...] | None:
+    """The columns of staging for who uses these of its payload; None where that is every column."""
+    unread = {c.name for c in payload} - set(used)
+    return tuple(c for c in staging(payload).column_names if c not in unread) if unread else None
+
+
+def reading(contract: Contract, **columns: tuple[str, ...] | None) -> Contract:
+    """The contract of a table that reads just these columns of the inputs that are named."""
+    inputs = (replace(i, columns=columns.get(i.table, i.columns)) for i in contract.inputs)
+    return replace(contract, inputs=tuple(inputs))
 
 
 def _tags(column: PayloadColumn) -> dict[str, str]:

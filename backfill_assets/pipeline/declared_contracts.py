@@ -10,7 +10,7 @@ from dataclasses import replace
 from backfill_assets.core.contracts import Basis, Column, Contract, Input, Rule
 from backfill_assets.core.cuts import matures_after
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.pipeline.contracts import DAYS, KEY, LABEL_RULES, MEASURE, STAGING
+from backfill_assets.pipeline.contracts import DAYS, KEY, LABEL_RULES, MEASURE, STAGING, read_of_staging
 from backfill_assets.pipeline.declared import Declared
 
 Columns = Sequence[Declared]
@@ -27,7 +27,14 @@ def features(settings: LakeSettings, columns: Columns, staging: str = STAGING, *
         feature_columns(settings, columns, staging),
         "feature_date",
         settings.features.entity,
-        (Input(staging, before=longest - 1, basis=Basis.KNOWN_AT_CUT if known else Basis.CONTENT),),
+        (
+            Input(
+                staging,
+                before=longest - 1,
+                basis=Basis.KNOWN_AT_CUT if known else Basis.CONTENT,
+                columns=_read(settings, columns),
+            ),
+        ),
         waits_for_cut=known,
         rules=feature_rules(columns),
     )
@@ -50,7 +57,10 @@ def labels(settings: LakeSettings, terms: Columns, staging: str = STAGING) -> Co
         ),
         "label_date",
         settings.features.entity,
-        (Input(staging, before=horizon - 1, after=horizon), Input("features_as_known")),
+        (
+            Input(staging, before=horizon - 1, after=horizon, columns=_read(settings, terms)),
+            Input("features_as_known", columns=(*settings.features.entity, "feature_date")),
+        ),
         waits_for_cut=True,
         matures_after_days=matures_after(horizon, settings.labels.maturity_days),
         rules=LABEL_RULES,
@@ -115,6 +125,12 @@ def _entity(settings: LakeSettings, meaning: str, table: str) -> tuple[Column, .
         Column(n, types[n], said.format(", ".join(o for o in names if o != n)), tags=KEY, made_from=(f"{table}.{n}",))
         for n in names
     )
+
+
+def _read(settings: LakeSettings, columns: Columns) -> tuple[str, ...] | None:
+    """The columns of staging that these are made from, and those that say when and for whom an event counts."""
+    used = (*settings.features.entity, *(name for c in columns for name in c.columns))
+    return read_of_staging(settings.source.payload_columns, used)
 
 
 def _origins(terms: Columns, staging: str) -> tuple[str, ...]:

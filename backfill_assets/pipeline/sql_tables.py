@@ -18,7 +18,8 @@ Lives here: reading such a file, and the transform that runs its query. Does not
 
 The query sees its inputs by their names, the days asked for as `:first_day` and `:last_day` (both included), the
 `:frontier` (a time, NULL before anything is loaded), and its own parameters. Of what it gives, rows of other days than
-those asked for are left out; rows without a day are refused. A file is named as its table is.
+those asked for are left out; rows without a day are refused. A file is named as its table is. An input may name the
+`columns` that are read of it: then days are stale only where these have changed.
 """
 
 import itertools
@@ -52,6 +53,7 @@ class _Window(BaseModel):
     before: int = Field(default=0, ge=0, le=3650)
     after: int = Field(default=0, ge=0, le=3650)
     as_known: bool = False
+    columns: list[str] | None = Field(default=None, min_length=1)
 
 
 class _Header(BaseModel):
@@ -104,7 +106,13 @@ def _parts(path: Path) -> tuple[_Header, str]:
 
 def _contract(path: Path, header: _Header) -> Contract:
     inputs = tuple(
-        Input(name, w.before, w.after, Basis.KNOWN_AT_CUT if w.as_known else Basis.CONTENT)
+        Input(
+            name,
+            w.before,
+            w.after,
+            Basis.KNOWN_AT_CUT if w.as_known else Basis.CONTENT,
+            tuple(w.columns) if w.columns else None,
+        )
         for name, w in header.inputs.items()
     )
     columns = tuple(_column(name, told, header) for name, told in header.columns.items())

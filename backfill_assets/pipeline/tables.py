@@ -141,6 +141,12 @@ def _usual_features(settings: LakeSettings) -> tuple[Table, Table]:
     return _features(settings), _features_as_known(settings)
 
 
+def _usual_read(settings: LakeSettings, section: Literal["features", "labels"]) -> tuple[str, ...] | None:
+    """The columns of staging that the tables of a lake look at that declares no features."""
+    own = settings.of_source(settings.source_of(section))
+    return contracts.read_of_staging(own.source.payload_columns, (c.name for c in DEFAULT_PAYLOAD))
+
+
 def _usual_training(settings: LakeSettings) -> Table:
     horizon, maturity = settings.labels.horizon_days, settings.labels.maturity_days
     contract = contracts.training(settings.features.windows_days, horizon, maturity)
@@ -156,7 +162,7 @@ def _features(settings: LakeSettings) -> Table:
         return features(frames[staging], chunk.days, short_long)
 
     return Table(
-        contracts.features(short_long, staging),
+        contracts.reading(contracts.features(short_long, staging), **{staging: _usual_read(settings, "features")}),
         _build,
         {"windows_days": short_long},
         (TRANSFORMS + "features", TRANSFORMS + "windows", TRANSFORMS + "sums"),
@@ -166,6 +172,7 @@ def _features(settings: LakeSettings) -> Table:
 def _features_as_known(settings: LakeSettings) -> Table:
     short_long, grace = settings.features.windows_days, settings.features.cutoff_grace_hours
     staging = _staged(settings, "features")
+    read = {staging: _usual_read(settings, "features")}
 
     def _build(frames: Frames, chunk: Chunk) -> "DataFrame":
         from backfill_assets.pipeline.transforms.features_as_known import features_as_known
@@ -174,7 +181,7 @@ def _features_as_known(settings: LakeSettings) -> Table:
 
     reach = {"windows_days": short_long, "cutoff_grace_hours": grace}
     return Table(
-        contracts.features_as_known(short_long, staging),
+        contracts.reading(contracts.features_as_known(short_long, staging), **read),
         _build,
         reach,
         (TRANSFORMS + "features_as_known", TRANSFORMS + "windows", TRANSFORMS + "sums"),
@@ -191,6 +198,9 @@ def _labels(settings: LakeSettings) -> Table:
         outcome = LabelOutcome(chosen.horizon_days, chosen.measure, chosen.rule, matures)
         return labels(frames[staging], frames["features_as_known"], chunk.days, outcome, chunk.frontier)
 
+    asked = ("entity", "feature_date") if settings.features.columns else None
     contract = contracts.labels(chosen.horizon_days, chosen.maturity_days, staging)
+    read = {staging: _usual_read(settings, "labels")}
+    contract = contracts.reading(contract, features_as_known=asked, **read)
     sources = (TRANSFORMS + "labels", TRANSFORMS + "sums", CUTS)
     return Table(contract, _build, chosen.model_dump(exclude={"label", "source"}), sources, revisions=_flips)

@@ -17,7 +17,7 @@ from backfill_assets_tests.strategies import json_values, receipts
 
 WHOLE: dict[str, Any] = json.loads(receipt(frontier=datetime(2024, 3, 1, tzinfo=UTC), inputs={"raw": 4}).to_json())
 
-LATER = {"seconds", "cpu_seconds", "start_seconds", "bytes", "counts", "scheme", "schemes"}  # older ones lack them
+LATER = {"parts", "seconds", "cpu_seconds", "start_seconds", "bytes", "counts", "scheme", "schemes"}  # older lack them
 FOREIGN = {
     "no metadata": None,
     "an empty text": "",
@@ -133,8 +133,8 @@ def test_a_receipt_with_a_naive_frontier_cannot_be_made() -> None:
 
 def test_the_names_in_the_text_are_the_ones_that_audits_look_for() -> None:
     expected = (
-        "backfill_assets bytes code counts cpu_seconds days frontier inputs note reason run_id scheme schemes seconds "
-        "settings start_seconds table tags write_id"
+        "backfill_assets bytes code counts cpu_seconds days frontier inputs note parts reason run_id scheme schemes "
+        "seconds settings start_seconds table tags write_id"
     )
     assert " ".join(sorted(WHOLE)) == expected
 
@@ -145,6 +145,14 @@ def test_counts_are_read_back_and_decide_nothing() -> None:
     assert read is not None
     assert read.days[day(1)].counts == {"null entity": 2, "duplicates": 1}
     assert entry == DayEntry(3, "A", "d"), "a rerun must not look different because more was counted"
+
+
+def test_fingerprints_of_parts_are_read_back_and_decide_nothing_of_a_day_itself() -> None:
+    entry = DayEntry(3, "A", "d", parts={"some": "B"})
+    read = parse_receipt(receipt(days={day(1): entry}).to_json())
+    assert read is not None
+    assert read.days[day(1)].parts == {"some": "B"}
+    assert entry == DayEntry(3, "A", "d")
 
 
 def test_a_receipt_of_an_earlier_version_has_no_counts() -> None:

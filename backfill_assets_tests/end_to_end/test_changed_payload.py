@@ -15,13 +15,14 @@ from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.lake.home import open_lake
 from backfill_assets.operations.status import status
-from backfill_assets.pipeline.tables import delivered
+from backfill_assets.pipeline.tables import delivered, tables
 from backfill_assets_tests.end_to_end.worlds import CLASSIC, World, land_bytes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ALL = DayRange(date(2024, 3, 1), date(2024, 3, 3))
+DECLARED_DAYS = DayRange(date(2024, 3, 1), date(2024, 3, 5))
 FIRST, SECOND = DayRange(ALL.start, ALL.last), DayRange(ALL.last, ALL.end)
 
 
@@ -37,6 +38,55 @@ select = "id AS event_key, cast(at AS timestamp) AS event_ts, {", ".join(payload
 {columns}[features]
 entity = ["shop"]
 {CLASSIC}""")
+
+
+DECLARED = """[features]
+entity = ["shop"]
+[[features.columns]]
+name = "sold_2d"
+agg = "sum"
+of = "till"
+where = "till > {least}"
+days = 2
+[labels]
+label = "count_ahead() > 0"
+horizon_days = 1
+maturity_days = 0
+"""
+
+
+def test_only_what_reads_a_changed_column_or_feature_is_made_again(spark: "SparkSession", tmp_path: Path) -> None:
+    def write(least: int, **payload: str) -> None:
+        declare(tmp_path, **payload)
+        toml = (tmp_path / "lake.toml").read_text()
+        usual = '[features]\nentity = ["shop"]\n'
+        (tmp_path / "lake.toml").write_text(toml.replace(usual, DECLARED.format(least=least)))
+
+    few = {"shop": "STRING NOT NULL", "till": "INT"}
+    write(0, **few)
+    world = World(tmp_path, tables)
+    for day in ("01", "02", "03", "04"):
+        text = f"id,at,shop,till,country\ne{day},2024-03-{day} 10:00:00,a,7,DE\n"
+        land_bytes(world, f"dt=2024-03-{day}/x.csv", text.encode())
+    world.backfill(DECLARED_DAYS)
+    assert set(map(frozenset, world.states().values())) == {frozenset({"fresh"})}
+    write(0, **few, country="STRING")
+    told = world.states()
+    assert {t for t, found in told.items() if found != {"fresh"}} == {"raw", "staging"}, "before anything runs"
+    world.backfill(DECLARED_DAYS, "raw", "staging")
+    assert {r["country"] for r in world.content("staging")} == {"DE"}
+    assert set(map(frozenset, world.states().values())) == {frozenset({"fresh"})}, "nobody reads it"
+    write(9, **few, country="STRING")
+    told = world.states()
+    assert {t for t, found in told.items() if found != {"fresh"}} == {"features", "features_as_known"}
+    world.backfill(DECLARED_DAYS, "features", "features_as_known")
+    told = world.states()
+    assert {t for t, found in told.items() if found != {"fresh"}} == {"training"}, "labels read only whom there are"
+    world.backfill(DECLARED_DAYS, "training")
+    write(9, **few)
+    assert {t for t, found in world.states().items() if found != {"fresh"}} == {"raw", "staging"}
+    world.backfill(DECLARED_DAYS, "raw", "staging")
+    assert set(map(frozenset, world.states().values())) == {frozenset({"fresh"})}, "nobody read what was dropped"
 
 
 def test_a_payload_may_gain_and_lose_columns_over_a_loaded_lake(spark: "SparkSession", tmp_path: Path) -> None:

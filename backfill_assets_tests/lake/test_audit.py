@@ -3,6 +3,7 @@
 Tested here: `lake.audit`, without an engine. Not tested here: that Spark gives the same figures (`test_profile`).
 """
 
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -46,6 +47,17 @@ def audited(lake: Lake, rows: list[Cells]) -> dict[date | None, DayProfile]:
         return dict(audit(lake, staged.paths, TABLE))
     finally:
         staged.drop()
+
+
+def test_the_fingerprint_of_some_columns_is_that_of_a_table_that_has_just_these(lake: Lake) -> None:
+    kept = ("day", "key", "n")
+    staged = stage_by_hand(lake, TABLE, [dict(zip(TABLE.column_names, r, strict=True)) for r in ROWS])
+    narrow = replace(TABLE, columns=tuple(c for c in COLUMNS if c.name in kept))
+    found, alone = audit(lake, staged.paths, TABLE, {"some": kept}), audit(lake, staged.paths, narrow)
+    assert {d: p.parts for d, p in found.items()} == {d: {"some": p.fingerprint} for d, p in alone.items()}
+    plain = audit(lake, staged.paths, TABLE)
+    assert {d: replace(p, parts={}) for d, p in found.items()} == plain, "nothing else is another"
+    staged.drop()
 
 
 def test_counts_sums_nulls_and_repeated_keys_are_exact_per_day(lake: Lake) -> None:

@@ -5,11 +5,13 @@ Tested here: `lake.evolution` through commits on real tables, without an engine.
 """
 
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaProtocolError
 
 from backfill_assets.cli.deep import examine
 from backfill_assets.core.contracts import Column, Contract
@@ -18,7 +20,7 @@ from backfill_assets.lake.audit import audit_as_written, audit_table
 from backfill_assets.lake.evolution import REASON
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.diagnosis import Level
-from backfill_assets_tests.builders import STAGING, day
+from backfill_assets_tests.builders import STAGING, day, make_commit
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -65,6 +67,27 @@ def test_a_required_column_that_is_added_or_lost_does_not_bind_the_days_without_
     strict = replace(STAGING, columns=(*STAGING.columns, needed))
     publish_by_hand(lake, strict, [{"entity": "B", "value": 2, "country": "DE", "event_date": day(2)}])
     assert [(r["entity"], r["country"]) for r in content(lake)] == [("A", None), (None, None), ("B", "DE")]
+
+
+def test_delta_rs_does_not_open_tables_whose_types_may_widen(lake: Lake) -> None:
+    """Where this fails, `lake.evolution` can let types widen in place."""
+    feature = {"readerFeatures": ["typeWidening"], "writerFeatures": ["typeWidening"]}
+    versions = {"minReaderVersion": 3, "minWriterVersion": 7}
+    make_commit(lake.table_path("staging"), 2, actions=[{"protocol": versions | feature}])
+    with pytest.raises(DeltaProtocolError, match="typeWidening"):
+        DeltaTable(str(lake.table_path("staging"))).to_pyarrow_table()
+
+
+def test_a_wider_type_goes_into_a_column_of_another_name(lake: Lake) -> None:
+    wider = tuple(replace(c, type="DECIMAL(20,0)") if c.name == "value" else c for c in STAGING.columns)
+    before = lake.store.view("staging", "event_date").version
+    with pytest.raises(ContractBroken, match=r"value is BIGINT, not DECIMAL\(20,0\).*nor widen.*value_2, in `select`"):
+        publish_by_hand(lake, replace(STAGING, columns=wider), [{"entity": "B", "value": None, "event_date": day(1)}])
+    assert lake.store.view("staging", "event_date").version == before
+    both = replace(STAGING, columns=(*STAGING.columns, Column("value_2", "DECIMAL(20,0)", "wider", nullable=True)))
+    row = {"entity": "B", "value": 1, "value_2": Decimal(10**19), "event_date": day(1)}
+    publish_by_hand(lake, both, [row])
+    assert [(r["value"], r["value_2"]) for r in content(lake)] == [(1, None), (1, 10**19)]
 
 
 @pytest.mark.parametrize("kind", ["INT", "DECIMAL(18,2)", "STRING"])

@@ -99,8 +99,10 @@ def test_what_is_too_large_for_one_machine_is_profiled_by_spark(spark: "SparkSes
             return spark
 
     staged = stage(lake, TABLE, conform(spark.createDataFrame(AWKWARD, SCHEMA), TABLE))
-    small = audited(LakeSession(lake), TABLE, staged)
-    assert audited(OnSpark(lake), TABLE, staged, most_bytes=0) == small
+    parts = {"one": TABLE.column_names[:2], "other": TABLE.column_names[1:]}
+    small = audited(LakeSession(lake), TABLE, staged, parts)
+    assert audited(OnSpark(lake), TABLE, staged, parts, most_bytes=0) == small
+    assert all(p.parts.keys() == parts.keys() for p in small.values())
 
 
 def frame_of(spark: "SparkSession", **columns: str) -> "DataFrame":

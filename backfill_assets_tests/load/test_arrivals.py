@@ -136,7 +136,7 @@ def test_the_ledger_of_a_source_names_its_raw_and_its_frontier_and_leaves_the_ot
     }  # fmt: skip
     publish_by_hand(lake, raw, [row], digest_of([]))
     assert States(contracts, read_view(lake, contracts), {}).frontier("staging_truth") is None, "not in its ledger yet"
-    commit_arrivals(LakeSession(lake).of_source("truth"), raw, read_view(lake, contracts), Provenance("manual"))
+    commit_arrivals(LakeSession(lake).of_source("truth"), contracts, read_view(lake, contracts), Provenance("manual"))
     view = read_view(lake, contracts)
     states = States(contracts, view, {})
     assert view.source("raw_truth").arrivals.keys() == {date(2024, 3, 2)}

@@ -6,11 +6,14 @@ Tested here: `load.arrivals_sql` over unruly deliveries, without Spark. Not test
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
 
+from backfill_assets.core.payload import LANDED
+from backfill_assets.core.readings import fingerprint_in
 from backfill_assets.lake.audit import connection, selection
 from backfill_assets.lake.home import Lake
 from backfill_assets.load.arrivals_sql import changed_days, ledger_rows
@@ -52,6 +55,17 @@ def test_the_rows_of_all_days_and_of_some_are_what_python_counts(lake: Lake, see
     assert {r[:2]: r[2:6] for r in everything} == arrivals_of(rows)
     mine = answer(lake, ledger_rows(query_for(lake, on(rows, some)), query_for(lake, rows), RAW))
     assert sorted(mine) == sorted(r for r in everything if r[0] in some), "fingerprints too"
+
+
+def test_deliveries_without_some_columns_have_the_fingerprint_of_deliveries_that_never_had_them(lake: Lake) -> None:
+    rows, kept = unruly(1, START), tuple(c for c in RAW.column_names if c not in ("value", "flag"))
+    narrow = replace(RAW, columns=tuple(RAW.column(c) for c in kept))
+    parts = {"some": tuple(c for c in kept if c not in LANDED), "flagged": ("flag", "seq")}
+    told = answer(lake, ledger_rows(query_for(lake, rows), None, RAW, parts))
+    alone = answer(lake, ledger_rows(query_for(lake, rows), None, narrow))
+    plain = answer(lake, ledger_rows(query_for(lake, rows), None, RAW))
+    assert {r[:2]: fingerprint_in(r[6], "some") for r in told} == {r[:2]: r[6] for r in alone}
+    assert {r[:2]: fingerprint_in(r[6]) for r in told} == {r[:2]: r[6] for r in plain}
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -18,7 +18,7 @@ from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.model import make_pipeline
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
-from backfill_assets.load.derived import as_profile
+from backfill_assets.load.candidate import as_profile
 from backfill_assets.load.judging import bench, judged_by_receipts
 from backfill_assets.orchestration.checks import judged_again
 from backfill_assets.pipeline.tables import tables

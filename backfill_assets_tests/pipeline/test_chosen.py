@@ -94,6 +94,10 @@ def test_an_edit_of_the_file_makes_its_table_outdated_and_a_comment_does_not(tmp
         (OWN_PIPELINE.replace('key=("entity",)', "key=()"), r"pipeline\.py, line \d+: .*totals: it has no key"),
         (OWN_PIPELINE.replace('"whose"', '"whose", nullable=True'), r"line \d+: .*key may be NULL in entity"),
         (OWN_PIPELINE.replace('Input("staging")', 'Input("stagin")'), "no such table is given: stagin"),
+        (
+            OWN_PIPELINE.replace('Input("staging")', 'Input("staging", columns=("entity", "nope"))'),
+            "totals reads nope of staging, which has no such column",
+        ),
         (OWN_PIPELINE.replace('"totals",', '"arrivals",'), "'arrivals' cannot name a table"),
         (OWN_PIPELINE.replace("return raw, staging, ", "return raw, raw, staging, "), "it gives raw more than once"),
     ],

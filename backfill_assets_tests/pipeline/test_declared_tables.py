@@ -40,6 +40,28 @@ def test_an_added_or_dropped_feature_is_another_training_table_too() -> None:
     assert moved(orders(SPENT), orders(SPENT, ORDERS)) == ["features", "features_as_known", "training"]
 
 
+def test_a_payload_column_that_nothing_reads_makes_only_its_own_tables_outdated() -> None:
+    before = orders(SPENT, ORDERS, label="count_ahead() > 1")
+    payload = {**(before.source.payload or {}), "channel": "STRING"}
+    source = before.source.model_copy(update={"payload": payload})
+    after = before.model_copy(update={"single": source})
+    assert "channel" in tables(after)[1].contract.column_names
+    assert moved(before, after) == ["raw", "staging"]
+
+
+def test_tables_of_declared_features_read_what_they_name_and_labels_whom_they_are_of() -> None:
+    read = {
+        t.name: {i.table: i.columns for i in t.contract.inputs}
+        for t in tables(orders(SPENT, ORDERS, label="count_ahead() > 1"))
+    }
+    machinery = {"event_key", "event_ts", "version_ts", "seq", "known_from", "known_until", "event_date"}
+    for name in ("features", "features_as_known"):
+        assert set(read[name]["staging"] or ()) == machinery | {"customer_id", "total"}
+    assert set(read["labels"]["staging"] or ()) == machinery | {"customer_id"}
+    assert read["labels"]["features_as_known"] == ("customer_id", "feature_date")
+    assert read["training"] == {"features_as_known": None, "labels": None}
+
+
 def test_another_label_makes_labels_outdated() -> None:
     one, other = (orders(SPENT, label=f"count_ahead() > {n}") for n in (1, 2))
     assert moved(one, other) == ["labels"]
@@ -58,7 +80,8 @@ def test_declared_features_stand_beside_labels_by_measure_and_rule() -> None:
     columns = [{"name": "seen", "agg": "count", "days": 3}]
     mixed = {t.name: t for t in tables(lake_settings(features={"columns": columns}))}
     usual = {t.name: t for t in tables(lake_settings())}
-    assert mixed["labels"].contract == usual["labels"].contract
+    told = [(made["labels"].contract.columns, made["labels"].settings) for made in (mixed, usual)]
+    assert told[0] == told[1]
     assert mixed["training"].contract.column_names == ("entity", "seen", "feature_date", "label")
     assert mixed["features"].compiled == {"seen": "count(*) over event_date BETWEEN day - 2 AND day"}
 

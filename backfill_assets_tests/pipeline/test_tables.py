@@ -3,6 +3,7 @@
 Tested here: `pipeline.tables` without an engine. Not tested here: what the transforms compute (`transforms`).
 """
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -70,7 +71,12 @@ def test_a_payload_stands_in_raw_and_staging_where_the_three_columns_stood() -> 
         assert [(c.name, c.type, c.nullable, dict(c.tags)) for c in added] == [
             ("total", "DECIMAL(18,2)", True, {"role": "measure"})
         ]
-    assert [t.contract for t in made[2:]] == [t.contract for t in before[2:]]
+    assert [replace(t.contract, inputs=()) for t in made[2:]] == [replace(t.contract, inputs=()) for t in before[2:]]
+    read = {i.columns for t in made[2:] for i in t.contract.inputs if i.table == "staging"}
+    assert read == {before[1].contract.column_names}, "the column is read by none of them"
+    assert {i.columns for t in before for i in t.contract.inputs} == {None}
+    one, other = (make_pipeline(of).codes for of in (before, made))
+    assert [n for n in NAMES if one[n] != other[n]] == NAMES[:2]
 
 
 @pytest.mark.usefixtures("processes")
