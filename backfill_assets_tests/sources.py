@@ -83,6 +83,7 @@ class Source:
                         pending.append(node)
 
 
+@cache
 def sources(*folders: str) -> tuple[Source, ...]:
     """All Python files under some folders of the checkout, in order."""
     return tuple(sorted((f for folder in folders for f in _parsed(folder)), key=lambda f: Path(f.place)))

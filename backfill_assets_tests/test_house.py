@@ -111,7 +111,7 @@ def test_texts_hold_no_phrase_that_only_their_author_understands() -> None:
 
 def test_what_the_package_defines_it_also_uses() -> None:
     """Of a module's functions and classes; what only tests call is dead code with a test. Decorators call by name."""
-    used = {name for f in sources(PACKAGE) for name in _names_used(f.tree)} | KEPT_FOR_TESTS | CALLED_BY_PYTHON
+    used = {name for f in sources(PACKAGE) for name in _names_used(f)} | KEPT_FOR_TESTS | CALLED_BY_PYTHON
     defined = [
         (f.place, node)
         for f in sources(PACKAGE)
@@ -123,12 +123,12 @@ def test_what_the_package_defines_it_also_uses() -> None:
     ] == []
 
 
-def _names_used(tree: ast.Module) -> set[str]:
+def _names_used(source: Source) -> set[str]:
     """Names that are read, imported attributes of modules, and words of annotations in quotes."""
-    found = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
-    found |= {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
-    found |= {a.name for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) for a in n.names if a.asname}
-    notes = [getattr(n, field, None) for n in ast.walk(tree) for field in ("annotation", "returns")]
+    found = {n.id for n in source.nodes if isinstance(n, ast.Name)}
+    found |= {n.attr for n in source.nodes if isinstance(n, ast.Attribute)}
+    found |= {a.name for n in source.nodes if isinstance(n, ast.ImportFrom) for a in n.names if a.asname}
+    notes = [getattr(n, field, None) for n in source.nodes for field in ("annotation", "returns")]
     quoted = [c.value for note in notes if note for c in ast.walk(note) if isinstance(c, ast.Constant)]
     return found | {word for text in quoted for word in re.findall(r"\w+", str(text))}
 

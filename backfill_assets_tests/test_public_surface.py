@@ -21,7 +21,7 @@ SIGNATURES = {  # names, order and defaults; the types are held by mypy, which r
     "ContractBroken": ERROR,
     "SettingsError": ERROR,
     "TransientError": ERROR,
-    "Chunk": "(days, frontier)",
+    "Chunk": "(days, frontier, wanted=None)",
     "Column": "(name, type, description, nullable=False, tags=<factory>, made_from=())",
     "Contract": "(name, description, columns, day_column, key, inputs, waits_for_cut=False, matures_after_days=None, "
     "partition_by=None, rules=())",

@@ -8,6 +8,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 
@@ -36,9 +37,13 @@ def exists(name: str, source: Source) -> bool:
     return any(_is_in(room, name.split(".")) for room in rooms)
 
 
+@cache
+def _known() -> dict[str, Source]:
+    return {s.module: s for s in sources(PACKAGE)}
+
+
 def _is_in(room: str, parts: list[str]) -> bool:
-    known = {s.module: s for s in sources(PACKAGE)}
-    place = room
+    known, place = _known(), room
     for number, part in enumerate(parts):
         if f"{place}.{part}" not in known:
             return number > 0 and parts[number:] == [n for n in parts[number:] if n in _defined(known[place])]
@@ -47,7 +52,7 @@ def _is_in(room: str, parts: list[str]) -> bool:
 
 
 def _defined(source: Source) -> set[str]:
-    return {n.name for n in ast.walk(source.tree) if isinstance(n, ast.ClassDef | ast.FunctionDef)}
+    return {n.name for n in source.nodes if isinstance(n, ast.ClassDef | ast.FunctionDef)}
 
 
 def test_what_a_sign_points_to_is_there() -> None:

@@ -38,7 +38,7 @@ def so_far(now: "Progress") -> str:
 def besides(now: "Progress") -> Iterator[str]:
     """What no chunk is charged with, and all of it together."""
     plan = now.plan
-    for name, price in plan.besides.items():
+    for name, price in sorted(plan.besides.items(), reverse=True):  # the engine is opened before there is a run
         spent = f"; took {now.besides[name]:.1f} s" if name in now.besides else ""
         yield f"{name}: {_seconds(price)}{spent}"
     if plan.besides:

@@ -69,8 +69,9 @@ def told(whole: str, parts: Mapping[str, str]) -> str:
     return SEPARATOR.join((whole, *(f"{name}{SAYS}{found}" for name, found in sorted(parts.items()))))
 
 
-@lru_cache(maxsize=4096)
 def fingerprint_in(text: str, name: str = "") -> str:
     """The fingerprint of a set in such a text; that of whole deliveries for no name, or one it does not know."""
+    if SEPARATOR not in text:  # most lakes have no others, and ask a hundred thousand times a look
+        return text
     whole, *parts = text.split(SEPARATOR)
     return next((p.removeprefix(f"{name}{SAYS}") for p in parts if name and p.startswith(f"{name}{SAYS}")), whole)

@@ -18,7 +18,7 @@ from backfill_assets.engine.loss import is_engine_loss
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.landing.files import LandedFile
+from backfill_assets.landing.files import LandedFile, Listing
 from backfill_assets.landing.intake import Intake, take
 from backfill_assets.landing.mapping import quiet
 from backfill_assets.landing.place import uses_path
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Days = dict[date | None, tuple[int, int, int]]
+Look = Callable[[LakeSession], tuple[Listing, list[FileRecord]]]
 # Classes of SQL states that speak of data and types, never of the machine: data exceptions, what Spark cannot analyse
 # or does not support, and files that it cannot decode.
 OF_THE_DATA = ("22", "42", "0A", "KD")
@@ -110,12 +111,12 @@ def settle_days(counted: Days, start: date) -> tuple[dict[date, tuple[int, int, 
     return days or {home: (0, 0, 0)}, home
 
 
-def stocked(lake_session: LakeSession, records: Sequence[FileRecord]) -> list[StockFile]:
+def stocked(lake_session: LakeSession, records: Sequence[FileRecord], looking: Look = look) -> list[StockFile]:
     """The records' contents in the stock, taken again from the landing where the stock lost or altered them.
 
     A refused content is not looked for: the ledger says all that there is to say of it.
     """
-    found = iter(taken_again(lake_session, [r for r in records if r.refused is None]))
+    found = iter(taken_again(lake_session, [r for r in records if r.refused is None], looking))
     return [_nowhere(r) if r.refused is not None else next(found) for r in records]
 
 
@@ -123,18 +124,17 @@ def _nowhere(record: FileRecord) -> StockFile:
     return StockFile(record.sha256, Path(), {}, "", record.first_scan, record.home_day, refused=record.refused)
 
 
-def taken_again(lake_session: LakeSession, records: Sequence[FileRecord]) -> list[StockFile]:
+def taken_again(lake_session: LakeSession, records: Sequence[FileRecord], looking: Look = look) -> list[StockFile]:
     """The records' contents in the stock, whatever was said of them before. Raises LandingError where one is nowhere.
 
     However many the stock lost: the landing is listed once, and not at all where it lost none.
     """
-    landed = cache(lambda: _by_content(lake_session))
+    landed = cache(lambda: _by_content(*looking(lake_session)))
     return [_taken_again(lake_session, record, landed) for record in records]
 
 
-def _by_content(lake_session: LakeSession) -> dict[str, list[LandedFile]]:
+def _by_content(listing: Listing, records: Sequence[FileRecord]) -> dict[str, list[LandedFile]]:
     """The landed files by the content that the ledger names at their path; it may be another by now."""
-    listing, records = look(lake_session)
     files, found = {f.name: f for f in listing.files}, defaultdict[str, list[LandedFile]](list)
     for record in records:
         if record.path in files:

@@ -10,10 +10,11 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from traceback import extract_tb
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.errors import BackfillError, ContractBroken, line_in
+from backfill_assets.core.errors import BackfillError, ContractBroken
 from backfill_assets.core.texts import shortened
 from backfill_assets.core.unsteady import unsteady
 from backfill_assets.engine.session import explained as loss_told
@@ -85,8 +86,8 @@ def telling_mistakes(table: Table) -> Iterator[None]:
 
 def _place(error: BaseException, files: Sequence[Path]) -> str:
     """The file that the mistake is in, and the line where Python knows it."""
-    for path in files:
-        line = line_in(error, path)
-        if line is not None or path.suffix == ".sql":
-            return f"{path.name}, line {line}: " if line is not None else f"{path.name}: "
-    return ""
+    named = {str(path): path for path in files}
+    lines = [(named[f.filename], f.lineno) for f in extract_tb(error.__traceback__) if f.filename in named]
+    if lines:  # the innermost: a transform may call what stands beside it
+        return f"{lines[-1][0].name}, line {lines[-1][1]}: "
+    return next((f"{path.name}: " for path in files if path.suffix == ".sql"), "")

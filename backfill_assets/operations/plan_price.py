@@ -38,7 +38,8 @@ class Model:
     longer, once it is open: seconds as expected and at most, and processor seconds, those of opening it among them.
 
     Of a size that was never written nobody knows how much of the seconds is fixed: then the interval also holds what
-    seconds per day alone would say (`per_day_alone`: least, most).
+    seconds per day alone would say (`per_day_alone`: least, most) and, of a smaller one, the seconds of the cheapest
+    write that was seen (`whole`), as if all of them were fixed.
     """
 
     fixed: float
@@ -49,6 +50,7 @@ class Model:
     writes: int
     sizes: tuple[int, int] = (0, 10**9)
     per_day_alone: tuple[float, float] = (0.0, 0.0)
+    whole: float = 0.0
     busy: float | None = None
     warming: tuple[float, float, float] = GUESS_WARMING
 
@@ -60,7 +62,7 @@ class Model:
         told = round(self.day_rows * days) if rows is None else rows
         least, most = seconds / self.factor, seconds * self.factor
         if UNLIKE * days < self.sizes[0]:
-            least = min(least, self.per_day_alone[0] * days)
+            least, most = min(least, self.per_day_alone[0] * days), max(most, self.whole * LEAST_FACTOR)
         elif days > UNLIKE * self.sizes[1]:
             most = max(most, self.per_day_alone[1] * days)
         cpu = seconds * self.busy if self.busy is not None else None
@@ -93,6 +95,7 @@ def model_of(log: Sequence[Commit], row_bytes: float, cold: Collection[str] = ()
     return Model(
         fixed, per_day, max(LEAST_FACTOR, seen * unsure), day_rows, row_bytes, len(points),
         (min(sizes), max(sizes)), (min(alone) / LEAST_FACTOR, max(alone) * LEAST_FACTOR),
+        min(s for _, s in points),
         median(busy) if busy else None,
         _warming(cold_made, fixed, per_day, median(busy) if busy else 0.0),
     )  # fmt: skip
@@ -112,10 +115,12 @@ def _warming(made: Sequence[Receipt], fixed: float, per_day: float, busy: float)
 def _fitted(points: Sequence[tuple[int, float]]) -> tuple[float, float]:
     """Fixed seconds and seconds per day, neither below nothing: by medians, so that one cold start teaches nothing.
 
-    Seconds per day are the median slope between writes of unlike size (Theil and Sen); without such, a guess.
+    Seconds per day are the median slope between writes of unlike size (Theil and Sen); without such, what is left of
+    all seconds where the fixed ones are a guess.
     """
     slopes = [(s - t) / (n - m) for i, (n, s) in enumerate(points) for m, t in points[:i] if n != m]
-    per_day = max(median(slopes), 0.0) if len(slopes) >= FEWEST_SLOPES else GUESS_DAY_SECONDS
+    guess = median([(s - GUESS_FIXED_SECONDS) / n for n, s in points])
+    per_day = max(median(slopes) if len(slopes) >= FEWEST_SLOPES else guess, 0.0)
     per_day = min(per_day, median([s / n for n, s in points]))
     return max(median([s - per_day * n for n, s in points]), 0.0), per_day
 

@@ -84,3 +84,15 @@ def test_what_waits_for_a_day_that_failed_says_so(lake: tuple[Lake, Pipeline]) -
     assert [asked.tables[0] for asked, _ in done.runs] == ["staging"]
     assert "tried in vain" in done.why["staging"]
     assert "wait for their inputs" in done.why["training"]
+
+
+def test_where_nothing_needs_making_the_lake_is_looked_at_once(lake: tuple[Lake, Pipeline]) -> None:
+    looks: list[str] = []
+
+    def opened() -> tuple[Lake, Pipeline]:
+        looks.append("a look")
+        return lake
+
+    with click.Context(click.Command("catch-up"), obj=Overrides(opened=opened)):
+        assert until_settled(lake[0], "", "catch-up").success
+    assert looks == ["a look"]

@@ -19,9 +19,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.engine.confs import size_confs
 from backfill_assets.engine.java import find_java, launch_options
-from backfill_assets.lake import session as lake_session
 from backfill_assets_tests.end_to_end.worlds import CLASSIC, World, by_arrival, land, make_world, span
 from backfill_assets_tests.oracle import Row, Rules, unruly
 from backfill_assets_tests.processes import run_python
@@ -89,27 +87,13 @@ def test_chunks_in_any_order_one_table_after_the_other_give_what_one_range_gives
     assert world.states() == at_once.states()
 
 
-@pytest.mark.parametrize(("seed", "files", "partitions"), [(1, len(ROWS), 1), (2, 5, 13)])
-def test_the_same_rows_in_other_files_orders_and_partitions_give_the_same_tables(
-    spark: "SparkSession",
-    at_once: World,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    seed: int,
-    files: int,
-    partitions: int,
+@pytest.mark.parametrize(("seed", "files"), [(1, len(ROWS)), (2, 5)])
+def test_the_same_rows_in_other_files_and_orders_give_the_same_tables(
+    at_once: World, tmp_path: Path, seed: int, files: int
 ) -> None:
     rows = random.Random(seed).sample(ROWS, len(ROWS))
-    world, before = (
-        made(tmp_path, [rows[n::files] for n in range(files)]),
-        spark.conf.get("spark.sql.shuffle.partitions"),
-    )
-    parted = {"spark.sql.shuffle.partitions": str(partitions)}
-    monkeypatch.setattr(lake_session, "size_confs", lambda engine, rows: size_confs(engine, rows) | parted)
-    try:
-        world.backfill(span(RULES))
-    finally:
-        spark.conf.set("spark.sql.shuffle.partitions", before or "2")
+    world = made(tmp_path, [rows[n::files] for n in range(files)])
+    world.backfill(span(RULES))
     assert_same(world, at_once, files_too=False)
 
 

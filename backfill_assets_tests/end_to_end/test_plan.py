@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.core.plans import CHUNK_TAG, MERGE, MODE_TAG, PLAN_TAG
+from backfill_assets.core.plans import BETWEEN, CHUNK_TAG, MERGE, MODE_TAG, PLAN_TAG, START
 from backfill_assets.core.receipts import Built
 from backfill_assets.engine.server import stop_server
 from backfill_assets.lake.audit import audit_table
@@ -72,7 +72,10 @@ def test_a_plan_that_was_killed_goes_on_where_it_stood(spark_server: Lake) -> No
     done = answer(lake, "run", plan)
     assert done["state"] == "finished"
     assert {c["state"] for c in done["progress"]} == {"done"}
-    assert all(c["cpu_s"] > 0 for c in done["progress"][:4])
+    assert all(c["cpu_s"] > 0 and c["bytes"] > 0 for c in done["progress"][:4])
+    assert done["took_besides_s"].keys() == done["besides"].keys() == {START, BETWEEN}
+    assert done["took_besides_s"][START] > 0, "two processes opened the engine"
+    assert done["took_besides_s"][BETWEEN] > 0
     for table in TABLES:  # nothing took effect twice
         assert chunks_of(lake, table, plan) == ["1", "2", "3", "4"]
         held = audit_table(lake, next(t.contract for t in tables(lake.settings) if t.name == table))

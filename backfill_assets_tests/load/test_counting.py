@@ -79,7 +79,7 @@ def test_nothing_is_asked_over_no_file() -> None:
 
 
 def test_what_the_stock_lost_is_taken_again_with_one_look_at_the_landing_for_all_files(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
     synthetic_lake(tmp_path, 2)
     lake_session = LakeSession(open_lake(tmp_path))
@@ -93,8 +93,7 @@ def test_what_the_stock_lost_is_taken_again_with_one_look_at_the_landing_for_all
         looks.append(1)
         return Listing(tuple(files)), records
 
-    monkeypatch.setattr(counting, "look", looking)
-    assert [f.rows for f in stocked(lake_session, records)] == [1] * 5
+    assert [f.rows for f in stocked(lake_session, records, looking)] == [1] * 5
     assert len(looks) == 1
-    stocked(lake_session, records)
+    stocked(lake_session, records, looking)
     assert len(looks) == 1, "nothing is lost any more"

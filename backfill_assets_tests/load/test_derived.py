@@ -6,10 +6,10 @@ Tested here: `load.derived` by itself and on a lake of two days. Not tested here
 
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -94,8 +94,20 @@ def test_a_receipt_names_the_version_of_raw_that_was_read_not_a_newer_one_withou
     assert table_view(lake.table_path("echo"), "event_date").inputs == {"raw": named}
 
 
+@dataclass(frozen=True)
+class Noting(LakeSession):
+    """A session that notes which days it was asked to read."""
+
+    read_days: list[set[date] | None] = field(default_factory=list)
+
+    def read(self, table: str, version: int, day_column: str, days: Iterable[date] | None = None) -> "DataFrame":
+        """One reading more."""
+        self.read_days.append(None if days is None else set(days))
+        return super().read(table, version, day_column, days)
+
+
 def test_days_far_apart_are_made_from_one_reading_of_their_own_deliveries(
-    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: "SparkSession", tmp_path: Path
 ) -> None:
     days = [FIRST + ONE_DAY * n for n in range(6)]
     world = make_lake(tmp_path, [delivery(n, f"{d} 10:00:00", None, f"k{n}") for n, d in enumerate(days[:5])], FIRST)
@@ -103,17 +115,11 @@ def test_days_far_apart_are_made_from_one_reading_of_their_own_deliveries(
     late = [delivery(9 + n, f"{days[5]} 10:00:00", f"{days[n]} 10:00:00", f"late{n}") for n in (0, 4)]
     land(world, "late.jsonl", late)
     backfill(world, days[5], days[5], ["raw"])
-    read: list[set[date] | None] = []
-    reading = LakeSession.read
-
-    def noting(of: LakeSession, table: str, version: int, column: str, days: Iterable[date] | None = None) -> Any:
-        read.append(None if days is None else set(days))
-        return reading(of, table, version, column, days)
-
-    monkeypatch.setattr(LakeSession, "read", noting)
-    candidate = build(request(world, "staging", FIRST, days[4]))
+    asked = request(world, "staging", FIRST, days[4])
+    noting = Noting(asked.lake_session.lake)
+    candidate = build(replace(asked, lake_session=noting))
     try:
-        assert read == [{days[0], days[4], days[5]}]
+        assert noting.read_days == [{days[0], days[4], days[5]}]
         assert candidate.settled == set(days[1:4])
         assert [candidate.profiles[d].rows for d in days[:5]] == [2, 1, 1, 1, 2]
     finally:

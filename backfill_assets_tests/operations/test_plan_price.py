@@ -48,6 +48,8 @@ def test_of_a_size_that_was_never_written_the_interval_holds_what_a_day_alone_wo
     model = model_of([wrote(0, 632, 335.0), wrote(1, 45, 29.0)], 8.0)
     assert model.price(7).least <= 4.0 <= model.price(7).most, "most of it was the days"
     assert model.price(45).least <= 29.0 <= model.price(45).most
+    assert model.price(7).seconds < 6, "and is expected so: a fraction of what 45 days took"
+    assert model.price(7).most >= 29, "if nothing of that was the days, these take as long"
     long = model_of([wrote(0, 1, 3.0), wrote(1, 2, 4.0)], 8.0).price(100)
     assert long.most >= 300
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.lake.home import open_lake
+from backfill_assets.load.steadiness import telling_mistakes
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.pipeline.own_files import loaded, reached
 from backfill_assets_tests.own import OWN_PIPELINE
@@ -144,6 +145,16 @@ def test_a_mistake_in_a_file_beside_is_told_by_its_name_and_line(
     write(tmp_path, {**FILES, **files})
     with pytest.raises(SettingsError, match=told):
         chosen_pipeline(open_lake(tmp_path))
+
+
+def test_a_mistake_in_what_a_transform_calls_is_told_where_it_stands(tmp_path: Path) -> None:
+    more = "    from late import columns\n    return columns(frames)\n"
+    other = OTHER[: OTHER.index("    from late")] + more + OTHER[OTHER.index("def more") :]
+    write(tmp_path, FILES | {"other.py": other, "late.py": "def columns(frames):\n    return frames['nope']\n"})
+    table = chosen_pipeline(open_lake(tmp_path)).table("more")
+    assert table.transform is not None
+    with pytest.raises(BackfillError, match=r"late\.py, line 2: KeyError"), telling_mistakes(table):
+        table.transform({}, None)  # type: ignore[arg-type]  # it looks at no days
 
 
 def test_a_folder_of_this_products_name_beside_is_left_alone(tmp_path: Path) -> None:

@@ -105,3 +105,14 @@ def test_an_event_that_moves_leaves_its_old_day_at_the_move(spark: "SparkSession
 def test_another_keys_deliveries_do_no_harm(spark: "SparkSession") -> None:
     other = delivery(2, 5, event_key="other", event_ts=NOON + 2 * ONE_DAY)
     assert known(spark, delivery(1, 1), other) == [(FIRST, 1, 1.0, None)]
+
+
+def test_days_that_are_not_wanted_are_left_out_and_the_others_are_as_they_were(spark: "SparkSession") -> None:
+    days, wanted = DayRange(FIRST, FIRST + ONE_DAY * 3), [FIRST, FIRST + ONE_DAY * 2]
+    moved = delivery(2, 30, event_ts=NOON + ONE_DAY * 2)
+    other = [delivery(n, 40 + n, event_key="j", event_ts=NOON + ONE_DAY * n) for n in (3, 1)]
+    raw = to_spark(spark, pa.Table.from_pylist([delivery(1, 1), moved, *other], RAW))
+    shown = ("event_date", "event_key", "seq", "known_until")
+    every, some = (rows_of(staging(raw, days, only=o).select(*shown).toArrow()) for o in (None, wanted))
+    assert sorted(map(str, some)) == sorted(str(row) for row in every if row[0] in wanted)
+    assert len(some) == len(every) - 1
