@@ -190,7 +190,7 @@ def _table_names() -> frozenset[str]:
     """The first text of every contract that the product makes, and the names of the machinery's tables."""
     contracts = next(f for f in sources(PACKAGE) if f.place == f"{PACKAGE}/pipeline/contracts.py")
     calls = [n for n in contracts.nodes if isinstance(n, ast.Call) and ast.unparse(n.func) == "Contract"]
-    first = [c.args[0].value for c in calls if isinstance(c.args[0], ast.Constant)]
+    first = [n.value for c in calls for n in ast.walk(c.args[0]) if isinstance(n, ast.Constant)]
     ledgers = next(f for f in sources(PACKAGE) if f.place == LEDGER_NAMES)
     assigned = [
         n.value.value for n in ledgers.tree.body if isinstance(n, ast.Assign) and isinstance(n.value, ast.Constant)

@@ -24,7 +24,7 @@ from backfill_assets.core.readings import (
 )
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import States
-from backfill_assets.core.view import LakeView, LandedDay, Stamp, TableView
+from backfill_assets.core.view import Deliveries, LakeView, LandedDay, Stamp, TableView
 from backfill_assets_tests.builders import CODE, RAW, STAGING, START, day
 
 MORE = Column("more", "STRING", "what nobody reads", nullable=True)
@@ -55,9 +55,9 @@ def lake(staging: DayEntry, arrivals: str, *made: tuple[Contract, DayEntry, str]
     tables["arrivals"] = TableView(0, {}, {"raw": 0}, midnight(day(0)) + timedelta(days=2))
     landed = {day(0): LandedDay(frozenset({"a"}), 1)}
     rows = {day(0): ((day(0), arrivals),)}
-    view = LakeView(START, None, timedelta(), tables, landed, rows, "raw")
+    view = LakeView(START, None, timedelta(), tables, {"raw": Deliveries(landed, rows)})
     contracts = (wider(RAW), wider(STAGING))
-    digest = Digests(contracts, view, None).of("staging", day(0))
+    digest = Digests(contracts, view, lambda _: None).of("staging", day(0))
     fresh = replace(stamps["staging"], entry=replace(staging, input_digest=digest))
     return replace(view, tables=tables | {"staging": TableView(0, {day(0): fresh})})
 

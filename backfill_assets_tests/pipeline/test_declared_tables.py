@@ -44,7 +44,7 @@ def test_a_payload_column_that_nothing_reads_makes_only_its_own_tables_outdated(
     before = orders(SPENT, ORDERS, label="count_ahead() > 1")
     payload = {**(before.source.payload or {}), "channel": "STRING"}
     source = before.source.model_copy(update={"payload": payload})
-    after = before.model_copy(update={"source": source})
+    after = before.model_copy(update={"single": source})
     assert "channel" in tables(after)[1].contract.column_names
     assert moved(before, after) == ["raw", "staging"]
 
