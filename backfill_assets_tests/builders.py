@@ -18,7 +18,7 @@ from backfill_assets.core.frontier import frontier_of
 from backfill_assets.core.parameters import parameters_of
 from backfill_assets.core.receipts import Built, DayEntry, Receipt
 from backfill_assets.core.states import Codes, State, States
-from backfill_assets.core.view import LakeView, LandedDay, Stamp, TableView
+from backfill_assets.core.view import Deliveries, LakeView, LandedDay, Stamp, TableView
 
 START = date(2024, 2, 26)  # four days before a leap day, so that windows cross it
 WINDOW, HORIZON, MATURITY = 3, 2, 1  # days: long enough to have edges, short enough to list by hand
@@ -131,7 +131,8 @@ class Story:
     def view(self) -> LakeView:
         """The lake as `lake.view` would read it now."""
         arrivals = {d: tuple(sorted(rows.items())) for d, rows in self.ledger.items() if rows}
-        return LakeView(self.start, self.as_of, self.grace, dict(self.tables), dict(self.landed), arrivals, "raw")
+        delivered = {"raw": Deliveries(dict(self.landed), arrivals)}
+        return LakeView(self.start, self.as_of, self.grace, dict(self.tables), delivered)
 
     def states(self) -> States:
         """The states of all its days."""
@@ -147,7 +148,7 @@ class Story:
 
     def frontier(self) -> datetime | None:
         """The frontier now."""
-        return frontier_of(self.view())
+        return frontier_of(self.view().source("raw"))
 
     def land(self, arrival: date, *shas: str, usable: int = 1) -> "Story":
         """Files with these contents land, each with `usable` usable rows of that arrival day."""
@@ -163,7 +164,7 @@ class Story:
             landed = self.landed.get(arrival) if view.is_due(arrival) else None
             rows = landed.usable_rows if landed else 0
             said = "+".join(sorted(landed.shas)) if landed and rows else "0"
-            self.stamp("raw", arrival, DayEntry(rows, said, raw_digest(arrival, view)))
+            self.stamp("raw", arrival, DayEntry(rows, said, raw_digest(arrival, view.source("raw"))))
             aside = self.tables.get("quarantine", TableView())
             self.tables["quarantine"] = replace(aside, foreign=aside.foreign - {arrival})
             for event in [arrival] if touching is None else touching:

@@ -120,19 +120,17 @@ def replay_late(first: date, last: date, note: str, dry_run: bool, as_json: bool
     Exit code 1 if a run fails or a day still needs making afterwards.
     """
     from backfill_assets.lake.home import open_lake
-    from backfill_assets.lake.lock import load_lock
     from backfill_assets.lake.session import LakeSession
-    from backfill_assets.lake.too_late import release, waiting
+    from backfill_assets.load.sources import late_rows, let_late_rows_count
 
     if not note.strip():
         raise click.BadParameter("say why, in a few words", param_hint="--note")
     days, lake = inclusive(first, last), open_lake(lake_root())
     if dry_run:
-        _draw_late(waiting(lake, days.start, days.last), "would count")
+        _draw_late(late_rows(lake, days), "would count")
         return
     others = {(name, day) for name, found in _needs(_states(lake)).needed.items() for day in found}
-    with load_lock(lake.locks):
-        released = release(LakeSession(lake), days.start, days.last, note.strip())
+    released = let_late_rows_count(LakeSession(lake), days, note.strip())
     if not as_json:
         _draw_late(released, "count now")
     _report(until_settled(lake, note.strip(), "replay-late", others), as_json)
@@ -148,7 +146,6 @@ def _draw_late(found: Mapping[tuple[date, date], int], verb: str) -> None:
 
 
 def _scan(lake: "Lake") -> None:
-    from backfill_assets.lake.lock import load_lock
     from backfill_assets.lake.session import LakeSession
     from backfill_assets.load.known import landed
 
@@ -158,10 +155,9 @@ def _scan(lake: "Lake") -> None:
         return
     if found.counts_rows:
         on.begin()  # while files are read and parsed
-    from backfill_assets.load.scan import scan
+    from backfill_assets.load.sources import scan_all
 
-    with load_lock(lake.locks):
-        report = scan(on)
+    report = scan_all(on)
     for path in (*report.altered, *report.missing):
         aside(f"{path} is altered or missing: the days made from it are left alone (see `backfill-assets scan`)")
 

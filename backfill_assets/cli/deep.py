@@ -11,7 +11,7 @@ from backfill_assets.core.profiles import SCHEME, DayProfile
 from backfill_assets.core.view import TableView
 from backfill_assets.lake.audit import audit_as_written, audit_table
 from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.lake.ledger import QUARANTINE
+from backfill_assets.lake.ledger import QUARANTINE, of_source
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.diagnosis import Diagnosis, broken, fine, some
 from backfill_assets.operations.doctor_snapshots import examine_kept_bytes
@@ -24,7 +24,8 @@ def examine_contents(root: Path) -> list[Diagnosis]:
     lake = open_lake(root)
     pipeline = chosen_pipeline(lake)
     view = read_view(lake, pipeline.contracts)
-    written = [c for c in (*pipeline.contracts, QUARANTINE) if view.table(c.name).stamps]
+    aside = (of_source(QUARANTINE, c.source) for c in pipeline.contracts if c.is_landed)
+    written = [c for c in (*pipeline.contracts, *aside) if view.table(c.name).stamps]
     return [*(examine(lake, c, view.table(c.name)) for c in written), *examine_kept_bytes(lake)]
 
 

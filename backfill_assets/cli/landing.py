@@ -22,13 +22,10 @@ if TYPE_CHECKING:
 def scan(ctx: click.Context, as_json: bool) -> None:
     """Take stock of the landing folder. Exit code 1 if a file is altered, missing, refused or unreadable."""
     from backfill_assets.lake.home import open_lake
-    from backfill_assets.lake.lock import load_lock
     from backfill_assets.lake.session import LakeSession
-    from backfill_assets.load.scan import scan as take_stock
+    from backfill_assets.load.sources import scan_all
 
-    lake = open_lake(lake_root())
-    with load_lock(lake.locks):
-        report = take_stock(LakeSession(lake))
+    report = scan_all(LakeSession(open_lake(lake_root())))
     if as_json:
         print_json(report.to_dict())
     else:
@@ -73,15 +70,12 @@ def landing() -> None:
 def accept(ctx: click.Context, note: str, paths: tuple[str, ...], as_json: bool) -> None:
     """Follow what lies in the landing folder now: altered and missing files (all, or PATHS as `scan` prints them)."""
     from backfill_assets.lake.home import open_lake
-    from backfill_assets.lake.lock import load_lock
     from backfill_assets.lake.session import LakeSession
-    from backfill_assets.load.scan import accept as follow
+    from backfill_assets.load.sources import accept_all
 
     if not note.strip():
         raise click.BadParameter("say why, in a few words", param_hint="--note")
-    lake = open_lake(lake_root())
-    with load_lock(lake.locks):
-        followed = follow(LakeSession(lake), note.strip(), paths)
+    followed = accept_all(LakeSession(open_lake(lake_root())), note.strip(), paths)
     unknown = sorted(set(paths) - set(followed))
     if as_json:
         print_json({"accepted": followed, "neither altered nor missing": unknown})

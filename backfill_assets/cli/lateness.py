@@ -32,6 +32,7 @@ FILE = click.Path(dir_okay=False, path_type=Path)
     type=click.FloatRange(0, 1, min_open=True),
     help="The share of rows that the advised look-back and the watermark are to see. [default: watermark_share]",
 )
+@click.option("--source", default="", help="Of which source, where the lake has several.")
 @click.option("--html", type=FILE, help="Write a page with plots: one file, no network.")
 @click.option("--prometheus", type=FILE, help="Write metrics in Prometheus' text format.")
 @json_option
@@ -41,6 +42,7 @@ def lateness(  # noqa: PLR0913 - the options of a command are its arguments
     last: date | None,
     since: date | None,
     share: float | None,
+    source: str,
     html: Path | None,
     prometheus: Path | None,
     as_json: bool,
@@ -57,9 +59,8 @@ def lateness(  # noqa: PLR0913 - the options of a command are its arguments
         raise click.UsageError("--from and --to belong together")
     days = inclusive(first, last) if first and last else None
     wanted = share or lake.settings.lateness.watermark_share
-    report = report_of(
-        lake, pipeline, LatenessScope(days, wanted, midnight(since) if since else None), datetime.now(UTC)
-    )
+    asked = LatenessScope(days, wanted, midnight(since) if since else None, source)
+    report = report_of(lake, pipeline, asked, datetime.now(UTC))
     if as_json:
         print_json(report.to_dict())
     else:

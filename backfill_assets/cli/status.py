@@ -105,7 +105,9 @@ def _draw_totals(report: "StatusReport") -> None:
     for name, found in report.totals().items():
         more = f" ({following[name]} will change)" if name in following else ""
         say(f"{name}: {', '.join(f'{n} {state.value}' for state, n in found.items())}{more}", 2)
-    frontier = f"{report.frontier:%Y-%m-%dT%H:%M:%SZ}" if report.frontier else "none, nothing is loaded"
+    told = {"": report.frontier} if not report.frontiers else report.frontiers
+    none = "none, nothing is loaded"
+    frontier = "; ".join(f"{n} {f:%Y-%m-%dT%H:%M:%SZ}".strip() if f else f"{n} {none}".strip() for n, f in told.items())
     say(f"frontier: {frontier}" + (f", as_of {report.as_of:%Y-%m-%dT%H:%M:%SZ}" if report.as_of else ""), 2)
     _draw_changed_columns(report)
     _draw_rebuild([d for d in report if d.state in (State.STALE, State.MISSING) or d.will_change], all_tables=True)

@@ -14,11 +14,11 @@ from datetime import date
 
 from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.days import ONE_DAY
-from backfill_assets.core.ledgers import ARRIVALS
+from backfill_assets.core.ledgers import ARRIVALS, named
 from backfill_assets.core.needs import needed_days
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import State, States
-from backfill_assets.core.view import LakeView, Stamp
+from backfill_assets.core.view import LakeView, Source, Stamp
 
 COMING = "coming"  # stands for content that nobody knows yet: equal to no fingerprint
 MAY_FOLLOW = (State.FRESH, State.OUTDATED, State.INCOMPLETE)
@@ -53,13 +53,15 @@ def following(states: States, made: Mapping[str, Set[date]]) -> dict[str, frozen
 
 def touched(states: States, then: States, contract: Contract, changed: Mapping[str, Set[date]]) -> Set[date]:
     """The days whose digest can differ then: what a window reaches from changed days; all where the frontier moved."""
-    if then.frontier != states.frontier:
+    if then.frontier(contract.name) != states.frontier(contract.name):
         return set(states.view.table(contract.name).stamps)
     found: set[date] = set()
     for wanted in contract.inputs:
         days = changed.get(wanted.table, frozenset())
         if wanted.basis is Basis.ARRIVALS:
-            found |= {d for d, rows in then.view.arrivals.items() if any(a in days for a, _ in rows)}
+            found |= {
+                d for d, rows in then.view.source(wanted.table).arrivals.items() if any(a in days for a, _ in rows)
+            }
         else:
             reach = range(-wanted.after, wanted.before + 1)
             found |= {day + ONE_DAY * offset for day in days for offset in reach}
@@ -74,25 +76,26 @@ def _made(states: States, contract: Contract, days: Set[date]) -> LakeView:
     tables = {**view.tables, name: replace(before, stamps=stamps, foreign=before.foreign - days)}
     if not contract.is_landed:
         return replace(view, tables=tables)
-    ledger = view.ledger
-    named = {**ledger.inputs, name: max(before.version, view.loaded_version)}
-    tables[ARRIVALS] = replace(ledger, version=max(ledger.version, 0), inputs=named)
-    return replace(view, tables=tables, arrivals=_arrivals(view, days))
+    source = view.source(name)
+    ledger, loaded = source.ledger, {**source.ledger.inputs, name: max(before.version, source.loaded_version)}
+    tables[named(ARRIVALS, source.name)] = replace(ledger, version=max(ledger.version, 0), inputs=loaded)
+    arrived = replace(source.delivered, arrivals=_arrivals(source, days))
+    return replace(view, tables=tables, delivered={**view.delivered, name: arrived})
 
 
 def _stamp(states: States, contract: Contract, day: date) -> Stamp:
     before, digest = states.stamp(contract.name, day), states.digests.of(contract.name, day)
     rows = max(before.entry.rows if before else 0, 1)
     if contract.is_landed:
-        rows = landed.usable_rows if (landed := states.view.landed.get(day)) else 0
+        rows = landed.usable_rows if (landed := states.view.source(contract.name).landed.get(day)) else 0
     entry = DayEntry(rows, COMING, digest, states.built_as(contract.name, day))
     return replace(before, entry=entry) if before else Stamp(entry, 0, COMING, "", "", "")
 
 
-def _arrivals(view: LakeView, days: Set[date]) -> Mapping[date, tuple[tuple[date, str], ...]]:
+def _arrivals(source: Source, days: Set[date]) -> Mapping[date, tuple[tuple[date, str], ...]]:
     """The ledger with the deliveries of these arrival days changed; of those never loaded, as if of that event day."""
-    known = {a for rows in view.arrivals.values() for a, _ in rows}
-    told = {d: tuple((a, COMING if a in days else f) for a, f in rows) for d, rows in view.arrivals.items()}
+    known = {a for rows in source.arrivals.values() for a, _ in rows}
+    told = {d: tuple((a, COMING if a in days else f) for a, f in rows) for d, rows in source.arrivals.items()}
     for day in days - known:
         told[day] = tuple(sorted((*told.get(day, ()), (day, COMING))))
     return told

@@ -39,6 +39,9 @@ class Column:
         return read_type(self.type)
 
 
+LANDING = "landing"  # what the landed table of a lake's only source is made from; of source NAME it is landing_NAME
+
+
 class Basis(StrEnum):
     """What of an input decides a day, and so what its input digest covers."""
 
@@ -128,6 +131,12 @@ class Contract:
     def is_landed(self) -> bool:
         """Whether the table is loaded from landed files (raw)."""
         return reads(self.inputs, Basis.FILES)
+
+    @property
+    def source(self) -> str:
+        """The name of the source whose landed files are loaded into the table; "": the lake's only one, or none is."""
+        landed = next((i.table for i in self.inputs if i.basis is Basis.FILES), LANDING)
+        return landed.removeprefix(f"{LANDING}_") if landed.startswith(f"{LANDING}_") else ""
 
     @property
     def column_names(self) -> tuple[str, ...]:

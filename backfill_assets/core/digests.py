@@ -8,7 +8,7 @@ No digest contains the clock, a version number, a path or a modification time.
 import hashlib
 import json
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime
 from typing import Any
 
@@ -17,7 +17,7 @@ from backfill_assets.core.cuts import cut_has_passed, end_of, is_mature, is_over
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.parameters import Parameters, parameters_of, parse_parameters
 from backfill_assets.core.receipts import Built
-from backfill_assets.core.view import LakeView, Stamp
+from backfill_assets.core.view import LakeView, Source, Stamp
 
 DIGEST_CHARS = 32  # 128 bits of a SHA-256: no two inputs of a lake collide by accident
 MISSING = "missing"
@@ -30,15 +30,16 @@ def digest_of(value: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:DIGEST_CHARS]
 
 
-def raw_digest(day: date, view: LakeView) -> str:
+def raw_digest(day: date, source: Source) -> str:
     """Of raw(day): the contents (sha256) of its files, `as_of` if it falls within the day, releases of late rows."""
+    view = source.view
     if not view.is_due(day):
         return digest_of([])
-    landed = view.landed.get(day)
+    landed = source.landed.get(day)
     parts: list[str] = sorted(landed.shas) if landed else []
     if view.as_of is not None and view.as_of < end_of(day):
         parts.append(f"as_of {view.as_of.isoformat()}")
-    parts += [f"released {r.first}..{r.last}" for r in view.releases if day in r.arrival_days]
+    parts += [f"released {r.first}..{r.last}" for r in source.releases if day in r.arrival_days]
     return digest_of(parts)
 
 
@@ -58,15 +59,24 @@ def is_required(wanted: date, day: date, frontier: datetime | None) -> bool:
 
 
 class Digests:
-    """The digests of one view. Keeps what it computed, because a window is shared by all days it touches."""
+    """The digests of one view. Keeps what it computed, because a window is shared by all days it touches.
 
-    def __init__(self, contracts: Iterable[Contract], view: LakeView, frontier: datetime | None) -> None:
+    `frontier` gives that of what is made from some inputs.
+    """
+
+    def __init__(
+        self, contracts: Iterable[Contract], view: LakeView, frontier: Callable[[Iterable[Input]], datetime | None]
+    ) -> None:
         self.contracts: Mapping[str, Contract] = {c.name: c for c in contracts}
-        self.view, self.frontier = view, frontier
+        self.view = view
+        self._frontier = frontier
+        self._frontiers: dict[tuple[Input, ...], datetime | None] = {}
         self._parameters: dict[str, Parameters | None] = {"": None}
         self._today = {name: parameters_of(c, view) for name, c in self.contracts.items()}
-        self._prefixes: dict[date, tuple[list[date], list[str]]] = {}
+        self._prefixes: dict[tuple[str, date], tuple[list[date], list[str]]] = {}
         self._digests: dict[tuple[str, date], str] = {}
+        read = [(c.name, i) for c in self.contracts.values() for i in c.inputs]
+        self._landed = {name: i.table for name, i in read if i.basis is Basis.ARRIVALS}
 
     def of(self, table: str, day: date) -> str:
         """Today's input digest of a day of a table."""
@@ -96,31 +106,32 @@ class Digests:
         """The digest under parameters that are known by this name: a table (today's) or the text of a receipt."""
         key = (name, day)
         if key not in self._digests:
-            self._digests[key] = self._compute(made, day)
+            landed = made.is_landed
+            self._digests[key] = raw_digest(day, self.view.source(name)) if landed else self._compute(made, day)
         return self._digests[key]
 
     def _compute(self, made: Parameters, day: date) -> str:
-        if made.is_landed:
-            return raw_digest(day, self.view)
-        parts: list[Any] = [[i.table, self._input(made, i, day)] for i in made.inputs]
+        if made.inputs not in self._frontiers:
+            self._frontiers[made.inputs] = self._frontier(made.inputs)
+        frontier = self._frontiers[made.inputs]
+        parts: list[Any] = [[i.table, self._input(made, i, day, frontier)] for i in made.inputs]
         if made.waits_for_cut:
-            parts.append(["cut passed", cut_has_passed(day, made.grace, self.frontier)])
+            parts.append(["cut passed", cut_has_passed(day, made.grace, frontier)])
         if made.matures_after_days is not None:
-            parts.append(["mature", is_mature(day, made.matures_after_days, self.frontier)])
+            parts.append(["mature", is_mature(day, made.matures_after_days, frontier)])
         return digest_of(parts)
 
-    def _input(self, made: Parameters, wanted: Input, day: date) -> list[str]:
+    def _input(self, made: Parameters, wanted: Input, day: date, frontier: datetime | None) -> list[str]:
         if wanted.basis is Basis.ARRIVALS:
-            return [f"{a} {fingerprint}" for a, fingerprint in self._arrivals(day)]
+            return [f"{a} {fingerprint}" for a, fingerprint in self._arrivals(wanted.table, day)]
         days = _days_from(made.start, wanted, day)
         if wanted.basis is Basis.KNOWN_AT_CUT:
             # With grace the arrival day that contains the cut counts whole: arrivals are kept per day.
             last = last_known_day(day, made.grace)
             return [self._known_at_cut(wanted.table, d, last) for d in days]
-        return [self._content(wanted.table, d, day) for d in days]
+        return [self._content(wanted.table, d, required=is_required(d, day, frontier)) for d in days]
 
-    def _content(self, table: str, wanted: date, day: date) -> str:
-        required = is_required(wanted, day, self.frontier)
+    def _content(self, table: str, wanted: date, *, required: bool) -> str:
         stamp = self.view.table(table).stamps.get(wanted)
         if stamp is None or (not required and not stamp.entry.rows):
             return MISSING if required else NOTHING
@@ -131,10 +142,10 @@ class Digests:
         """A mark where a commit that is not ours touched the day: what was made from it must be made again."""
         return " foreign" if day in self.view.table(table).foreign else ""
 
-    def _arrivals(self, day: date) -> list[tuple[date, str]]:
+    def _arrivals(self, landed: str, day: date) -> list[tuple[date, str]]:
         """The ledger's rows for an event day, as (arrival day, fingerprint), marked where raw is not as we wrote it."""
-        loaded = self.view.landed_table
-        return [(a, fingerprint + self._foreign(loaded, a)) for a, fingerprint in self.view.arrivals.get(day, ())]
+        arrived = self.view.source(landed).arrivals.get(day, ())
+        return [(a, fingerprint + self._foreign(landed, a)) for a, fingerprint in arrived]
 
     def _known_at_cut(self, table: str, wanted: date, last: date) -> str:
         """The arrivals of `wanted` through the day `last`, if the table's day is the one those arrivals give."""
@@ -145,15 +156,15 @@ class Digests:
         own_content = stamp.entry.built in (Built.HELD, Built.MERGED)  # not what the arrivals alone give
         if foreign or own_content or not self.is_current(table, wanted, stamp):
             return f"write {stamp.write_id}{foreign}"
-        arrival_days, prefixes = self._prefix(wanted)
+        arrival_days, prefixes = self._prefix(self._landed.get(table, ""), wanted)
         return prefixes[bisect_right(arrival_days, last)]
 
-    def _prefix(self, wanted: date) -> tuple[list[date], list[str]]:
-        if wanted not in self._prefixes:
-            rows = self._arrivals(wanted)
+    def _prefix(self, landed: str, wanted: date) -> tuple[list[date], list[str]]:
+        if (landed, wanted) not in self._prefixes:
+            rows = self._arrivals(landed, wanted)
             prefixes, running = [NOTHING], hashlib.sha256()
             for arrival_day, fingerprint in rows:
                 running.update(f"{arrival_day} {fingerprint}\n".encode())
                 prefixes.append(running.hexdigest()[:DIGEST_CHARS])
-            self._prefixes[wanted] = ([a for a, _ in rows], prefixes)
-        return self._prefixes[wanted]
+            self._prefixes[landed, wanted] = ([a for a, _ in rows], prefixes)
+        return self._prefixes[landed, wanted]

@@ -1,47 +1,120 @@
 """The frontier: the instant up to which all that landed is loaded. It decides cuts and maturity.
 
-Lives here: the frontier, what is loaded. Does not live here: the cut of a day and maturity (`core.cuts`), and the
-clock, which never decides content.
+Lives here: the frontier of a source, that of a table (the least of the sources it is made from), what is loaded. Does
+not live here: the cut of a day and maturity (`core.cuts`), and the clock, which never decides content.
 """
 
+import json
+from collections.abc import Iterable, Mapping
 from datetime import date, datetime
 
+from backfill_assets.core.contracts import Basis, Contract, Input
 from backfill_assets.core.cuts import end_of
 from backfill_assets.core.days import midnight
 from backfill_assets.core.digests import raw_digest
-from backfill_assets.core.view import LakeView
+from backfill_assets.core.view import LakeView, Source, TableView
+
+FRONTIERS = "frontiers"  # the tag of a receipt that tells the sources' frontiers apart, where sources have names
 
 
-def is_loaded(day: date, view: LakeView) -> bool:
+def is_loaded(day: date, source: Source) -> bool:
     """Whether the arrival day is in the landed table, from today's files, the ledger `arrivals` has named its version,
     and no other program has touched its ledgers since."""
-    stamp = view.loaded.stamps.get(day)
-    if stamp is None or stamp.version > view.loaded_version or view.is_doubted(day):
+    stamp = source.loaded.stamps.get(day)
+    if stamp is None or stamp.version > source.loaded_version or source.is_doubted(day):
         return False
-    return stamp.entry.input_digest == raw_digest(day, view)
+    return stamp.entry.input_digest == raw_digest(day, source)
 
 
-def frontier_of(view: LakeView) -> datetime | None:
-    """The frontier of the lake (aware, UTC), or None before anything was loaded.
+def recorded(table: TableView, source: Source) -> datetime | None:
+    """The greatest frontier of the source that a receipt of the table names."""
+    return table.frontiers.get(source.table) if source.name else table.frontier
+
+
+def frontier_of(source: Source) -> datetime | None:
+    """The frontier of a source (aware, UTC), or None before anything was loaded.
 
     Midnight after the newest loaded arrival day that holds a delivery, but not past the start of the oldest arrival
     day with usable landed rows that is not loaded; `as_of` itself once nothing before it waits. Never less than any
     frontier that a receipt names, so that late files only stop it rising: of whichever table, because a withdrawn file
     or a later `as_of` lets it rise, and days be built, without a load that would record it.
     """
+    as_of = source.view.as_of
     waiting = [
-        d for d, landed in view.landed.items() if landed.usable_rows and view.is_due(d) and not is_loaded(d, view)
+        d
+        for d, landed in source.landed.items()
+        if landed.usable_rows and source.view.is_due(d) and not is_loaded(d, source)
     ]
-    loaded = [d for d, stamp in view.loaded.stamps.items() if stamp.entry.rows and is_loaded(d, view)]
-    recorded = [t.frontier for t in view.tables.values() if t.frontier is not None]
-    candidates = list(recorded)
+    loaded = [d for d, stamp in source.loaded.stamps.items() if stamp.entry.rows and is_loaded(d, source)]
+    candidates = [f for t in source.view.tables.values() if (f := recorded(t, source)) is not None]
     if waiting and loaded:
         candidates.append(min(midnight(min(waiting)), end_of(max(loaded))))
-    elif view.as_of is not None and not waiting and view.ledger.version >= 0:
-        candidates.append(view.as_of)
+    elif as_of is not None and not waiting and source.ledger.version >= 0:
+        candidates.append(as_of)
     elif loaded:
         candidates.append(end_of(max(loaded)))
     if not candidates:
         return None
     newest = max(candidates)
-    return newest if view.as_of is None else min(newest, view.as_of)
+    return newest if as_of is None else min(newest, as_of)
+
+
+def landed_below(contracts: Iterable[Contract]) -> dict[str, frozenset[str]]:
+    """Per table (upstream first) the landed tables that it is made from, whatever lies between; itself if landed."""
+    found: dict[str, frozenset[str]] = {}
+    for contract in contracts:
+        below = [found.get(i.table, frozenset()) for i in contract.inputs if i.basis is not Basis.FILES]
+        found[contract.name] = frozenset((contract.name,)) if contract.is_landed else frozenset[str]().union(*below)
+    return found
+
+
+class Frontiers:
+    """The frontiers of a view: of its sources, and of the tables that are made from them."""
+
+    def __init__(self, contracts: Iterable[Contract], view: LakeView) -> None:
+        self.of_source: Mapping[str, datetime | None] = {t: frontier_of(s) for t, s in view.sources.items()}
+        self.below = landed_below(contracts)
+        self._names = any(s.name for s in view.sources.values())
+        self._known: dict[frozenset[str], datetime | None] = {}
+
+    def sources_of(self, table: str) -> frozenset[str]:
+        """The sources, by landed table, that the table is made from; all where it is made from none of them."""
+        return self.below.get(table) or frozenset(self.of_source)
+
+    def of_table(self, table: str) -> datetime | None:
+        """The least frontier of the sources that the table is made from."""
+        return self._least(self.sources_of(table))
+
+    def of_inputs(self, inputs: Iterable[Input]) -> datetime | None:
+        """The frontier of whatever is made from these inputs."""
+        return self._least(frozenset[str]().union(*(self.below.get(i.table, frozenset()) for i in inputs)))
+
+    @property
+    def least(self) -> datetime | None:
+        """The least of all sources: every table has at least this one."""
+        return self._least(frozenset())
+
+    @property
+    def greatest(self) -> datetime | None:
+        """The greatest of the sources: no table lies before it."""
+        return max((f for f in self.of_source.values() if f is not None), default=None)
+
+    def told(self, table: str) -> dict[str, str]:
+        """The tag for a receipt of the table that tells its sources' frontiers apart; none where a lake has one."""
+        known = {s: f.isoformat() for s in sorted(self.below.get(table, ())) if (f := self.of_source.get(s))}
+        return {FRONTIERS: json.dumps(known)} if self._names and known else {}
+
+    def _least(self, sources: frozenset[str]) -> datetime | None:
+        if sources not in self._known:
+            found = [self.of_source.get(s) for s in sources or self.of_source]
+            known = [f for f in found if f is not None]
+            self._known[sources] = min(known) if known and len(known) == len(found) else None
+        return self._known[sources]
+
+
+def told_frontiers(tags: Mapping[str, str]) -> dict[str, datetime]:
+    """The frontiers that a receipt tells apart, by landed table; none where it does not, or they are not understood."""
+    try:
+        return {str(s): datetime.fromisoformat(f) for s, f in json.loads(tags.get(FRONTIERS, "{}")).items()}
+    except (ValueError, TypeError, AttributeError):
+        return {}

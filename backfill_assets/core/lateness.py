@@ -7,7 +7,7 @@ age 0. A row is late iff its age is 1 or more.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from itertools import accumulate
@@ -171,28 +171,28 @@ def watermark_day(frontier: datetime, age_days: int) -> date:
 def watermarks(
     contracts: Iterable[Contract],
     newest: Mapping[str, date],
-    measured: date | None,
-    frontier: datetime | None,
+    measured: Mapping[str, date | None],
+    frontier: Callable[[str], datetime | None],
     now: datetime,
 ) -> tuple[Watermark, ...]:
-    """The watermark per table, upstream first; `measured` is that of the deliveries (`watermark_day`).
+    """The watermark per table, upstream first; `measured` is that of the deliveries (`watermark_day`), by landed table.
 
     Raw has the measured one. Another table has the smallest of: its own newest day, and for each input its watermark
     minus the days that the table looks ahead. What is read as known at a cut does not change with late rows, so there
-    only the table's own newest day counts. `frontier` and `now` are aware instants.
+    only the table's own newest day counts. `frontier` (of a table) and `now` are aware instants.
     """
     days: dict[str, date | None] = {}
     for contract in contracts:
         bounds = [newest.get(contract.name)]
         for wanted in contract.inputs:
             if wanted.basis is Basis.FILES:
-                bounds.append(measured)
+                bounds.append(measured.get(contract.name))
             elif wanted.basis is not Basis.KNOWN_AT_CUT:
                 above = days.get(wanted.table)
                 bounds.append(above - ONE_DAY * wanted.after if above else None)
         known = [b for b in bounds if b is not None]
         days[contract.name] = min(known) if len(known) == len(bounds) else None
-    return tuple(_mark(name, newest.get(name), day, frontier, now) for name, day in days.items())
+    return tuple(_mark(name, newest.get(name), day, frontier(name), now) for name, day in days.items())
 
 
 def _mark(table: str, newest: date | None, day: date | None, frontier: datetime | None, now: datetime) -> Watermark:

@@ -9,7 +9,7 @@ requires it, or it lies between its table's first receipt and the frontier. Held
 
 from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, datetime
 
 from backfill_assets.core.contracts import Basis, Contract, Input
 from backfill_assets.core.cuts import is_over, newest_over
@@ -64,17 +64,23 @@ def needed_days(states: States, until: date | None = None) -> dict[str, frozense
 def _days(states: States, until: date | None) -> list[date]:
     """All days that anything names, from the lake's first day on."""
     view = states.view
-    last = max((*(d for t in view.tables.values() for d in t.stamps), *view.landed, *view.arrivals), default=view.start)
-    if states.frontier is not None:
-        last = max(last, newest_over(states.frontier))
+    last = max((*(d for t in view.tables.values() for d in t.stamps), *_told(view)), default=view.start)
+    if states.frontiers.greatest is not None:
+        last = max(last, newest_over(states.frontiers.greatest))
     end = last + ONE_DAY if until is None else min(last + ONE_DAY, until)
     return [view.start + ONE_DAY * i for i in range((end - view.start).days)]
 
 
+def _told(view: LakeView) -> Iterable[date]:
+    """All days of which anything landed or arrived."""
+    return (d for source in view.sources.values() for days in (source.landed, source.arrivals) for d in days)
+
+
 def _landed(states: States, name: str, days: Iterable[date]) -> Iterable[date]:
     """Arrival days on which something landed, or that were loaded from files that are gone, and that are not loaded."""
+    landed = states.view.source(name).landed
     for day in days:
-        has_files = states.view.is_due(day) and (day in states.view.landed or states.stamp(name, day))
+        has_files = states.view.is_due(day) and (day in landed or states.stamp(name, day))
         if has_files and states.of(name, day) in (State.MISSING, State.STALE):
             yield day
 
@@ -92,11 +98,13 @@ def _built(states: States, contract: Contract, days: Iterable[date], below: Mapp
     if not missing:
         return
     required = _required(states, contract.name, set(missing), below)
+    arrived = [states.view.source(landed).arrivals for landed in states.frontiers.sources_of(contract.name)]
+    frontier = states.frontier(contract.name)
     for day in missing:
         if (
-            day in states.view.arrivals
+            any(day in arrivals for arrivals in arrived)
             or day in required
-            or (first is not None and first <= day and is_over(day, states.frontier))
+            or (first is not None and first <= day and is_over(day, frontier))
         ):
             yield day
 
@@ -105,18 +113,19 @@ def _required(states: States, name: str, missing: Set[date], below: Mapping[str,
     """The missing days of a table that days of the tables made from it require: made ones and ones to be made."""
     found: set[date] = set()
     for contract in states.contracts.values():
+        frontier = states.frontier(contract.name)
         for wanted in (i for i in contract.inputs if i.table == name and i.basis is not Basis.ARRIVALS):
             users = set(states.view.table(contract.name).stamps) | set(below.get(contract.name, ()))
             for day in missing - found:
-                if _is_used(wanted, day, users, states):
+                if _is_used(wanted, day, users, frontier):
                     found.add(day)
     return found
 
 
-def _is_used(wanted: Input, day: date, users: Set[date], states: States) -> bool:
+def _is_used(wanted: Input, day: date, users: Set[date], frontier: datetime | None) -> bool:
     """Whether one of `users` has `day` among its required input days."""
     nearest = (day + ONE_DAY * i for i in range(-wanted.after, wanted.before + 1))
-    return any(user in users and is_required(day, user, states.frontier) for user in nearest)
+    return any(user in users and is_required(day, user, frontier) for user in nearest)
 
 
 def _first_unready(
@@ -132,7 +141,7 @@ def _first_unready(
         if not coming:
             continue
         if wanted.basis is Basis.ARRIVALS:
-            days: Iterable[date] = (a for a, _ in states.view.arrivals.get(day, ()))
+            days: Iterable[date] = (a for a, _ in states.view.source(wanted.table).arrivals.get(day, ()))
         else:
             days = days_of(wanted, day, states.view)
         for input_day in days:
@@ -145,7 +154,8 @@ def _while_unknown(wanted: Input, coming: Set[date], view: LakeView) -> date | N
     """The first arrival day to be loaded before the ledger `arrivals` can say which deliveries a day is made from."""
     if wanted.basis is not Basis.ARRIVALS:
         return None
-    doubted = view.doubted_arrivals() if view.ledger.version >= 0 else coming
+    source = view.source(wanted.table)
+    doubted = source.doubted_arrivals() if source.ledger.version >= 0 else coming
     return min(doubted, default=None)
 
 
@@ -175,4 +185,5 @@ def may_lie_between(states: States, name: str, day: date) -> bool:
     """Whether a run that makes other days may cover the day too: it is settled, or nothing landed on it."""
     if states.is_settled(name, day):
         return not states.is_pending(states.contracts[name], day)
-    return states.contracts[name].is_landed and states.of(name, day) is State.MISSING and day not in states.view.landed
+    landed = states.view.source(name).landed
+    return states.contracts[name].is_landed and states.of(name, day) is State.MISSING and day not in landed

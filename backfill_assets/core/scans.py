@@ -1,8 +1,10 @@
 """What a scan of the landing folder found, as values that every caller prints or acts on.
 
-Lives here: the report of a scan. Does not live here: looking (`load.scan`).
+Lives here: the report of a scan, and how the scans of several sources are told as one. Does not live here: looking
+(`load.scan`).
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
@@ -40,3 +42,28 @@ class ScanReport:
             "altered": list(self.altered), "missing": list(self.missing),
             "blocked_days": sorted(map(str, self.blocked)), "known": self.known,
         }  # fmt: skip
+
+
+def shown(path: str, source: str) -> str:
+    """A landed path as people are told it: where sources have names, with that of its own before it."""
+    return f"{source}:{path}" if source else path
+
+
+def together(reports: Mapping[str, ScanReport]) -> ScanReport:
+    """The scans of a lake's sources, by name, as one: each path with the name of its source before it."""
+    found = [(name, r) for name, r in reports.items()]
+
+    def paths(told: Iterable[tuple[str, Iterable[str]]]) -> tuple[str, ...]:
+        return tuple(shown(path, name) for name, each in told for path in each)
+
+    return ScanReport(
+        new={shown(p, n): rows for n, r in found for p, rows in r.new.items()},
+        copies={shown(p, n): shown(of, n) for n, r in found for p, of in r.copies.items()},
+        refused={shown(p, n): why for n, r in found for p, why in r.refused.items()},
+        waiting={shown(p, n): why for n, r in found for p, why in r.waiting.items()},
+        unreadable={shown(p, n): why for n, r in found for p, why in r.unreadable.items()},
+        altered=paths((n, r.altered) for n, r in found),
+        missing=paths((n, r.missing) for n, r in found),
+        blocked=frozenset(day for _, r in found for day in r.blocked),
+        known=sum(r.known for _, r in found),
+    )

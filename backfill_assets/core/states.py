@@ -12,7 +12,7 @@ from enum import StrEnum
 from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.cuts import cut_has_passed
 from backfill_assets.core.digests import Digests, days_of, is_required
-from backfill_assets.core.frontier import frontier_of
+from backfill_assets.core.frontier import Frontiers
 from backfill_assets.core.receipts import Built
 from backfill_assets.core.view import LakeView, Stamp
 
@@ -49,8 +49,8 @@ class States:
     def __init__(self, contracts: Iterable[Contract], view: LakeView, codes: Mapping[str, Codes]) -> None:
         self.contracts = {c.name: c for c in contracts}
         self.view, self.codes = view, codes
-        self.frontier: datetime | None = frontier_of(view)
-        self.digests = Digests(self.contracts.values(), view, self.frontier)
+        self.frontiers = Frontiers(self.contracts.values(), view)
+        self.digests = Digests(self.contracts.values(), view, self.frontiers.of_inputs)
         self._found: dict[tuple[str, date], State] = {}
 
     def of(self, table: str, day: date) -> State:
@@ -76,13 +76,17 @@ class States:
         merged = stamp.entry.built is Built.MERGED
         return State.OUTDATED if merged or self._is_outdated(table, day, stamp) else State.FRESH
 
+    def frontier(self, table: str) -> datetime | None:
+        """The frontier that decides the table's cuts and maturity: the least of the sources that it is made from."""
+        return self.frontiers.of_table(table)
+
     def stamp(self, table: str, day: date) -> Stamp | None:
         """The newest receipt of the day, or None."""
         return self.view.table(table).stamps.get(day)
 
     def is_pending(self, contract: Contract, day: date) -> bool:
         """Whether the day waits for the frontier to pass its cut."""
-        return contract.waits_for_cut and not cut_has_passed(day, self.view.grace, self.frontier)
+        return contract.waits_for_cut and not cut_has_passed(day, self.view.grace, self.frontier(contract.name))
 
     def is_settled(self, table: str, day: date, merging: bool = False) -> bool:
         """Whether making the day again is known to give what is there: same inputs, code, settings; nothing foreign.
@@ -100,7 +104,7 @@ class States:
 
     def absent(self, table: str, day: date) -> list[tuple[str, date]]:
         """The required input days of `day` that do not exist, as (table, day); for ledgers and files there are none."""
-        found = []
+        found, frontier = [], self.frontier(table)
         for wanted in self.contracts[table].inputs:
             if wanted.basis in (Basis.ARRIVALS, Basis.FILES):
                 continue
@@ -108,7 +112,7 @@ class States:
             found += [
                 (wanted.table, d)
                 for d in days_of(wanted, day, self.view)
-                if d not in stamps and is_required(d, day, self.frontier)
+                if d not in stamps and is_required(d, day, frontier)
             ]
         return found
 
@@ -130,7 +134,7 @@ class States:
     def _is_stale(self, table: str, day: date, stamp: Stamp) -> bool:
         """Whether its inputs changed: judged by the windows, cut and maturity that the day was made with."""
         landed = self.contracts[table].is_landed
-        if day in self.view.table(table).foreign or (landed and not self._is_in_ledgers(day, stamp)):
+        if day in self.view.table(table).foreign or (landed and not self._is_in_ledgers(table, day, stamp)):
             return True
         if self.digests.is_current(table, day, stamp):
             return False
@@ -141,9 +145,10 @@ class States:
         today = self.codes.get(table)
         return not stamp.parameters and (today is None or stamp.settings_digest == today.settings_digest)
 
-    def _is_in_ledgers(self, day: date, stamp: Stamp) -> bool:
+    def _is_in_ledgers(self, landed: str, day: date, stamp: Stamp) -> bool:
         """Whether the ledger `arrivals` names this load, and nobody else touched a ledger of the day since."""
-        return stamp.version <= self.view.loaded_version and not self.view.is_doubted(day)
+        source = self.view.source(landed)
+        return stamp.version <= source.loaded_version and not source.is_doubted(day)
 
     def _is_outdated(self, table: str, day: date, stamp: Stamp) -> bool:
         """Whether code or settings would give something else: theirs, or the windows, cut and maturity of today."""

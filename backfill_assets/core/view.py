@@ -7,9 +7,10 @@ Lives here: the frozen values that digests and states are computed from. Does no
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from functools import cached_property
 
 from backfill_assets.core.days import midnight
-from backfill_assets.core.ledgers import ARRIVALS, BESIDE
+from backfill_assets.core.ledgers import ARRIVALS, BESIDE, named
 from backfill_assets.core.receipts import DayEntry
 
 
@@ -33,9 +34,10 @@ class Stamp:
 class TableView:
     """The head of a table's log. `version` is -1 where the table does not exist.
 
-    `inputs` are the input versions that the newest receipt names; `frontier` is the greatest that any receipt names;
-    `foreign` are the days that a commit without a receipt touched after our last write of them (never trusted); of
-    the ledger `arrivals`, laid out by month, all days of the months it touched.
+    `inputs` are the input versions that the newest receipt names; `frontier` is the greatest that any receipt names,
+    `frontiers` those of sources, by landed table, where receipts tell them apart; `foreign` are the days that a commit
+    without a receipt touched after our last write of them (never trusted); of the ledger `arrivals`, laid out by month,
+    all days of the months it touched.
     """
 
     version: int = -1
@@ -43,6 +45,7 @@ class TableView:
     inputs: Mapping[str, int] = field(default_factory=dict)
     frontier: datetime | None = None
     foreign: frozenset[date] = frozenset()
+    frontiers: Mapping[str, datetime] = field(default_factory=dict)
 
 
 NO_TABLE = TableView()  # one for all: it is asked for a hundred thousand times a look
@@ -67,51 +70,103 @@ class Release:
 
 
 @dataclass(frozen=True)
+class Deliveries:
+    """What one source has delivered, as its ledgers say. `name` is that of the source, "" of a lake's only one.
+
+    `arrivals[D]` are the ledger's rows for event day D as (arrival day, fingerprint), ascending by arrival day.
+    """
+
+    landed: Mapping[date, LandedDay] = field(default_factory=dict)
+    arrivals: Mapping[date, tuple[tuple[date, str], ...]] = field(default_factory=dict)
+    releases: tuple[Release, ...] = ()
+    name: str = ""
+
+
+@dataclass(frozen=True)
 class LakeView:
     """Everything that decides states, as read at one moment.
 
-    `arrivals[D]` are the ledger's rows for event day D as (arrival day, fingerprint), ascending by arrival day.
-    `grace` is added to midnight after a day to give its cut. `start` is the lake's first day. `landed_table` is the
-    name of the table that landed files are loaded into.
+    `grace` is added to midnight after a day to give its cut. `start` is the lake's first day. `delivered` is told by
+    the name of the table that a source's landed files are loaded into.
     """
 
     start: date
     as_of: datetime | None
     grace: timedelta
     tables: Mapping[str, TableView]
-    landed: Mapping[date, LandedDay]
-    arrivals: Mapping[date, tuple[tuple[date, str], ...]]
-    landed_table: str
-    releases: tuple[Release, ...] = ()
+    delivered: Mapping[str, Deliveries]
 
     def table(self, name: str) -> TableView:
         """The view of a table; an empty one where it does not exist yet."""
         return self.tables.get(name, NO_TABLE)
 
+    @cached_property
+    def sources(self) -> Mapping[str, "Source"]:
+        """The sources, by the table that their landed files are loaded into."""
+        return {table: Source(self, table, delivered) for table, delivered in self.delivered.items()}
+
+    def source(self, table: str) -> "Source":
+        """The source whose landed files are loaded into `table`; one that delivered nothing where there is none."""
+        return self.sources.get(table) or Source(self, table, Deliveries())
+
+    def is_due(self, arrival_day: date) -> bool:
+        """Whether any delivery of that day may be loaded: the day begins before `as_of`."""
+        return self.as_of is None or midnight(arrival_day) < self.as_of
+
+
+@dataclass(frozen=True)
+class Source:
+    """A source as a view shows it: what it delivered, and the `table` that its landed files are loaded into."""
+
+    view: LakeView
+    table: str
+    delivered: Deliveries
+
+    @property
+    def name(self) -> str:
+        """Its name in `lake.toml`; "" where it is the only one."""
+        return self.delivered.name
+
+    @property
+    def landed(self) -> Mapping[date, LandedDay]:
+        """What its ledger `files` says, by arrival day."""
+        return self.delivered.landed
+
+    @property
+    def arrivals(self) -> Mapping[date, tuple[tuple[date, str], ...]]:
+        """What its ledger `arrivals` says, by event day."""
+        return self.delivered.arrivals
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """Which of its too late deliveries count all the same."""
+        return self.delivered.releases
+
     @property
     def loaded(self) -> TableView:
-        """The table that landed files are loaded into, as it is."""
-        return self.table(self.landed_table)
+        """The table that its landed files are loaded into, as it is."""
+        return self.view.table(self.table)
+
+    @property
+    def ledger_name(self) -> str:
+        """The name of its ledger `arrivals`."""
+        return named(ARRIVALS, self.name)
 
     @property
     def ledger(self) -> TableView:
-        """The head of the ledger `arrivals`: what it lists is in `arrivals`."""
-        return self.table(ARRIVALS)
+        """The head of its ledger `arrivals`: what it lists is in `arrivals`."""
+        return self.view.table(self.ledger_name)
 
     @property
     def loaded_version(self) -> int:
         """The version of the landed table that the ledger names: the newest that was loaded whole; -1: none."""
-        return self.ledger.inputs.get(self.landed_table, -1)
+        return self.ledger.inputs.get(self.table, -1)
 
     def is_doubted(self, arrival_day: date) -> bool:
         """Whether a ledger may say something else of that day than its load wrote: it must be loaded again."""
-        return any(arrival_day in self.table(name).foreign for name in BESIDE)
+        return any(arrival_day in self.view.table(named(ledger, self.name)).foreign for ledger in BESIDE)
 
     def doubted_arrivals(self) -> frozenset[date]:
         """The loaded arrival days whose rows of `arrivals` another program may have changed. While there are any, no
         event day's deliveries are known: any row of them may be gone. The next load writes them anew."""
         return frozenset(d for d in self.ledger.foreign if d in self.loaded.stamps)
-
-    def is_due(self, arrival_day: date) -> bool:
-        """Whether any delivery of that day may be loaded: the day begins before `as_of`."""
-        return self.as_of is None or midnight(arrival_day) < self.as_of

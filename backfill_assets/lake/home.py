@@ -6,7 +6,7 @@ Lives here: paths and the loading of the settings. Does not live here: reading o
 import contextlib
 import os
 import stat
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,11 +30,21 @@ class Lake:
     """An opened lake: its folder (absolute) and its settings.
 
     `logs` is what was read of its tables' logs before, so that only what is new is read (None: every look reads anew).
+    `source` is the one that its settings are narrowed to, where a lake has several (`of_source`).
     """
 
     root: Path
     settings: LakeSettings
     logs: Logs | None = field(default=None, compare=False, repr=False)
+    source: str = ""
+
+    def of_source(self, name: str) -> "Lake":
+        """The lake as a load of one of its sources sees it; itself where it has one, which has no name."""
+        return replace(self, settings=self.settings.of_source(name), source=name) if name != self.source else self
+
+    def by_source(self) -> tuple["Lake", ...]:
+        """The lake narrowed to each of its sources in turn."""
+        return tuple(self.of_source(name) for name in self.settings.delivered) if not self.source else (self,)
 
     @property
     def store(self) -> "TableStore":
@@ -55,7 +65,7 @@ class Lake:
     @property
     def stock(self) -> Path:
         """Strictly parsed copies of landed text files, named by their sha256; can be deleted and is made again."""
-        return self.root / ".stock"
+        return self.root / ".stock" / self.source
 
     @property
     def locks(self) -> Path:

@@ -6,12 +6,12 @@ states are computed from. Does not live here: writing them (`load.scan`, `load.r
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any
 
 from backfill_assets.core import ledgers
-from backfill_assets.core.contracts import Basis, Column, Contract, Input
+from backfill_assets.core.contracts import LANDING, Basis, Column, Contract, Input
 from backfill_assets.core.view import LandedDay
 from backfill_assets.lake.store import TableStore
 
@@ -55,7 +55,7 @@ QUARANTINE = Contract(
     ),
     "arrival_date",
     ("source_file", "row_number"),
-    (Input("landing", basis=Basis.FILES),),
+    (Input(LANDING, basis=Basis.FILES),),
 )
 
 ARRIVALS = Contract(
@@ -76,6 +76,12 @@ ARRIVALS = Contract(
     (),
     partition_by="arrival_month",
 )
+
+
+def of_source(ledger: Contract, source: str) -> Contract:
+    """The contract of a ledger as a source has it: the same, under a name of its own where the source has one."""
+    inputs = tuple(replace(i, table=ledgers.named(i.table, source)) for i in ledger.inputs)
+    return replace(ledger, name=ledgers.named(ledger.name, source), inputs=inputs)
 
 
 @dataclass(frozen=True)
@@ -107,14 +113,14 @@ class FileRecord:
         return sum(u for _, _, u in self.days.values())
 
 
-def read_files(store: TableStore) -> list[FileRecord]:
-    """The ledger `files` as we wrote it: the newest event per path and content.
+def read_files(store: TableStore, source: str = "") -> list[FileRecord]:
+    """The ledger `files` of a source as we wrote it: the newest event per path and content.
 
     Commits of other programs are not read: its rows are events of ours, which nobody may take back or make up. Raises
     BackfillError where a data file of ours is gone.
     """
     events: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-    for row in store.own_rows(FILES.name):
+    for row in store.own_rows(ledgers.named(FILES.name, source)):
         events[row["path"], row["sha256"]].append(row)
     return sorted((_newest(rows) for rows in events.values()), key=lambda r: (r.path, r.first_scan, r.sha256))
 
@@ -152,10 +158,11 @@ def landed_days(records: Iterable[FileRecord]) -> dict[date, LandedDay]:
     return {d: LandedDay(frozenset(s), usable[d]) for d, s in shas.items() if s}
 
 
-def read_arrivals(store: TableStore, version: int) -> dict[date, tuple[tuple[date, str], ...]]:
-    """The ledger `arrivals` per event day, as (arrival day, fingerprint) ascending."""
+def read_arrivals(store: TableStore, version: int, source: str = "") -> dict[date, tuple[tuple[date, str], ...]]:
+    """The ledger `arrivals` of a source per event day, as (arrival day, fingerprint) ascending."""
     found: dict[date, list[tuple[date, str]]] = defaultdict(list)
     columns = ("arrival_date", "event_date", "fingerprint")
-    for row in store.rows(ARRIVALS.name, version, columns) if version >= 0 else []:
+    name = ledgers.named(ARRIVALS.name, source)
+    for row in store.rows(name, version, columns) if version >= 0 else []:
         found[row["event_date"]].append((row["arrival_date"], row["fingerprint"]))
     return {day: tuple(sorted(rows)) for day, rows in found.items()}

@@ -1,4 +1,4 @@
-"""Locks: one writer at a time per table, one load at a time per lake. Kernel locks, freed when the holder dies.
+"""Locks: one writer at a time per table, one load at a time per source. Kernel locks, freed when the holder dies.
 
 Lives here: the table lock and the load lock. Does not live here: deciding what may be committed under a lock
 (`lake.replace`).
@@ -27,9 +27,12 @@ def table_lock(locks: Path, table: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def load_lock(locks: Path) -> Iterator[None]:
-    """Hold the lake-wide lock of loading raw and its ledger, from the first read to the last commit."""
-    with _held(locks / "load.lock", "the load of raw"):
+def load_lock(locks: Path, source: str = "") -> Iterator[None]:
+    """Hold the lock of loading a source's raw and its ledger, from the first read to the last commit."""
+    name, what = (
+        (f"load.{source}.lock", f"the load of the source {source}") if source else ("load.lock", "the load of raw")
+    )
+    with _held(locks / name, what):
         yield
 
 

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.frontier import told_frontiers
 from backfill_assets.core.parameters import PARAMETERS
 from backfill_assets.core.receipts import parse_receipt
 from backfill_assets.core.view import Stamp, TableView
@@ -143,10 +144,12 @@ class _Fold:
     inputs: dict[str, int] = field(default_factory=dict)
     frontier: datetime | None = None
     foreign: set[date] = field(default_factory=set)
+    frontiers: dict[str, datetime] = field(default_factory=dict)
 
     def copy(self) -> "_Fold":
         """One that can be added to."""
-        return _Fold([*self.files], self.version, {**self.stamps}, {**self.inputs}, self.frontier, {*self.foreign})
+        known = {**self.stamps}, {**self.inputs}, self.frontier, {*self.foreign}, {**self.frontiers}
+        return _Fold([*self.files], self.version, *known)
 
     def add(self, table: Path, day_column: str, commit: Commit) -> None:
         """One more commit."""
@@ -168,10 +171,13 @@ class _Fold:
         self.inputs.update(receipt.inputs)
         if receipt.frontier is not None and (self.frontier is None or receipt.frontier > self.frontier):
             self.frontier = receipt.frontier
+        for source, frontier in told_frontiers(receipt.tags).items():
+            self.frontiers[source] = max(frontier, self.frontiers.get(source, frontier))
 
     def view(self) -> TableView:
         """The table as the log shows it."""
-        return TableView(self.version, self.stamps, self.inputs, self.frontier, frozenset(self.foreign))
+        foreign = frozenset(self.foreign)
+        return TableView(self.version, self.stamps, self.inputs, self.frontier, foreign, self.frontiers)
 
 
 def views_at(table: Path, day_column: str, versions: Collection[int]) -> dict[int, TableView]:

@@ -7,7 +7,7 @@ live here: how an engine is found or started (`engine.session`, `engine.server`)
 import contextlib
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +77,10 @@ class LakeSession:
     """A lake and the session that reads and writes it. Cheap to make; the engine starts at the first `spark()`."""
 
     lake: Lake
+
+    def of_source(self, name: str) -> "LakeSession":
+        """The session of the lake narrowed to one of its sources."""
+        return replace(self, lake=self.lake.of_source(name))
 
     @property
     def engine(self) -> EngineSettings:

@@ -8,7 +8,7 @@ value. Does not live here: the keys of deliveries and features (`source_settings
 import os
 import re
 import tomllib
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,7 +17,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.payload import entity_misfit
 from backfill_assets.engine.confs import shown
-from backfill_assets.lake.source_settings import Days, FeatureSettings, PositiveDays, Section, SourceSettings
+from backfill_assets.lake.source_settings import Days, DeliveredSettings, FeatureSettings, PositiveDays, Section
 
 FILE_NAME = "lake.toml"
 ENV_PREFIX = "BACKFILL_ASSETS__"  # e.g. BACKFILL_ASSETS__SPARK__MEMORY=4g
@@ -27,6 +27,7 @@ class LabelSettings(Section):
     """What is summed over the horizon (d, d + horizon], the rule that makes a label of it, and when it is mature.
 
     `label`, in place of `measure` and `rule`: an expression of aggregates ahead and behind, e.g. count_ahead() > 0.
+    `source`: the one that labels are made from, where a lake has several.
     """
 
     measure: Literal["events", "flag", "value"] = "events"
@@ -34,6 +35,7 @@ class LabelSettings(Section):
     horizon_days: PositiveDays = 7
     maturity_days: Days = 7
     label: str | None = Field(default=None, min_length=1)
+    source: str | None = None
 
     @model_validator(mode="after")
     def _one_way_to_say_it(self) -> "LabelSettings":
@@ -152,12 +154,10 @@ class RetentionSettings(Section):
     rollback_days: PositiveDays = 90
 
 
-class LakeSettings(Section):
+class LakeSettings(DeliveredSettings):
     """All of `lake.toml`. `as_of` (aware) stops the world there: later deliveries are not loaded."""
 
-    start_date: date
     as_of: datetime | None = None
-    source: SourceSettings
     features: FeatureSettings = FeatureSettings()
     labels: LabelSettings = LabelSettings()
     lateness: LatenessSettings = LatenessSettings()
@@ -189,11 +189,27 @@ class LakeSettings(Section):
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
     @model_validator(mode="after")
-    def _entities_of_the_payload(self) -> "LakeSettings":
-        misfit = entity_misfit(self.features.entity, self.source.payload_columns)
-        if misfit:
-            raise ValueError(f"features.entity: {misfit}")
+    def _sources_that_are_there(self) -> "LakeSettings":
+        payloads = {section: self.payload_of(section, name) for section, name in self._chosen().items()}
+        for section, payload in payloads.items():
+            misfit = entity_misfit(self.features.entity, payload) if payload is not None else ""
+            if misfit:
+                raise ValueError(f"features.entity: {misfit}{f' (for [{section}])' if self.sources else ''}")
+        types = [{c.name: c.type for c in payload} for payload in payloads.values() if payload is not None]
+        for column in self.features.entity:
+            if len({found[column] for found in types}) > 1:
+                raise ValueError(
+                    f"features.entity: {column} is {' and '.join(t[column] for t in types)} in two sources"
+                )
         return self
+
+    def _chosen(self) -> dict[str, str | None]:
+        return {"features": self.features.source, "labels": self.labels.source}
+
+    def source_of(self, section: Literal["features", "labels"]) -> str:
+        """The name of the source that the built-in tables of a section are made from; raises SettingsError where there
+        are several and the section names none."""
+        return self.choice(section, self._chosen()[section])
 
     @property
     def grace(self) -> timedelta:

@@ -1,15 +1,19 @@
-"""The sections of `lake.toml` that say what is delivered and what is made of it: `[source]` and `[features]`.
+"""The sections of `lake.toml` that say what is delivered and what is made of it: `[source]` or several, `[features]`.
 
 Lives here: their keys, bounds and defaults, and the base of all sections. Does not live here: reading the file and the
 other sections (`settings`), the meaning of a payload's words (`core.payload`), and of `select` (`landing.select`).
 """
 
-from typing import Annotated, Literal
+import re
+from datetime import date
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.payload import DEFAULT_PAYLOAD, NAME, TAKEN, PayloadColumn, read_payload
 
+SOURCE_NAME = re.compile(r"[a-z][a-z0-9_]*")  # it becomes part of names of tables
 WINDOW_DAYS_MAX = 3650  # ten years: longer windows are a typing error
 Days = Annotated[int, Field(strict=True, ge=0, le=WINDOW_DAYS_MAX)]
 PositiveDays = Annotated[int, Field(strict=True, ge=1, le=WINDOW_DAYS_MAX)]
@@ -45,6 +49,63 @@ class SourceSettings(Section):
         return DEFAULT_PAYLOAD if self.payload is None else read_payload(self.payload)
 
 
+class DeliveredSettings(Section):
+    """What is delivered from which day on, told once: in `[source]`, or by `[sources.NAME]` where there are several."""
+
+    start_date: date
+    single: SourceSettings | None = Field(default=None, alias="source")
+    sources: dict[str, SourceSettings] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _one_way_to_say_it(self) -> Self:
+        if (self.single is None) == (not self.sources):
+            told = "give one of them" if self.single is None else "leave one of them out"
+            raise ValueError(f"[source] and [sources.NAME] say what is delivered: {told}")
+        bad = [n for n in self.sources if not SOURCE_NAME.fullmatch(n)]
+        if bad:
+            raise ValueError(f"sources.{bad[0]}: a source's name has small letters, digits and _, a letter first")
+        return self
+
+    @property
+    def source(self) -> SourceSettings:
+        """The source of a lake that has one, or of settings narrowed to one; raises SettingsError where there are
+        several."""
+        if self.single is None:
+            told = f"it has several sources: {', '.join(self.sources)}"
+            raise SettingsError("lake.toml", told, "Nothing was done", "Name one of them")
+        return self.single
+
+    @property
+    def delivered(self) -> dict[str, SourceSettings]:
+        """All sources by name; a lake's only one, of `[source]`, has the name ""."""
+        return {"": self.single} if self.single is not None else dict(self.sources)
+
+    def of_source(self, name: str) -> Self:
+        """The settings as if this source were the only one; themselves for ""."""
+        return self.model_copy(update={"single": self.sources[name], "sources": {}}) if name else self
+
+    def payload_of(self, section: str, name: str | None) -> tuple[PayloadColumn, ...] | None:
+        """The payload that a section looks at which names a source; None while it must name one and does not. Raises
+        ValueError where there is no such source."""
+        if name is not None and name not in self.sources:
+            known = ", ".join(self.sources) or "one, without a name: leave this out"
+            raise ValueError(f"{section}.source: there is no source {name!r}; the lake has {known}")
+        named = name is not None or len(self.delivered) == 1
+        return self.delivered[self.choice(section, name)].payload_columns if named else None
+
+    def choice(self, section: str, name: str | None) -> str:
+        """The source that a section means which names this one: where there is only one, that; raises SettingsError
+        where it must name one and does not."""
+        if name is not None and self.sources:
+            return name
+        if len(self.delivered) > 1:
+            raise SettingsError(
+                f"[{section}] in lake.toml", f"it does not say which of {', '.join(self.sources)} it is made from",
+                "Nothing was done", f'Write source = "NAME" below [{section}]',
+            )  # fmt: skip
+        return next(iter(self.delivered))
+
+
 class FeatureColumnSettings(Section):
     """A declared feature: `agg` of `of` (Spark SQL over one event) over the `days` up to and including the day.
 
@@ -77,12 +138,14 @@ class FeatureColumnSettings(Section):
 
 class FeatureSettings(Section):
     """The two trailing windows (days, the day itself included), the grace (hours) after midnight of the cut, the
-    payload's columns that together name an entity, and the columns that are declared (none: the five built-in ones)."""
+    payload's columns that together name an entity, and the columns that are declared (none: the five built-in ones).
+    `source`: the one that features are made from, where a lake has several."""
 
     entity: tuple[str, ...] = Field(default=("entity",), min_length=1)
     columns: tuple[FeatureColumnSettings, ...] = ()
     windows_days: tuple[PositiveDays, PositiveDays] = (7, 28)
     cutoff_grace_hours: int = Field(default=0, ge=0, le=24 * 365)
+    source: str | None = None
 
     @model_validator(mode="after")
     def _short_before_long(self) -> "FeatureSettings":

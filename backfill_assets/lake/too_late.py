@@ -12,7 +12,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.ledgers import TOO_LATE
+from backfill_assets.core.ledgers import TOO_LATE, named
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.view import Release
 from backfill_assets.lake.home import Lake
@@ -28,13 +28,14 @@ FIRST, LAST, ARRIVALS = "event_days_from", "event_days_to", "arrival_days"
 
 def contract_of(raw: Contract) -> Contract:
     """The table's contract: raw's columns under another name."""
-    return replace(raw, name=TOO_LATE, description="Deliveries that came too late, until `replay-late` releases them.")
+    name = named(TOO_LATE, raw.source)
+    return replace(raw, name=name, description="Deliveries that came too late, until `replay-late` releases them.")
 
 
-def releases(lake: Lake) -> tuple[Release, ...]:
-    """Every release so far, oldest first. No JVM."""
+def releases(lake: Lake, source: str = "") -> tuple[Release, ...]:
+    """Every release of a source's deliveries so far, oldest first. No JVM."""
     found = []
-    for commit in lake.store.commits(TOO_LATE):
+    for commit in lake.store.commits(named(TOO_LATE, source)):
         receipt = commit.receipt
         if receipt is not None and receipt.reason == REASON and ARRIVALS in receipt.tags:
             arrived = frozenset(date.fromisoformat(d) for d in receipt.tags[ARRIVALS].split(","))
@@ -60,15 +61,16 @@ def is_too_late(lateness: LatenessSettings, released: Sequence[Release]) -> "Col
 
 
 def waiting(lake: Lake, first: date, last: date) -> Mapping[tuple[date, date], int]:
-    """Rows kept back per (arrival day, event day), for event days `first` through `last`. No JVM."""
-    if not lake.store.exists(TOO_LATE):
+    """Rows of the lake's source kept back per (arrival, event) day, for event days `first` through `last`. No JVM."""
+    table = named(TOO_LATE, lake.source)
+    if not lake.store.exists(table):
         return {}
     found: dict[tuple[date, date], int] = {}
     sql = (
         "SELECT arrival_date, CAST(event_ts AS DATE) AS event_date, COUNT(*) AS n FROM kept "
         f"WHERE CAST(event_ts AS DATE) BETWEEN DATE '{first}' AND DATE '{last}' GROUP BY 1, 2"
     )
-    for batch in lake.store.query(sql, {"kept": (TOO_LATE, None)}):
+    for batch in lake.store.query(sql, {"kept": (table, None)}):
         columns = [batch.column(i).to_pylist() for i in range(3)]
         found |= {(a, d): n for a, d, n in zip(*columns, strict=True)}
     return found
@@ -80,12 +82,12 @@ def release(lake_session: LakeSession, first: date, last: date, note: str) -> Ma
     Nothing is rebuilt here: the arrival days become stale by it, and with them what is made from them. The caller
     holds the load lock.
     """
-    lake = lake_session.lake
+    lake, table = lake_session.lake, named(TOO_LATE, lake_session.lake.source)
     found = waiting(lake, first, last)
     if found:
         arrived = ",".join(sorted({str(a) for a, _ in found}))
         tags = {FIRST: str(first), LAST: str(last), ARRIVALS: arrived}
-        receipt = Receipt(uuid.uuid4().hex, TOO_LATE, REASON, {}, note=note, tags=tags)
-        with lake.store.lock(TOO_LATE):
-            lake.store.append_receipt(TOO_LATE, receipt)
+        receipt = Receipt(uuid.uuid4().hex, table, REASON, {}, note=note, tags=tags)
+        with lake.store.lock(table):
+            lake.store.append_receipt(table, receipt)
     return found

@@ -5,9 +5,9 @@ Lives here: making a `core.view.LakeView` of what the store of tables knows. Doe
 
 from collections.abc import Iterable
 
-from backfill_assets.core.contracts import Basis, Contract, first_reading
-from backfill_assets.core.ledgers import TOO_LATE
-from backfill_assets.core.view import LakeView
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.ledgers import TOO_LATE, named
+from backfill_assets.core.view import Deliveries, LakeView, TableView
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, landed_days, read_arrivals, read_files
 from backfill_assets.lake.too_late import releases
@@ -15,18 +15,23 @@ from backfill_assets.lake.too_late import releases
 
 def read_view(lake: Lake, contracts: Iterable[Contract]) -> LakeView:
     """The view of the lake now. Tables are read before arrivals, so that a load in between shows as not yet loaded."""
-    store, known = lake.store, tuple(contracts)
-    landed = first_reading(known, Basis.FILES)
-    tables = {c.name: store.view(c.name, c.day_column) for c in (*known, QUARANTINE)}
-    tables[TOO_LATE] = store.view(TOO_LATE, ARRIVALS.day_column)
-    tables[ARRIVALS.name] = arrivals = store.view(ARRIVALS.name, ARRIVALS.day_column)
-    return LakeView(
-        start=lake.settings.start_date,
-        as_of=lake.settings.as_of,
-        grace=lake.settings.grace,
-        tables=tables,
-        landed=store.unmoved(FILES.name, "landed days", lambda: landed_days(read_files(store))),
-        arrivals=store.unmoved(ARRIVALS.name, "days", lambda: read_arrivals(store, arrivals.version)),
-        landed_table=landed.name if landed else "",
-        releases=releases(lake),
+    known = tuple(contracts)
+    tables = {c.name: lake.store.view(c.name, c.day_column) for c in known}
+    landed = {c.source: c.name for c in reversed(known) if c.is_landed}  # the first of a source is the one
+    delivered = {table: _delivered(lake, source, tables) for source, table in (landed or {"": ""}).items()}
+    return LakeView(lake.settings.start_date, lake.settings.as_of, lake.settings.grace, tables, delivered)
+
+
+def _delivered(lake: Lake, source: str, tables: dict[str, TableView]) -> Deliveries:
+    """What a source delivered; the heads of its ledgers are put beside the other tables."""
+    store, files = lake.store, named(FILES.name, source)
+    for ledger in (QUARANTINE.name, TOO_LATE, ARRIVALS.name):
+        tables[named(ledger, source)] = store.view(named(ledger, source), ARRIVALS.day_column)
+    arrivals = named(ARRIVALS.name, source)
+    version = tables[arrivals].version
+    return Deliveries(
+        landed=store.unmoved(files, "landed days", lambda: landed_days(read_files(store, source))),
+        arrivals=store.unmoved(arrivals, "days", lambda: read_arrivals(store, version, source)),
+        releases=releases(lake, source),
+        name=source,
     )

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.frontier import frontier_of
+from backfill_assets.core.frontier import Frontiers
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.receipts import DayEntry
-from backfill_assets.core.view import LakeView, TableView
+from backfill_assets.core.view import LakeView, Source, TableView
 from backfill_assets.lake.audit import connection, selection
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.ledger import ARRIVALS
+from backfill_assets.lake.ledger import ARRIVALS, of_source
 from backfill_assets.lake.profile import audited
 from backfill_assets.lake.replace import Provenance, Published, Write, replace_days
 from backfill_assets.lake.session import LakeSession
@@ -37,23 +37,24 @@ def commit_arrivals(
     cut off is completed by the next one. A ledger that another program changed is written anew as a whole: it cannot
     say what it held.
     """
-    raw, named = view.loaded, view.loaded_version
+    source, ledger = view.source(raw_contract.name), of_source(ARRIVALS, raw_contract.source)
+    raw, named = source.loaded, source.loaded_version
     loaded = {d for d, s in raw.stamps.items() if s.entry.rows}
     moved = {d for d, s in raw.stamps.items() if s.version > named}
     deliveries = _Deliveries(lake_session.lake, raw_contract, named, raw.version)
-    doubted = view.doubted_arrivals()
-    affected = moved | loaded | doubted if doubted else _affected(deliveries, moved, loaded, view)
-    staged = _staged(deliveries, affected & loaded, loaded)
+    doubted = source.doubted_arrivals()
+    affected = moved | loaded | doubted if doubted else _affected(deliveries, moved, loaded, source)
+    staged = _staged(deliveries, ledger, affected & loaded, loaded)
     try:
-        found = audited(lake_session, ARRIVALS, staged)
+        found = audited(lake_session, ledger, staged)
         entries = {d: _entry(found.get(d, DayProfile()), raw, d) for d in affected}
-        after = replace(view, tables={**view.tables, ARRIVALS.name: _naming(view, raw.version)})
+        after = replace(view, tables={**view.tables, ledger.name: _naming(source, raw.version)})
         write = Write(
-            ARRIVALS,
+            ledger,
             staged,
             entries,
-            view.table(ARRIVALS.name).version,
-            replace(provenance, inputs={view.landed_table: raw.version}, frontier=frontier_of(after)),
+            source.ledger.version,
+            _signed(provenance, Frontiers([raw_contract], after), source.table, raw.version),
             always=named != raw.version,
             force=bool(doubted),
         )
@@ -62,10 +63,16 @@ def commit_arrivals(
         staged.drop()
 
 
-def _naming(view: LakeView, version: int) -> TableView:
+def _signed(said: Provenance, frontiers: Frontiers, raw: str, version: int) -> Provenance:
+    """The provenance of the ledger: it names raw's head, and the frontier that follows."""
+    tags = {**(said.tags or {}), **frontiers.told(raw)}
+    return replace(said, inputs={raw: version}, frontier=frontiers.of_table(raw), tags=tags)
+
+
+def _naming(source: Source, version: int) -> TableView:
     """The ledger as it will be after this commit: naming raw's head."""
-    arrivals = view.table(ARRIVALS.name)
-    return replace(arrivals, version=max(arrivals.version, 0), inputs={**arrivals.inputs, view.landed_table: version})
+    ledger = source.ledger
+    return replace(ledger, version=max(ledger.version, 0), inputs={**ledger.inputs, source.table: version})
 
 
 def _entry(found: DayProfile, raw: TableView, day: date) -> DayEntry:
@@ -94,7 +101,7 @@ class _Deliveries:
         return selection(self.lake.store.data_files(self.contract, version, days), self.contract)
 
 
-def _affected(deliveries: _Deliveries, moved: set[date], loaded: set[date], view: LakeView) -> set[date]:
+def _affected(deliveries: _Deliveries, moved: set[date], loaded: set[date], source: Source) -> set[date]:
     """The arrival days whose rows a load may change: the loaded ones, and all days of keys whose event days changed.
 
     Rows of days that were not loaded are the same before and after, so they are read once.
@@ -104,17 +111,17 @@ def _affected(deliveries: _Deliveries, moved: set[date], loaded: set[date], view
     if deliveries.named < 0 or len(moved & loaded) > WHOLE_SHARE * len(loaded):
         return moved | loaded
     # Nothing of these days in the ledger: what they held before, if anything, gave no key an event day.
-    known = any(a in moved for rows in view.arrivals.values() for a, _ in rows)
+    known = any(a in moved for rows in source.arrivals.values() for a, _ in rows)
     before = deliveries.before(moved if known else set())
     query = changed_days(before, deliveries.now(moved), deliveries.now(loaded - moved))
     with connection(deliveries.lake) as engine:
         return moved | {day for (day,) in engine.execute(query).fetchall()}
 
 
-def _staged(deliveries: _Deliveries, days: set[date], loaded: set[date]) -> Staged:
+def _staged(deliveries: _Deliveries, ledger: Contract, days: set[date], loaded: set[date]) -> Staged:
     """The ledger's rows for these arrival days."""
     if not days:
-        return deliveries.lake.store.begin(ARRIVALS)
+        return deliveries.lake.store.begin(ledger)
     everything = None if days == loaded else deliveries.now()
     query = ledger_rows(deliveries.now(days), everything, deliveries.contract)
-    return deliveries.lake.store.stage_query(ARRIVALS, query)
+    return deliveries.lake.store.stage_query(ledger, query)

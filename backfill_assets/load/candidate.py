@@ -58,12 +58,13 @@ class RebuildRequest:
         processor seconds and the wait for the engine so far."""
         codes = self.pipeline.codes[self.table.name]
         made_with = parameters_of(self.table.contract, states.view).to_json()
-        tags = {**(self.provenance.tags or {}), **({PARAMETERS: made_with} if made_with else {})}
+        told = states.frontiers.told(self.table.name)
+        tags = {**(self.provenance.tags or {}), **({PARAMETERS: made_with} if made_with else {}), **told}
         return replace(
             self.provenance,
             code_digest=codes.code_digest,
             settings_digest=codes.settings_digest,
-            frontier=states.frontier,
+            frontier=states.frontier(self.table.name),
             inputs=inputs,
             tags=tags,
             cpu_seconds=self.meter.spent() if self.meter is not None else None,

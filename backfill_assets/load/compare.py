@@ -17,7 +17,7 @@ from backfill_assets.landing.place import identity
 def look(lake_session: LakeSession) -> tuple[Listing, list[FileRecord]]:
     """The landing folder and the ledger, side by side. No JVM."""
     source, lake = lake_session.lake.settings.source, lake_session.lake
-    return list_landing(source.files, lake.root, source.format), read_files(lake.store)
+    return list_landing(source.files, lake.root, source.format), read_files(lake.store, lake.source)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING
 
-from backfill_assets.core.contracts import Basis, Contract, Input, reads
+from backfill_assets.core.contracts import Basis, Contract, Input
 from backfill_assets.core.days import DayRange, contiguous, covering
 from backfill_assets.core.digests import days_of
 from backfill_assets.core.errors import InputMissing
@@ -71,8 +71,8 @@ def _made(request: RebuildRequest, states: States, todo: Sequence[date], settled
     """The rows of the days to do, as a plan that Spark has not run."""
     table, spans = request.table, _spans(request.table.contract, todo)
     request.lake_session.expect(_input_rows(states, table.contract, todo))
-    wanted = frozenset(todo)
-    parts = [Chunk(s, states.frontier, None if wanted.issuperset(s) else wanted.intersection(s)) for s in spans]
+    wanted, frontier = frozenset(todo), states.frontier(table.name)
+    parts = [Chunk(s, frontier, None if wanted.issuperset(s) else wanted.intersection(s)) for s in spans]
     made = [
         _of_its_span(_transformed(request.lake_session, states, table, p), table.contract, p.days, spans) for p in parts
     ]
@@ -95,7 +95,7 @@ def _input_rows(states: States, contract: Contract, todo: Iterable[date]) -> int
     for wanted in contract.inputs:
         stamps = states.view.table(wanted.table).stamps
         if wanted.basis is Basis.ARRIVALS:
-            days = {a for d in todo for a, _ in states.view.arrivals.get(d, ())}
+            days = {a for d in todo for a, _ in states.view.source(wanted.table).arrivals.get(d, ())}
         else:
             days = {d for day in todo for d in days_of(wanted, day, states.view)}
         rows += sum(stamps[d].entry.rows for d in days if d in stamps)
@@ -122,36 +122,35 @@ def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> No
             absent = [d for d in days if d not in stamps]
             if absent:
                 lacking[wanted.table] = absent
-        elif wanted.basis is Basis.ARRIVALS and states.view.ledger.version < 0:
+        elif wanted.basis is Basis.ARRIVALS and states.view.source(wanted.table).ledger.version < 0:
             lacking[wanted.table] = list(days)
     if lacking:
         tables = " and ".join(f"{name} for {_listed(absent)}" for name, absent in lacking.items())
-        first = min(min(absent) for absent in lacking.values())
-        last = max(max(absent) for absent in lacking.values())
+        every = sorted(d for absent in lacking.values() for d in absent)
         raise InputMissing(
             f"the table {contract.name}",
             f"it is made from {tables}, which were never made",
             "Nothing was written",
-            f"Materialize them first: `backfill-assets backfill --from {first} --to {last} --tables "
+            f"Materialize them first: `backfill-assets backfill --from {every[0]} --to {every[-1]} --tables "
             f"{','.join(lacking)}`",
         )
 
 
 def _refuse_doubted(states: States, contract: Contract) -> None:
     """Raise where the ledger that says which deliveries the days are made from is not as we wrote it."""
-    doubted = states.view.doubted_arrivals()
-    if doubted and reads(contract.inputs, Basis.ARRIVALS):
-        raise InputMissing(
-            f"the table {contract.name}",
-            f"another program changed the ledger arrivals of {_listed(doubted)}, which says what days are made from",
-            "Nothing was written",
-            f"Load these days again, which writes it anew: `{reload_command(states.view.landed_table, doubted)}`",
-        )
+    for source in (states.view.source(i.table) for i in contract.inputs if i.basis is Basis.ARRIVALS):
+        if doubted := source.doubted_arrivals():
+            changed = f"another program changed the ledger {source.ledger_name} of {_listed(doubted)}"
+            raise InputMissing(
+                f"the table {contract.name}",
+                f"{changed}, which says what days are made from",
+                "Nothing was written",
+                f"Load these days again, which writes it anew: `{reload_command(source.table, doubted)}`",
+            )
 
 
 def reload_command(landed: str, days: Collection[date]) -> str:
-    """What an operator types to load these arrival days of the landed table again, and with them the
-    ledgers."""
+    """What an operator types to load these arrival days of the landed table again, and with them the ledgers."""
     return f"backfill-assets backfill --from {min(days)} --to {max(days)} --tables {landed}"
 
 
@@ -170,7 +169,7 @@ def nothing_to_do(states: States, contract: Contract, days: DayRange) -> Candida
         {d: as_profile(e) for d, e in entries.items()},
         entries,
         before,
-        states.frontier,
+        states.frontier(contract.name),
         None,
         commit=lambda: Published(before.version, ""),
         release=lambda: None,
@@ -224,16 +223,15 @@ def _input_frame(
 ) -> "DataFrame":
     """The input's days that the range needs, pinned at the version that the view saw (raw: that arrivals names)."""
     view, days = states.view, chunk.days
-    upstream = states.contracts[wanted.table]
+    upstream, version = states.contracts[wanted.table], _version_read(view, wanted)
     if wanted.basis is Basis.ARRIVALS:
-        version = _version_read(view, wanted)
-        listed = {a for d in chunk.wanted or days for a, _ in view.arrivals.get(d, ())}
-        everything = len(listed) >= sum(1 for s in view.loaded.stamps.values() if s.entry.rows)
+        source = view.source(wanted.table)
+        listed = {a for d in chunk.wanted or days for a, _ in source.arrivals.get(d, ())}
+        everything = len(listed) >= sum(1 for s in source.loaded.stamps.values() if s.entry.rows)
         days_read = None if everything else listed
         return _with_columns(lake_session.read(wanted.table, version, upstream.day_column, days_read), upstream)
     needed = {d for day in (days.start, days.last) for d in days_of(wanted, day, view)}
     span = DayRange(min(needed), contiguous(needed)[-1].end)
-    version = _version_read(view, wanted)
     return _with_columns(lake_session.read_span(wanted.table, version, upstream.day_column, span), upstream)
 
 
@@ -251,7 +249,7 @@ def _with_columns(frame: "DataFrame", contract: Contract) -> "DataFrame":
 def _version_read(view: LakeView, wanted: Input) -> int:
     """The version of an input that a build reads and its receipt names: the head; of raw, what arrivals names."""
     if wanted.basis is Basis.ARRIVALS:
-        return view.ledger.inputs[wanted.table]
+        return view.source(wanted.table).ledger.inputs[wanted.table]
     return view.table(wanted.table).version
 
 
@@ -293,7 +291,7 @@ def _candidate(
         profiles=profiles,
         entries={d: before.stamps[d].entry for d in settled} | made,
         before=before,
-        frontier=states.frontier,
+        frontier=states.frontier(name),
         staged=staged,
         commit=lambda: replace_days(request.lake_session.lake, write, digests_now),
         release=staged.drop,

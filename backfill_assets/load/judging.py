@@ -102,7 +102,7 @@ def judged_by_receipts(
     by = bench(settings, contract, entries)
     return {
         d: by.judge(
-            d, as_profile(entries[d]), may_be_empty(states.frontier, contract, d, entries[d].built),
+            d, as_profile(entries[d]), may_be_empty(states.frontier(contract.name), contract, d, entries[d].built),
             states.absent(contract.name, d),
         )
         for d in days

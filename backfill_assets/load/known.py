@@ -42,7 +42,19 @@ class Landed:
 
 
 def landed(lake_session: LakeSession) -> Landed:
-    """The landing folder as it is now. A file that is still being written counts as new. Raises what listing raises."""
+    """The landing folder as it is now; of several sources all of theirs together. A file that is still being written
+    counts as new. Raises what listing raises."""
+    each = [_landed(LakeSession(lake)) for lake in lake_session.lake.by_source()]
+    found = Comparison(
+        [f for one in each for f in one.found.fresh],
+        [r for one in each for r in one.found.altered],
+        [r for one in each for r in one.found.missing],
+        [r for one in each for r in one.found.lapsed],
+    )
+    return Landed(found, any(one.uncounted for one in each))
+
+
+def _landed(lake_session: LakeSession) -> Landed:
     listing, records = look(lake_session)
     hashes = Hashes(lake_session.lake.stock)
     found = compare(listing, records, hashes)

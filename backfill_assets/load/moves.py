@@ -10,12 +10,13 @@ Both sides are the same contents: those that have rows near the days asked about
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from backfill_assets.core.contracts import Basis, first_reading
+from backfill_assets.core.contracts import Basis, Input
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import LandingError
 from backfill_assets.core.plan_looks import DayMove
 from backfill_assets.core.states import States
 from backfill_assets.core.texts import plain
+from backfill_assets.core.view import Source
 from backfill_assets.lake.ledger import FileRecord, read_files
 from backfill_assets.lake.session import LakeSession, small_frame, telling_losses
 from backfill_assets.landing.mapping import delivery_types
@@ -30,41 +31,45 @@ NEAR_DAYS = 1  # a time zone moves a row by less than a day
 
 @telling_losses()
 def moved_rows(lake_session: LakeSession, states: States, days: DayRange) -> tuple[DayMove, ...]:
-    """The days that gain, lose or change rows, of the landed table by arrival and of the table of versions by event;
-    also days outside the range. Of arrival days that are loaded. Needs the engine.
+    """The days that gain, lose or change rows, of landed tables by arrival and of tables of versions by event; also
+    days outside the range. Of arrival days that are loaded. Needs the engine.
 
     Raises LandingError where a content is not in the stock, SettingsError where `select` cannot be meant.
     """
-    view = states.view
-    raw = states.contracts[view.landed_table]
-    records = _near(lake_session, states, days)
-    if not records or view.loaded_version < 0:
-        return ()
+    sources = states.view.sources.values()
+    return tuple(m for s in sources for m in _moved(lake_session.of_source(s.name), states, s, days))
+
+
+def _moved(lake_session: LakeSession, states: States, source: Source, days: DayRange) -> list[DayMove]:
+    raw = states.contracts[source.table]
+    records = _near(lake_session, source, days)
+    if not records or source.loaded_version < 0:
+        return []
     session = lake_session.spark()
     lake_session.expect(2 * sum(r.rows for r in records))
     files = [_stocked(lake_session, r) for r in records]
     now = read_deliveries(session, files, lake_session.lake.settings).where("reason IS NULL")
-    arrived = {d for r in records for d in r.days if d in view.loaded.stamps}
+    arrived = {d for r in records for d in r.days if d in source.loaded.stamps}
     known = small_frame(session, [(r.sha256,) for r in records], "source_file string")
-    stands = lake_session.read(raw.name, view.loaded_version, raw.day_column, arrived).join(
+    stands = lake_session.read(raw.name, source.loaded_version, raw.day_column, arrived).join(
         known, "source_file", "left_semi"
     )
     loaded = small_frame(session, [(d,) for d in sorted(arrived)], "arrival_date date")
     content = tuple(delivery_types(lake_session.lake.settings.source.payload_columns))
     found = _moves(content, raw.name, stands, now.join(loaded, "arrival_date", "left_semi"), "seq", "arrival_date")
-    versions = first_reading(states.contracts.values(), Basis.ARRIVALS)
+    read = (c for c in states.contracts.values() if Input(raw.name, basis=Basis.ARRIVALS) in c.inputs)
+    versions = next(read, None)
     if versions is not None:
         was, is_now = (s.where("op = 'upsert'").withColumn("day", s.event_ts.cast("date")) for s in (stands, now))
         found += _moves(content, versions.name, was, is_now, "event_key", "day")
-    return tuple(found)
+    return found
 
 
-def _near(lake_session: LakeSession, states: States, days: DayRange) -> list[FileRecord]:
+def _near(lake_session: LakeSession, source: Source, days: DayRange) -> list[FileRecord]:
     """The contents, each once, with loaded rows that arrived near these days or are of events near them."""
-    view = states.view
     span = DayRange(days.start - ONE_DAY * NEAR_DAYS, days.end + ONE_DAY * NEAR_DAYS)
-    wanted = ({a for d in span for a, _ in view.arrivals.get(d, ())} | set(span)) & set(view.loaded.stamps)
-    live = (r for r in read_files(lake_session.lake.store) if not r.withdrawn)
+    wanted = ({a for d in span for a, _ in source.arrivals.get(d, ())} | set(span)) & set(source.loaded.stamps)
+    live = (r for r in read_files(lake_session.lake.store, source.name) if not r.withdrawn)
     return list({r.sha256: r for r in live if wanted & set(r.days)}.values())
 
 

@@ -17,7 +17,7 @@ from backfill_assets.core.payload import LANDED
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.audit import count_rows
-from backfill_assets.lake.ledger import QUARANTINE, FileRecord
+from backfill_assets.lake.ledger import QUARANTINE, FileRecord, of_source
 from backfill_assets.lake.profile import audited, conform
 from backfill_assets.lake.session import LakeSession, free
 from backfill_assets.lake.staging import Staged
@@ -42,6 +42,11 @@ class Landed:
     days: Sequence[date]
     judged: "Callable[[Sequence[FileRecord]], DataFrame]"
     phases: Phases
+
+    @property
+    def quarantine(self) -> Contract:
+        """The ledger that takes the rows which cannot be deliveries."""
+        return of_source(QUARANTINE, self.contract.source)
 
     def with_bad_rows(self) -> list[FileRecord]:
         """The contents with a row, on one of the days, that the scan found to be unusable."""
@@ -88,7 +93,7 @@ def place(landed: Landed, late: "Column", *, simple: bool) -> Placed:
 
 
 def _no_rows(landed: Landed) -> tuple[Part, Part, Part]:
-    return Part(landed.contract), Part(contract_of(landed.contract)), Part(QUARANTINE)
+    return Part(landed.contract), Part(contract_of(landed.contract)), Part(landed.quarantine)
 
 
 def _short_way(landed: Landed) -> Placed | None:
@@ -97,7 +102,7 @@ def _short_way(landed: Landed) -> Placed | None:
     columns, bad = landed.contract.column_names, landed.with_bad_rows()
     good = landed.judged(list(landed.records.values())).where("reason IS NULL").select(*columns)
     unusable = landed.judged(bad).where("reason IS NOT NULL").select(*QUARANTINE.column_names) if bad else None
-    raw, kept = _staged_parts(landed, [(landed.contract, good), (QUARANTINE, unusable)])
+    raw, kept = _staged_parts(landed, [(landed.contract, good), (landed.quarantine, unusable)])
     try:
         if any(p.duplicates for p in raw.profiles.values()):
             raw.drop()
@@ -135,7 +140,7 @@ def _careful_way(landed: Landed, late: "Column") -> Placed:
         parts = (
             (contract, good, contract.name),
             (contract_of(contract), late_rows, "too late"),
-            (QUARANTINE, bad, QUARANTINE.name),
+            (landed.quarantine, bad, QUARANTINE.name),
         )
         outcomes = {o for by_outcome in counts.values() for o in by_outcome}
         wanted = [(c, f) if o in outcomes else (c, None) for c, f, o in parts]

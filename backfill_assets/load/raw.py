@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.core.days import DayRange, midnight
 from backfill_assets.core.errors import LandingError, SettingsError
+from backfill_assets.core.frontier import recorded
 from backfill_assets.core.profiles import DayProfile, kept_counts
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.scans import ScanReport
 from backfill_assets.core.states import States
 from backfill_assets.core.texts import plain
+from backfill_assets.core.view import Source
 from backfill_assets.lake.ledger import QUARANTINE, FileRecord, read_files
 from backfill_assets.lake.replace import Published, Write, replace_days
 from backfill_assets.lake.session import LakeSession, small_frame
@@ -45,16 +47,19 @@ def load(request: RebuildRequest) -> Candidate:
     Raises LandingError while a file that one of the days was made from is altered or missing; SettingsError where
     `as_of` was lowered below what is loaded.
     """
+    contract = request.table.contract
+    request = replace(request, lake_session=request.lake_session.of_source(contract.source))
     with request.phases.phase("scan"):
         report = scan(request.lake_session)
     with request.phases.phase("states"):
         states = request.states()
-    _refuse(report, states, request.days)
+    source = states.view.source(contract.name)
+    _refuse(report, source, request.days)
     settled = settled_days(request, states)
     todo = [d for d in request.days if d not in settled]
-    if not todo and not states.view.doubted_arrivals():  # a ledger that others changed is repaired by any load
-        return nothing_to_do(states, request.table.contract, request.days)
-    records, contract = _named(request.lake_session, states, todo), request.table.contract
+    if not todo and not source.doubted_arrivals():  # a ledger that others changed is repaired by any load
+        return nothing_to_do(states, contract, request.days)
+    records = _named(request.lake_session, states, todo)
     landed = Landed(
         request.lake_session,
         contract,
@@ -63,7 +68,7 @@ def load(request: RebuildRequest) -> Candidate:
         lambda of: _judged(request.lake_session, states, todo, of),
         request.phases,
     )
-    late = is_too_late(request.lake_session.lake.settings.lateness, states.view.releases)
+    late = is_too_late(request.lake_session.lake.settings.lateness, source.releases)
     placed = place(landed, late, simple=_is_simple(request.lake_session, states, todo))
     try:
         raw, accounts = placed.raw, placed.accounts
@@ -77,21 +82,21 @@ def load(request: RebuildRequest) -> Candidate:
     return replace(candidate, accounts={d: {"by_file": f, "facts": facts.get(d, {})} for d, f in accounts.items()})
 
 
-def _refuse(report: ScanReport, states: States, days: DayRange) -> None:
+def _refuse(report: ScanReport, source: Source, days: DayRange) -> None:
     blocked = sorted(d for d in report.blocked if d in days)
     if blocked:
         told = {"altered": report.altered, "missing": report.missing}
         files = [f"{plain(p)} ({word})" for word, paths in told.items() for p in paths]
         raise LandingError(
-            f"the table {states.view.landed_table}",
+            f"the table {source.table}",
             f"{', '.join(files[:10])}: {len(blocked)} day(s) from {blocked[0]} were made from it",
             "Nothing was written",
             'Put the file back, or say `backfill-assets landing accept --note "why"` to follow what lies there now',
         )
-    as_of = states.view.as_of
-    recorded = states.view.ledger.frontier
-    last = max((d for d, s in states.view.loaded.stamps.items() if s.entry.rows), default=None)
-    if as_of and ((recorded and recorded > as_of) or (last and midnight(last) >= as_of)):
+    as_of = source.view.as_of
+    loaded = recorded(source.ledger, source)
+    last = max((d for d, s in source.loaded.stamps.items() if s.entry.rows), default=None)
+    if as_of and ((loaded and loaded > as_of) or (last and midnight(last) >= as_of)):
         raise SettingsError(
             "as_of in lake.toml",
             f"{as_of:%Y-%m-%dT%H:%M:%SZ} lies before what is loaded already",
@@ -110,7 +115,7 @@ def _is_simple(lake_session: LakeSession, states: States, todo: Sequence[date]) 
 def _named(lake_session: LakeSession, states: States, todo: Sequence[date]) -> list[FileRecord]:
     """The records of the ledger that name one of these days, each content once."""
     wanted = {d for d in todo if states.view.is_due(d)}
-    live = [r for r in read_files(lake_session.lake.store) if not r.withdrawn]
+    live = [r for r in read_files(lake_session.lake.store, lake_session.lake.source) if not r.withdrawn]
     named = {r.sha256: r for r in reversed(live) if wanted & set(r.days)}
     lake_session.expect(sum(r.days[d][0] for r in named.values() for d in wanted & set(r.days)))
     return list(named.values())
@@ -175,7 +180,7 @@ class _Loading:
             profiles=profiles,
             entries={d: before.stamps[d].entry for d in settled} | self._raw_entries(),
             before=before,
-            frontier=self.states.frontier,
+            frontier=self.states.frontier(contract.name),
             staged=self.raw.staged,
             commit=self._commit,
             release=self._release,

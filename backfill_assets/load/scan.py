@@ -14,7 +14,7 @@ from backfill_assets.core.errors import LandingError, SettingsError
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.scans import ScanReport
 from backfill_assets.core.texts import plain
-from backfill_assets.lake.ledger import FILES, LANDED, WITHDRAWN, FileRecord
+from backfill_assets.lake.ledger import FILES, LANDED, WITHDRAWN, FileRecord, of_source
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.landing.files import LandedFile, StillChanging, settle
 from backfill_assets.landing.hashes import Hashes
@@ -194,12 +194,12 @@ def _add_up(landing: _Landing, days: dict[date, tuple[int, int, int]]) -> None:
 def _append(lake_session: LakeSession, rows: Sequence[tuple[object, ...]], reason: str, note: str) -> None:
     if not rows:
         return
-    store = lake_session.lake.store
-    staged = store.stage_rows(FILES, rows)
-    receipt = Receipt(staged.write_id, FILES.name, reason, {}, note=note)
+    store, files = lake_session.lake.store, of_source(FILES, lake_session.lake.source)
+    staged = store.stage_rows(files, rows)
+    receipt = Receipt(staged.write_id, files.name, reason, {}, note=note)
     try:
-        with store.lock(FILES.name):
-            store.append(FILES, staged, receipt)
+        with store.lock(files.name):
+            store.append(files, staged, receipt)
     finally:
         staged.drop()
 

@@ -13,10 +13,10 @@ from typing import Any
 
 from backfill_assets.core.days import midnight
 from backfill_assets.core.frontier import is_loaded
-from backfill_assets.core.ledgers import TOO_LATE
-from backfill_assets.core.view import LakeView
+from backfill_assets.core.ledgers import TOO_LATE, named
+from backfill_assets.core.view import LakeView, Source
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.ledger import QUARANTINE, FileRecord
+from backfill_assets.lake.ledger import QUARANTINE, FileRecord, read_files
 
 DUPLICATES = "duplicates"
 PER = 1000
@@ -77,16 +77,21 @@ class Account:
         }  # fmt: skip
 
 
-def account(lake: Lake, view: LakeView, records: Iterable[FileRecord]) -> Account:
-    """The account of the lake; `records` are those of the ledger `files`. A content at two paths is one file."""
+def accounts(lake: Lake, view: LakeView) -> dict[str, Account]:
+    """The account of every source, by its landed table."""
+    return {s.table: account(lake, s, read_files(lake.store, s.name)) for s in view.sources.values()}
+
+
+def account(lake: Lake, source: Source, records: Iterable[FileRecord]) -> Account:
+    """The account of a source; `records` are those of its ledger `files`. A content at two paths is one file."""
     contents = {r.sha256: r for r in records if not r.withdrawn}
     landed: dict[date, int] = {}
     for record in contents.values():
         for day, (rows, _, _) in record.days.items():
             landed[day] = landed.get(day, 0) + rows
-    aside = {name: _rows(lake, name) for name in (QUARANTINE.name, TOO_LATE)}
-    stamps = view.loaded.stamps
-    days = {day: _Day(view, day, landed.get(day, 0), aside) for day in {*landed, *stamps}}
+    aside = {name: _rows(lake, named(name, source.name)) for name in (QUARANTINE.name, TOO_LATE)}
+    stamps = source.loaded.stamps
+    days = {day: _Day(source, day, landed.get(day, 0), aside) for day in {*landed, *stamps}}
     loaded = [d for d in days.values() if d.day in stamps]
     whole = [d for d in loaded if d.is_whole]
     return Account(
@@ -101,6 +106,31 @@ def account(lake: Lake, view: LakeView, records: Iterable[FileRecord]) -> Accoun
         surplus=_nonzero((d.day, -d.difference) for d in loaded if not d.is_whole and d.difference < 0),
         wrong=_nonzero((d.day, d.difference) for d in whole if d.duplicates is not None or d.difference < 0),
     )
+
+
+def together(found: Iterable[Account]) -> Account:
+    """Accounts of several sources as one; days are told with the sum of their rows."""
+    of = tuple(found)
+    return Account(
+        files=sum(a.files for a in of),
+        rows=sum(a.rows for a in of),
+        raw=sum(a.raw for a in of),
+        quarantine=sum(a.quarantine for a in of),
+        too_late=sum(a.too_late for a in of),
+        duplicates=sum(a.duplicates for a in of),
+        uncounted=_summed(a.uncounted for a in of),
+        waiting=_summed(a.waiting for a in of),
+        surplus=_summed(a.surplus for a in of),
+        wrong=_summed(a.wrong for a in of),
+    )
+
+
+def _summed(found: Iterable[Mapping[date, int]]) -> dict[date, int]:
+    counted: dict[date, int] = {}
+    for each in found:
+        for day, rows in each.items():
+            counted[day] = counted.get(day, 0) + rows
+    return dict(sorted(counted.items()))
 
 
 def _days(found: Mapping[date, int]) -> str:
@@ -119,8 +149,8 @@ def _nonzero(found: Iterable[tuple[date, int]]) -> dict[date, int]:
 class _Day:
     """One arrival day: rows that landed for it against those that its load accounts for."""
 
-    def __init__(self, view: LakeView, day: date, landed: int, aside: Mapping[str, Mapping[date, int]]) -> None:
-        stamp = view.loaded.stamps.get(day)
+    def __init__(self, source: Source, day: date, landed: int, aside: Mapping[str, Mapping[date, int]]) -> None:
+        stamp, view = source.loaded.stamps.get(day), source.view
         counts = stamp.entry.counts if stamp else {}
         self.day = day
         self.quarantine, self.too_late = aside[QUARANTINE.name].get(day, 0), aside[TOO_LATE].get(day, 0)
@@ -130,4 +160,4 @@ class _Day:
         self.difference = landed - told
         # Whole: it holds all that landed for it today. Where `as_of` cuts the day in two, the later rows wait.
         cut = view.as_of is not None and view.as_of.date() == day and view.as_of > midnight(day)
-        self.is_whole = stamp is not None and not cut and day not in view.loaded.foreign and is_loaded(day, view)
+        self.is_whole = stamp is not None and not cut and day not in source.loaded.foreign and is_loaded(day, source)

@@ -4,15 +4,14 @@ Lives here: counting them by receipts, and the newest reasons. Does not live her
 records it in Dagster (`orchestration.ledgers`). No JVM; of quarantined rows only the newest days are read.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.ledgers import TOO_LATE
 from backfill_assets.core.view import TableView
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.ledger import ARRIVALS, QUARANTINE, read_arrivals
+from backfill_assets.lake.ledger import ARRIVALS, QUARANTINE, of_source, read_arrivals
 from backfill_assets.lake.too_late import contract_of, waiting
 
 NEWEST_DAYS = 7  # a week of arrivals shows what is wrong now
@@ -43,35 +42,34 @@ class SetAside:
 
 def contracts_beside(raw: Contract) -> tuple[Contract, ...]:
     """The contracts of the tables that a load of `raw` writes beside it."""
-    return (QUARANTINE, contract_of(raw), ARRIVALS)
+    return (of_source(QUARANTINE, raw.source), contract_of(raw), of_source(ARRIVALS, raw.source))
 
 
 def set_aside(lake: Lake, raw: Contract, known: Mapping[str, int] | None = None) -> list[SetAside]:
     """All three; left out are those that were never written, or are of the version that is `known` already."""
-    count: dict[str, Callable[[], SetAside]] = {
-        QUARANTINE.name: lambda: _quarantine(lake),
-        TOO_LATE: lambda: _too_late(lake, contract_of(raw)),
-        ARRIVALS.name: lambda: _arrivals(lake),
-    }
-    newest = {c.name: lake.store.view(c.name, c.day_column).version for c in contracts_beside(raw)}
-    return [count[name]() for name, version in newest.items() if version >= 0 and version != (known or {}).get(name)]
+    own, told = lake.of_source(raw.source), []
+    for contract, count in zip(contracts_beside(raw), (_quarantine, _too_late, _arrivals), strict=True):
+        version = lake.store.view(contract.name, contract.day_column).version
+        if version >= 0 and version != (known or {}).get(contract.name):
+            told.append(count(own, contract))
+    return told
 
 
-def _quarantine(lake: Lake) -> SetAside:
-    view = lake.store.view(QUARANTINE.name, QUARANTINE.day_column)
+def _quarantine(lake: Lake, contract: Contract) -> SetAside:
+    view = lake.store.view(contract.name, contract.day_column)
     days = _with_rows(view)
-    reasons = _reasons(lake, view.version, days[-NEWEST_DAYS:]) if days else ()
-    return SetAside(QUARANTINE, view.version, _rows(view), days[-1] if days else None, {"days": len(days)}, reasons)
+    reasons = _reasons(lake, (contract.name, view.version), days[-NEWEST_DAYS:]) if days else ()
+    return SetAside(contract, view.version, _rows(view), days[-1] if days else None, {"days": len(days)}, reasons)
 
 
-def _reasons(lake: Lake, version: int, days: Sequence[date]) -> Sequence[Reason]:
+def _reasons(lake: Lake, table: tuple[str, int], days: Sequence[date]) -> Sequence[Reason]:
     listed = ", ".join(f"DATE '{d}'" for d in days)
     asked = (
         f"SELECT substr(reason, 1, {REASON_CHARS}) AS text, count(*) AS n, max(arrival_date) AS newest FROM q "
         f"WHERE arrival_date IN ({listed}) GROUP BY 1 ORDER BY 3 DESC, 2 DESC, 1 LIMIT {MOST_REASONS}"
     )
     found = []
-    for batch in lake.store.query(asked, {"q": (QUARANTINE.name, version)}):
+    for batch in lake.store.query(asked, {"q": table}):
         columns = [batch.column(i).to_pylist() for i in range(3)]
         found += [Reason(text, int(n), newest) for text, n, newest in zip(*columns, strict=True)]
     return found
@@ -84,13 +82,13 @@ def _too_late(lake: Lake, contract: Contract) -> SetAside:
     return SetAside(contract, view.version, _rows(view), days[-1] if days else None, {"waiting_rows": still})
 
 
-def _arrivals(lake: Lake) -> SetAside:
-    version = lake.store.view(ARRIVALS.name, ARRIVALS.day_column).version
-    known = read_arrivals(lake.store, version) if version >= 0 else {}
+def _arrivals(lake: Lake, contract: Contract) -> SetAside:
+    version = lake.store.view(contract.name, contract.day_column).version
+    known = read_arrivals(lake.store, version, lake.source) if version >= 0 else {}
     newest = max((a for arrived in known.values() for a, _ in arrived), default=None)
     touched = sum(any(a == newest for a, _ in arrived) for arrived in known.values())
     rows = sum(len(arrived) for arrived in known.values())
-    return SetAside(ARRIVALS, version, rows, newest, {"event_days_of_the_newest": touched})
+    return SetAside(contract, version, rows, newest, {"event_days_of_the_newest": touched})
 
 
 def _with_rows(view: TableView) -> list[date]:

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from backfill_assets.core.contracts import Basis, Contract, first_reading
+from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import contiguous
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.texts import plain
@@ -20,14 +20,14 @@ from backfill_assets.engine.java import find_java
 from backfill_assets.engine.processes import PlacedProcess
 from backfill_assets.engine.server import server_status
 from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, read_files
+from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.session import EMBEDDED, LakeSession
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
 from backfill_assets.landing.hashes import Hashes
 from backfill_assets.load.compare import compare, look
-from backfill_assets.operations.account import account
+from backfill_assets.operations.account import Account, accounts
 from backfill_assets.operations.diagnosis import Diagnosis, Level, broken, fine, odd, some
 from backfill_assets.operations.doctor_snapshots import examine_snapshots
 from backfill_assets.operations.doctor_tables import examine_table
@@ -43,20 +43,21 @@ def doctor(root: Path, tables_of: Callable[[LakeSettings], Sequence[Table]]) -> 
     try:
         lake = open_lake(root)
         tables = tables_of(lake.settings)
-        contracts = [*(t.contract for t in tables), QUARANTINE, ARRIVALS, FILES]
+        ledgers = _ledgers(tables)
     except BackfillError as error:
         return [*findings, _finding_of(error)]
-    landed = first_reading(contracts, Basis.FILES)
     findings += [fine("lake.toml", f"valid, from {lake.settings.start_date}"), _engine(lake)]
     findings += [fine(f"{t.name}.{column}", f"compiled to {sql}") for t in tables for column, sql in t.compiled.items()]
-    findings += _guarded("the landing folder", lambda: _landing(lake))
+    for one in lake.by_source():
+        findings += _guarded("the landing folder", partial(_landing, one))
+    landed = {t.contract.source: t.name for t in tables if t.is_landed}
     told = [
-        _guarded(f"the table {contract.name}", partial(_table, lake, contract, landed.name if landed else ""))
-        for contract in contracts
+        _guarded(f"the table {contract.name}", partial(examine_table, lake, contract, landed.get(source, "")))
+        for source, contract in [*(("", t.contract) for t in tables), *ledgers]
     ]
     findings += chain.from_iterable(told)
     if all(d.level is not Level.ERROR for d in chain.from_iterable(told)):  # sums over broken tables would mislead
-        findings += _guarded("the ledger", lambda: [*_sums(lake, contracts)])
+        findings += _guarded("the ledger", lambda: [*_sums(lake, tables)])
     findings += _guarded("snapshots", lambda: examine_snapshots(lake))
     findings += _runs(lake)
     return findings
@@ -128,26 +129,32 @@ def _landing(lake: Lake) -> list[Diagnosis]:
     return [*findings, fine(name, f"{len(listing.files)} file(s){fresh}")]
 
 
-def _table(lake: Lake, contract: Contract, landed: str) -> list[Diagnosis]:
-    return examine_table(lake, contract, landed)
+def _ledgers(tables: Sequence[Table]) -> list[tuple[str, Contract]]:
+    """The ledgers of each source that is loaded, with its name."""
+    sources = dict.fromkeys(t.contract.source for t in tables if t.is_landed)
+    return [(name, of_source(ledger, name)) for name in sources for ledger in (QUARANTINE, ARRIVALS, FILES)]
 
 
-def _sums(lake: Lake, contracts: Sequence[Contract]) -> Iterator[Diagnosis]:
-    """Rows of the landed files against what the loads counted, day by day."""
-    view = read_view(lake, [c for c in contracts if c.name not in (ARRIVALS.name, FILES.name, QUARANTINE.name)])
-    found = account(lake, view, read_files(lake.store))
+def _sums(lake: Lake, tables: Sequence[Table]) -> Iterator[Diagnosis]:
+    """Rows of the landed files against what the loads counted, day by day, source by source."""
+    view = read_view(lake, [t.contract for t in tables])
+    for landed, found in accounts(lake, view).items():
+        yield from _sum(found, f"the ledger{f' of {landed}' if view.source(landed).name else ''}")
+
+
+def _sum(found: Account, name: str) -> Iterator[Diagnosis]:
     if found.wrong:
         first, last = min(found.wrong), max(found.wrong)
         rows = found.wrong[first]
         yield broken(
-            "the ledger",
+            name,
             f"{len(found.wrong)} loaded day(s) do not add up ({some(contiguous(found.wrong))}); {first}: "
             f"{abs(rows)} row(s) {'landed and are nowhere' if rows > 0 else 'more than landed'}",
             f"Run `backfill-assets scan`, then `backfill-assets backfill --force --from {first} --to {last}`",
         )
     if not found.wrong:
         told = ", ".join(f"{rows} {what}" for rows, what in found.parts())
-        yield fine("the ledger", f"{found.rows} landed rows: {told}")
+        yield fine(name, f"{found.rows} landed rows: {told}")
 
 
 def _runs(lake: Lake) -> Iterator[Diagnosis]:

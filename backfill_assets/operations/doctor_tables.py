@@ -62,7 +62,7 @@ def _foreign(name: str, contract: Contract, found: Inspection, view: TableView, 
     if not found.foreign:
         return
     told = f"version(s) {some(found.foreign)} changed data and are not ours"
-    if contract.name == FILES.name:
+    if contract.columns == FILES.columns:
         yield odd(name, f"{told}: not read, what we wrote counts", "Keep other programs from writing here")
         return
     days = view.foreign if contract.partition_column == contract.day_column else view.foreign & view.stamps.keys()
@@ -70,7 +70,7 @@ def _foreign(name: str, contract: Contract, found: Inspection, view: TableView, 
         return
     again = (
         f"Load its arrival days again: `{reload_command(landed, days)}`"
-        if contract.name in (ARRIVALS.name, QUARANTINE.name)
+        if contract.columns in (ARRIVALS.columns, QUARANTINE.columns)
         else f"These days show as stale: `backfill-assets backfill --from {min(days)} --to {max(days)} --tables "
         f"{contract.name}`"
     )

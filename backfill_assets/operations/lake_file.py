@@ -38,10 +38,13 @@ select = {select}
 # [source.payload]                   # columns of your own instead of entity, value and flag; then set `entity` below
 # customer_id = "STRING"             # BOOLEAN INT BIGINT DOUBLE DECIMAL(p,s) STRING DATE TIMESTAMP BINARY ARRAY<...>
 # total = "DECIMAL(18,2) NOT NULL"   # a row whose total is NULL goes to quarantine
+# Where deliveries come from several sides: [sources.NAME] for each in place of [source], with the same keys
+# ([sources.NAME.payload], too). Each has its raw_NAME, staging_NAME, ledgers and frontier.
 
 [features]
 windows_days = {windows_days}                # the short and the long trailing window, the day itself included
 cutoff_grace_hours = 0               # the cut of a day is midnight after it, plus this
+# source = "NAME"                    # which of [sources.NAME] they are made from; needed where there are several
 # entity = ["entity"]                # the payload's columns that together name an entity
 # [[features.columns]]               # columns of your own, in place of the built-in ones; then without windows_days
 # name = "spent_28d"
@@ -55,6 +58,7 @@ cutoff_grace_hours = 0               # the cut of a day is midnight after it, pl
 measure = "events"                   # what is summed over the horizon: events | flag | value
 rule = "any"                         # any: sum > 0 | rise: forward sum > backward sum
 # label = "sum_ahead(value) > 2 * sum_behind(value)"   # in place of measure and rule
+# source = "NAME"                    # which of [sources.NAME] they are made from; needed where there are several
 horizon_days = {horizon_days}                     # the days after a day that its label looks at
 maturity_days = {maturity_days}                    # further days to wait for late data before a label counts as mature
 
@@ -128,5 +132,6 @@ def _check(text: str) -> None:
             else str(error)
         )
         raise SettingsError("the new lake.toml", told, "Nothing was written", "Correct the options") from None
-    parse_pattern(settings.source.files, Path())
-    expressions(settings.source.select)
+    for source in settings.delivered.values():
+        parse_pattern(source.files, Path())
+        expressions(source.select)

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from backfill_assets.core.contracts import Basis, first_reading
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.lateness import (
@@ -27,25 +26,26 @@ from backfill_assets.core.lateness import (
 )
 from backfill_assets.core.receipts import Built
 from backfill_assets.core.states import States
-from backfill_assets.core.view import LakeView
-from backfill_assets.lake.declared_flips import declared_flips, declared_label
+from backfill_assets.core.view import LakeView, Source
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.lateness import Flip, Lateness, Spread, flips, read_lateness
+from backfill_assets.lake.lateness import Flip, Lateness, Spread, read_lateness
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
+from backfill_assets.operations.label_flips import label_flips
 
 DAY_S = ONE_DAY.total_seconds()
 DEFAULT_SHARE = 0.99  # one row in a hundred may be missing: below what a model notices, above what a bill forgives
-FLIPS_FROM = (Basis.ARRIVALS, Basis.KNOWN_AT_CUT)  # the tables of versions and of the entities that get labels
 
 
 @dataclass(frozen=True)
 class LatenessScope:
-    """What a report is about: arrival `days` (None: all), the wanted `share` (0..1), flips since an aware instant."""
+    """What a report is about: arrival `days` (None: all), the wanted `share` (0..1), flips since an aware instant, and
+    the name of the `source` ("": a lake's only one; of several the one that features are made from, else the first)."""
 
     days: DayRange | None = None
     share: float = DEFAULT_SHARE
     since: datetime | None = None
+    source: str = ""
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,7 @@ class LatenessReport:
         days = self.asked.days
         return {
             "lake": self.lake,
+            **({"source": self.asked.source} if self.asked.source else {}),
             "frontier": self.frontier.isoformat() if self.frontier else None,
             "from": str(days.start) if days else None,
             "to": str(days.last) if days else None,
@@ -143,27 +144,31 @@ def lateness(lake: Lake, pipeline: Pipeline, asked: LatenessScope, now: datetime
     report = lateness_of(lake, states, asked, now)
     if asked.since is None or report.frontier is None:
         return report
-    return replace(report, flips=_flips(lake, pipeline, states.view, asked.since, report.frontier))
+    return replace(
+        report, flips=label_flips(lake, pipeline, states.view, asked.since, states.frontiers.least or report.frontier)
+    )
 
 
 def lateness_of(lake: Lake, states: States, asked: LatenessScope, now: datetime) -> LatenessReport:
     """`lateness` of a lake whose states are known already, without flips."""
-    view, frontier = states.view, states.frontier
-    named = view.loaded_version
-    if named < 0 or frontier is None:
+    view, source = states.view, _source(lake, states.view, asked.source)
+    frontier = states.frontier(source.table)
+    if source.loaded_version < 0 or frontier is None:
         raise BackfillError(
             f"the lake {lake.root}",
             "no delivery is loaded yet",
             "There is no lateness to measure",
             "Run `backfill-assets scan`, then `backfill-assets backfill --from DAY --to DAY`",
         )
-    found = read_lateness(lake.store, view.landed_table, named, asked.days)
+    asked = replace(asked, source=source.name)
+    found = read_lateness(lake.store, source.table, source.loaded_version, asked.days)
     watched = _watched(found, asked.days, frontier)
     shares = completeness(found.cells, watched) if watched else ()
     age = age_for(asked.share, shares)
     ages = rows_by_age(found.cells)
     advice = advise(ages) if ages else ()
-    measured = watermark_day(frontier, age) if age is not None else None
+    ages_of = {t: age if t == source.table else _age(lake, states, s, asked) for t, s in view.sources.items()}
+    measured = {t: watermark_day(f, a) for t, a in ages_of.items() if a is not None and (f := states.frontier(t))}
     return LatenessReport(
         lake=str(lake.root),
         asked=asked,
@@ -179,9 +184,30 @@ def lateness_of(lake: Lake, states: States, asked: LatenessScope, now: datetime)
         age_days=age,
         advice=advice,
         look_back_days=look_back_for(asked.share, advice),
-        watermarks=watermarks(tuple(states.contracts.values()), _newest(view), measured, frontier, now),
+        watermarks=watermarks(tuple(states.contracts.values()), _newest(view), measured, states.frontier, now),
         flips=None,
     )
+
+
+def _source(lake: Lake, view: LakeView, name: str) -> Source:
+    """The source that a report is about; raises BackfillError where there is none of that name."""
+    known = {s.name: s for s in view.sources.values()}
+    usual = name or lake.settings.features.source or ""
+    wanted = usual if name or usual in known else next(iter(known))
+    if wanted not in known:
+        fix = f"Choose one of {', '.join(known)}" if "" not in known else "Leave out --source"
+        raise BackfillError(f"the source {wanted!r}", "the lake has none of that name", "Nothing was measured", fix)
+    return known[wanted]
+
+
+def _age(lake: Lake, states: States, source: Source, asked: LatenessScope) -> int | None:
+    """The smallest age at which the wanted share of a source's rows has arrived; None where none is known."""
+    frontier = states.frontier(source.table)
+    if source.loaded_version < 0 or frontier is None:
+        return None
+    found = read_lateness(lake.store, source.table, source.loaded_version, asked.days)
+    watched = _watched(found, asked.days, frontier)
+    return age_for(asked.share, completeness(found.cells, watched)) if watched else None
 
 
 def _watched(found: Lateness, days: DayRange | None, frontier: datetime) -> DayRange | None:
@@ -202,38 +228,9 @@ def _days(spreads: Sequence[tuple[date, Spread]], late: Sequence[tuple[date, int
 
 def _newest(view: LakeView) -> dict[str, date]:
     """Per table its newest day with a receipt that is not pending."""
-    built = {
-        name: [d for d, stamp in table.stamps.items() if stamp.entry.built is not Built.PENDING]
-        for name, table in view.tables.items()
-    }
+    stamps = ((name, table.stamps.items()) for name, table in view.tables.items())
+    built = {name: [d for d, stamp in found if stamp.entry.built is not Built.PENDING] for name, found in stamps}
     return {name: max(days) for name, days in built.items() if days}
-
-
-def _flips(lake: Lake, pipeline: Pipeline, view: LakeView, since: datetime, frontier: datetime) -> tuple[Flip, ...]:
-    labelled = next((t for t in pipeline.tables if declared_label(t.settings)), None)
-    label = declared_label(labelled.settings) if labelled else None
-    made_from = {i.table for i in labelled.contract.inputs} if labelled else {c.name for c in pipeline.contracts}
-    known = [c for c in pipeline.contracts if c.name in made_from]
-    roles = [(first_reading(known, basis), f"read by {basis}") for basis in FLIPS_FROM]
-    lacking = [c.name if c else told for c, told in roles if c is None or view.table(c.name).version < 0]
-    if lacking:
-        raise _uncounted(
-            since,
-            f"the lake has no table {' and no table '.join(lacking)}",
-            "Build these tables with `backfill-assets backfill`, or leave out --since",
-        )
-    if since > frontier:
-        told = f"the frontier is {frontier:%Y-%m-%dT%H:%M:%SZ}, so nothing is known from later on"
-        raise _uncounted(since, told, "Give an earlier day to --since")
-    versions, asked = ((c, view.table(c.name).version) for c, _ in roles if c)
-    if label:
-        return declared_flips(lake, label, (versions, asked), since)
-    named = (versions[0].name, versions[1]), (asked[0].name, asked[1])
-    return flips(lake.store, named, lake.settings.labels, since)
-
-
-def _uncounted(since: datetime, culprit: str, fix: str) -> BackfillError:
-    return BackfillError(f"label flips since {since:%Y-%m-%d}", culprit, "They were not counted", fix)
 
 
 def in_days(span: timedelta | None) -> float | None:

@@ -70,7 +70,7 @@ def _why(states: States, frontiers: Mapping[int, datetime | None], table: str, d
 def _has_matured(states: States, frontiers: Mapping[int, datetime | None], table: str, day: date) -> bool:
     """Whether a label became mature after the frontier that its receipt names."""
     ripe, stamp = states.contracts[table].matures_after_days, states.stamp(table, day)
-    if ripe is None or stamp is None or not is_mature(day, ripe, states.frontier):
+    if ripe is None or stamp is None or not is_mature(day, ripe, states.frontier(table)):
         return False
     return not is_mature(day, ripe, frontiers.get(stamp.version))
 
@@ -90,7 +90,7 @@ def _reads(states: States, contract: Contract, written: Iterable[date]) -> dict[
         if wanted.basis is Basis.FILES:
             read = set(days)
         elif wanted.basis is Basis.ARRIVALS:
-            read = {a for d in days for a, _ in view.arrivals.get(d, ())}
+            read = {a for d in days for a, _ in view.source(wanted.table).arrivals.get(d, ())}
         else:
             read = {d for day in days for d in days_of(wanted, day, view)}
         found[wanted.table] = found.get(wanted.table, set()) | read

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 
-from backfill_assets.core.contracts import Contract
+from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.plan_gates import GateFinding
 from backfill_assets.core.plan_states import PlanWrites
 from backfill_assets.core.plans import PlanChunk
@@ -18,10 +18,9 @@ from backfill_assets.core.receipts import KEPT
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.audit import connection, selection
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.ledger import read_files
 from backfill_assets.lake.model import Pipeline, Table
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.account import account
+from backfill_assets.operations.account import accounts
 
 
 def layers(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, writes: Mapping[str, PlanWrites]) -> list[GateFinding]:
@@ -29,8 +28,9 @@ def layers(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, writes: Mapping[str
     view = read_view(lake, pipeline.contracts)
     states = pipeline.states(view)
     found = [
-        GateFinding(view.landed_table, day, "account", _told(rows))
-        for day, rows in account(lake, view, read_files(lake.store)).wrong.items()
+        GateFinding(landed, day, "account", _told(rows))
+        for landed, counted in accounts(lake, view).items()
+        for day, rows in counted.wrong.items()
         if day in chunk.days
     ]
     for table in pipeline.tables:
@@ -51,7 +51,7 @@ def _versions(lake: Lake, states: States, table: Table, written: Mapping[date, o
         stamp = states.stamp(table.name, day)
         if stamp is not None and states.of(table.name, day) in (State.FRESH, State.OUTDATED):
             by_version[stamp.version].append(day)
-    raw = states.contracts[states.view.landed_table]
+    raw = next(states.contracts[i.table] for i in table.contract.inputs if i.basis is Basis.ARRIVALS)
     for version, days in by_version.items():
         receipt = lake.store.read_commit(table.name, version).receipt
         if receipt is None or raw.name not in receipt.inputs:
@@ -73,7 +73,7 @@ def _counted(
     lists for these days, which hold every delivery of their keys."""
     if table.account is None:
         return {}
-    arrived = {a for d in days for a, _ in states.view.arrivals.get(d, ())}
+    arrived = {a for d in days for a, _ in states.view.source(raw.name).arrivals.get(d, ())}
     files = lake.store.data_files(raw, version, arrived) if arrived else []
     rows = selection(files, raw)
     wanted = ", ".join(f"DATE '{d}'" for d in days)

@@ -27,7 +27,7 @@ def look_of(states: States, moves: Iterable[DayMove]) -> Look:
     changed: dict[str, Set[date]] = {}
     for move in found:
         changed[move.table] = {*changed.get(move.table, ()), move.day}
-    moved = set(changed) | {states.view.landed_table}
+    moved = set(changed) | set(states.view.sources)
     follows = {}
     for name, contract in states.contracts.items():
         if name not in moved:

@@ -11,13 +11,14 @@ from datetime import datetime
 from typing import Any
 
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.ledgers import named
 from backfill_assets.core.states import States
 from backfill_assets.core.view import LakeView
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.ledger import QUARANTINE, read_files
+from backfill_assets.lake.ledger import QUARANTINE
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.account import Account, account
+from backfill_assets.operations.account import Account, accounts, together
 from backfill_assets.operations.lateness import LatenessReport, LatenessScope, lateness_of
 from backfill_assets.operations.status import StatusReport, status_of
 from backfill_assets.operations.writes import Durations, TableWrite, durations, writes
@@ -74,9 +75,10 @@ def report(lake: Lake, pipeline: Pipeline, now: datetime) -> LakeReport:
 
 def delivered(lake: Lake, view: LakeView) -> Delivered:
     """The account of everything that landed and was not withdrawn, and why rows are in quarantine."""
-    found = account(lake, view, read_files(lake.store))
-    refused = lake.store.rows(QUARANTINE.name, columns=("reason",))
-    return Delivered(found, dict(Counter(r["reason"] for r in refused).most_common()))
+    found = together(accounts(lake, view).values())
+    ledgers = [named(QUARANTINE.name, s.name) for s in view.sources.values()]
+    refused = Counter(r["reason"] for name in ledgers for r in lake.store.rows(name, columns=("reason",)))
+    return Delivered(found, dict(refused.most_common()))
 
 
 def _lateness(lake: Lake, states: States, now: datetime) -> LatenessReport | None:

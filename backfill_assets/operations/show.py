@@ -13,6 +13,7 @@ from backfill_assets.core.coming import will_change
 from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.digests import days_of, is_required
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.ledgers import named
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.home import Lake
@@ -107,8 +108,8 @@ def show(lake: Lake, pipeline: Pipeline, table: str, day: date) -> DayReport:
         in_full(states, table, day, history[0].receipt if history else None),
         tuple(_inputs(states, contract, day)),
         history,
-        _files(lake, day) if contract.is_landed else (),
-        _quarantine(lake, states, day) if contract.is_landed else (),
+        _files(lake, contract.source, day) if contract.is_landed else (),
+        _quarantine(lake, states, contract.source, day) if contract.is_landed else (),
         day in will_change(states)[table],
     )
 
@@ -136,10 +137,12 @@ def _inputs(states: States, contract: Contract, day: date) -> list[InputDay]:
     found: dict[tuple[str, date], bool] = {}
     for wanted in contract.inputs:
         if wanted.basis is Basis.ARRIVALS:
-            found |= {(wanted.table, arrival): True for arrival, _ in states.view.arrivals.get(day, ())}
+            found |= {
+                (wanted.table, arrival): True for arrival, _ in states.view.source(wanted.table).arrivals.get(day, ())
+            }
         elif wanted.basis is not Basis.FILES:
             for d in days_of(wanted, day, states.view):
-                found[wanted.table, d] = is_required(d, day, states.frontier)
+                found[wanted.table, d] = is_required(d, day, states.frontier(contract.name))
     days = []
     for (table, d), required in sorted(found.items()):
         stamp = states.stamp(table, d)
@@ -147,18 +150,19 @@ def _inputs(states: States, contract: Contract, day: date) -> list[InputDay]:
     return days
 
 
-def _files(lake: Lake, day: date) -> tuple[LandedPart, ...]:
+def _files(lake: Lake, source: str, day: date) -> tuple[LandedPart, ...]:
     return tuple(
         LandedPart(r.path, r.sha256, r.days[day][0], r.days[day][1], r.withdrawn)
-        for r in read_files(lake.store)
+        for r in read_files(lake.store, source)
         if day in r.days
     )
 
 
-def _quarantine(lake: Lake, states: States, day: date) -> tuple[tuple[str, int], ...]:
+def _quarantine(lake: Lake, states: States, source: str, day: date) -> tuple[tuple[str, int], ...]:
     """Reason and count, the most frequent first."""
-    stamp = states.view.table(QUARANTINE.name).stamps.get(day)
+    table = named(QUARANTINE.name, source)
+    stamp = states.view.table(table).stamps.get(day)
     if stamp is None or not stamp.entry.rows:
         return ()
-    rows = lake.store.rows(QUARANTINE.name, columns=("arrival_date", "reason"))
+    rows = lake.store.rows(table, columns=("arrival_date", "reason"))
     return tuple(Counter(r["reason"] for r in rows if r["arrival_date"] == day).most_common())

@@ -17,7 +17,7 @@ from backfill_assets.core.states import States
 from backfill_assets.lake.audit import literal, new_engine, selection
 from backfill_assets.lake.fingerprints import Dialect, quoted
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE
+from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.too_late import contract_of
 from backfill_assets.lake.view import read_view
@@ -88,9 +88,10 @@ def _named(query: str) -> frozenset[str] | None:
 
 def _known(lake: Lake, pipeline: Pipeline) -> dict[str, Contract]:
     """The lake's tables and those of its ledgers that exist, by name."""
-    landed = [contract_of(c) for c in pipeline.contracts if c.is_landed][:1]
-    ledgers = [c for c in (QUARANTINE, ARRIVALS, FILES, *landed) if lake.store.exists(c.name)]
-    return {c.name: c for c in (*pipeline.contracts, *ledgers)}
+    landed = {c.source: c for c in reversed(pipeline.contracts) if c.is_landed}.values()
+    ledgers = [of_source(ledger, c.source) for c in landed for ledger in (QUARANTINE, ARRIVALS, FILES)]
+    there = (c for c in (*ledgers, *map(contract_of, landed)) if lake.store.exists(c.name))
+    return {c.name: c for c in (*pipeline.contracts, *there)}
 
 
 def _views(

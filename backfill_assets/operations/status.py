@@ -47,8 +47,9 @@ class DayStatus:
 
 @dataclass(frozen=True)
 class StatusReport:
-    """The days asked for (None: the lake has none yet) of every table, and the frontier of the lake. `columns`: what
-    the columns of tables with outdated days get and lose when these are made again."""
+    """The days asked for (None: the lake has none yet) of every table, and the frontier of the lake: the least where it
+    has several sources, whose `frontiers` are told by name then. `columns`: what the columns of tables with outdated
+    days get and lose when these are made again."""
 
     lake: str
     days: DayRange | None
@@ -56,6 +57,7 @@ class StatusReport:
     as_of: datetime | None
     tables: Mapping[str, tuple[DayStatus, ...]] = field(default_factory=dict)
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    frontiers: Mapping[str, datetime | None] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[DayStatus]:
         return (day for column in self.tables.values() for day in column)
@@ -77,6 +79,11 @@ class StatusReport:
             "from": str(self.days.start) if self.days else None,
             "to": str(self.days.last) if self.days else None,
             "frontier": self.frontier.isoformat() if self.frontier else None,
+            **(
+                {"frontiers": {n: f.isoformat() if f else None for n, f in self.frontiers.items()}}
+                if self.frontiers
+                else {}
+            ),
             "as_of": self.as_of.isoformat() if self.as_of else None,
             "totals": {name: {s.value: n for s, n in found.items()} for name, found in self.totals().items()},
             "will_change": self.following(),
@@ -107,7 +114,10 @@ def status_of(lake: Lake, states: States, days: DayRange | None = None, why: boo
         return DayStatus(table, day, state, rows, version, told, culprits, day in coming[table])
 
     tables = {name: tuple(one(name, d) for d in wanted or ()) for name in states.contracts}
-    return StatusReport(str(lake.root), wanted, states.frontier, view.as_of, tables, _columns(lake, states, tables))
+    known = states.frontiers
+    frontiers = {s.name: known.of_source[s.table] for s in view.sources.values() if s.name}
+    columns = _columns(lake, states, tables)
+    return StatusReport(str(lake.root), wanted, known.least, view.as_of, tables, columns, frontiers)
 
 
 def _columns(lake: Lake, states: States, tables: Mapping[str, tuple[DayStatus, ...]]) -> dict[str, tuple[str, ...]]:
@@ -126,6 +136,7 @@ def known_days(view: LakeView) -> DayRange | None:
     """From the lake's first day to the last that anything names; None where nothing does. What landed for days at or
     after `as_of` names nothing: it waits until `as_of` is raised."""
     named = [d for table in view.tables.values() for d in table.stamps]
-    due = (d for d in view.landed if view.is_due(d))
-    last = max((*named, *due, *view.arrivals), default=None)
+    due = (d for source in view.sources.values() for d in source.landed if view.is_due(d))
+    arrived = (d for source in view.sources.values() for d in source.arrivals)
+    last = max((*named, *due, *arrived), default=None)
     return None if last is None or last < view.start else from_inclusive(view.start, last)

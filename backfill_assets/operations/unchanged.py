@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.frontier import recorded
 from backfill_assets.core.states import States
 from backfill_assets.core.view import LakeView
 from backfill_assets.lake.home import Lake
@@ -37,9 +38,8 @@ def foreseen(lake: Lake, pipeline: Pipeline, names: Sequence[str], days: DayRang
     lands = any(states.contracts[name].is_landed for name in names)
     there = landed(LakeSession(lake)) if lands else None
     open_ones = [name for name in names if force or not all(states.is_settled(name, d) for d in days)]
-    refused = (
-        bool(states.view.doubted_arrivals()) or _is_lowered(states.view) or (there is not None and there.is_refused)
-    )
+    doubted = any(source.doubted_arrivals() for source in states.view.sources.values())
+    refused = doubted or _is_lowered(states.view) or (there is not None and there.is_refused)
     if open_ones or refused or not (there is None or there.is_scanned):
         counts = there is not None and there.counts_rows
         builds = bool(open_ones) and _is_buildable(states, open_ones[0], days)
@@ -56,8 +56,8 @@ def _rows(states: States, name: str, days: DayRange) -> list[int]:
 
 def _is_lowered(view: LakeView) -> bool:
     """Whether `as_of` lies before what is loaded, which a load refuses."""
-    recorded = view.ledger.frontier
-    return view.as_of is not None and recorded is not None and recorded > view.as_of
+    named = [recorded(source.ledger, source) for source in view.sources.values()]
+    return view.as_of is not None and any(f is not None and f > view.as_of for f in named)
 
 
 def _is_buildable(states: States, name: str, days: DayRange) -> bool:

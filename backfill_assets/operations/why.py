@@ -7,7 +7,7 @@ the input versions that a receipt names with those that the inputs' days have no
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from datetime import date
+from datetime import date, datetime
 
 from backfill_assets.core.contracts import Basis, Input, reads
 from backfill_assets.core.cuts import cut_has_passed, cut_of, is_mature
@@ -17,7 +17,7 @@ from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG
 from backfill_assets.core.receipts import KEPT, Built, Receipt
 from backfill_assets.core.rollbacks import target_of
 from backfill_assets.core.states import State, States
-from backfill_assets.core.view import LakeView
+from backfill_assets.core.view import Source
 from backfill_assets.core.who import BY
 
 SHOWN_RANGES = 5
@@ -32,7 +32,9 @@ def brief(states: States, table: str, day: date, state: State) -> str:
     if state is State.PENDING and states.contracts[table].is_landed:
         return f"as_of ({states.view.as_of:%Y-%m-%dT%H:%MZ}) stops the lake before it"
     if state is State.PENDING:
-        return f"its cut is {cut_of(day, states.view.grace):%Y-%m-%dT%H:%MZ}, the frontier {_told(states)}"
+        return (
+            f"its cut is {cut_of(day, states.view.grace):%Y-%m-%dT%H:%MZ}, the frontier {_told(states.frontier(table))}"
+        )
     if state is State.INCOMPLETE:
         return f"required input days are missing: {_listed(states, table, day)}"
     if state is State.OUTDATED:
@@ -51,10 +53,10 @@ def in_full(states: States, table: str, day: date, receipt: Receipt | None) -> t
     contract = states.contracts[table]
     for wanted in contract.inputs:
         reasons += _newer(states, wanted, day, receipt)
-    if receipt.days[day].built is Built.PENDING and cut_has_passed(day, states.view.grace, states.frontier):
+    if receipt.days[day].built is Built.PENDING and cut_has_passed(day, states.view.grace, states.frontier(table)):
         reasons.append("its cut has passed since")
     ripe = contract.matures_after_days
-    if ripe is not None and is_mature(day, ripe, states.frontier) and not is_mature(day, ripe, receipt.frontier):
+    if ripe is not None and is_mature(day, ripe, states.frontier(table)) and not is_mature(day, ripe, receipt.frontier):
         reasons.append("its label has become mature since")
     return tuple(reasons)
 
@@ -74,7 +76,7 @@ def _newer(states: States, wanted: Input, day: date, receipt: Receipt) -> Iterat
     if wanted.basis is Basis.FILES:
         return
     if wanted.basis is Basis.ARRIVALS:
-        days = [arrival for arrival, _ in states.view.arrivals.get(day, ())]
+        days = [arrival for arrival, _ in states.view.source(wanted.table).arrivals.get(day, ())]
     else:
         days = days_of(wanted, day, states.view)
     read = receipt.inputs.get(wanted.table)
@@ -97,7 +99,7 @@ def ranges(days: Iterable[date], most: int = SHOWN_RANGES) -> str:
 def _why_missing(states: States, table: str, day: date) -> str:
     contract = states.contracts[table]
     if contract.is_landed:
-        landed = states.view.landed.get(day)
+        landed = states.view.source(table).landed.get(day)
         return f"never loaded; {len(landed.shas) if landed else 0} landed file(s) name it"
     absent = [f"{i.table} {day}" for i in contract.inputs if _lacks(states, i, day)]
     return f"never built; first build {', '.join(absent)}" if absent else "never built"
@@ -113,29 +115,35 @@ def _why_stale(states: States, table: str, day: date) -> str:
     if day in states.view.table(table).foreign:
         return "a commit that is not ours touched it"
     stamp = states.stamp(table, day)
+    source = states.view.source(table)
     if states.contracts[table].is_landed and stamp is not None:
-        if stamp.version > states.view.loaded_version:
+        if stamp.version > source.loaded_version:
             return "its load ended before the ledger arrivals named it"
-        if states.view.is_doubted(day):
+        if source.is_doubted(day):
             return "a commit that is not ours touched its rows in a ledger"
-        return _why_other_deliveries(states.view, day, stamp.entry.input_digest)
+        return _why_other_deliveries(source, day, stamp.entry.input_digest)
     if reads(states.contracts[table].inputs, Basis.ARRIVALS):
         return "deliveries for it were loaded or taken back since"
     return "its inputs changed since"
 
 
-def _why_other_deliveries(view: LakeView, day: date, recorded: str) -> str:
+def _why_other_deliveries(source: Source, day: date, recorded: str) -> str:
     """What moved the digest of a loaded day: it is tried without each of what else than files is in it."""
-    landed, own = view.landed.get(day), [r for r in view.releases if day in r.arrival_days]
+    view, landed = source.view, source.landed.get(day)
+    own = [r for r in source.releases if day in r.arrival_days]
     files = f"{len(landed.shas) if landed else 0} name it now"
     if not view.is_due(day):
         return f"as_of lies before it now ({view.as_of:%Y-%m-%dT%H:%MZ})"
     for known in range(len(own)):
-        if raw_digest(day, replace(view, releases=tuple(own[:known]))) == recorded:
+        told = replace(source.delivered, releases=tuple(own[:known]))
+        if raw_digest(day, replace(source, delivered=told)) == recorded:
             count = len(own) - known
             return f"{count} `replay-late` let rows of it count since"
-    earlier = {None, *(t.frontier for t in view.tables.values())}  # with as_of, the frontier ends at it
-    if any(raw_digest(day, replace(view, as_of=then)) == recorded for then in earlier):
+    earlier = {
+        None,
+        *(f for t in view.tables.values() for f in (t.frontier, *t.frontiers.values())),
+    }  # with as_of, the frontier ends at it
+    if any(raw_digest(day, replace(source, view=replace(view, as_of=then))) == recorded for then in earlier):
         now = f"{view.as_of:%Y-%m-%dT%H:%MZ}" if view.as_of else "not set"
         return f"as_of changed within it: it is {now} now"
     if view.as_of is not None or any(then and then != midnight(then.date()) for then in earlier):
@@ -161,5 +169,5 @@ def _listed(states: States, table: str, day: date) -> str:
     return "; ".join(listed) or "they exist now, or an input is incomplete itself"
 
 
-def _told(states: States) -> str:
-    return f"{states.frontier:%Y-%m-%dT%H:%MZ}" if states.frontier else "not there yet: nothing is loaded"
+def _told(frontier: datetime | None) -> str:
+    return f"{frontier:%Y-%m-%dT%H:%MZ}" if frontier else "not there yet: nothing is loaded"

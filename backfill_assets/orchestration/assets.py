@@ -143,7 +143,8 @@ def _steps(
         )
     )  # fmt: skip
     telling = Telling(context, opened, rebuild)
-    guard = load_lock(lake.locks) if rebuild.table.is_landed else contextlib.nullcontext()
+    landed, source = rebuild.table.is_landed, rebuild.table.contract.source
+    guard = load_lock(lake.locks, source) if landed else contextlib.nullcontext()
     with guard, quick_events(context.instance):
         try:
             telling.plan_unsettled()
@@ -152,8 +153,8 @@ def _steps(
                 yield from telling.tell(evaluations(context, rebuild, findings, telling.news(findings)))
                 raise rebuild.refusal()
             yield from _told(context, telling, rebuild)
-            if rebuild.table.is_landed:
-                tell_ledgers(context.instance, opened, context.run.run_id)
+            if landed:
+                tell_ledgers(context.instance, opened, rebuild.table.contract, context.run.run_id)
             tell_verdicts(context.instance, opened, [name, *_left_to_themselves(context, opened)])
         finally:
             with contextlib.suppress(Exception):

@@ -106,7 +106,7 @@ def judged_again(
 ) -> list[Finding]:
     """The findings of a written day by what was found in it now."""
     entries = {d: s.entry for d, s in states.view.table(contract.name).stamps.items()}
-    expected = may_be_empty(states.frontier, contract, day, entries[day].built)
+    expected = may_be_empty(states.frontier(contract.name), contract, day, entries[day].built)
     return bench(settings, contract, entries).judge(day, found, expected, states.absent(contract.name, day))
 
 

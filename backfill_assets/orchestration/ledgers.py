@@ -8,6 +8,7 @@ from typing import Any
 
 import dagster as dg
 
+from backfill_assets.core.contracts import Contract
 from backfill_assets.operations.aside import Reason, SetAside, contracts_beside, set_aside
 from backfill_assets.orchestration.context import Opened
 from backfill_assets.orchestration.metadata import PREFIX, table_metadata
@@ -28,9 +29,8 @@ def ledger_specs(opened: Opened, group: str) -> list[dg.AssetSpec]:
     ]  # fmt: skip
 
 
-def tell_ledgers(instance: dg.DagsterInstance, opened: Opened, run_id: str) -> None:
-    """Report to Dagster those that have another version than it knows."""
-    raw = next(t.contract for t in opened.pipeline.tables if t.is_landed)
+def tell_ledgers(instance: dg.DagsterInstance, opened: Opened, raw: Contract, run_id: str) -> None:
+    """Report to Dagster those beside the landed table `raw` that have another version than it knows."""
     reported = {contract.name: _reported_version(instance, contract.name) for contract in contracts_beside(raw)}
     for found in set_aside(opened.lake, raw, {n: int(v) for n, v in reported.items() if v is not None and v.isdigit()}):
         name = found.contract.name

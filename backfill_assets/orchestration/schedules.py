@@ -78,8 +78,8 @@ def missed_days(lake_context: LakeContext, today: date) -> list[DayRange]:
     made."""
     lake, pipeline = lake_context.open()
     states = pipeline.states(read_view(lake, pipeline.contracts))
-    landed = next(t.name for t in pipeline.tables if t.is_landed)
-    first = min(states.view.table(landed).stamps, default=lake.settings.start_date)
+    loaded = (states.view.table(t.name).stamps for t in pipeline.tables if t.is_landed)
+    first = min((day for stamps in loaded for day in stamps), default=lake.settings.start_date)
     days = [first + ONE_DAY * i for i in range((today - first).days)]
     yesterday = today - ONE_DAY
     planned = set().union(*days_of_active_plans(lake).values())

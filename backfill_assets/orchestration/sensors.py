@@ -11,9 +11,8 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.lake.lock import load_lock
 from backfill_assets.lake.session import LakeSession, telling_losses
-from backfill_assets.load.scan import scan
+from backfill_assets.load.sources import scan_all
 from backfill_assets.operations.attention import keep_attention
 from backfill_assets.orchestration.alerts import tell_alarms
 from backfill_assets.orchestration.beginning import is_there, no_lake
@@ -33,12 +32,12 @@ def scan_job(lake_context: LakeContext) -> dg.JobDefinition:
 
     @dg.op(name="take_stock", description="Read new landed files once and record their days and rows in `files`.")
     def take_stock(context: dg.OpExecutionContext) -> None:
-        """One scan, under the load lock."""
+        """One scan of each source, under its load lock."""
         try:
             lake, _ = lake_context.open()
             markers_of(context.instance, lake).mark(context.run_id)
-            with load_lock(lake.locks), telling_losses():
-                report = scan(LakeSession(lake))
+            with telling_losses():
+                report = scan_all(LakeSession(lake))
         except BackfillError as error:
             raise as_failure(error) from None
         context.log.info(

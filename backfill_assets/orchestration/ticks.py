@@ -5,7 +5,7 @@ as Dagster sees them (`sensors`), what a day needs (`core.needs`), and making da
 No Spark, and no cursor: a tick that was killed, repeated or forgotten changes nothing about the next one.
 """
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import date, datetime
 
@@ -20,6 +20,7 @@ from backfill_assets.core.states import State, States
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.files import is_complete
 from backfill_assets.landing.hashes import Hashes
 from backfill_assets.load.compare import Comparison, compare, look
@@ -36,6 +37,7 @@ from backfill_assets.orchestration.standing import changed_verdicts
 SCAN = "scan_landing"
 LATE_DATA, LANDING = "late_data", "landing"
 SHOWN_FILES = 5
+Looked = tuple[Comparison, Sequence[FileRecord]]  # a source's landing folder against its ledger, and the ledger
 
 
 @dataclass
@@ -133,9 +135,8 @@ def _request(tick: Tick, seen: LakeSnapshot, sensor: str, wanted: Sequence[dg.Ru
 
 def _rolling_tick(seen: LakeSnapshot) -> Tick:
     """The last N days before the frontier again, whatever happened, whenever the ledger or a rule has moved."""
-    tick, settings, frontier = Tick(), seen.lake.settings, seen.states.frontier
-    ledger = seen.states.view.ledger.version
-    if frontier is None or ledger < 0:
+    tick, settings, frontier = Tick(), seen.lake.settings, seen.states.frontiers.greatest
+    if frontier is None or not _built(seen):
         tick.notes.append("nothing is loaded yet")
         return tick
     end = min(frontier.date(), seen.until)
@@ -146,16 +147,24 @@ def _rolling_tick(seen: LakeSnapshot) -> Tick:
     if any(seen.busy.values()):
         tick.notes.append("runs are queued or running; the next tick looks again")
         return tick
-    built = [t.name for t in seen.pipeline.tables if not t.is_landed]
+    built = _built(seen)
     _tell_left_alone(tick, seen.states, built)
     for free in unheld(seen.states, days):
         _roll(tick, seen, free, built)
     return tick
 
 
+def _built(seen: LakeSnapshot) -> list[str]:
+    """The tables that are made from other tables, of sources that are all loaded."""
+    loaded = {s.table for s in seen.states.view.sources.values() if s.ledger.version >= 0}
+    names = (t.name for t in seen.pipeline.tables if not t.is_landed)
+    return [name for name in names if seen.states.frontiers.sources_of(name) <= loaded]
+
+
 def _roll(tick: Tick, seen: LakeSnapshot, days: DayRange, built: Sequence[str]) -> None:
     """Request a range once per version of the ledger and per rule, as often as may be tried."""
-    settings, ledger = seen.lake.settings, seen.states.view.ledger.version
+    settings, sources = seen.lake.settings, seen.states.view.sources.values()
+    ledger = ", ".join(" ".join(filter(None, (s.name, str(s.ledger.version)))) for s in sources)
     rules = digest_of([seen.asker.rules(), *(str(seen.states.codes.get(name)) for name in built)])
     base = f"rolling {days} ledger {ledger} rules {rules}"
     tried = next_attempt(seen.instance, LATE_DATA, base, settings.lateness.attempts)
@@ -187,26 +196,31 @@ def _whole(
 
 def landing_tick(instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime) -> Tick:
     """Request a scan of new complete files, and the arrival days that landed and are not loaded."""
-    seen = look_around(instance, lake_context, now)
-    listing, records = look(LakeSession(seen.lake))
-    hashes = Hashes(seen.lake.stock)
-    found = compare(listing, records, hashes)
-    hashes.keep()
-    return landing(seen, found, records)
+    seen, looked = look_around(instance, lake_context, now), dict[str, Looked]()
+    for lake in seen.lake.by_source():
+        listing, records = look(LakeSession(lake))
+        hashes = Hashes(lake.stock)
+        looked[lake.source] = compare(listing, records, hashes), records
+        hashes.keep()
+    return landing(seen, looked)
 
 
-def landing(seen: LakeSnapshot, found: Comparison, records: Sequence[FileRecord]) -> Tick:
-    """`landing_tick` of what was seen."""
-    tick, root = Tick(), str(seen.lake.root)
-    blocked = {d for r in (*found.altered, *found.missing) for d in r.days}
-    _tell_landing(tick, found, blocked)
-    raw = next(t.name for t in seen.pipeline.tables if t.is_landed)
-    ready = seen.free(raw, needs(seen.states, seen.busy, seen.until).ready[raw] - blocked)
-    tick.notes += left_to_plans(seen.planned, [raw])
-    asked = seen.asker.asked(LANDING, {raw: ready})
-    _tell_given_up(tick, raw, asked)
-    scans = _scan_requests(tick, seen, found, records)
-    if runs.is_active(seen.instance, SCAN, root) or seen.busy.get(raw):
+def landing(seen: LakeSnapshot, looked: Mapping[str, Looked]) -> Tick:
+    """`landing_tick` of what was seen, by the names of the sources."""
+    tick, root, ready = Tick(), str(seen.lake.root), dict[str, Set[date]]()
+    raws = {t.name: t.contract.source for t in seen.pipeline.tables if t.is_landed}
+    wanted = needs(seen.states, seen.busy, seen.until).ready
+    for raw, source in raws.items():
+        found = looked[source][0]
+        blocked = {d for r in (*found.altered, *found.missing) for d in r.days}
+        _tell_landing(tick, found, blocked, source)
+        ready[raw] = seen.free(raw, wanted[raw] - blocked)
+    tick.notes += left_to_plans(seen.planned, list(raws))
+    asked = seen.asker.asked(LANDING, ready)
+    for raw in raws:
+        _tell_given_up(tick, raw, asked)
+    scans = _scan_requests(tick, seen, looked)
+    if runs.is_active(seen.instance, SCAN, root) or any(seen.busy.get(raw) for raw in raws):
         tick.notes.append("a scan or a load is queued or running; the next tick looks again")
         return tick
     # A load scans first, by itself; one that failed before may not get so far.
@@ -215,22 +229,30 @@ def landing(seen: LakeSnapshot, found: Comparison, records: Sequence[FileRecord]
     return tick
 
 
-def _scan_requests(
-    tick: Tick, seen: LakeSnapshot, found: Comparison, records: Iterable[FileRecord]
-) -> list[dg.RunRequest]:
-    """The request of a scan, where there is anything to scan."""
+def _to_scan(tick: Tick, seen: LakeSnapshot, settings: LakeSettings, looked: Looked) -> list[list[object]]:
+    """What a scan of a source would read or count, in plain values; empty where there is nothing."""
+    found, records = looked
     complete = [f for f in found.fresh if is_complete(f, seen.now.timestamp())]
     if len(complete) < len(found.fresh):
         tick.notes.append(f"{len(found.fresh) - len(complete)} file(s) still being written")
     blocked = {r.path for r in (*found.altered, *found.missing)}  # a scan leaves these as they are
     live = (r for r in records if not r.withdrawn and r.path not in blocked)
-    uncounted = [r for r in live if not is_counted(r, seen.lake.settings)]
-    parts = [[f.name, f.size, f.mtime_ns] for f in complete]
-    parts += [[r.path, r.sha256] for r in (*found.lapsed, *uncounted)]
+    uncounted = [r for r in live if not is_counted(r, settings)]
+    parts: list[list[object]] = [[f.name, f.size, f.mtime_ns] for f in complete]
+    return parts + [[r.path, r.sha256] for r in (*found.lapsed, *uncounted)]
+
+
+def _scan_requests(tick: Tick, seen: LakeSnapshot, looked: Mapping[str, Looked]) -> list[dg.RunRequest]:
+    """The request of a scan, where there is anything to scan: one for all sources."""
+    settings, parts, told = seen.lake.settings, list[list[object]](), list[object]()
+    for source, each in looked.items():
+        own = settings.of_source(source)
+        found = _to_scan(tick, seen, own, each)
+        parts += found
+        told += [str(own.source), sorted(map(str, found))] if found else []
     if not parts:
         return []
-    settings = seen.lake.settings
-    base = f"scan {digest_of([str(seen.lake.root), str(settings.source), sorted(map(str, parts))])}"
+    base = f"scan {digest_of([str(seen.lake.root), *told])}"
     tried = next_attempt(seen.instance, LANDING, base, settings.lateness.attempts)
     if tried < settings.lateness.attempts:
         return [_whole(seen, base, tried, LANDING, {}, ())]
@@ -242,15 +264,16 @@ def _in_vain(tried: int) -> str:
     return f"were tried {tried} times in vain and are not tried again as they are: look at the failed runs"
 
 
-def _tell_landing(tick: Tick, found: Comparison, blocked: Set[date]) -> None:
+def _tell_landing(tick: Tick, found: Comparison, blocked: Set[date], source: str) -> None:
+    of = f" of {source}" if source else ""
     if found.fresh:
-        tick.notes.append(f"{len(found.fresh)} new file(s)")
+        tick.notes.append(f"{len(found.fresh)} new file(s){of}")
     for word, records in (("altered", found.altered), ("missing", found.missing)):
         if records:
             shown = ", ".join(plain(r.path) for r in records[:SHOWN_FILES])
             more = f" and {len(records) - SHOWN_FILES} more" if len(records) > SHOWN_FILES else ""
             tick.alarm(
-                f"{word} files",
-                f"{len(records)} landed file(s) {word}: {shown}{more}. No run is requested for days made from them: "
-                f'{ranges(blocked)}. Put the files back, or `backfill-assets landing accept --note "why"`',
+                f"{word} files{of}",
+                f"{len(records)} landed file(s){of} {word}: {shown}{more}. No run is requested for days made from "
+                f'them: {ranges(blocked)}. Put the files back, or `backfill-assets landing accept --note "why"`',
             )

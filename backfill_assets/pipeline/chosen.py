@@ -17,6 +17,7 @@ from traceback import extract_tb
 from types import ModuleType
 from typing import Any
 
+from backfill_assets.core import ledgers
 from backfill_assets.core.contracts import Basis, reads
 from backfill_assets.core.errors import BackfillError, SettingsError, line_in
 from backfill_assets.core.ledgers import BESIDE, FILES
@@ -47,6 +48,7 @@ def tables_at(root: Path) -> TablesOf:
         written = [sql_table(path, settings) for path in sorted(root.glob(sql))] if sql else []
         if sql and not written:
             raise _refused(sql, f"no file in {root} is named so", "Write one, or correct [pipeline] sql")
+        _refuse_sources(named or sql or "", given, settings)
         return _in_order(named or sql or "", [*given, *written])
 
     return tables_of
@@ -160,11 +162,13 @@ def _in_order(named: str, given: Sequence[Table]) -> tuple[Table, ...]:
 
 def _refuse_names(named: str, given: Sequence[Table]) -> None:
     names = [t.name for t in given]
-    bad = [n for n in names if not NAME.fullmatch(n) or n in (*BESIDE, FILES)]
+    own = {c.source for t in given if (c := t.contract).is_landed}
+    taken = {ledgers.named(ledger, source) for ledger in (*BESIDE, FILES) for source in own | {""}}
+    bad = [n for n in names if not NAME.fullmatch(n) or n in taken]
     twice = sorted({n for n in names if names.count(n) > 1})
     if bad:
         raise _refused(named, f"{', '.join(map(repr, bad))} cannot name a table of a pipeline",
-                       f"Use small letters, digits and _, and none of {', '.join((*BESIDE, FILES))}")  # fmt: skip
+                       f"Use small letters, digits and _, and none of {', '.join(sorted(taken))}")  # fmt: skip
     if twice:
         raise _refused(named, f"it gives {', '.join(twice)} more than once", "Give every table another name")
     versions = {t.name for t in given if reads(t.contract.inputs, Basis.ARRIVALS)}
@@ -176,6 +180,14 @@ def _refuse_names(named: str, given: Sequence[Table]) -> None:
     if not any(t.is_landed for t in given):
         raise _refused(named, "it gives no table that is loaded from landed files",
                        "Give the first of `backfill_assets.tables(settings)`, too")  # fmt: skip
+
+
+def _refuse_sources(named: str, given: Sequence[Table], settings: LakeSettings) -> None:
+    known = [f"[sources.{name}]" if name else "[source]" for name in settings.delivered]
+    for table in (t for t in given if t.is_landed and t.contract.source not in settings.delivered):
+        told = f"the source {table.contract.source}" if table.contract.source else "a source without a name"
+        raise _refused(named, f"{table.name} is loaded from {told}, and lake.toml has {' and '.join(known)}",
+                       "Take raw and staging from `backfill_assets.tables(settings)`")  # fmt: skip
 
 
 def _inputs(table: Table) -> set[str]:

@@ -5,10 +5,12 @@ Lives here: what each table promises. Does not live here: how it is computed (`t
 """
 
 from backfill_assets.core.column_types import read_type
-from backfill_assets.core.contracts import Basis, Column, Contract, Input, Rule
+from backfill_assets.core.contracts import LANDING, Basis, Column, Contract, Input, Rule
 from backfill_assets.core.cuts import matures_after
+from backfill_assets.core.ledgers import named
 from backfill_assets.core.payload import DEFAULT_PAYLOAD, PayloadColumn
 
+RAW, STAGING = "raw", "staging"  # of a source with a name these are lengthened by it
 KEY = {"role": "key"}
 DAYS = {"unit": "days"}
 MEASURE = {"role": "measure"}
@@ -33,10 +35,10 @@ CARRIED = "carried unchanged from the landed file"
 Payload = tuple[PayloadColumn, ...]
 
 
-def raw(payload: Payload = DEFAULT_PAYLOAD) -> Contract:
-    """Every delivery that landed on a day, unchanged. A delete may lack its payload, so that all of it may be NULL."""
+def raw(payload: Payload = DEFAULT_PAYLOAD, source: str = "") -> Contract:
+    """Every delivery of a source that landed on a day, unchanged. A delete may lack its payload: all may be NULL."""
     return Contract(
-        "raw",
+        named(RAW, source),
         "Every delivery that landed that day, unchanged. Corrections are new deliveries; nothing is ever edited.",
         (
             Column("seq", "BIGINT", "the delivery's number, unique within its arrival day", tags=KEY),
@@ -54,14 +56,14 @@ def raw(payload: Payload = DEFAULT_PAYLOAD) -> Contract:
         ),
         "arrival_date",
         ("seq",),
-        (Input("landing", basis=Basis.FILES),),
+        (Input(named(LANDING, source), basis=Basis.FILES),),
     )
 
 
-def staging(payload: Payload = DEFAULT_PAYLOAD) -> Contract:
-    """Every version of an event that was ever current, with its known interval."""
+def staging(payload: Payload = DEFAULT_PAYLOAD, source: str = "") -> Contract:
+    """Every version of an event of a source that was ever current, with its known interval."""
     return Contract(
-        "staging",
+        named(STAGING, source),
         "Every version of an event that was ever the current one, with the interval in which it was.",
         (
             Column("event_key", "STRING", "the event", tags=KEY),
@@ -75,7 +77,7 @@ def staging(payload: Payload = DEFAULT_PAYLOAD) -> Contract:
         ),
         "event_date",
         ("event_key", "known_from"),
-        (Input("raw", basis=Basis.ARRIVALS),),
+        (Input(named(RAW, source), basis=Basis.ARRIVALS),),
     )
 
 
@@ -104,7 +106,7 @@ def _feature_rules(windows_days: tuple[int, int]) -> tuple[Rule, ...]:
     )
 
 
-def features(windows_days: tuple[int, int]) -> Contract:
+def features(windows_days: tuple[int, int], staging: str = STAGING) -> Contract:
     """Trailing windows as known now."""
     return Contract(
         "features",
@@ -112,12 +114,12 @@ def features(windows_days: tuple[int, int]) -> Contract:
         _feature_columns(windows_days),
         "feature_date",
         ("entity",),
-        (Input("staging", before=windows_days[1] - 1),),
+        (Input(staging, before=windows_days[1] - 1),),
         rules=_feature_rules(windows_days),
     )
 
 
-def features_as_known(windows_days: tuple[int, int]) -> Contract:
+def features_as_known(windows_days: tuple[int, int], staging: str = STAGING) -> Contract:
     """The same windows as known at the cut of the day."""
     return Contract(
         "features_as_known",
@@ -125,13 +127,13 @@ def features_as_known(windows_days: tuple[int, int]) -> Contract:
         _feature_columns(windows_days),
         "feature_date",
         ("entity",),
-        (Input("staging", before=windows_days[1] - 1, basis=Basis.KNOWN_AT_CUT),),
+        (Input(staging, before=windows_days[1] - 1, basis=Basis.KNOWN_AT_CUT),),
         waits_for_cut=True,
         rules=_feature_rules(windows_days),
     )
 
 
-def labels(horizon_days: int, maturity_days: int) -> Contract:
+def labels(horizon_days: int, maturity_days: int, staging: str = STAGING) -> Contract:
     """Outcomes over the horizon for the entities of features_as_known."""
     return Contract(
         "labels",
@@ -160,7 +162,7 @@ def labels(horizon_days: int, maturity_days: int) -> Contract:
         ),
         "label_date",
         ("entity",),
-        (Input("staging", before=horizon_days - 1, after=horizon_days), Input("features_as_known")),
+        (Input(staging, before=horizon_days - 1, after=horizon_days), Input("features_as_known")),
         waits_for_cut=True,
         matures_after_days=matures_after(horizon_days, maturity_days),
         rules=LABEL_RULES,

@@ -10,14 +10,13 @@ from dataclasses import replace
 from backfill_assets.core.contracts import Basis, Column, Contract, Input, Rule
 from backfill_assets.core.cuts import matures_after
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.pipeline.contracts import DAYS, KEY, LABEL_RULES, MEASURE
+from backfill_assets.pipeline.contracts import DAYS, KEY, LABEL_RULES, MEASURE, STAGING
 from backfill_assets.pipeline.declared import Declared
 
 Columns = Sequence[Declared]
-STAGING = "staging"
 
 
-def features(settings: LakeSettings, columns: Columns, *, known: bool) -> Contract:
+def features(settings: LakeSettings, columns: Columns, staging: str = STAGING, *, known: bool) -> Contract:
     """The declared columns as known now, or (`known`) as known at the cut of the day."""
     now = "Declared windows over staging as known now. Late data restates them: for training use features_as_known."
     then = "The same windows as known at the cut: midnight after the day, plus grace. Later arrivals never change them."
@@ -25,16 +24,16 @@ def features(settings: LakeSettings, columns: Columns, *, known: bool) -> Contra
     return Contract(
         "features_as_known" if known else "features",
         then if known else now,
-        feature_columns(settings, columns),
+        feature_columns(settings, columns, staging),
         "feature_date",
         settings.features.entity,
-        (Input(STAGING, before=longest - 1, basis=Basis.KNOWN_AT_CUT if known else Basis.CONTENT),),
+        (Input(staging, before=longest - 1, basis=Basis.KNOWN_AT_CUT if known else Basis.CONTENT),),
         waits_for_cut=known,
         rules=feature_rules(columns),
     )
 
 
-def labels(settings: LakeSettings, terms: Columns) -> Contract:
+def labels(settings: LakeSettings, terms: Columns, staging: str = STAGING) -> Contract:
     """What the label looks at over the horizon, and the label, for the entities of features_as_known."""
     horizon = settings.labels.horizon_days
     said = settings.labels.label or "the rule of [labels]"
@@ -44,14 +43,14 @@ def labels(settings: LakeSettings, terms: Columns) -> Contract:
         "The outcome over the horizon (d, d + horizon] as known now, for the entities of features_as_known.",
         (
             *_entity(settings, "whom the label belongs to", "features_as_known"),
-            *(t.column(tags=MEASURE, made_from=STAGING) for t in terms),
-            Column("label", "INT", f"1 if {said}, else 0", made_from=_origins(terms)),
+            *(t.column(tags=MEASURE, made_from=staging) for t in terms),
+            Column("label", "INT", f"1 if {said}, else 0", made_from=_origins(terms, staging)),
             Column("label_state", "STRING", state),
             Column("label_date", "DATE", "the day the label belongs to"),
         ),
         "label_date",
         settings.features.entity,
-        (Input(STAGING, before=horizon - 1, after=horizon), Input("features_as_known")),
+        (Input(staging, before=horizon - 1, after=horizon), Input("features_as_known")),
         waits_for_cut=True,
         matures_after_days=matures_after(horizon, settings.labels.maturity_days),
         rules=LABEL_RULES,
@@ -82,12 +81,12 @@ def _carried(column: Column) -> Column:
     return replace(column, made_from=origin)
 
 
-def feature_columns(settings: LakeSettings, columns: Columns) -> tuple[Column, ...]:
+def feature_columns(settings: LakeSettings, columns: Columns, staging: str) -> tuple[Column, ...]:
     """Entity, declared columns, day."""
     return (
-        *_entity(settings, "whom the features describe", STAGING),
+        *_entity(settings, "whom the features describe", staging),
         *(
-            c.column(tags=DAYS if c.aggregation.agg == "days_since_last" else MEASURE, made_from=STAGING)
+            c.column(tags=DAYS if c.aggregation.agg == "days_since_last" else MEASURE, made_from=staging)
             for c in columns
         ),
         Column("feature_date", "DATE", "the day the features describe"),
@@ -118,5 +117,5 @@ def _entity(settings: LakeSettings, meaning: str, table: str) -> tuple[Column, .
     )
 
 
-def _origins(terms: Columns) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(f"{STAGING}.{column}" for t in terms for column in t.columns))
+def _origins(terms: Columns, staging: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(f"{staging}.{column}" for t in terms for column in t.columns))

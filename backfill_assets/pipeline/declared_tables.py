@@ -7,9 +7,11 @@ Lives here: their binding to the settings of a lake. Does not live here: the tab
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.contracts import Contract
+from backfill_assets.core.ledgers import named
 from backfill_assets.lake.model import Chunk, Frames, Table
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.pipeline import declared_contracts as contracts
+from backfill_assets.pipeline.contracts import STAGING
 from backfill_assets.pipeline.declared import declared, words
 from backfill_assets.pipeline.declared_label import declared_label
 
@@ -23,6 +25,8 @@ MADE_BY = tuple(TRANSFORMS + name for name in ("declared", "intervals", "measure
 
 def features(settings: LakeSettings) -> tuple[Table, Table]:
     """features and features_as_known with the declared columns. Raises SettingsError naming a faulty expression."""
+    source = settings.source_of("features")
+    settings, staging = settings.of_source(source), named(STAGING, source)
     columns, entity = declared(settings), settings.features.entity
     made, grace = tuple(c.aggregation for c in columns), settings.features.cutoff_grace_hours
     reach: dict[str, Any] = {"entity": list(entity), "columns": words(columns)}
@@ -31,14 +35,14 @@ def features(settings: LakeSettings) -> tuple[Table, Table]:
     def _now(frames: Frames, chunk: Chunk) -> "DataFrame":
         from backfill_assets.pipeline.transforms.declared import now
 
-        return now(frames[contracts.STAGING], chunk.days, entity, made)
+        return now(frames[staging], chunk.days, entity, made)
 
     def _at_cut(frames: Frames, chunk: Chunk) -> "DataFrame":
         from backfill_assets.pipeline.transforms.declared import at_cut
 
-        return at_cut(frames[contracts.STAGING], chunk.days, entity, made, grace)
+        return at_cut(frames[staging], chunk.days, entity, made, grace)
 
-    now, known = (contracts.features(settings, columns, known=known) for known in (False, True))
+    now, known = (contracts.features(settings, columns, staging, known=known) for known in (False, True))
     return (
         Table(now, _now, reach, MADE_BY, compiled=compiled),
         Table(known, _at_cut, {**reach, "cutoff_grace_hours": grace}, MADE_BY, compiled=compiled),
@@ -47,12 +51,14 @@ def features(settings: LakeSettings) -> tuple[Table, Table]:
 
 def labels(settings: LakeSettings) -> Table:
     """labels with a declared label, or for entities that are declared. Raises SettingsError as `declared_label`."""
+    source = settings.source_of("labels")
+    settings, staging = settings.of_source(source), named(STAGING, source)
     (terms, outcome), entity = declared_label(settings), settings.features.entity
 
     def _build(frames: Frames, chunk: Chunk) -> "DataFrame":
         from backfill_assets.pipeline.transforms.outcomes import labels
 
-        asked = frames[contracts.STAGING], frames["features_as_known"]
+        asked = frames[staging], frames["features_as_known"]
         return labels(asked, chunk.days, entity, outcome, chunk.frontier)
 
     def _flips(before: "DataFrame", after: "DataFrame") -> "DataFrame":
@@ -63,7 +69,9 @@ def labels(settings: LakeSettings) -> Table:
     reach = {"entity": list(entity), "terms": words(terms), "condition": outcome.condition, **_times(settings)}
     compiled = {t.aggregation.name: t.sql for t in terms} | {"label": outcome.condition}
     sources = (*MADE_BY, TRANSFORMS + "outcomes", "backfill_assets.core.cuts")
-    return Table(contracts.labels(settings, terms), _build, reach, sources, revisions=_flips, compiled=compiled)
+    return Table(
+        contracts.labels(settings, terms, staging), _build, reach, sources, revisions=_flips, compiled=compiled
+    )
 
 
 def training(settings: LakeSettings, features_as_known: Contract) -> Table:

@@ -5,11 +5,12 @@ texts (`contracts`), the transforms (`transforms`), and Dagster. Replace this fi
 """
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.cuts import matures_after
 from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.ledgers import named
 from backfill_assets.core.payload import DEFAULT_PAYLOAD, PayloadColumn, words
 from backfill_assets.lake.model import Chunk, Frames, Table
 from backfill_assets.lake.settings import LakeSettings
@@ -29,28 +30,39 @@ ENTITY = ("entity",)
 def tables(settings: LakeSettings) -> tuple[Table, ...]:
     """raw, staging, features, features_as_known, labels, training: each made from those before it.
 
-    Raises SettingsError where the payload lacks what the built-in features look at, or an expression is at fault.
+    Where sources have names there is a raw and a staging of each, and `[features]` and `[labels]` choose theirs.
+    Raises SettingsError where they do not, the payload lacks what the built-in features look at, or an expression is at
+    fault.
     """
-    is_usual = settings.features.entity == ENTITY and not _lacking(settings, DEFAULT_PAYLOAD)
-    are_usual = is_usual and not settings.features.columns
+    are_usual = _is_usual(settings, "features") and not settings.features.columns
+    are_usual_labels = _is_usual(settings, "labels") and settings.labels.label is None
     features = _usual_features(settings) if are_usual else _declared_features(settings)
-    labels = _labels(settings) if is_usual and settings.labels.label is None else _declared_labels(settings)
+    labels = _labels(settings) if are_usual_labels else _declared_labels(settings)
     training = _usual_training(settings) if are_usual else _declared_training(settings, features[1].contract)
     return (*delivered(settings), *features, labels, training)
 
 
-def delivered(settings: LakeSettings) -> tuple[Table, Table]:
-    """raw and staging, whatever the payload: what tables of one's own are made from."""
+def delivered(settings: LakeSettings) -> tuple[Table, ...]:
+    """raw and staging of each source, whatever the payload: what tables of one's own are made from."""
+    return tuple(table for name in settings.delivered for table in _delivered(settings.of_source(name), name))
+
+
+def _delivered(settings: LakeSettings, source: str) -> tuple[Table, Table]:
     payload = settings.source.payload_columns
-    return (
-        Table(contracts.raw(payload), settings=_landing_settings(settings), facts=lateness.of_deliveries),
-        _staging(payload),
-    )
+    raw = contracts.raw(payload, source)
+    return Table(raw, settings=_landing_settings(settings), facts=lateness.of_deliveries), _staging(payload, source)
+
+
+def _is_usual(settings: LakeSettings, section: Literal["features", "labels"]) -> bool:
+    """Whether what a section is made from has the payload, and entities, of a lake that declares none."""
+    own = settings.of_source(settings.source_of(section))
+    return own.features.entity == ENTITY and not _lacking(own, DEFAULT_PAYLOAD)
 
 
 def _declared_features(settings: LakeSettings) -> tuple[Table, Table]:
     amounts = [c for c in DEFAULT_PAYLOAD if c.name not in ENTITY]
-    if not settings.features.columns and _lacking(settings, amounts):
+    own = settings.of_source(settings.source_of("features"))
+    if not settings.features.columns and _lacking(own, amounts):
         needed = ", ".join(f"{c.name} {c.type} NOT NULL" for c in amounts)
         raise SettingsError(
             "[source.payload] in lake.toml",
@@ -91,19 +103,26 @@ def _landing_settings(settings: LakeSettings) -> Mapping[str, object]:
     }
 
 
-def _staging(payload: tuple[PayloadColumn, ...]) -> Table:
+def _staging(payload: tuple[PayloadColumn, ...], source: str) -> Table:
+    raw = named(contracts.RAW, source)
+
     def _build(frames: Frames, chunk: Chunk) -> "DataFrame":
         from backfill_assets.pipeline.transforms.staging import staging
 
-        return staging(frames["raw"], chunk.days, [c.name for c in payload], chunk.wanted)
+        return staging(frames[raw], chunk.days, [c.name for c in payload], chunk.wanted)
 
     return Table(
-        contracts.staging(payload),
+        contracts.staging(payload, source),
         _build,
         sources=(TRANSFORMS + "staging",),
         facts=lateness.of_versions,
         account=layers.of_deliveries,
     )
+
+
+def _staged(settings: LakeSettings, section: Literal["features", "labels"]) -> str:
+    """The name of the table of versions that a section's tables are made from."""
+    return named(contracts.STAGING, settings.source_of(section))
 
 
 def _flips(before: "DataFrame", after: "DataFrame") -> "DataFrame":
@@ -129,15 +148,15 @@ def _usual_training(settings: LakeSettings) -> Table:
 
 
 def _features(settings: LakeSettings) -> Table:
-    short_long = settings.features.windows_days
+    short_long, staging = settings.features.windows_days, _staged(settings, "features")
 
     def _build(frames: Frames, chunk: Chunk) -> "DataFrame":
         from backfill_assets.pipeline.transforms.features import features
 
-        return features(frames["staging"], chunk.days, short_long)
+        return features(frames[staging], chunk.days, short_long)
 
     return Table(
-        contracts.features(short_long),
+        contracts.features(short_long, staging),
         _build,
         {"windows_days": short_long},
         (TRANSFORMS + "features", TRANSFORMS + "windows", TRANSFORMS + "sums"),
@@ -146,15 +165,16 @@ def _features(settings: LakeSettings) -> Table:
 
 def _features_as_known(settings: LakeSettings) -> Table:
     short_long, grace = settings.features.windows_days, settings.features.cutoff_grace_hours
+    staging = _staged(settings, "features")
 
     def _build(frames: Frames, chunk: Chunk) -> "DataFrame":
         from backfill_assets.pipeline.transforms.features_as_known import features_as_known
 
-        return features_as_known(frames["staging"], chunk.days, short_long, grace)
+        return features_as_known(frames[staging], chunk.days, short_long, grace)
 
     reach = {"windows_days": short_long, "cutoff_grace_hours": grace}
     return Table(
-        contracts.features_as_known(short_long),
+        contracts.features_as_known(short_long, staging),
         _build,
         reach,
         (TRANSFORMS + "features_as_known", TRANSFORMS + "windows", TRANSFORMS + "sums"),
@@ -162,15 +182,15 @@ def _features_as_known(settings: LakeSettings) -> Table:
 
 
 def _labels(settings: LakeSettings) -> Table:
-    chosen = settings.labels
+    chosen, staging = settings.labels, _staged(settings, "labels")
     matures = matures_after(chosen.horizon_days, chosen.maturity_days)
 
     def _build(frames: Frames, chunk: Chunk) -> "DataFrame":
         from backfill_assets.pipeline.transforms.labels import LabelOutcome, labels
 
         outcome = LabelOutcome(chosen.horizon_days, chosen.measure, chosen.rule, matures)
-        return labels(frames["staging"], frames["features_as_known"], chunk.days, outcome, chunk.frontier)
+        return labels(frames[staging], frames["features_as_known"], chunk.days, outcome, chunk.frontier)
 
-    contract = contracts.labels(chosen.horizon_days, chosen.maturity_days)
+    contract = contracts.labels(chosen.horizon_days, chosen.maturity_days, staging)
     sources = (TRANSFORMS + "labels", TRANSFORMS + "sums", CUTS)
-    return Table(contract, _build, chosen.model_dump(exclude={"label"}), sources, revisions=_flips)
+    return Table(contract, _build, chosen.model_dump(exclude={"label", "source"}), sources, revisions=_flips)

@@ -59,5 +59,5 @@ def test_what_would_not_be_accepted_is_not_written(tmp_path: Path, options: list
 
 def test_every_setting_is_in_the_file() -> None:
     for name, field in LakeSettings.model_fields.items():
-        inner = getattr(field.annotation, "model_fields", {name: None})
+        inner = getattr(field.annotation, "model_fields", {field.alias or name: None})
         assert [key for key in inner if key not in TEMPLATE] == []

@@ -3,14 +3,20 @@
 Tested here: `core.frontier`, on lakes told as stories. Not tested here: what digests and states make of it.
 """
 
+from collections.abc import Mapping, Set
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from hypothesis import given
+from hypothesis import strategies as st
 
+from backfill_assets.core.contracts import Basis, Input
 from backfill_assets.core.days import midnight
-from backfill_assets.core.frontier import is_loaded
-from backfill_assets_tests.builders import Story, day, loaded
+from backfill_assets.core.digests import raw_digest
+from backfill_assets.core.frontier import FRONTIERS, Frontiers, frontier_of, is_loaded, told_frontiers
+from backfill_assets.core.receipts import DayEntry
+from backfill_assets.core.view import Deliveries, LakeView, LandedDay, Stamp, TableView
+from backfill_assets_tests.builders import START, Story, contract, day, loaded
 from backfill_assets_tests.strategies import lake_steps, orders_of_loading
 
 MIDDAY_OF_3 = midnight(day(3)) + timedelta(hours=12)
@@ -62,7 +68,7 @@ def test_late_files_only_stop_it_rising() -> None:
 def test_an_altered_file_only_stops_it_rising() -> None:
     story = loaded(4)
     story.landed[day(2)] = replace(story.landed[day(2)], shas=frozenset({"altered"}))
-    assert not is_loaded(day(2), story.view())
+    assert not is_loaded(day(2), story.view().source("raw"))
     assert story.frontier() == midnight(day(4))
     assert story.land(day(4), "next").load(day(4)).frontier() == midnight(day(4))
 
@@ -95,7 +101,7 @@ def test_a_day_on_which_only_unusable_rows_landed_does_not_hold_it_back() -> Non
 
 def test_a_raw_version_that_arrivals_does_not_name_is_not_loaded() -> None:
     story = loaded(2).land(day(2), "new").load(day(2), finish=False)
-    assert not is_loaded(day(2), story.view())
+    assert not is_loaded(day(2), story.view().source("raw"))
     assert story.frontier() == midnight(day(2))
     assert story.finish().frontier() == midnight(day(3))
 
@@ -108,8 +114,8 @@ def test_a_raw_version_that_was_never_named_does_not_count_when_its_file_is_with
 
 def test_a_rewritten_day_that_arrivals_does_not_name_yet_waits_again() -> None:
     story = loaded(3).load(day(1), finish=False)
-    assert not is_loaded(day(1), story.view())
-    assert is_loaded(day(2), story.view())
+    assert not is_loaded(day(1), story.view().source("raw"))
+    assert is_loaded(day(2), story.view().source("raw"))
     assert story.frontier() == midnight(day(3)), "it does not fall"
 
 
@@ -167,3 +173,79 @@ def test_where_it_ends_does_not_depend_on_the_order_of_loading(order: list[int])
     for n in order:
         story.load(day(n))
     assert story.frontier() == midnight(day(6))
+
+
+# several sources
+
+TWO = (
+    contract("raw_a", "arrival_date", Input("landing_a", basis=Basis.FILES)),
+    contract("raw_b", "arrival_date", Input("landing_b", basis=Basis.FILES)),
+    contract("staging_a", "event_date", Input("raw_a", basis=Basis.ARRIVALS)),
+    contract("staging_b", "event_date", Input("raw_b", basis=Basis.ARRIVALS)),
+    contract("features", "feature_date", Input("staging_a", before=2)),
+    contract("labels", "label_date", Input("staging_b", after=2), Input("features"), matures=2),
+    contract("truth", "day", Input("staging_b")),
+)
+MADE_FROM = {
+    "raw_a": "a", "staging_a": "a", "features": "a", "raw_b": "b", "staging_b": "b", "truth": "b", "labels": "ab",
+}  # fmt: skip
+
+
+def view_of(landed: Mapping[str, Set[int]], loaded: Mapping[str, Set[int]], **told: datetime) -> LakeView:
+    """A lake whose sources have these arrival days landed, and of them these loaded; labels' receipts name `told`."""
+    tables = {"labels": TableView(0, frontiers={f"raw_{name}": at for name, at in told.items()})}
+    delivered = {
+        f"raw_{name}": Deliveries({day(n): LandedDay(frozenset({f"{name}{n}"}), 1) for n in days}, name=name)
+        for name, days in landed.items()
+    }
+    bare = LakeView(START, None, timedelta(), {}, delivered)
+    for name, days in loaded.items():
+        source = bare.source(f"raw_{name}")
+        entries = {day(n): DayEntry(1, "F", raw_digest(day(n), source)) for n in days}
+        stamps = {d: Stamp(entry, 0, "write", "code", "settings", "run") for d, entry in entries.items()}
+        tables[f"raw_{name}"] = TableView(0, stamps) if stamps else TableView()
+        tables[f"arrivals_{name}"] = TableView(0, inputs={f"raw_{name}": 0}) if stamps else TableView()
+    return replace(bare, tables=tables)
+
+
+ARRIVALS = st.sets(st.integers(0, 9), max_size=6)
+
+
+@given(ARRIVALS, ARRIVALS, ARRIVALS, ARRIVALS)
+def test_the_frontier_of_a_table_is_the_least_of_the_sources_it_is_made_from(
+    landed_a: set[int], landed_b: set[int], loaded_a: set[int], loaded_b: set[int]
+) -> None:
+    loaded = {"a": loaded_a & landed_a, "b": loaded_b & landed_b}
+    landed = {"a": landed_a, "b": landed_b}
+    found = Frontiers(TWO, view_of(landed, loaded))
+    alone = {n: frontier_of(view_of({n: landed[n]}, {n: loaded[n]}).source(f"raw_{n}")) for n in "ab"}
+    for table, sources in MADE_FROM.items():
+        known = [alone[n] for n in sources]
+        assert found.of_table(table) == (None if None in known else min(f for f in known if f is not None))
+    inputs = {c.name: c.inputs for c in TWO}
+    assert all(found.of_inputs(inputs[t]) == found.of_table(t) for t in ("staging_a", "features", "labels", "truth"))
+
+
+@given(ARRIVALS, ARRIVALS, st.integers(0, 9))
+def test_loading_one_source_moves_no_table_that_is_not_made_from_it_and_lowers_none(
+    a: set[int], b: set[int], more: int
+) -> None:
+    before = Frontiers(TWO, view_of({"a": a, "b": b}, {"a": a, "b": b}))
+    after = Frontiers(TWO, view_of({"a": a, "b": b | {more}}, {"a": a, "b": b | {more}}))
+    for table, sources in MADE_FROM.items():
+        then, now = before.of_table(table), after.of_table(table)
+        assert now == then if sources == "a" else then is None or (now is not None and now >= then)
+
+
+def test_a_receipt_tells_the_frontiers_of_its_sources_apart_so_that_none_stands_for_another() -> None:
+    view = view_of({"a": {0, 5}, "b": {0}}, {"a": {0, 5}, "b": {0}})
+    found = Frontiers(TWO, view)
+    assert told_frontiers(found.told("labels")) == {"raw_a": midnight(day(6)), "raw_b": midnight(day(1))}
+    assert told_frontiers(found.told("features")) == {"raw_a": midnight(day(6))}
+    assert told_frontiers({}) == told_frontiers({FRONTIERS: "[]"}) == told_frontiers({FRONTIERS: "no"}) == {}
+    later = Frontiers(TWO, view_of({"a": {0}, "b": {0}}, {"a": {0}, "b": {0}}, a=midnight(day(9)), b=midnight(day(3))))
+    assert (later.of_table("features"), later.of_table("labels")) == (midnight(day(9)), midnight(day(3)))
+
+
+def test_a_lake_with_one_source_writes_no_tag() -> None:
+    assert loaded(3).states().frontiers.told("labels") == {}

@@ -164,7 +164,10 @@ def test_watermarks_follow_the_inputs_of_each_table() -> None:
     newest = dict.fromkeys((c.name for c in CONTRACTS), FIRST + ONE_DAY * 9)
     frontier = midnight(FIRST + ONE_DAY * 10)
     measured = FIRST + ONE_DAY * 6
-    marks = {w.table: w for w in watermarks(CONTRACTS, newest, measured, frontier, frontier + timedelta(hours=5))}
+    marks = {
+        w.table: w
+        for w in watermarks(CONTRACTS, newest, {"raw": measured}, lambda _: frontier, frontier + timedelta(hours=5))
+    }
     assert {name: (w.day - FIRST).days if w.day else None for name, w in marks.items()} == {
         "raw": 6, "staging": 6, "features": 6, "features_as_known": 9, "labels": 6 - HORIZON, "training": 6 - HORIZON,
     }  # fmt: skip
@@ -174,7 +177,10 @@ def test_watermarks_follow_the_inputs_of_each_table() -> None:
 
 def test_a_table_that_was_not_built_so_far_holds_back_what_is_made_of_it() -> None:
     newest = {c.name: FIRST + ONE_DAY * 9 for c in CONTRACTS if c.name != "features"} | {"staging": FIRST}
-    days = {w.table: w.day for w in watermarks(CONTRACTS, newest, FIRST + ONE_DAY * 6, None, midnight(FIRST))}
+    days = {
+        w.table: w.day
+        for w in watermarks(CONTRACTS, newest, {"raw": FIRST + ONE_DAY * 6}, lambda _: None, midnight(FIRST))
+    }
     assert days["staging"] == FIRST
     assert days["features"] is None
     assert days["labels"] == FIRST - ONE_DAY * HORIZON
@@ -182,6 +188,6 @@ def test_a_table_that_was_not_built_so_far_holds_back_what_is_made_of_it() -> No
 
 def test_without_a_measured_age_only_what_is_known_at_a_cut_has_a_watermark() -> None:
     newest = dict.fromkeys((c.name for c in CONTRACTS), FIRST)
-    marks = watermarks(CONTRACTS, newest, None, midnight(FIRST + ONE_DAY), midnight(FIRST + ONE_DAY))
+    marks = watermarks(CONTRACTS, newest, {}, lambda _: midnight(FIRST + ONE_DAY), midnight(FIRST + ONE_DAY))
     assert [w.table for w in marks if w.day] == ["features_as_known"]
     assert all(w.lag is None for w in marks if w.day is None)

@@ -60,17 +60,17 @@ def test_staging_is_never_ready_while_the_ledger_that_says_its_deliveries_is_not
 
 def test_the_days_whose_ledger_rows_were_touched_are_not_loaded_until_they_are_loaded_again() -> None:
     story = hurt(day(1), day(3))
-    assert [n for n in range(6) if not is_loaded(day(n), story.view())] == [1, 3]
+    assert [n for n in range(6) if not is_loaded(day(n), story.view().source("raw"))] == [1, 3]
     assert story.state("raw", day(3)) is State.STALE
     assert not story.states().is_settled("raw", day(3))
     story.ledger[day(1)][day(1)], story.ledger[day(3)][day(3)] = "file-1", "file-3"
     story.load(day(3))
-    assert story.view().doubted_arrivals() == frozenset()
+    assert story.view().source("raw").doubted_arrivals() == frozenset()
     assert not any(needed_days(story.states()).values())
 
 
 def test_days_of_a_touched_month_that_were_never_loaded_are_in_no_doubt() -> None:
-    assert loaded(2).edit("arrivals", day(7), day(8)).view().doubted_arrivals() == frozenset()
+    assert loaded(2).edit("arrivals", day(7), day(8)).view().source("raw").doubted_arrivals() == frozenset()
 
 
 @pytest.mark.parametrize("ledger", ["quarantine", "too_late"])

@@ -232,7 +232,7 @@ def test_as_of_stops_the_world_inside_a_day_may_rise_and_may_not_fall(spark: "Sp
         lake_session, pipeline = world.open()
         return [r["seq"] for r in world.content("raw")], pipeline.states(
             read_view(lake_session.lake, pipeline.contracts)
-        ).frontier
+        ).frontier("raw")
 
     assert loaded_at(10) == ([8], datetime.fromisoformat("2024-03-05T10:00:00Z"))
     assert loaded_at(11) == ([8, 10], datetime.fromisoformat("2024-03-05T11:00:00Z"))

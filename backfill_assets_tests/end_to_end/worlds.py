@@ -102,7 +102,7 @@ class World:
 
 def run(request: RebuildRequest) -> Candidate:
     rebuild = Rebuild(request)
-    with load_lock(request.lake_session.lake.locks):
+    with load_lock(request.lake_session.lake.locks, request.table.contract.source):
         try:
             if any(f.refuses for f in rebuild.prepare()):
                 raise rebuild.refusal()

@@ -48,3 +48,51 @@ def test_what_is_refused_is_told_with_its_key(tmp_path: Path, rest: str, told: s
     with pytest.raises(SettingsError) as caught:
         _load(tmp_path, rest)
     assert told in caught.value.culprit
+
+
+ONE = 'files = "*.csv"\nformat = "csv"\nselect = "seq"\n'
+TWO = f"start_date = 2024-03-01\n[sources.events]\n{ONE}[sources.truth]\n{ONE}"
+
+
+OTHER = TWO + '[sources.truth.payload]\n{} = "{}"\n[features]\nsource = "events"\n[labels]\nsource = "truth"\n'
+
+
+def _of_two(lake: Path, rest: str = "", text: str = TWO) -> LakeSettings:
+    (lake / FILE_NAME).write_text(text + rest, encoding="utf-8")
+    return load_settings(lake, {})
+
+
+def test_sources_have_names_and_the_only_one_has_none(tmp_path: Path) -> None:
+    single, several = _load(tmp_path, ""), _of_two(tmp_path, '[features]\nsource = "events"\n')
+    assert list(single.delivered) == [""]
+    assert single.of_source("") is single
+    assert list(several.delivered) == ["events", "truth"]
+    assert several.of_source("truth").source == several.sources["truth"]
+    assert (single.source_of("features"), several.source_of("features")) == ("", "events")
+    with pytest.raises(SettingsError, match="it has several sources: events, truth"):
+        _ = several.source
+
+
+def test_a_section_that_must_choose_a_source_and_does_not_is_told_how(tmp_path: Path) -> None:
+    found = _of_two(tmp_path)
+    with pytest.raises(SettingsError, match=r"\[labels\] .*which of events, truth .* Write source = \"NAME\" below"):
+        found.source_of("labels")
+    assert _of_two(tmp_path, text=TWO.partition("[sources.truth]")[0]).source_of("labels") == "events"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (TWO + f"[source]\n{ONE}", "[source] and [sources.NAME] say what is delivered: leave one of them out"),
+        ("start_date = 2024-03-01\n", "[source] and [sources.NAME] say what is delivered: give one of them"),
+        (TWO.replace("truth", "Truth"), "sources.Truth: a source's name has small letters, digits and _"),
+        (TWO + '[labels]\nsource = "other"\n', "labels.source: there is no source 'other'; the lake has events, truth"),
+        (TEXT + '[labels]\nsource = "x"\n', "labels.source: there is no source 'x'; the lake has one, without a name"),
+        (OTHER.format("who", "STRING"), "features.entity: entity is no column of the payload"),
+        (OTHER.format("entity", "BIGINT"), "features.entity: entity is STRING and BIGINT in two sources"),
+    ],
+)  # fmt: skip
+def test_sources_that_cannot_be_meant_are_refused(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        _of_two(tmp_path, text=text)
+    assert told in refused.value.culprit

@@ -61,7 +61,7 @@ def test_a_new_lake_is_seen_as_empty(lake: Lake) -> None:
     assert (view.start, view.as_of, view.grace) == (START, NOON, timedelta(hours=6))
     assert set(view.tables) == {c.name for c in CONTRACTS} | {"quarantine", "arrivals", "too_late"}
     assert set(map(str, view.tables.values())) == {str(TableView())}
-    assert (view.landed, view.arrivals) == ({}, {})
+    assert (view.source("raw").landed, view.source("raw").arrivals) == ({}, {})
 
 
 def test_receipts_files_and_arrivals_are_put_together(lake: Lake) -> None:
@@ -69,8 +69,8 @@ def test_receipts_files_and_arrivals_are_put_together(lake: Lake) -> None:
     _load(lake, "sha", 0)
     _arrive(lake, 0, raw_version=0, frontier=NOON)
     view = read_view(lake, CONTRACTS)
-    assert view.landed == {day(0): LandedDay(frozenset({"sha"}), 2)}
-    assert view.arrivals == {day(0): ((day(0), "F"),)}
+    assert view.source("raw").landed == {day(0): LandedDay(frozenset({"sha"}), 2)}
+    assert view.source("raw").arrivals == {day(0): ((day(0), "F"),)}
     assert view.table("raw").stamps[day(0)].entry.rows == 2
     assert (view.table("arrivals").inputs, view.table("arrivals").frontier) == ({"raw": 0}, NOON)
     assert States(CONTRACTS, view, {}).of("raw", day(0)) is State.FRESH
@@ -81,7 +81,7 @@ def test_a_load_that_was_killed_before_arrivals_shows_as_not_loaded(lake: Lake) 
     _load(lake, "sha", 0)
     states = States(CONTRACTS, read_view(lake, CONTRACTS), {})
     assert states.of("raw", day(0)) is State.STALE
-    assert states.frontier is None
+    assert states.frontier("staging") is None
 
 
 def test_a_file_that_landed_since_makes_its_day_stale(lake: Lake) -> None:

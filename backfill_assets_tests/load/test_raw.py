@@ -25,11 +25,11 @@ DAYS = DayRange(day(0), day(3))
 def test_days_made_from_a_file_that_is_altered_or_missing_are_refused_with_every_file_and_no_other_day() -> None:
     report = ScanReport(altered=("a.jsonl",), missing=("b.jsonl",), blocked=frozenset({day(1), day(2), day(9)}))
     with pytest.raises(LandingError) as refused:
-        _refuse(report, loaded(3).states(), DAYS)
+        _refuse(report, loaded(3).view().source("raw"), DAYS)
     assert str(refused.value).startswith(
         f"the table raw: a.jsonl (altered), b.jsonl (missing): 2 day(s) from {day(1)} were made from it. Nothing was "
     )
-    _refuse(report, loaded(3).states(), DayRange(day(3), day(9)))
+    _refuse(report, loaded(3).view().source("raw"), DayRange(day(3), day(9)))
 
 
 def test_an_as_of_below_what_is_loaded_is_refused_and_one_above_is_not() -> None:
@@ -38,9 +38,9 @@ def test_an_as_of_below_what_is_loaded_is_refused_and_one_above_is_not() -> None
         story.as_of = as_of
         if refused:
             with pytest.raises(SettingsError, match=r"lies before what is loaded already.*Nothing was written"):
-                _refuse(ScanReport(), story.states(), DAYS)
+                _refuse(ScanReport(), story.view().source("raw"), DAYS)
         else:
-            _refuse(ScanReport(), story.states(), DAYS)
+            _refuse(ScanReport(), story.view().source("raw"), DAYS)
 
 
 def test_receipts_count_what_is_not_in_raw_by_where_it_went_zeros_too() -> None:

@@ -121,7 +121,7 @@ def write_by_hand(
         "",
         codes.code_digest,
         codes.settings_digest,
-        states.frontier,
+        states.frontiers.least,
         {"raw": 1},
         dict(tags),
         cpu_seconds=1.5,

@@ -113,7 +113,7 @@ def build(
         run_id="run-1",
         code_digest=codes.code_digest if codes else "",
         settings_digest=codes.settings_digest if codes else "",
-        frontier=states.frontier,
+        frontier=states.frontier(table),
         inputs=inputs or {i.table: 1 for i in contract.inputs},
         tags={PARAMETERS: parameters_of(contract, states.view).to_json()},
     )

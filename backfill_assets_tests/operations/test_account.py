@@ -25,7 +25,7 @@ DAYS = 3
 
 
 def accounted(lake: Lake, pipeline: Pipeline) -> Account:
-    return account(lake, read_view(lake, pipeline.contracts), read_files(lake.store))
+    return account(lake, read_view(lake, pipeline.contracts).source("raw"), read_files(lake.store))
 
 
 def counted(lake: Lake, pipeline: Pipeline, day: date, rows: int, **counts: int) -> None:

@@ -18,7 +18,8 @@ def test_a_label_that_became_mature_since_is_told_as_matured(tmp_path: Path) -> 
     build(lake, pipeline, "labels", {day: 3}, digests={day: "of before"})
     states = pipeline.states(read_view(lake, pipeline.contracts))
     version = states.view.table("labels").version
-    assert states.frontier is not None
-    for frontier, why in ((states.frontier - timedelta(days=8), "matured"), (states.frontier, "stale")):
+    now = states.frontier("labels")
+    assert now is not None
+    for frontier, why in ((now - timedelta(days=8), "matured"), (now, "stale")):
         (found,) = impacts(states, {"labels": {version: frontier}}, ("labels",), DayRange(day, day + ONE_DAY))[:1]
         assert list(found.write) == [why]

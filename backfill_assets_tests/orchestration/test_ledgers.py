@@ -63,8 +63,8 @@ def test_a_load_tells_rows_and_the_newest_reasons_and_nothing_where_nothing_move
 ) -> None:
     refuse(opened, START, "not JSON", "not JSON", "the event date lies before the lake's first day")
     refuse(opened, START + ONE_DAY, "no key")
-    tell_ledgers(instance, opened, "run-7")
-    tell_ledgers(instance, opened, "run-8")
+    tell_ledgers(instance, opened, opened.pipeline.tables[0].contract, "run-7")
+    tell_ledgers(instance, opened, opened.pipeline.tables[0].contract, "run-8")
     (said,) = told(instance, "quarantine")
     assert said["dagster/row_count"] == 4
     assert said["newest arrival day"] == str(START + ONE_DAY)
@@ -75,7 +75,7 @@ def test_a_load_tells_rows_and_the_newest_reasons_and_nothing_where_nothing_move
     assert (arrivals["dagster/row_count"], arrivals["newest arrival day"]) == (3, str(START + ONE_DAY * 2))
     assert told(instance, "too_late") == [], "it was never written"
     refuse(opened, START + ONE_DAY * 2, "no key")
-    tell_ledgers(instance, opened, "run-9")
+    tell_ledgers(instance, opened, opened.pipeline.tables[0].contract, "run-9")
     assert [s["dagster/row_count"] for s in told(instance, "quarantine")] == [5, 4]
 
 

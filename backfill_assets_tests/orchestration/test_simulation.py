@@ -47,7 +47,7 @@ class World:
     def __init__(self, seed: int) -> None:
         self.chance, self.dagster, self.story = Random(seed), FakeDagster(), loaded(DAYS)
         self.story.build_all(*map(day, range(DAYS)))
-        self.tables: Any = [SimpleNamespace(name=c.name, is_landed=_is_landed(c)) for c in CHAIN]
+        self.tables: Any = [SimpleNamespace(name=c.name, contract=c, is_landed=_is_landed(c)) for c in CHAIN]
         self.fresh: dict[str, tuple[LandedFile, date]] = {}
         self.altered: list[FileRecord] = []
         self.cannot: set[tuple[str, date]] = set()
@@ -83,7 +83,7 @@ class World:
         if self.moment % 2:
             self.launch(LATE_DATA, late_data(seen))
         else:
-            self.launch(LANDING, landing(seen, self.comparison(), self.altered))
+            self.launch(LANDING, landing(seen, {"": (self.comparison(), self.altered)}))
         if self.moment % LOOKED_AT_EVERY == 0:
             self.watch(seen)
         active = list(self.dagster.get_runs(dg.RunsFilter(statuses=runs.ACTIVE)))

@@ -5,13 +5,14 @@ Tested here: `orchestration.ticks` and `orchestration.runs` on lakes without an 
 """
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import dagster as dg
 import pytest
 
 from backfill_assets.engine.server import server_status
-from backfill_assets.lake.home import Lake
-from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.model import Pipeline, make_pipeline
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.plan_sensor import PLANS
 from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN
@@ -150,6 +151,23 @@ def test_a_file_with_a_time_stamp_in_the_future_is_scanned_and_not_waited_for(
     drop(empty, "new.jsonl", age_seconds=-365 * 86_400)
     (request,) = landing(empty, instance).requests
     assert request.job_name == SCAN
+
+
+def test_new_files_of_several_sources_are_scanned_at_once_and_told_apart(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    one = 'files = "landing/{0}/*.csv"\nformat = "csv"\nselect = "seq"\n'
+    named = "".join(f"[sources.{n}]\n{one.format(n)}" for n in ("events", "truth"))
+    (tmp_path / "lake.toml").write_text(
+        f'start_date = 2024-03-01\n{named}[features]\nsource = "events"\n[labels]\nsource = "truth"\n'
+    )
+    for name in ("events", "truth"):
+        (tmp_path / "landing" / name).mkdir(parents=True)
+        (tmp_path / "landing" / name / "a.csv").write_text("seq\n1\n")
+    lake = open_lake(tmp_path)
+    tick = landing((lake, make_pipeline(tables(lake.settings))), instance)
+    assert [r.job_name for r in tick.requests] == [SCAN]
+    assert {"1 new file(s) of events", "1 new file(s) of truth"} <= set(tick.notes)
 
 
 def test_files_that_a_scan_cannot_take_are_not_scanned_for_ever(

@@ -22,6 +22,15 @@ files = "landing/*.jsonl"
 format = "jsonl"
 select = "seq"
 """
+ONE = 'files = "landing/*.jsonl"\nformat = "jsonl"\nselect = "seq"\n'
+TWO = f"""start_date = 2024-03-01
+[sources.events]
+{ONE}[sources.truth]
+{ONE}[features]
+source = "events"
+[labels]
+source = "truth"
+"""
 
 
 def lake(root: Path, own: str | None = None, **pipeline: str) -> Path:
@@ -96,3 +105,27 @@ def test_a_mistake_in_the_file_is_told_by_its_name_and_line(tmp_path: Path, own:
 def test_a_file_or_module_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert "there is no file" in refusal(lake(tmp_path, tables="pipeline.py:tables"))
     assert "no_such_module: ModuleNotFoundError" in refusal(lake(tmp_path, tables="no_such_module:tables"))
+
+
+def test_tables_of_several_sources_are_lengthened_by_their_names_and_chosen_by_the_sections(tmp_path: Path) -> None:
+    (tmp_path / "lake.toml").write_text(TWO)
+    made = {t.name: [i.table for i in t.contract.inputs] for t in chosen_pipeline(open_lake(tmp_path)).tables}
+    assert made == {
+        "raw_events": ["landing_events"], "staging_events": ["raw_events"], "raw_truth": ["landing_truth"],
+        "staging_truth": ["raw_truth"], "features": ["staging_events"], "features_as_known": ["staging_events"],
+        "labels": ["staging_truth", "features_as_known"], "training": ["features_as_known", "labels"],
+    }  # fmt: skip
+
+
+def test_a_ledger_of_a_source_cannot_name_a_table_and_an_unknown_source_is_told(tmp_path: Path) -> None:
+    own = "from backfill_assets import tables as built\nfrom dataclasses import replace\n{}\n"
+    (tmp_path / "lake.toml").write_text(f'{TWO}[pipeline]\ntables = "pipeline.py:tables"\n')
+    renamed = (
+        "def tables(settings):\n    *others, last = built(settings)\n"
+        "    return *others, replace(last, contract=replace(last.contract, name='files_truth'))"
+    )
+    (tmp_path / "pipeline.py").write_text(own.format(renamed))
+    assert "'files_truth' cannot name a table" in refusal(tmp_path)
+    (tmp_path / "pipeline.py").write_text("from backfill_assets.pipeline.contracts import raw\n"
+                                          "from backfill_assets import Table\ntables = [Table(raw())]\n")  # fmt: skip
+    assert "raw is loaded from a source without a name, and lake.toml has [sources.events] and" in refusal(tmp_path)

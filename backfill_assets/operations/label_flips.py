@@ -1,0 +1,52 @@
+"""How many labels that were mature flipped: which tables are asked, and the errors where they cannot be.
+
+Lives here: finding the tables of versions and of entities that labels are made from. Does not live here: counting
+(`lake.lateness`, `lake.declared_flips`) and the report that tells it (`lateness`).
+"""
+
+from datetime import datetime
+
+from backfill_assets.core.contracts import Basis, first_reading
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.view import LakeView
+from backfill_assets.lake.declared_flips import declared_flips, declared_label
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.lateness import Flip, flips
+from backfill_assets.lake.model import Pipeline
+
+FLIPS_FROM = (Basis.ARRIVALS, Basis.KNOWN_AT_CUT)  # the tables of versions and of the entities that get labels
+
+
+def label_flips(
+    lake: Lake, pipeline: Pipeline, view: LakeView, since: datetime, frontier: datetime
+) -> tuple[Flip, ...]:
+    """Per number of maturity days the labels that were mature at `since` and differ now. Raises BackfillError where
+    they cannot be counted. `frontier` is that of labels; both instants are aware."""
+    labelled = next((t for t in pipeline.tables if declared_label(t.settings)), None)
+    label = declared_label(labelled.settings) if labelled else None
+    made_from = {i.table for i in labelled.contract.inputs} if labelled else {c.name for c in pipeline.contracts}
+    others = [s.table for s in view.sources.values() if lake.settings.labels.source not in (None, s.name)]
+    made_from -= {
+        c.name for c in pipeline.contracts for i in c.inputs if i.basis is Basis.ARRIVALS and i.table in others
+    }
+    known = [c for c in pipeline.contracts if c.name in made_from]
+    roles = [(first_reading(known, basis), f"read by {basis}") for basis in FLIPS_FROM]
+    lacking = [c.name if c else told for c, told in roles if c is None or view.table(c.name).version < 0]
+    if lacking:
+        raise _uncounted(
+            since,
+            f"the lake has no table {' and no table '.join(lacking)}",
+            "Build these tables with `backfill-assets backfill`, or leave out --since",
+        )
+    if since > frontier:
+        told = f"the frontier is {frontier:%Y-%m-%dT%H:%M:%SZ}, so nothing is known from later on"
+        raise _uncounted(since, told, "Give an earlier day to --since")
+    versions, asked = ((c, view.table(c.name).version) for c, _ in roles if c)
+    if label:
+        return declared_flips(lake, label, (versions, asked), since)
+    named = (versions[0].name, versions[1]), (asked[0].name, asked[1])
+    return flips(lake.store, named, lake.settings.labels, since)
+
+
+def _uncounted(since: datetime, culprit: str, fix: str) -> BackfillError:
+    return BackfillError(f"label flips since {since:%Y-%m-%d}", culprit, "They were not counted", fix)

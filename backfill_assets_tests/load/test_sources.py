@@ -1,0 +1,68 @@
+"""What is done to each source in turn: scanned under its own lock, followed, told with its name.
+
+Tested here: `load.sources`, on lakes where nothing new landed. Not tested here: a scan that reads files (`test_scan`)
+and loads of two sources (`end_to_end.test_sources`).
+"""
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.days import DayRange
+from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.ledger import FILES, LANDED, of_source, read_files
+from backfill_assets.lake.lock import load_lock
+from backfill_assets.lake.session import LakeSession
+from backfill_assets.load.sources import accept_all, late_rows, let_late_rows_count, scan_all
+from backfill_assets_tests.builders import receipt, write_rows
+
+NOW = datetime(2024, 3, 10, tzinfo=UTC)
+DAY = date(2024, 3, 5)
+SOURCE = 'files = "landing/{name}/*.csv"\nformat = "csv"\nselect = "seq"\n'
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """Two sources, each of which lost a file of the same name."""
+    named = "".join(f"[sources.{n}]\n{SOURCE.format(name=n)}" for n in ("events", "truth"))
+    (tmp_path / "lake.toml").write_text(f"start_date = 2024-03-01\n{named}")
+    found = open_lake(tmp_path)
+    for name in ("events", "truth"):
+        (tmp_path / "landing" / name).mkdir(parents=True)
+        ledger = of_source(FILES, name)
+        row = {
+            "event": LANDED, "path": "a.csv", "sha256": name, "arrival_date": DAY, "rows": 1, "bad_rows": 0,
+            "usable_rows": 1, "size": 1, "mtime_ns": 1, "first_scan": NOW, "home_day": DAY, "recorded_at": NOW,
+            "counted_by": "", "note": None,
+        }  # fmt: skip
+        write_rows(found.table_path(ledger.name), ledger, [row], receipt(ledger.name, {}))
+    return found
+
+
+def withdrawn(lake: Lake) -> dict[str, list[bool]]:
+    return {name: [r.withdrawn for r in read_files(lake.store, name)] for name in ("events", "truth")}
+
+
+def test_each_source_is_scanned_and_its_paths_are_told_with_its_name(lake: Lake) -> None:
+    found = scan_all(LakeSession(lake))
+    assert found.missing == ("events:a.csv", "truth:a.csv")
+    assert (found.blocked, found.known) == (frozenset({DAY}), 2)
+
+
+def test_what_changed_is_followed_in_the_source_that_a_path_names_or_in_all(lake: Lake) -> None:
+    assert accept_all(LakeSession(lake), "gone", ["truth:a.csv"]) == ["truth:a.csv"]
+    assert withdrawn(lake) == {"events": [False], "truth": [True]}
+    assert accept_all(LakeSession(lake), "gone") == ["events:a.csv"]
+    assert withdrawn(lake) == {"events": [True], "truth": [True]}
+
+
+def test_a_load_of_one_source_does_not_wait_for_another(lake: Lake) -> None:
+    with load_lock(lake.locks, "events"), load_lock(lake.locks, "truth"):
+        names = {path.name for path in lake.locks.iterdir()}
+    assert names == {"load.events.lock", "load.truth.lock"}
+
+
+def test_where_nothing_came_too_late_nothing_is_released(lake: Lake) -> None:
+    days = DayRange(date(2024, 3, 1), date(2024, 3, 9))
+    assert late_rows(lake, days) == let_late_rows_count(LakeSession(lake), days, "why") == {}
