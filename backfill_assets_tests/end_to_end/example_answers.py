@@ -136,4 +136,32 @@ SENSORS = Answers(
     4,
     from_inclusive(date(2024, 7, 1), date(2024, 7, 9)),
 )
-OF_EXAMPLES = {"orders": ORDERS, "retried-events": RETRIED, "sensor-readings": SENSORS}
+LATE = Answers(
+    Delivered(
+        """SELECT row_number() OVER (ORDER BY payment_id) AS seq, CAST(received_at AS TIMESTAMPTZ) AS arrival_ts,
+            arrival_ts AS version_ts, CAST(paid_at AS TIMESTAMPTZ) AS event_ts, payment_id AS event_key,
+            'upsert' AS op, card, CAST(amount AS DECIMAL(12,2)) AS amount
+        FROM read_csv({files}, all_varchar = true)""",
+        ("card", "amount"),
+        "payments",
+    ),
+    ("card",),
+    (
+        Asked("payments_3d", "count", "", "", 0, 2),
+        Asked("spent_3d", "sum", "amount", "", 0, 2),
+        Asked("largest_3d", "max", "amount", "", 0, 2),
+    ),
+    (Asked("ahead", "count", "", "fraud", -2, -1),),
+    lambda t: t.get("ahead", 0) > 0,
+    15,
+    from_inclusive(date(2024, 9, 1), date(2024, 9, 24)),
+    Delivered(
+        """SELECT row_number() OVER (ORDER BY given_at, payment_id) AS seq, given_at AS arrival_ts,
+            given_at AS version_ts, paid_at AS event_ts, payment_id AS event_key, 'upsert' AS op, card, fraud
+        FROM read_json({files}, columns = {payment_id: 'VARCHAR', card: 'VARCHAR', paid_at: 'TIMESTAMPTZ',
+            given_at: 'TIMESTAMPTZ', fraud: 'BOOLEAN'})""",
+        ("card", "fraud"),
+        "verdicts",
+    ),
+)
+OF_EXAMPLES = {"late-truth": LATE, "orders": ORDERS, "retried-events": RETRIED, "sensor-readings": SENSORS}

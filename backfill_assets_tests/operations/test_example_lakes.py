@@ -15,7 +15,7 @@ NAMES = sorted(examples())
 
 
 def test_each_example_says_in_one_line_what_it_shows() -> None:
-    assert {"orders", "retried-events", "sensor-readings"} <= set(NAMES)
+    assert {"late-truth", "orders", "retried-events", "sensor-readings"} <= set(NAMES)
     assert all(0 < len(told) <= 120 for told in examples().values())
 
 
@@ -28,7 +28,8 @@ def test_a_new_lake_holds_settings_steps_and_files_that_have_landed(tmp_path: Pa
     assert (root / "STEPS.md").is_file()
     assert not list(root.rglob("*.py"))
     assert not list(root.rglob("__pycache__"))
-    landed = [f.path for f in list_landing("landing/**", root, lake.settings.source.format).files]
+    sources = lake.settings.delivered.values()
+    landed = [f.path for s in sources for f in list_landing(s.files, root, s.format).files]
     assert landed
     assert all(f.stat().st_mtime < time.time() - 60 for f in (*landed, *(root / "later").rglob("*.*")))
 
