@@ -12,6 +12,7 @@ from backfill_assets.core.days import ONE_DAY, midnight
 from backfill_assets.examples.texts import chance_of, csv_text, moment
 
 FIRST = date(2024, 3, 1)
+OF_BAD_ROWS = FIRST + ONE_DAY * 3
 DAYS = 14
 LATE_DAY = date(2024, 3, 15)  # on which one shop's till, offline for days, delivers all it has
 COLUMNS = ("order_id", "ordered_at", "customer_id", "country", "total", "is_return")
@@ -30,7 +31,7 @@ def files() -> dict[str, str]:
         day = FIRST + ONE_DAY * number
         for order in range(chance.randint(*ORDERS_A_DAY)):
             _order(chance, f"{day:%m%d}-{order:02d}", day, arrived)
-    arrived[FIRST + ONE_DAY * 3] += _unusable()
+    arrived[OF_BAD_ROWS] += _unusable()
     return {
         f"{'later' if day == LATE_DAY else 'landing'}/dt={day}/orders.csv": csv_text(COLUMNS, rows)
         for day, rows in sorted(arrived.items())
@@ -64,7 +65,7 @@ def _row(name: str, at: datetime, customer: str, cents: int) -> Row:
 
 def _unusable() -> list[Row]:
     """Rows that cannot be deliveries: each breaks another promise of `lake.toml`."""
-    good = _row("bad-1", midnight(FIRST + ONE_DAY * 3), "ada", 1000)
+    good = _row("bad-1", midnight(OF_BAD_ROWS), "ada", 1000)
     return [
         {**good, "total": "ten euros"},
         {**good, "order_id": "bad-2", "total": None},
