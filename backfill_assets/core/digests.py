@@ -61,6 +61,11 @@ def is_required(wanted: date, day: date, frontier: datetime | None) -> bool:
     return wanted <= day or is_over(wanted, frontier)
 
 
+def _whole(made: Parameters) -> Parameters:
+    """These parameters, of whole rows."""
+    return replace(made, inputs=tuple(replace(i, columns=None) for i in made.inputs))
+
+
 class Digests:
     """The digests of one view. Keeps what it computed, because a window is shared by all days it touches.
 
@@ -106,8 +111,22 @@ class Digests:
         today, recorded = self._today[table], stamp.entry.input_digest
         if recorded == self.of(table, day):
             return True
-        whole = replace(today, inputs=tuple(replace(i, columns=None) for i in today.inputs))
-        return whole != today and recorded == self._digest(f"{table} whole", whole, day)
+        whole = _whole(today)
+        if whole != today and recorded == self._digest(f"{table} whole", whole, day):
+            return True
+        # Read by columns that are all there are today: a column that it did not read was dropped.
+        made = self._made_with(stamp)
+        if made is None or _whole(made) != whole or not self._reads_all_of(made, today):
+            return False
+        return recorded == self._digest(stamp.parameters, made, day)
+
+    def _reads_all_of(self, made: Parameters, today: Parameters) -> bool:
+        """Whether a day that was made so has read, of each input by its columns, every one that is read today."""
+        return all(
+            then.columns is not None and set(now.columns or self.contracts[now.table].column_names) <= {*then.columns}
+            for then, now in zip(made.inputs, today.inputs, strict=True)
+            if then.columns != now.columns
+        )
 
     def knows_parameters(self, stamp: Stamp) -> bool:
         """Whether the receipt says which parameters its days were made with, and their tables are all there."""

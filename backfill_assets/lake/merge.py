@@ -33,7 +33,9 @@ def merge_days(
         stays = [str(table / f.path) for f in live if f.partition == value]
         new = [str(f.path) for f in staged.files if f.partition == value]
         kept = f"SELECT * FROM ({selection(stays, contract)}) WHERE NOT ({_among(contract, days)})"
-        if write_rows(lake, contract, target, f"{kept} UNION ALL BY NAME {selection(new, contract)}"):
+        # Only of these days: a day that is staged and did not change is kept, and would be there twice.
+        comes_in = f"SELECT * FROM ({selection(new, contract)}) WHERE {_among(contract, days)}"
+        if write_rows(lake, contract, target, f"{kept} UNION ALL BY NAME {comes_in}"):
             adds.append(StagedFile(target, value))
     return adds, [f for f in live if f.partition in touched]
 

@@ -70,6 +70,14 @@ def test_after_any_loads_the_ledger_holds_the_newest_rows_of_every_day(
     assert all(r["arrival_month"] == f"{r['arrival_date']:%Y-%m}" for r in found)
 
 
+def test_a_day_that_comes_again_as_it_was_beside_one_that_changed_is_there_once(tmp_path: Path) -> None:
+    """A load brings rows of every day that it may have changed; found by two sources that landed out of order."""
+    lake, tenth, twelfth = bare_lake(tmp_path), date(2024, 3, 10), date(2024, 3, 12)
+    replace(lake, {tenth: [tenth]}, "same")
+    replace(lake, {tenth: [tenth], twelfth: [twelfth]}, "same")
+    assert sorted(r["arrival_date"] for r in table(lake).to_pyarrow_table().to_pylist()) == [tenth, twelfth]
+
+
 def test_months_that_are_not_touched_keep_their_files(tmp_path: Path) -> None:
     lake = bare_lake(tmp_path)
     january, february = START, date(2024, 2, 1)
