@@ -3,7 +3,10 @@
 Lives here: making a `core.view.LakeView` of what the store of tables knows. Does not live here: what follows from it.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import date
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.ledgers import TOO_LATE, named
@@ -29,9 +32,19 @@ def _delivered(lake: Lake, source: str, tables: dict[str, TableView]) -> Deliver
         tables[named(ledger, source)] = store.view(named(ledger, source), ARRIVALS.day_column)
     arrivals = named(ARRIVALS.name, source)
     version = tables[arrivals].version
+    days = store.unmoved(arrivals, "days", lambda: read_arrivals(store, version, source))
+    tables[arrivals] = _doubting(tables[arrivals], days)
     return Deliveries(
         landed=store.unmoved(files, "landed days", lambda: landed_days(read_files(store, source))),
-        arrivals=store.unmoved(arrivals, "days", lambda: read_arrivals(store, version, source)),
+        arrivals=days,
         releases=releases(lake, source),
         name=source,
     )
+
+
+def _doubting(ledger: TableView, days: Mapping[date, Sequence[tuple[date, str]]]) -> TableView:
+    """The ledger, of which days are not trusted whose rows are not as many as their receipts say: up to the version of
+    2026-11-22 a load could write a day twice that came again as it was. The next load writes them anew."""
+    found = Counter(arrival for rows in days.values() for arrival, _ in rows)
+    wrong = {d for d, s in ledger.stamps.items() if s.entry.rows != found[d]}
+    return replace(ledger, foreign=ledger.foreign | wrong) if wrong else ledger

@@ -47,7 +47,7 @@ def _land(lake: Lake, sha: str, number: int) -> None:
 def _arrive(lake: Lake, number: int, raw_version: int, **facts: Any) -> None:
     row = {"arrival_date": day(number), "event_date": day(number), "arrival_month": "2024-02", "fingerprint": "F"}
     counts = {"deliveries": 2, "keys": 2, "moved_keys": 0, "greatest_lateness_s": 5}
-    said = receipt("arrivals", inputs={"raw": raw_version}, **facts)
+    said = receipt("arrivals", {day(number): DayEntry(1, "F", "R")}, inputs={"raw": raw_version}, **facts)
     write_rows(lake.table_path("arrivals"), ARRIVALS, [{**row, **counts}], said)
 
 
@@ -107,3 +107,12 @@ def test_reading_a_view_needs_neither_spark_nor_dagster(lake: Lake) -> None:
         print(sorted({"pyspark", "delta", "dagster"}.intersection(sys.modules)))
     """
     assert run_python(code, lake.root).strip() == "[]"
+
+
+def test_a_day_of_the_ledger_that_holds_more_rows_than_its_receipt_says_is_loaded_again(lake: Lake) -> None:
+    """As a load left them that wrote a day twice, which came again as it was (`lake.merge`)."""
+    _load(lake, "s", 1)
+    _arrive(lake, 1, 0)
+    assert read_view(lake, CONTRACTS).source("raw").doubted_arrivals() == frozenset()
+    _arrive(lake, 1, 0)
+    assert read_view(lake, CONTRACTS).source("raw").doubted_arrivals() == {day(1)}
