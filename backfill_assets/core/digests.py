@@ -116,7 +116,7 @@ class Digests:
             return True
         # Read by columns that are all there are today: a column that it did not read was dropped.
         made = self._made_with(stamp)
-        if made is None or _whole(made) != whole or not self._reads_all_of(made, today):
+        if made is None or made == today or _whole(made) != whole or not self._reads_all_of(made, today):
             return False
         return recorded == self._digest(stamp.parameters, made, day)
 

@@ -31,6 +31,15 @@ def recorded(table: TableView, source: Source) -> datetime | None:
     return table.frontiers.get(source.table) if source.name else table.frontier
 
 
+def is_lowered(source: Source) -> bool:
+    """Whether `as_of` lies before what is loaded of the source already: a load refuses that."""
+    as_of, loaded = source.view.as_of, recorded(source.ledger, source)
+    last = max((d for d, s in source.loaded.stamps.items() if s.entry.rows), default=None)
+    if as_of is None:
+        return False
+    return (loaded is not None and loaded > as_of) or (last is not None and midnight(last) >= as_of)
+
+
 def frontier_of(source: Source) -> datetime | None:
     """The frontier of a source (aware, UTC), or None before anything was loaded.
 

@@ -64,13 +64,9 @@ def narrowed(wanted: Input, made: Iterable[Input]) -> Input:
     return Input(wanted.table, wanted.before, wanted.after, wanted.basis, columns)
 
 
-def told(whole: str, parts: Mapping[str, str]) -> str:
-    """A fingerprint of whole deliveries, and those of their parts, as one text."""
-    return SEPARATOR.join((whole, *(f"{name}{SAYS}{found}" for name, found in sorted(parts.items()))))
-
-
 def fingerprint_in(text: str, name: str = "") -> str:
-    """The fingerprint of a set in such a text; that of whole deliveries for no name, or one it does not know."""
+    """The fingerprint of a set in the ledger's text: that of whole deliveries, then those of sets by their names.
+    That of whole deliveries for no name, or one it does not know."""
     if SEPARATOR not in text:  # most lakes have no others, and ask a hundred thousand times a look
         return text
     whole, *parts = text.split(SEPARATOR)

@@ -4,7 +4,7 @@ Lives here: making a `core.view.LakeView` of what the store of tables knows. Doe
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import date
 
@@ -33,7 +33,8 @@ def _delivered(lake: Lake, source: str, tables: dict[str, TableView]) -> Deliver
     arrivals = named(ARRIVALS.name, source)
     version = tables[arrivals].version
     days = store.unmoved(arrivals, "days", lambda: read_arrivals(store, version, source))
-    tables[arrivals] = _doubting(tables[arrivals], days)
+    lines = store.unmoved(arrivals, "lines", lambda: Counter(day for rows in days.values() for day, _ in rows))
+    tables[arrivals] = _doubting(tables[arrivals], lines)
     return Deliveries(
         landed=store.unmoved(files, "landed days", lambda: landed_days(read_files(store, source))),
         arrivals=days,
@@ -42,9 +43,8 @@ def _delivered(lake: Lake, source: str, tables: dict[str, TableView]) -> Deliver
     )
 
 
-def _doubting(ledger: TableView, days: Mapping[date, Sequence[tuple[date, str]]]) -> TableView:
+def _doubting(ledger: TableView, lines: Mapping[date, int]) -> TableView:
     """The ledger, of which days are not trusted whose rows are not as many as their receipts say: up to the version of
     2026-11-22 a load could write a day twice that came again as it was. The next load writes them anew."""
-    found = Counter(arrival for rows in days.values() for arrival, _ in rows)
-    wrong = {d for d, s in ledger.stamps.items() if s.entry.rows != found[d]}
+    wrong = {d for d, s in ledger.stamps.items() if s.entry.rows != lines.get(d, 0)}
     return replace(ledger, foreign=ledger.foreign | wrong) if wrong else ledger

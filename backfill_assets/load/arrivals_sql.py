@@ -19,7 +19,7 @@ EVENT_DATE = "CASE WHEN op = 'upsert' THEN CAST(make_timestamp(epoch_us(event_ts
 
 def ledger_rows(mine: str, everything: str | None, raw: Contract, parts: Sets | None = None) -> str:
     """The ledger's rows for the arrival days of `mine`; `everything`: all rows of raw (None: the same as `mine`).
-    `parts`: sets of columns of a delivery whose fingerprints are told, too (`core.readings.told`)."""
+    `parts`: sets of columns of a delivery whose fingerprints are told, too (`core.readings.fingerprint_in`)."""
     columns = [c for c in raw.columns if c.name not in LANDED]
     hashes = {"hashed": row_hash(columns, Dialect.DUCKDB), **part_hashes(raw, parts or {}, Dialect.DUCKDB)}
     summed = [p for name in hashes for p in pieces(name, Dialect.DUCKDB)]
@@ -53,7 +53,8 @@ FROM counted LEFT JOIN late USING (arrival_date, event_date)"""
 
 
 def _fingerprints(sums: Sequence[str], parts: Sets) -> str:
-    """The expression of the text of `core.readings.told`, over the names of the sums of each fingerprint's pieces."""
+    """The expression of the text that `core.readings.fingerprint_in` reads, over the names of the sums of each
+    fingerprint's pieces."""
     pairs = [sums[i : i + PIECES] for i in range(0, len(sums), PIECES)]
     texts = [f"concat_ws('.', {', '.join(f'sum({s})' for s in pair)})" for pair in pairs]
     named = [f"'{name}{SAYS}' || {text}" for name, text in sorted(zip(parts, texts[1:], strict=True))]

@@ -63,3 +63,12 @@ def compare(listing: Listing, records: Sequence[FileRecord], hashes: Hashes) -> 
             *(r for r in gone if not r.usable_rows or r.sha256 in present),
         ],
     )
+
+
+def compared(lake_session: LakeSession) -> tuple[Comparison, Listing, list[FileRecord]]:
+    """The comparison as things are now, with both its sides. What was hashed for it is kept for those who look next."""
+    listing, records = look(lake_session)
+    hashes = Hashes(lake_session.lake.stock)
+    found = compare(listing, records, hashes)
+    hashes.keep()
+    return found, listing, records

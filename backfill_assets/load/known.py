@@ -12,9 +12,8 @@ from backfill_assets.core.payload import words
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.landing.hashes import Hashes
 from backfill_assets.landing.stock import VERSION
-from backfill_assets.load.compare import Comparison, compare, look
+from backfill_assets.load.compare import Comparison, compared
 
 
 @dataclass(frozen=True)
@@ -55,10 +54,7 @@ def landed(lake_session: LakeSession) -> Landed:
 
 
 def _landed(lake_session: LakeSession) -> Landed:
-    listing, records = look(lake_session)
-    hashes = Hashes(lake_session.lake.stock)
-    found = compare(listing, records, hashes)
-    hashes.keep()
+    found, _, records = compared(lake_session)
     settings = lake_session.lake.settings
     return Landed(found, not all(r.withdrawn or is_counted(r, settings) for r in records))
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.core.days import DayRange, midnight
 from backfill_assets.core.errors import LandingError, SettingsError
-from backfill_assets.core.frontier import recorded
+from backfill_assets.core.frontier import is_lowered
 from backfill_assets.core.profiles import DayProfile, kept_counts
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.scans import ScanReport
@@ -94,9 +94,7 @@ def _refuse(report: ScanReport, source: Source, days: DayRange) -> None:
             'Put the file back, or say `backfill-assets landing accept --note "why"` to follow what lies there now',
         )
     as_of = source.view.as_of
-    loaded = recorded(source.ledger, source)
-    last = max((d for d, s in source.loaded.stamps.items() if s.entry.rows), default=None)
-    if as_of and ((loaded and loaded > as_of) or (last and midnight(last) >= as_of)):
+    if as_of is not None and is_lowered(source):
         raise SettingsError(
             "as_of in lake.toml",
             f"{as_of:%Y-%m-%dT%H:%M:%SZ} lies before what is loaded already",

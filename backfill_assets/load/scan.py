@@ -21,7 +21,7 @@ from backfill_assets.landing.hashes import Hashes
 from backfill_assets.landing.intake import Intake
 from backfill_assets.landing.mapping import UNFIT
 from backfill_assets.landing.stock import StockFile, find
-from backfill_assets.load.compare import compare, look
+from backfill_assets.load.compare import compare, compared, look
 from backfill_assets.load.counting import (
     Counted,
     count_days,
@@ -35,10 +35,7 @@ from backfill_assets.load.known import counting_digest
 
 def scan(lake_session: LakeSession, now: datetime | None = None) -> ScanReport:
     """Take stock: append what is new to the ledger and report. Raises LandingError when counts do not add up."""
-    listing, records = look(lake_session)
-    hashes = Hashes(lake_session.lake.stock)
-    found = compare(listing, records, hashes)
-    hashes.keep()
+    found, listing, records = compared(lake_session)
     moment = now or datetime.now(UTC)
     _append(lake_session, _withdrawals(found.lapsed, moment, "nothing of it was used"), "scan", "")
     intakes, waiting = _taken(lake_session, found.fresh)

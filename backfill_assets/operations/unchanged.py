@@ -1,9 +1,9 @@
 """What a backfill will come to, as far as receipts, ledgers and the landing folder tell: so that no run is made which
 would change nothing, and the engine starts beside one that will need it.
 
-Lives here: these two questions. Does not live here: what is settled
-(`core.states`), the gates (`load.judging`), and runs. Whatever is not plainly settled, a file that landed, a day that a
-gate refuses, is a run's affair, which tells it and acts on it. Nothing is told to Dagster here.
+Lives here: these two questions. Does not live here: what is settled (`core.states`), the gates (`load.judging`), and
+runs. Whatever is not plainly settled, a file that landed, a day that a gate refuses, is a run's affair, which tells it
+and acts on it. Nothing is told to Dagster here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.frontier import recorded
+from backfill_assets.core.frontier import is_lowered
 from backfill_assets.core.states import States
-from backfill_assets.core.view import LakeView
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.session import LakeSession
@@ -38,8 +37,8 @@ def foreseen(lake: Lake, pipeline: Pipeline, names: Sequence[str], days: DayRang
     lands = any(states.contracts[name].is_landed for name in names)
     there = landed(LakeSession(lake)) if lands else None
     open_ones = [name for name in names if force or not all(states.is_settled(name, d) for d in days)]
-    doubted = any(source.doubted_arrivals() for source in states.view.sources.values())
-    refused = doubted or _is_lowered(states.view) or (there is not None and there.is_refused)
+    unsound = any(source.doubted_arrivals() or is_lowered(source) for source in states.view.sources.values())
+    refused = unsound or (there is not None and there.is_refused)
     if open_ones or refused or not (there is None or there.is_scanned):
         counts = there is not None and there.counts_rows
         builds = bool(open_ones) and _is_buildable(states, open_ones[0], days)
@@ -52,12 +51,6 @@ def foreseen(lake: Lake, pipeline: Pipeline, names: Sequence[str], days: DayRang
 def _rows(states: States, name: str, days: DayRange) -> list[int]:
     stamps = states.view.table(name).stamps
     return [stamps[d].entry.rows for d in days]
-
-
-def _is_lowered(view: LakeView) -> bool:
-    """Whether `as_of` lies before what is loaded, which a load refuses."""
-    named = [recorded(source.ledger, source) for source in view.sources.values()]
-    return view.as_of is not None and any(f is not None and f > view.as_of for f in named)
 
 
 def _is_buildable(states: States, name: str, days: DayRange) -> bool:

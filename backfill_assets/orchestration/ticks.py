@@ -22,8 +22,7 @@ from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.files import is_complete
-from backfill_assets.landing.hashes import Hashes
-from backfill_assets.load.compare import Comparison, compare, look
+from backfill_assets.load.compare import Comparison, compared
 from backfill_assets.load.known import is_counted
 from backfill_assets.operations.plan_files import left_to_plans
 from backfill_assets.operations.why import ranges
@@ -198,10 +197,8 @@ def landing_tick(instance: dg.DagsterInstance, lake_context: LakeContext, now: d
     """Request a scan of new complete files, and the arrival days that landed and are not loaded."""
     seen, looked = look_around(instance, lake_context, now), dict[str, Looked]()
     for lake in seen.lake.by_source():
-        listing, records = look(LakeSession(lake))
-        hashes = Hashes(lake.stock)
-        looked[lake.source] = compare(listing, records, hashes), records
-        hashes.keep()
+        found, _, records = compared(LakeSession(lake))
+        looked[lake.source] = found, records
     return landing(seen, looked)
 
 

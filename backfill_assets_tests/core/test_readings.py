@@ -4,6 +4,7 @@ Tested here: `core.readings`, alone and through digests and states of lakes in m
 fingerprints (`lake.test_audit`, `load.test_arrivals_sql`).
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 
@@ -14,13 +15,14 @@ from backfill_assets.core.days import midnight
 from backfill_assets.core.digests import Digests
 from backfill_assets.core.parameters import parameters_of, parse_parameters
 from backfill_assets.core.readings import (
+    SAYS,
+    SEPARATOR,
     deliveries_read,
     delivery_columns,
     fingerprint_in,
     name_of,
     narrowed,
     rows_read,
-    told,
 )
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import States
@@ -71,6 +73,11 @@ def made_of(contract: Contract, staging: DayEntry, arrivals: str) -> tuple[Contr
     view = lake(staging, arrivals)
     states = States((wider(RAW), wider(STAGING), contract), view, {})
     return contract, entry("made", states.digests.of("sums", day(0))), parameters_of(contract, view).to_json()
+
+
+def told(whole: str, parts: Mapping[str, str]) -> str:
+    """The text of the ledger, as `load.arrivals_sql` says it."""
+    return SEPARATOR.join((whole, *(f"{name}{SAYS}{found}" for name, found in sorted(parts.items()))))
 
 
 PART, DELIVERY = name_of(READ), name_of(DELIVERED)

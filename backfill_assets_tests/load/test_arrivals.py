@@ -26,19 +26,11 @@ from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.end_to_end.worlds import World, by_arrival, land, make_world
 from backfill_assets_tests.files import publish_by_hand
 from backfill_assets_tests.oracle import Row, Rules, arrivals_of, delivery
+from backfill_assets_tests.own import TWO_SOURCES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ONE = 'files = "landing/*.csv"\nformat = "csv"\nselect = "seq"\n'
-TWO = f"""start_date = 2024-03-01
-[sources.events]
-{ONE}[sources.truth]
-{ONE}[features]
-source = "events"
-[labels]
-source = "truth"
-"""
 RULES = Rules(date(2024, 3, 1), datetime.fromisoformat("2024-03-20"), date(2024, 3, 20), early_tolerance_days=3)
 ROWS = [
     delivery(1, "2024-03-01 10:00", key="stays"),
@@ -125,7 +117,7 @@ def test_a_load_that_died_before_the_ledger_is_completed_by_the_next_one(
 
 
 def test_the_ledger_of_a_source_names_its_raw_and_its_frontier_and_leaves_the_others_alone(tmp_path: Path) -> None:
-    (tmp_path / "lake.toml").write_text(TWO)
+    (tmp_path / "lake.toml").write_text(TWO_SOURCES)
     lake = open_lake(tmp_path)
     contracts = [t.contract for t in tables(lake.settings)]
     raw, day = next(c for c in contracts if c.name == "raw_truth"), date(2024, 3, 5)

@@ -14,21 +14,13 @@ from backfill_assets.lake.model import make_pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.label_flips import label_flips
 from backfill_assets.pipeline.tables import tables
+from backfill_assets_tests.own import TWO_SOURCES
 
 NOW = datetime(2024, 3, 10, tzinfo=UTC)
-ONE = 'files = "*.csv"\nformat = "csv"\nselect = "seq"\n'
-TWO = f"""start_date = 2024-03-01
-[sources.events]
-{ONE}[sources.truth]
-{ONE}[features]
-source = "events"
-[labels]
-source = "truth"
-"""
 
 
 def test_of_several_sources_the_one_that_labels_are_made_from_is_asked(tmp_path: Path) -> None:
-    (tmp_path / "lake.toml").write_text(TWO)
+    (tmp_path / "lake.toml").write_text(TWO_SOURCES)
     lake = open_lake(tmp_path)
     pipeline = make_pipeline(tables(lake.settings))
     with pytest.raises(BackfillError, match="the lake has no table staging_truth and no table features_as_known"):

@@ -13,7 +13,7 @@ from backfill_assets.core.states import State
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.view import read_view
 from backfill_assets.pipeline.chosen import chosen_pipeline
-from backfill_assets_tests.own import OWN_PIPELINE
+from backfill_assets_tests.own import OWN_PIPELINE, TWO_SOURCES
 
 TOML = """
 start_date = 2024-03-01
@@ -21,15 +21,6 @@ start_date = 2024-03-01
 files = "landing/*.jsonl"
 format = "jsonl"
 select = "seq"
-"""
-ONE = 'files = "landing/*.jsonl"\nformat = "jsonl"\nselect = "seq"\n'
-TWO = f"""start_date = 2024-03-01
-[sources.events]
-{ONE}[sources.truth]
-{ONE}[features]
-source = "events"
-[labels]
-source = "truth"
 """
 
 
@@ -112,7 +103,7 @@ def test_a_file_or_module_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_tables_of_several_sources_are_lengthened_by_their_names_and_chosen_by_the_sections(tmp_path: Path) -> None:
-    (tmp_path / "lake.toml").write_text(TWO)
+    (tmp_path / "lake.toml").write_text(TWO_SOURCES)
     made = {t.name: [i.table for i in t.contract.inputs] for t in chosen_pipeline(open_lake(tmp_path)).tables}
     assert made == {
         "raw_events": ["landing_events"], "staging_events": ["raw_events"], "raw_truth": ["landing_truth"],
@@ -123,7 +114,7 @@ def test_tables_of_several_sources_are_lengthened_by_their_names_and_chosen_by_t
 
 def test_a_ledger_of_a_source_cannot_name_a_table_and_an_unknown_source_is_told(tmp_path: Path) -> None:
     own = "from backfill_assets import tables as built\nfrom dataclasses import replace\n{}\n"
-    (tmp_path / "lake.toml").write_text(f'{TWO}[pipeline]\ntables = "pipeline.py:tables"\n')
+    (tmp_path / "lake.toml").write_text(f'{TWO_SOURCES}[pipeline]\ntables = "pipeline.py:tables"\n')
     renamed = (
         "def tables(settings):\n    *others, last = built(settings)\n"
         "    return *others, replace(last, contract=replace(last.contract, name='files_truth'))"
