@@ -105,7 +105,8 @@ def undone(plan: Plan, chunk: PlanChunk, states: States, writes: Mapping[str, Pl
     """Per table, upstream first, the days of the chunk that are still to be made; tables without such are left out.
 
     A day is made if the plan made it last, or it is known to be right; a day that the seams are for counts as made only
-    by themselves. Held days are never among them.
+    by themselves. One of raw is made once its ledger names it: what is made from the ledger would lack it before. Held
+    days are never among them.
     """
     found: dict[str, list[date]] = {}
     for table in plan.tables:
@@ -120,7 +121,7 @@ def undone(plan: Plan, chunk: PlanChunk, states: States, writes: Mapping[str, Pl
 
 def _is_made(plan: Plan, states: States, table: str, day: date, ids: Collection[str], seams: bool) -> bool:
     stamp = states.stamp(table, day)
-    if stamp is not None and stamp.write_id in ids and day not in states.view.table(table).foreign:
+    if stamp is not None and stamp.write_id in ids and states.is_whole(table, day, stamp):
         return True
     if states.of(table, day) is State.HELD:
         return True

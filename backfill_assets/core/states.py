@@ -133,8 +133,7 @@ class States:
 
     def _is_stale(self, table: str, day: date, stamp: Stamp) -> bool:
         """Whether its inputs changed: judged by the windows, cut and maturity that the day was made with."""
-        landed = self.contracts[table].is_landed
-        if day in self.view.table(table).foreign or (landed and not self._is_in_ledgers(table, day, stamp)):
+        if not self.is_whole(table, day, stamp):
             return True
         if self.digests.is_current(table, day, stamp):
             return False
@@ -145,9 +144,14 @@ class States:
         today = self.codes.get(table)
         return not stamp.parameters and (today is None or stamp.settings_digest == today.settings_digest)
 
-    def _is_in_ledgers(self, landed: str, day: date, stamp: Stamp) -> bool:
-        """Whether the ledger `arrivals` names this load, and nobody else touched a ledger of the day since."""
-        source = self.view.source(landed)
+    def is_whole(self, table: str, day: date, stamp: Stamp) -> bool:
+        """Whether the write that a receipt tells of was ended, and nobody else touched the day since; where it was a
+        load, that the ledger `arrivals` names it, and nobody else touched a ledger of the day."""
+        if day in self.view.table(table).foreign:
+            return False
+        if not self.contracts[table].is_landed:
+            return True
+        source = self.view.source(table)
         return stamp.version <= source.loaded_version and not source.is_doubted(day)
 
     def _is_outdated(self, table: str, day: date, stamp: Stamp) -> bool:

@@ -3,14 +3,16 @@
 Tested here: `core.plan_states` on hand-made receipts. Not tested here: whole runs (`operations/test_plan_run.py`).
 """
 
+from dataclasses import replace
 from datetime import UTC, date, datetime
 
 import pytest
 
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.core.plan_states import gate_is_passed, plan_writes
+from backfill_assets.core.plan_states import PlanWrites, gate_is_passed, plan_writes, undone
 from backfill_assets.core.plans import CHUNK_TAG, PLAN_REASON, PLAN_TAG, Pins, Plan, Policy, cut
 from backfill_assets.core.receipts import DayEntry, Receipt
+from backfill_assets_tests.builders import day, loaded
 
 START = date(2024, 3, 1)
 DAYS = DayRange(START, START + ONE_DAY * 6)
@@ -69,3 +71,17 @@ def test_a_gate_is_proven_by_a_later_wave_that_wrote_after_its_chunk(
 ) -> None:
     made = plan(most)
     assert gate_is_passed(made, made.chunk(2), {"staging": plan_writes("P", log)}) is passed
+
+
+@pytest.mark.parametrize("force", [True, False])
+def test_a_raw_day_that_its_ledger_does_not_name_yet_is_still_to_be_made(force: bool) -> None:
+    """A run that was killed between raw and its ledger: what is made from the ledger would lack the day."""
+    story = loaded(3).land(day(3), "new").load(day(3), finish=False)
+    days = DayRange(day(3), day(4))
+    asked = replace(plan(), days=days, tables=("raw",), chunks=cut(days, "1d", 1))
+    asked = replace(asked, policy=replace(asked.policy, force=force))
+    written = story.states().stamp("raw", day(3))
+    assert written
+    writes = {"raw": PlanWrites({1: frozenset({written.write_id})})}
+    assert undone(asked, asked.chunk(1), story.states(), writes) == {"raw": [day(3)]}
+    assert undone(asked, asked.chunk(1), story.finish().states(), writes) == {}
