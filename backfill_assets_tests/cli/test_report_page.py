@@ -128,11 +128,8 @@ def test_a_lake_in_which_nothing_landed_has_a_page(tmp_path: Path) -> None:
 def test_three_years_of_days_stay_a_small_page(told: LakeReport) -> None:
     """All right but for the newest, as a lake has them."""
     days = [START + ONE_DAY * n for n in range(YEARS_3)]
-    fresh, newest = [DayStatus("raw", day, State.FRESH, 3, 1) for day in days], State.PENDING
-    tables = {
-        t: (*(replace(d, table=t) for d in fresh[:-1]), replace(fresh[-1], table=t, state=newest)) for t in TABLES
-    }
-    many = replace(told.status, tables=tables)
+    state = dict.fromkeys(days, State.FRESH) | {days[-1]: State.PENDING}
+    many = replace(told.status, tables={t: tuple(DayStatus(t, d, state[d], 3, 1) for d in days) for t in TABLES})
     html = page(LakeReport(NOW, many, Delivered(Account(), {}), None, (), told.writes), NOTHING)
     assert html.count('class="strip"') == 37 * len(TABLES)
     assert html.count("<rect") < 700, "neighbours of one state are one rectangle"
