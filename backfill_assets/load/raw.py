@@ -21,6 +21,7 @@ from backfill_assets.core.texts import plain
 from backfill_assets.core.view import Source
 from backfill_assets.lake.ledger import QUARANTINE, FileRecord, read_files
 from backfill_assets.lake.replace import Published, Write, replace_days
+from backfill_assets.lake.second_engine import refuse_unequal_settings
 from backfill_assets.lake.session import LakeSession, small_frame
 from backfill_assets.lake.too_late import is_too_late
 from backfill_assets.lake.view import read_view
@@ -49,6 +50,7 @@ def load(request: RebuildRequest) -> Candidate:
     """
     contract = request.table.contract
     request = replace(request, lake_session=request.lake_session.of_source(contract.source))
+    refuse_unequal_settings(request.lake_session.lake.settings)
     with request.phases.phase("scan"):
         report = scan(request.lake_session)
     with request.phases.phase("states"):
