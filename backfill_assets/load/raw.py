@@ -32,7 +32,7 @@ from backfill_assets.load.counting import stocked
 from backfill_assets.load.deliveries import read_deliveries
 from backfill_assets.load.derived import nothing_to_do, settled_days
 from backfill_assets.load.facts import staged_facts
-from backfill_assets.load.placing import Accounts, Landed, Part, place
+from backfill_assets.load.placing import Accounts, Landed, Part, Placed, place
 from backfill_assets.load.scan import scan
 
 if TYPE_CHECKING:
@@ -61,17 +61,7 @@ def load(request: RebuildRequest) -> Candidate:
     todo = [d for d in request.days if d not in settled]
     if not todo and not source.doubted_arrivals():  # a ledger that others changed is repaired by any load
         return nothing_to_do(states, contract, request.days)
-    records = _named(request.lake_session, states, todo)
-    landed = Landed(
-        request.lake_session,
-        contract,
-        {r.sha256: r for r in records},
-        [d for d in todo if states.view.is_due(d)],
-        lambda of: _judged(request.lake_session, states, todo, of),
-        request.phases,
-    )
-    late = is_too_late(request.lake_session.lake.settings.lateness, source.releases)
-    placed = place(landed, late, simple=_is_simple(request.lake_session, states, todo))
+    placed = placed_again(request, states, todo)
     try:
         raw, accounts = placed.raw, placed.accounts
         with request.phases.phase("facts"):
@@ -82,6 +72,23 @@ def load(request: RebuildRequest) -> Candidate:
     loading = _Loading(request, states, todo, raw, (placed.kept, placed.beyond), _counts(accounts))
     candidate = loading.candidate(settled)
     return replace(candidate, accounts={d: {"by_file": f, "facts": facts.get(d, {})} for d, f in accounts.items()})
+
+
+def placed_again(request: RebuildRequest, states: States, todo: Sequence[date]) -> Placed:
+    """The landed rows of these days in their places, staged and audited. Scans nothing and commits nothing; the session
+    of the request is that of the table's source."""
+    contract, lake_session = request.table.contract, request.lake_session
+    records = _named(lake_session, states, todo)
+    landed = Landed(
+        lake_session,
+        contract,
+        {r.sha256: r for r in records},
+        [d for d in todo if states.view.is_due(d)],
+        lambda of: _judged(lake_session, states, todo, of),
+        request.phases,
+    )
+    late = is_too_late(lake_session.lake.settings.lateness, states.view.source(contract.name).releases)
+    return place(landed, late, simple=_is_simple(lake_session, states, todo))
 
 
 def _refuse(report: ScanReport, source: Source, days: DayRange) -> None:

@@ -29,6 +29,7 @@ from backfill_assets.landing.hashes import Hashes
 from backfill_assets.load.compare import compare, look
 from backfill_assets.operations.account import Account, accounts
 from backfill_assets.operations.diagnosis import Diagnosis, Level, broken, fine, odd, some
+from backfill_assets.operations.doctor_second_engine import examine_second_engine
 from backfill_assets.operations.doctor_snapshots import examine_snapshots
 from backfill_assets.operations.doctor_tables import examine_table
 
@@ -48,6 +49,7 @@ def doctor(root: Path, tables_of: Callable[[LakeSettings], Sequence[Table]]) -> 
         return [*findings, _finding_of(error)]
     findings += [fine("lake.toml", f"valid, from {lake.settings.start_date}"), _engine(lake)]
     findings += [fine(f"{t.name}.{column}", f"compiled to {sql}") for t in tables for column, sql in t.compiled.items()]
+    findings += _guarded("the second engine", lambda: examine_second_engine(lake, tables))
     for one in lake.by_source():
         findings += _guarded("the landing folder", partial(_landing, one))
     landed = {t.contract.source: t.name for t in tables if t.is_landed}

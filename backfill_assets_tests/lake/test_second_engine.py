@@ -57,8 +57,8 @@ def _settings(engine: str = "sail", **sections: Any) -> LakeSettings:
 
 
 def test_an_expression_of_lake_toml_is_refused_where_the_lake_has_the_second_engine_and_only_there() -> None:
-    columns = [{"name": "n", "agg": "sum", "of": "value * 2", "days": 7}]
-    asked = {"features": {"columns": columns}}
+    columns: Any = [{"name": "n", "agg": "sum", "of": "value * 2", "days": 7}]
+    asked: dict[str, Any] = {"features": {"columns": columns}}
     refuse_unequal_settings(_settings("embedded", **asked))
     with pytest.raises(SettingsError, match=r"\[\[features.columns\]\] n: of in lake.toml: \*: not known") as refused:
         refuse_unequal_settings(_settings(**asked))

@@ -1,5 +1,7 @@
-"""What a user's DataFrames may ask of the second engine, and whether it answers that as Spark does. Programs of their own
-ask, because sessions of Spark Connect need one."""
+"""What a user's DataFrames may ask of the second engine, and whether it answers that as Spark does.
+
+Programs of their own ask, because sessions of Spark Connect need one.
+"""
 
 import json
 
