@@ -16,7 +16,8 @@ class ScanReport:
 
     `new` rows and bad rows per file read for the first time; `copies` path -> the path of the same content; `refused`
     and `waiting` path -> reason (never read; read at the next scan); `altered` and `missing` stop rebuilds of `blocked`
-    days until `landing accept`; `unreadable` path -> reason (counted as one bad row, kept in quarantine).
+    days until `landing accept`; `unreadable` path -> reason (counted as one bad row, kept in quarantine). `known` are
+    the files that the ledger named before.
     """
 
     new: dict[str, tuple[int, int]] = field(default_factory=dict)

@@ -86,7 +86,8 @@ class LakeSession:
     def engine(self) -> EngineSettings:
         """The engine's settings, from the lake's."""
         spark, umask = self.lake.settings.spark, self.lake.settings.access.umask
-        return EngineSettings(spark.engine, spark.memory, spark.cores, spark.idle_minutes, spark.confs, umask)
+        size = spark.memory, spark.cores, spark.idle_minutes
+        return EngineSettings(spark.engine, *size, spark.confs, umask, spark.open_port)
 
     def meter(self) -> CpuMeter:
         """What counts the processor seconds of work on this lake from now on."""

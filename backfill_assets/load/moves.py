@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.core.contracts import Basis, Input
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.core.errors import LandingError
+from backfill_assets.core.errors import LandingError, telling_source
 from backfill_assets.core.plan_looks import DayMove
 from backfill_assets.core.states import States
 from backfill_assets.core.texts import plain
@@ -37,7 +37,11 @@ def moved_rows(lake_session: LakeSession, states: States, days: DayRange) -> tup
     Raises LandingError where a content is not in the stock, SettingsError where `select` cannot be meant.
     """
     sources = states.view.sources.values()
-    return tuple(m for s in sources for m in _moved(lake_session.of_source(s.name), states, s, days))
+    found: list[DayMove] = []
+    for source in sources:
+        with telling_source(source.name):
+            found += _moved(lake_session.of_source(source.name), states, source, days)
+    return tuple(found)
 
 
 def _moved(lake_session: LakeSession, states: States, source: Source, days: DayRange) -> list[DayMove]:

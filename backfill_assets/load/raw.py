@@ -11,7 +11,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.days import DayRange, midnight
-from backfill_assets.core.errors import LandingError, SettingsError
+from backfill_assets.core.errors import LandingError, SettingsError, telling_source
 from backfill_assets.core.frontier import is_lowered
 from backfill_assets.core.profiles import DayProfile, kept_counts
 from backfill_assets.core.receipts import DayEntry
@@ -47,8 +47,13 @@ def load(request: RebuildRequest) -> Candidate:
     Raises LandingError while a file that one of the days was made from is altered or missing; SettingsError where
     `as_of` was lowered below what is loaded.
     """
+    source = request.table.contract.source
+    with telling_source(source):
+        return _load(replace(request, lake_session=request.lake_session.of_source(source)))
+
+
+def _load(request: RebuildRequest) -> Candidate:
     contract = request.table.contract
-    request = replace(request, lake_session=request.lake_session.of_source(contract.source))
     with request.phases.phase("scan"):
         report = scan(request.lake_session)
     with request.phases.phase("states"):

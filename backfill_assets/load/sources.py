@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 
 from backfill_assets.core.days import DayRange
+from backfill_assets.core.errors import telling_source
 from backfill_assets.core.scans import ScanReport, shown, together
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.lock import load_lock
@@ -24,7 +25,7 @@ def scan_all(lake_session: LakeSession) -> ScanReport:
     """Take stock of every source; raises as `scan` does, when those before are recorded."""
     found = {}
     for lake in lake_session.lake.by_source():
-        with load_lock(lake.locks, lake.source):
+        with load_lock(lake.locks, lake.source), telling_source(lake.source):
             found[lake.source] = scan(LakeSession(lake))
     return together(found)
 
@@ -36,7 +37,7 @@ def accept_all(lake_session: LakeSession, note: str, paths: Sequence[str] = ()) 
         before = shown("", lake.source)
         asked = [path.removeprefix(before) for path in paths if path.startswith(before)]
         if asked or not paths:
-            with load_lock(lake.locks, lake.source):
+            with load_lock(lake.locks, lake.source), telling_source(lake.source):
                 followed += [shown(p, lake.source) for p in accept(LakeSession(lake), note, asked)]
     return followed
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import contiguous
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import BackfillError, telling_source
 from backfill_assets.core.texts import plain
 from backfill_assets.engine.cache import delta_coordinate, present_jars
 from backfill_assets.engine.confs import scrub
@@ -47,9 +47,9 @@ def doctor(root: Path, tables_of: Callable[[LakeSettings], Sequence[Table]]) -> 
     except BackfillError as error:
         return [*findings, _finding_of(error)]
     findings += [fine("lake.toml", f"valid, from {lake.settings.start_date}"), _engine(lake)]
-    findings += [fine(f"{t.name}.{column}", f"compiled to {sql}") for t in tables for column, sql in t.compiled.items()]
+    findings += _compiled(tables)
     for one in lake.by_source():
-        findings += _guarded("the landing folder", partial(_landing, one))
+        findings += _guarded("the landing folder", partial(_landing_of, one))
     landed = {t.contract.source: t.name for t in tables if t.is_landed}
     told = [
         _guarded(f"the table {contract.name}", partial(examine_table, lake, contract, landed.get(source, "")))
@@ -107,11 +107,27 @@ def _engine(lake: Lake) -> Diagnosis:
     return fine("the Spark server", told)
 
 
+def _compiled(tables: Sequence[Table]) -> Iterator[Diagnosis]:
+    """Each declared column once, with all tables in which it means the same: features have it in both truths."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for table in tables:
+        for column, sql in table.compiled.items():
+            found.setdefault((column, sql), []).append(table.name)
+    for (column, sql), names in found.items():
+        yield fine(f"{' and '.join(names)}.{column}", f"compiled to {sql}")
+
+
+def _landing_of(lake: Lake) -> list[Diagnosis]:
+    with telling_source(lake.source):
+        return _landing(lake)
+
+
 def _landing(lake: Lake) -> list[Diagnosis]:
     listing, records = look(LakeSession(lake))
     name = f"the landing {lake.settings.source.files}"
     if listing.root_missing:
-        return [odd(name, "its folder does not exist", "Make it, or correct [source] files in lake.toml")]
+        section = f"[sources.{lake.source}]" if lake.source else "[source]"
+        return [odd(name, "its folder does not exist", f"Make it, or correct {section} files in lake.toml")]
     found = compare(listing, records, Hashes(lake.stock))
     findings = []
     if found.altered:

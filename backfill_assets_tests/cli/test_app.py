@@ -136,3 +136,13 @@ def test_a_lake_that_cannot_be_written_is_one_line_without_a_traceback(
     assert isinstance(result.exception, SystemExit)
     (line,) = result.stderr.splitlines()
     assert line.startswith(f"Error: {lake.locks}: file exists. What was being done was not finished. ")
+
+
+@pytest.mark.usefixtures("processes")
+def test_a_command_spends_its_time_on_its_work_and_not_on_looking_for_garbage_among_its_imports() -> None:
+    code = (
+        "import atexit, gc, sys; from backfill_assets.cli.app import COLLECT_AFTER, main; "
+        "atexit.register(lambda: print(gc.get_threshold() == COLLECT_AFTER, gc.get_freeze_count() > 10_000)); "
+        "sys.argv = ['backfill-assets', '--version']; main()"
+    )
+    assert run_python(code).split()[-2:] == ["True", "True"]

@@ -84,6 +84,17 @@ def test_while_rows_wait_the_page_does_not_say_that_all_is_loaded(bare: LakeRepo
     assert "10 rows in 2 files: 7 in raw, 0 in quarantine, 0 duplicates, 3 not loaded yet." in " ".join(html.split())
 
 
+def test_what_each_source_delivered_is_told_apart(bare: LakeReport) -> None:
+    each = {"events": Delivered(Account(1, 7, 7), {}), HOSTILE: Delivered(Account(2, 3, 1, 2), {"bad": 2})}
+    html = " ".join(page(replace(bare, delivered=Delivered(Account(3, 10, 8, 2), {"bad": 2}, each)), NOTHING).split())
+    assert "10 rows in 3 files, from 2 sources." in html
+    assert "<h3>From events</h3>" in html
+    assert "<p>7 rows in 1 files: 7 in raw, 0 in quarantine, 0 duplicates." in html
+    assert "3 rows in 2 files: 1 in raw, 2 in quarantine, 0 duplicates." in html
+    assert html.count('<td class="prose">bad') == 1
+    assert "<script" not in html
+
+
 def test_an_account_that_does_not_add_up_is_told_with_its_days_and_difference(bare: LakeReport) -> None:
     html = page(replace(bare, delivered=Delivered(Account(1, 10, 7, wrong={START: 3}), {})), NOTHING)
     assert "<strong>The account does not add up</strong> on 1 loaded days: 2024-02-26 -3 rows." in " ".join(

@@ -164,6 +164,19 @@ def test_what_the_seams_wrote_again_of_a_chunks_days_goes_back_with_the_chunk(tm
         look(found.lake, found.pipeline, RollbackRequest(plan.id, "2"))
 
 
+def test_days_that_the_seams_alone_wrote_go_back_with_the_chunk_they_lie_in(tmp_path: Path) -> None:
+    found = Planned(tmp_path / "lake")
+    plan = make_plan(
+        found.lake, found.pipeline, PlanRequest(DayRange(day(1), day(5)), BUILT, Policy(chunk="2d", canary=0))
+    )
+    keep_plan(found.lake, plan)
+    found.chunk(2, (3, 4), 3, plan.id)
+    found.chunk(3, (1,), 4, plan.id)  # what was loaded by chunk 2 changed a day of chunk 1, which had been right
+    report = roll_back(found.lake, found.pipeline, RollbackRequest(plan.id, "1"), SAID)
+    assert {t.table: list(t.prepared.entries) for t in report.tables} == dict.fromkeys(BUILT, [day(1)])
+    assert found.values("staging") == [1, 1, 1, 3, 3, 1, 1, 1]
+
+
 def test_plans_tables_and_holds_that_are_none_are_told_apart(made: Planned) -> None:
     for asked, told in (
         (RollbackRequest(plan="p2"), "the plan p2: no receipt names it"),

@@ -57,7 +57,9 @@ def _on_each_day(
 
 def _placed(rows: DataFrame, named: Mapping[str, str], days: DayRange, values: Mapping[Value, str]) -> DataFrame:
     """Days as numbers from the first of `days`, bounds clipped to them; from here on an entity lies in one place."""
-    event, first, last = (F.datediff(c, F.lit(days.start)) for c in ("event_date", "__first_day", "__last_day"))
+    event, first, last = (
+        F.datediff(c, F.lit(days.start)).cast("int") for c in ("event_date", "__first_day", "__last_day")
+    )
     return rows.select(
         *(F.col(column).alias(name) for name, column in named.items()), "event_ts", "event_key", event.alias("event"),
         F.greatest(first, F.lit(0)).alias("first"), F.least(last, F.lit(len(days) - 1)).alias("last"),

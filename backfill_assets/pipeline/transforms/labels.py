@@ -51,13 +51,16 @@ def labels(
         *(F.lit(0).cast("bigint").alias(name) for name in SUMS),
         F.lit(True).alias("asked"),
     )
-    points = (
-        queries.unionByName(_changes(staging, outcome))
+    of_one_day = len(days) == 1
+    changes = _amounts_on(staging, days, outcome) if of_one_day else _changes(staging, outcome)
+    sums = (
+        queries.unionByName(changes)
         .groupBy("entity", "day")
         .agg(*(F.sum(name).alias(name) for name in SUMS), F.bool_or("asked").alias("asked"))
     )
-    so_far = Window.partitionBy("entity").orderBy("day").rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    sums = points.withColumns({name: F.sum(name).over(so_far) for name in SUMS})
+    if not of_one_day:
+        so_far = Window.partitionBy("entity").orderBy("day").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+        sums = sums.withColumns({name: F.sum(name).over(so_far) for name in SUMS})
     forward, backward = (total(F.col(f"{side}_high"), F.col(f"{side}_low")) for side in ("forward", "backward"))
     nothing = total(F.lit(0).cast("bigint"), F.lit(0).cast("bigint"))
     positive = forward > (nothing if outcome.rule == "any" else backward)
@@ -82,10 +85,8 @@ def flips(before: DataFrame, after: DataFrame) -> DataFrame:
 
 def _changes(staging: DataFrame, outcome: LabelOutcome) -> DataFrame:
     """What changes on which day, by the steps of the horizon (`horizon_steps`)."""
-    amount = F.lit(1) if outcome.measure == "events" else F.col(outcome.measure)
-    current = staging.where(F.col("known_until").isNull() & F.col("entity").isNotNull())
-    high, low = halves(amount)
-    daily = current.groupBy("entity", "event_date").agg(F.sum(high).alias("high"), F.sum(low).alias("low"))
+    high, low = halves(_amount(outcome))
+    daily = _current(staging).groupBy("entity", "event_date").agg(F.sum(high).alias("high"), F.sum(low).alias("low"))
     parts = [
         daily.select(
             "entity",
@@ -97,6 +98,26 @@ def _changes(staging: DataFrame, outcome: LabelOutcome) -> DataFrame:
         for shift, ahead, behind in horizon_steps(outcome.horizon_days)
     ]
     return parts[0].unionByName(parts[1]).unionByName(parts[2])
+
+
+def _amounts_on(staging: DataFrame, day: DayRange, outcome: LabelOutcome) -> DataFrame:
+    """What lies ahead of a single day and behind it: without steps there is nothing to sum up over days."""
+    since = F.datediff("event_date", F.lit(day.start))
+    ahead = since.between(1, outcome.horizon_days).cast("bigint")
+    behind = since.between(1 - outcome.horizon_days, 0).cast("bigint")
+    inside = _current(staging).where((ahead + behind) > 0)
+    amounts = zip(SUMS, (n * side for side in (ahead, behind) for n in halves(_amount(outcome))), strict=True)
+    return inside.select(
+        "entity", F.lit(day.start).alias("day"), *(a.alias(name) for name, a in amounts), F.lit(False).alias("asked")
+    )
+
+
+def _amount(outcome: LabelOutcome) -> Column:
+    return F.lit(1) if outcome.measure == "events" else F.col(outcome.measure)
+
+
+def _current(staging: DataFrame) -> DataFrame:
+    return staging.where(F.col("known_until").isNull() & F.col("entity").isNotNull())
 
 
 def _state(matures_after_days: int, frontier: datetime | None) -> Column:

@@ -1,4 +1,5 @@
-"""Trailing windows over days, by differences at interval ends instead of one row per event and day of the window.
+"""Trailing windows over days, by differences at interval ends instead of one row per event and day of the window; of a
+single day, by the rows that count on it.
 
 Lives here: sums over two windows and the last active event day, for rows that count on an interval of days. Does not
 live here: which interval a row counts on (`features`, `features_as_known`).
@@ -22,6 +23,37 @@ def trailing(rows: DataFrame, days: DayRange, windows_days: tuple[int, int], *, 
     [first_day, last_day] and [event_date, event_date + w - 1]. A sum of `value` that does not fit 64 bits is NULL.
     `replaced`: whether any row may have a `last_day`; without, a window function and a join less.
     """
+    sums = _sums_on(rows, days, windows_days) if len(days) == 1 else _sums_per_day(rows, days, windows_days, replaced)
+    return sums.select(
+        "entity",
+        "events_short",
+        "events_long",
+        as_bigint(total(F.col("high_short"), F.col("low_short"))).alias("value_short"),
+        as_bigint(total(F.col("high_long"), F.col("low_long"))).alias("value_long"),
+        "flagged_long",
+        F.datediff("feature_date", "newest").cast("int").alias("days_since_last"),
+        "feature_date",
+    )
+
+
+def _sums_on(rows: DataFrame, day: DayRange, windows_days: tuple[int, int]) -> DataFrame:
+    """The sums of a single day: one grouping, where many days need three, a window function and a join. On thin days
+    plans cost more than rows."""
+    short, long = windows_days
+    at, (high, low) = F.lit(day.start), halves(F.col("value"))
+    inside = rows.where((F.greatest("first_day", "event_date") <= at) & (_end(long) >= at))
+    in_short = (_end(short) >= at).cast("bigint")
+    measures = {"events": F.lit(1).cast("bigint"), "high": high, "low": low, "flagged": F.col("flag").cast("bigint")}
+    return inside.groupBy("entity").agg(
+        *(F.sum(measures[m] * in_short).alias(f"{m}_short") for m in SHORT_MEASURES),
+        *(F.sum(measures[m]).alias(f"{m}_long") for m in LONG_MEASURES),
+        F.max("event_date").alias("newest"),
+        at.alias("feature_date"),
+    )
+
+
+def _sums_per_day(rows: DataFrame, days: DayRange, windows_days: tuple[int, int], replaced: bool) -> DataFrame:
+    """The sums of every day of a range."""
     short, long = windows_days
     high, low = halves(F.col("value"))
     grouped = rows.groupBy("entity", "event_date", "first_day", "last_day").agg(
@@ -39,21 +71,11 @@ def trailing(rows: DataFrame, days: DayRange, windows_days: tuple[int, int], *, 
         }
     )
     spans = spans.where(F.col("first") <= F.col("end_long"))
-    sums = _sums_per_day(spans, days, long)
-    if replaced:
-        ended = _last_event_day(spans.where(F.col("newest").isNull()), days)
-        sums = sums.join(ended, ["entity", "feature_date"], "left")
-        sums = sums.withColumn("newest", F.greatest("newest", "last_event"))
-    return sums.select(
-        "entity",
-        "events_short",
-        "events_long",
-        as_bigint(total(F.col("high_short"), F.col("low_short"))).alias("value_short"),
-        as_bigint(total(F.col("high_long"), F.col("low_long"))).alias("value_long"),
-        "flagged_long",
-        F.datediff("feature_date", "newest").alias("days_since_last"),
-        "feature_date",
-    )
+    sums = _running_sums(spans, days, long)
+    if not replaced:
+        return sums
+    ended = _last_event_day(spans.where(F.col("newest").isNull()), days)
+    return sums.join(ended, ["entity", "feature_date"], "left").withColumn("newest", F.greatest("newest", "last_event"))
 
 
 def _end(window_days: int) -> Column:
@@ -75,7 +97,7 @@ def _change(day: Column, short: Column, long: Column, newest: Column) -> Column:
     )
 
 
-def _sums_per_day(spans: DataFrame, days: DayRange, long: int) -> DataFrame:
+def _running_sums(spans: DataFrame, days: DayRange, long: int) -> DataFrame:
     """Running sums of the changes, given to every day until the next change, where the long window holds an event.
 
     `newest` is the newest event day among the spans that count to the end of their long window: the running maximum of

@@ -4,10 +4,12 @@ Tested here: `pipeline.transforms.labels`. Not tested here: when days are rebuil
 """
 
 from datetime import UTC, date, datetime, timedelta, timezone
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
+from pyspark.sql import DataFrame
 
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.pipeline import contracts
@@ -50,21 +52,27 @@ LONG_AGO, LATER = datetime(2000, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=
 
 
 def labels_around(
-    spark: "SparkSession", value: int, outcome: LabelOutcome, frontier: datetime | None = LATER
+    spark: "SparkSession", value: int, outcome: LabelOutcome, frontier: datetime | None = LATER, apart: bool = False
 ) -> list[Row]:
-    """(days from the event to the day, forward, backward, label, state) of the week around a single event's day."""
+    """(days from the event to the day, forward, backward, label, state) of the week around a single event's day, made
+    at once or each day `apart`."""
     staging = spark.sql(
         f"SELECT 'A' AS entity, DATE'{EVENT}' AS event_date, {value}L AS value, 1 AS flag, "
         "cast(NULL AS timestamp) AS known_until"
     )
     week = DayRange(EVENT - 3 * ONE_DAY, EVENT + 4 * ONE_DAY)
     asked = spark.sql(f"SELECT 'A' AS entity, explode(sequence(DATE'{week.start}', DATE'{week.last}')) AS feature_date")
-    found = rows_of(labels(staging, asked, week, outcome, frontier).toArrow())
+    chunks = [DayRange(d, d + ONE_DAY) for d in week] if apart else [week]
+    made = reduce(DataFrame.union, (labels(staging, asked, chunk, outcome, frontier) for chunk in chunks))
+    found = rows_of(made.toArrow())
     return sorted(((row[5] - EVENT).days, *row[1:5]) for row in found)
 
 
-def test_an_event_is_ahead_of_the_days_before_it_and_behind_its_own_and_those_after(spark: "SparkSession") -> None:
-    found = labels_around(spark, 7, LabelOutcome(2, "value", "any", 2))
+@pytest.mark.parametrize("apart", [False, True], ids=["as a week", "day by day"])
+def test_an_event_is_ahead_of_the_days_before_it_and_behind_its_own_and_those_after(
+    spark: "SparkSession", apart: bool
+) -> None:
+    found = labels_around(spark, 7, LabelOutcome(2, "value", "any", 2), apart=apart)
     assert [row[:4] for row in found] == [
         (-3, 0, 0, 0), (-2, 7, 0, 1), (-1, 7, 0, 1), (0, 0, 7, 0), (1, 0, 7, 0), (2, 0, 0, 0), (3, 0, 0, 0)
     ]  # fmt: skip

@@ -5,6 +5,7 @@ Tested here: `pipeline.transforms.windows`. Not tested here: which rows count on
 """
 
 from datetime import date
+from functools import reduce
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark.sql import DataFrame
 
 from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.load.steadiness import explained_plan
 from backfill_assets.pipeline import contracts
 from backfill_assets.pipeline.transforms.windows import trailing
 from backfill_assets_tests.pipeline.frames import assert_same, rows_of, to_spark
@@ -80,6 +83,16 @@ def test_any_rows_come_to_what_a_look_at_every_row_on_every_day_comes_to(
     naive = duckdb.connect().register("landed", rows).sql(NAIVE.format(short=short, long=long, days=days))
     made = trailing(to_spark(spark, rows), days, (short, long), replaced=True)
     assert_same(made, naive.to_arrow_table(), contracts.features((short, long)))
+
+
+def test_days_made_one_by_one_are_grouped_once_and_come_to_the_same(spark: "SparkSession") -> None:
+    rows, days = crowd(7), DayRange(day(0), day(12))
+    naive = duckdb.connect().register("landed", rows).sql(NAIVE.format(short=2, long=5, days=days))
+    landed = to_spark(spark, rows).localCheckpoint()
+    each = [trailing(landed, DayRange(d, d + ONE_DAY), (2, 5), replaced=True) for d in days]
+    assert_same(reduce(DataFrame.union, each), naive.to_arrow_table(), contracts.features((2, 5)))
+    plan = explained_plan(spark, each[0]).lower()
+    assert not [word for word in ("windowexec", "window [", "explode", "join") if word in plan]
 
 
 @pytest.mark.parametrize(
