@@ -25,7 +25,7 @@ def make_archive(folder: Path) -> None:
     """Make the archive with a lake below `folder`; nothing where there is one, or somebody makes it just now."""
     state = ServerFolder.of(folder)
     state.make()
-    asked = prepare(state, EngineSettings(**EMBEDDED), find_java())
+    asked = prepare(state, EngineSettings(EMBEDDED["engine"], EMBEDDED["memory"]), find_java())
     if not asked.archive or Path(asked.archive).exists():
         return
     lake = days_lake(folder, 2)
