@@ -32,6 +32,7 @@ from backfill_assets.landing.hashes import Hashes
 from backfill_assets.load.compare import compare, look
 from backfill_assets.operations.account import Account, accounts
 from backfill_assets.operations.diagnosis import Diagnosis, Level, broken, fine, odd, some
+from backfill_assets.operations.doctor_second_engine import examine_second_engine
 from backfill_assets.operations.doctor_snapshots import examine_snapshots
 from backfill_assets.operations.doctor_tables import examine_table
 
@@ -53,6 +54,7 @@ def doctor(root: Path, tables_of: Callable[[LakeSettings], Sequence[Table]]) -> 
     findings = [_sail(lake, tables)] if is_sail else [_java(), _jars()]
     findings += [fine("lake.toml", f"valid, from {lake.settings.start_date}"), _engine(lake)]
     findings += _compiled(tables)
+    findings += _guarded("the second engine", lambda: examine_second_engine(lake, tables))
     for one in lake.by_source():
         findings += _guarded("the landing folder", partial(_landing_of, one))
     landed = {t.contract.source: t.name for t in tables if t.is_landed}
