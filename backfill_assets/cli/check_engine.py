@@ -42,7 +42,7 @@ def check_engine(days: "DayRange | None", tables: str | None, engine: str | None
     if as_json:
         print_json(report.to_dict())
     else:
-        _draw(report)
+        draw(report)
     if report.differing or report.refused:
         click.get_current_context().exit(1)
 
@@ -52,7 +52,8 @@ def _sample(row: "SampleRow") -> list[str]:
     return [str(row.day), row.kind, row.key, *sides]
 
 
-def _draw(report: "EngineReport") -> None:
+def draw(report: "EngineReport") -> None:
+    """The opinion for people: what differs by day, column and key, what was passed over and what was not computed."""
     say(f"{report.engine}: {number(report.compared)} day(s) of tables computed again, {report.differing} differ")
     for verdict in report.verdicts:
         passed = [d for d in verdict.days if d.passed_over]

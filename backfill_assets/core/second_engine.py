@@ -12,7 +12,6 @@ SECOND_ENGINE = "sail"
 ADVICE = 'Set [spark] engine = "embedded": Spark computes it'
 DOUBLE, TIMESTAMP, STRING, ARRAY = "DOUBLE", "TIMESTAMP", "STRING", "ARRAY"
 UNKNOWN = "?"  # a column whose type is not told: it may be any
-ANY = "*"  # instead of a column's name, for those that are not told apart
 WHOLE = frozenset({"INT", "BIGINT"})
 # These take anything for a text, and DOUBLEs and times are written otherwise there.
 OF_TEXTS = frozenset([
@@ -116,7 +115,7 @@ def _may_be(term: Term, kind: str, types: Mapping[str, str]) -> bool:
 
 
 def _type(column: Term, types: Mapping[str, str]) -> str:
-    return types.get(column.name, types.get(ANY, UNKNOWN))
+    return types.get(column.name, UNKNOWN)
 
 
 def _is_exact(term: Term, types: Mapping[str, str]) -> bool:

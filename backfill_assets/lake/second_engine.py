@@ -10,9 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.core.second_engine import ADVICE, ADVICE_FOR, ANY, DOUBLE, FUNCTIONS, SECOND_ENGINE, Term, unequal
+from backfill_assets.core.second_engine import ADVICE, ADVICE_FOR, DOUBLE, FUNCTIONS, SECOND_ENGINE, Term, unequal
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.lake.source_settings import SourceSettings
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -37,6 +36,7 @@ REFUSED_WORDS = frozenset([
     "current_date", "current_timestamp", "current_time", "current_user", "session_user", "localtimestamp",
     "localtime", "qualify", "over",
 ])  # fmt: skip
+OF_LABEL = re.compile(r"\b(\w+)_(?:ahead|behind)\s*\(([^()]*)\)", re.IGNORECASE)
 SIGN_OF = {"add": "+", "sub": "-", "mul": "*", "neg": "negative", "mod": "%", "case": "case", "if": "if"}
 
 
@@ -65,11 +65,9 @@ def refuse_unequal_settings(settings: LakeSettings) -> None:
 
 
 def unequal_settings(settings: LakeSettings) -> dict[str, Mapping[str, str]]:
-    """The expressions of `lake.toml` that the second engine would refuse: where each is written, and its names."""
+    """The expressions of `lake.toml` that the second engine would refuse: where each is written, and its names. What
+    `select` holds is looked at where the types of a file's columns are known (`landing.sail_select`)."""
     found: dict[str, Mapping[str, str]] = {}
-    for name, source in settings.delivered.items():
-        where = f"[sources.{name}] select" if name else "[source] select"
-        found[where] = unequal_names(f"SELECT {source.select}", _landed(source)) if source.select else {}
     types = _payload(settings)
     for column in settings.features.columns:
         where = f"[[features.columns]] {column.name}"
@@ -94,11 +92,6 @@ def advice(names: Mapping[str, str]) -> str:
     return "; or: ".join(dict.fromkeys([*(a for a in names.values() if a), ADVICE]))
 
 
-def _landed(source: SourceSettings) -> Mapping[str, str]:
-    """The types of a file's columns: of text files all are texts; those of Parquet are known when it is read."""
-    return {ANY: "STRING"} if source.format != "parquet" else {}
-
-
 def _payload(settings: LakeSettings) -> dict[str, str]:
     types = {"event_key": "STRING", "event_ts": "TIMESTAMP"}
     for source in settings.delivered.values():
@@ -107,14 +100,13 @@ def _payload(settings: LakeSettings) -> dict[str, str]:
 
 
 def _of_label(label: str, types: Mapping[str, str]) -> dict[str, str]:
-    """A label's aggregates are ours, and exact: what it does with them is a condition over whole numbers."""
-    text = re.sub(r"\b\w+_(ahead|behind)\s*\(", "CAST(", label, flags=re.IGNORECASE)
-    if not label or text == label:
-        return unequal_names(label, types) if label else {}
-    aggregated = re.sub(
-        r"\b\w+_(?:ahead|behind)\s*\(([^()]*)\)", "CAST(1 AS DECIMAL(30,0))", label, flags=re.IGNORECASE
-    )
-    return unequal_names(aggregated, types)
+    """A label's aggregates are ours, and exact, but for the least and greatest of values that may be DOUBLEs; what it
+    does with them is a condition over numbers."""
+    found: dict[str, str] = {}
+    for agg, of in OF_LABEL.findall(label):
+        shown = f"{agg.lower()}({of})" if agg.lower() in ("min", "max") else of.strip(" *")
+        found |= unequal_names(shown, types) if shown else {}
+    return found | (unequal_names(OF_LABEL.sub("CAST(1 AS DECIMAL(30,0))", label), types) if label else {})
 
 
 def _unknown_words(tokens: "list[Token]") -> Iterator[str]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 RAISED = "__raised"
+DOUBTED = "__doubted"
 UNFIT = "select does not fit its columns: "  # how such a reason begins
 # Spark's own loggers of failed queries print pages of JSON on stderr for errors that are dealt with here.
 CONTEXT_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
@@ -133,7 +134,7 @@ def _cast(frame: "DataFrame", chosen: _Chosen) -> "DataFrame":
     if chosen.on_sail:
         refuse_untried(chosen.forgiving, dict(frame.dtypes))
     types, selected = delivery_types(chosen.payload), _selected(frame, chosen)
-    columns, vessels, told = dict[str, "Column"](), dict[str, "Column"](), []
+    columns, vessels, told, doubted = dict[str, "Column"](), dict[str, "Column"](), [], []
     for name, (index, found) in selected.items():
         kind, place, text = types[name], f"__d{index}", chosen.forgiving[index]
         if misfit(found, kind):
@@ -142,8 +143,8 @@ def _cast(frame: "DataFrame", chosen: _Chosen) -> "DataFrame":
         value = as_target(given, found, kind)
         if chosen.on_sail:
             doubts = _doubts(name, given, found, kind)
-            value = reduce(lambda kept, doubted: F.when(~doubted, kept), doubts, value)
-            told += [F.when(d, F.lit(f"{name}: only engine = embedded reads a {kind} of this form")) for d in doubts]
+            value = reduce(lambda kept, other: F.when(~other, kept), doubts, value)
+            doubted += [F.when(d, F.lit(f"{name}: only engine = embedded reads a {kind} of this form")) for d in doubts]
         if (can_raise(text) or kind.element is not None) and not chosen.on_sail:
             vessels[place], value = vessel(value, kind), unpacked(F.col(place), value, kind)
             if name not in chosen.watched:
@@ -152,6 +153,9 @@ def _cast(frame: "DataFrame", chosen: _Chosen) -> "DataFrame":
         columns[name] = value
     columns |= _defaults(set(types) - set(columns), columns)
     made = frame.withColumns(vessels) if vessels else frame
+    if doubted:  # before a column of the file gives way to one of the delivery that is named alike
+        made = made.withColumn(DOUBTED, F.concat_ws("; ", *doubted))
+        told.append(F.when(F.col(DOUBTED) != "", F.col(DOUBTED)))
     watching = {n: s for n, s in selected.items() if n in chosen.watched}
     if watching:
         made, lost = _watched(made, chosen, watching, columns)

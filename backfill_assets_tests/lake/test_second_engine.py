@@ -9,6 +9,7 @@ from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake.second_engine import refuse_unequal_settings, unequal_names, unequal_settings
 from backfill_assets.lake.settings import LakeSettings
 
+DOUBLES = {"x": "DOUBLE", "entity": "STRING"}
 TYPES = {"value": "BIGINT", "x": "DOUBLE", "event_ts": "TIMESTAMP", "entity": "STRING", "day": "DATE"}
 
 
@@ -66,13 +67,16 @@ def test_an_expression_of_lake_toml_is_refused_where_the_lake_has_the_second_eng
     assert "Spark" in refused.value.fix
 
 
-def test_a_text_that_would_be_cast_otherwise_is_refused_in_select() -> None:
-    source = {"files": "landing/*.csv", "format": "csv", "select": "seq, cast(value AS DECIMAL(18,2)) AS value"}
-    assert list(unequal_settings(_settings(source=source))) == ["[source] select"]
-    assert unequal_settings(_settings()) == {}
+def test_the_greatest_of_doubles_is_no_feature_there() -> None:
+    source: Any = {"files": "landing/*.csv", "format": "csv", "select": "seq"} | {"payload": DOUBLES}
+    columns: Any = [{"name": "n", "agg": agg, "of": "x", "days": 7} for agg in ("max", "avg")]
+    found = unequal_settings(_settings(source=source, features={"columns": columns[:1]}))
+    assert found == {"[[features.columns]] n: of": {"max of DOUBLE": ""}}
+    assert unequal_settings(_settings(source=source, features={"columns": columns[1:]})) == {}
 
 
 def test_a_label_may_compare_its_aggregates() -> None:
     label = "sum_ahead(value) > 2 AND count_behind() > 1"
     assert unequal_settings(_settings(labels={"label": label})) == {}
     assert list(unequal_settings(_settings(labels={"label": f"round({label})"}))) == ["[labels] label"]
+    assert list(unequal_settings(_settings(labels={"label": "sum_ahead(value * 2) > 2"}))) == ["[labels] label"]

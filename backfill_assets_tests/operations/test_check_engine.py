@@ -62,7 +62,7 @@ ASKED = """
 def test_days_are_computed_again_from_the_inputs_of_their_receipts_and_nothing_is_written(tmp_path: Path) -> None:
     told = json.loads(run_python(ASKED, tmp_path))
     assert told["fresh"]["differing"] == 0
-    assert told["fresh"]["refused"] == []
+    assert told["fresh"]["refused"] == [], told
     assert {t["table"] for t in told["fresh"]["tables"] if any(not d["passed_over"] for d in t["days"])} == {
         "raw", "staging", "features", "features_as_known", "labels", "training",
     }  # fmt: skip
