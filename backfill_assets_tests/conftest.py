@@ -29,6 +29,7 @@ PROCESSES_FIXTURE = "processes"
 MARKED_BY = {"chromium": "browser", PROCESSES_FIXTURE: "processes", "storages": "storages"}  # fixture -> marker
 QUICK = "quick"
 STARTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"})  # of `sys.audit`
+TESTS_ENGINE = "BACKFILL_ASSETS_TESTS_ENGINE"
 GARBAGE = (100_000, 20, 50)  # objects, then how often for older ones
 STARTED = pytest.StashKey[list[str]]()
 SPARK_FIXTURES = frozenset({"spark", "lake_session", "spark_server", "dagster_dev"})
@@ -225,9 +226,15 @@ def shared() -> Path:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
-    """The one classic local session with Delta of this test run; Connect sessions need a process of their own."""
+    """The one classic local session with Delta of this test run; Connect sessions need a process of their own.
+
+    With BACKFILL_ASSETS_TESTS_ENGINE=sail a session on Sail, which is then the engine of every lake of the tests.
+    """
     from backfill_assets.engine.session import EngineSettings, open_session
 
-    session = open_session(tmp_path_factory.mktemp("spark_lake"), EngineSettings(engine="local[2]", memory="2g"))
+    engine = os.environ.get(TESTS_ENGINE, "local[2]")
+    if engine != "local[2]":
+        os.environ |= {"BACKFILL_ASSETS__SPARK__ENGINE": engine, "BACKFILL_ASSETS__SPARK__IDLE_MINUTES": "0.1"}
+    session = open_session(tmp_path_factory.mktemp("spark_lake"), EngineSettings(engine, memory="2g"))
     yield session
     session.stop()

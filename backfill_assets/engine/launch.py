@@ -8,10 +8,11 @@ where the engine is Sail.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from backfill_assets.engine.cache import package_version
 from backfill_assets.engine.confs import SAIL, EngineSettings
 from backfill_assets.engine.java import find_java
 from backfill_assets.engine.jvm import prepare, server_environ, server_identity
-from backfill_assets.engine.sail import prepare_sail, sail_environ, sail_identity
+from backfill_assets.engine.sail import PACKAGE, prepare_sail, sail_environ, sail_identity
 from backfill_assets.engine.server_state import ServerFolder, ServerRequest
 
 
@@ -30,6 +31,12 @@ def launch_of(settings: EngineSettings) -> Launch:
         return Launch(sail_identity(settings), lambda s: prepare_sail(s, settings), lambda s: sail_environ(s, settings))
     java = find_java()
     return Launch(server_identity(settings, java), lambda s: prepare(s, settings, java), server_environ)
+
+
+def engine_name(settings: EngineSettings) -> str:
+    """The engine that computes, and its version, in words. Of one elsewhere the version is that of its client here."""
+    kind, package = ("sail", PACKAGE) if settings.engine == SAIL else ("spark", "pyspark")
+    return f"{kind} {package_version(package)}"
 
 
 def version_of(identity: dict[str, str]) -> str:

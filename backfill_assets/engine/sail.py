@@ -73,6 +73,8 @@ def sail_environ(state: ServerFolder, settings: EngineSettings) -> dict[str, str
         "SAIL_RUNTIME__MEMORY_POOL__TYPE": "fair",
         "SAIL_RUNTIME__MEMORY_POOL__FAIR__MAX_SIZE": str(int(memory_bytes(settings) * _BESIDE_QUERIES)),
         "SAIL_RUNTIME__TEMPORARY_FILES__PATHS": f'["{state.scratch}"]',
+        # Else it opens writers for every column of every day at once, and two cores gain nothing by it.
+        "SAIL_PARQUET__ALLOW_SINGLE_FILE_PARALLELISM": "false",
         "SAIL_EXECUTION__DEFAULT_PARALLELISM": str(cores(settings)),
         "TOKIO_WORKER_THREADS": str(cores(settings)),
         "SAIL_SPARK__SESSION_TIMEOUT_SECS": str(_SESSION_SECONDS),

@@ -18,6 +18,7 @@ from backfill_assets.core.payload import DEFAULT_PAYLOAD, PayloadColumn
 from backfill_assets.lake.session import small_frame
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.casting import spark_word
+from backfill_assets.landing.engine_errors import analysis_errors
 from backfill_assets.landing.mapping import RAISED, Unfit, delivery_types, mapped, prepare, quiet, refusal
 from backfill_assets.landing.place import FILE, ROW
 from backfill_assets.landing.select import names_of
@@ -64,13 +65,12 @@ def read_deliveries(session: "SparkSession", files: Sequence[StockFile], setting
 
 def _alike(session: "SparkSession", files: Sequence[StockFile], settings: LakeSettings) -> "DataFrame":
     """The rows of files of one kind, with the delivery columns cast and a first reason."""
-    from pyspark.errors import AnalysisException
     from pyspark.sql import functions as F
 
     try:
         with quiet():
             source = numbered_rows(session, files)
-    except AnalysisException as error:
+    except analysis_errors() as error:
         raise refusal(error) from None
     is_text, names = source.is_text, source.names
     row = F.to_json(F.struct(*(F.col(_quoted(n)) for n in names))) if names else F.lit("")
@@ -84,7 +84,8 @@ def _alike(session: "SparkSession", files: Sequence[StockFile], settings: LakeSe
     )
     kept = _placed(session, kept, files)
     payload = settings.source.payload_columns
-    chosen = mapped(kept, settings.source.select, files[0].absent_is_null, files[0].inexact, payload)
+    first, on_sail = files[0], source.on_sail
+    chosen = mapped(kept, settings.source.select, first.absent_is_null, first.inexact, payload, on_sail)
     text = F.substring(F.coalesce("__text", "__json"), 1, TEXT_CHARS)
     return chosen.select(
         F.col("__sha256").alias("sha256"),

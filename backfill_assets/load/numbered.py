@@ -40,6 +40,7 @@ class NumberedRows:
     is_text: bool
     content: "Column"
     number: "Column"
+    on_sail: bool
 
 
 def numbered_rows(session: "SparkSession", files: Sequence[StockFile]) -> NumberedRows:
@@ -59,7 +60,7 @@ def numbered_rows(session: "SparkSession", files: Sequence[StockFile]) -> Number
     is_text = ROW_NUMBER in columns
     names = tuple(c for c in columns if c not in (*INTAKE_COLUMNS, CONTENT, NUMBER))
     content = F.substring(content, start, DIGITS)
-    return NumberedRows(frame, names, is_text, content, F.col(ROW_NUMBER) if is_text else number)
+    return NumberedRows(frame, names, is_text, content, F.col(ROW_NUMBER) if is_text else number, scratch is not None)
 
 
 def _copy(scratch: Path, file: StockFile) -> Path:

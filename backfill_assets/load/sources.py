@@ -5,13 +5,12 @@ Lives here: the order of the sources, their locks, and telling them as one. Does
 and loading days (`raw`), which concerns one source.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import date
 
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import telling_source
-from backfill_assets.core.scans import ScanReport, shown, together
+from backfill_assets.core.scans import ScanReport, shown, summed, together
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.lock import load_lock
 from backfill_assets.lake.session import LakeSession
@@ -44,7 +43,7 @@ def accept_all(lake_session: LakeSession, note: str, paths: Sequence[str] = ()) 
 
 def late_rows(lake: Lake, days: DayRange) -> Late:
     """What is kept back of these event days, of whichever source."""
-    return _sum([waiting(one, days.start, days.last) for one in lake.by_source()])
+    return summed([waiting(one, days.start, days.last) for one in lake.by_source()])
 
 
 def let_late_rows_count(lake_session: LakeSession, days: DayRange, note: str) -> Late:
@@ -53,11 +52,4 @@ def let_late_rows_count(lake_session: LakeSession, days: DayRange, note: str) ->
     for lake in lake_session.lake.by_source():
         with load_lock(lake.locks, lake.source):
             found.append(release(LakeSession(lake), days.start, days.last, note))
-    return _sum(found)
-
-
-def _sum(found: Sequence[Late]) -> Late:
-    counted: Counter[tuple[date, date]] = Counter()
-    for each in found:
-        counted.update(each)
-    return dict(counted)
+    return summed(found)

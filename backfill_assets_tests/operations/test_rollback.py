@@ -173,7 +173,7 @@ def test_days_that_the_seams_alone_wrote_go_back_with_the_chunk_they_lie_in(tmp_
     found.chunk(2, (3, 4), 3, plan.id)
     found.chunk(3, (1,), 4, plan.id)  # what was loaded by chunk 2 changed a day of chunk 1, which had been right
     report = roll_back(found.lake, found.pipeline, RollbackRequest(plan.id, "1"), SAID)
-    assert {t.table: list(t.prepared.entries) for t in report.tables} == dict.fromkeys(BUILT, [day(1)])
+    assert {t.table: tuple(t.prepared.entries) for t in report.tables} == dict.fromkeys(BUILT, (day(1),))
     assert found.values("staging") == [1, 1, 1, 3, 3, 1, 1, 1]
 
 
