@@ -2,8 +2,10 @@
 processes, Java's classes in an archive before the first server starts. Does not live here: any lake."""
 
 import os
+from contextlib import suppress
 
 import pytest
+from filelock import FileLock, Timeout
 
 from backfill_assets_tests.end_to_end.archive import make_archive
 
@@ -17,4 +19,5 @@ def _quick_storages(migrations_read_once: None) -> None:
 def _class_archive(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Most tests of this room start servers. One that is run alone does not wait for what pays with the fifth."""
     if "PYTEST_XDIST_WORKER" in os.environ:
-        make_archive(tmp_path_factory.mktemp("archive"))
+        with suppress(Timeout), FileLock(tmp_path_factory.getbasetemp().parent / "archive.lock", timeout=0):
+            make_archive(tmp_path_factory.mktemp("archive"))
