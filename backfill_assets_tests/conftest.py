@@ -10,6 +10,7 @@ import gc
 import os
 import sys
 from collections.abc import Generator, Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,10 +29,13 @@ PROCESSES_FIXTURE = "processes"
 MARKED_BY = {"chromium": "browser", PROCESSES_FIXTURE: "processes", "storages": "storages"}  # fixture -> marker
 QUICK = "quick"
 STARTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"})  # of `sys.audit`
+TESTS_ENGINE = "BACKFILL_ASSETS_TESTS_ENGINE"
+GARBAGE = (100_000, 20, 50)  # objects, then how often for older ones
 STARTED = pytest.StashKey[list[str]]()
 SPARK_FIXTURES = frozenset({"spark", "lake_session", "spark_server", "dagster_dev"})
 LONG_ROOMS = frozenset({"end_to_end", "browser"})
 ROOMS_OF_ONE_PROCESS = frozenset({"browser"})  # its modules share a site; it is the longest
+PARSING = "backfill_assets_tests.sources import"  # modules that say so share the syntax trees of all files
 ROOMS_WITHOUT_SPARK = frozenset({"core"})  # milliseconds each, and what they test knows the standard library only
 
 # One waits for a server or a daemon while the other computes. More would not fit two cores and the memory of a laptop.
@@ -70,13 +74,15 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection() -> Generator[None, object, object]:
     """What is imported and collected stays until the end: no collection of garbage looks at it, now or later.
 
-    It is let go at the very end, where libraries look for what they left and take what is frozen for lost.
+    It is let go at the very end, where libraries look for what they left and take what is frozen for lost. Tests make
+    little garbage in circles: looking for it as often as Python does by default takes a twelfth of their time.
     """
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(*GARBAGE)
         gc.enable()
         atexit.register(gc.unfreeze)
 
@@ -123,14 +129,19 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True, optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> "LoadScopeScheduling":
-    """A module goes to one process; so does a room whose modules share what is dear to start."""
+    """A module goes to one process; so do modules that share what is dear to start, or to parse."""
     from xdist.scheduler import LoadScopeScheduling
+
+    @cache
+    def scope_of(module: str) -> str:
+        room = Path(module).parent
+        if room.name in ROOMS_OF_ONE_PROCESS:
+            return str(room)
+        return PARSING if PARSING in (config.rootpath / module).read_text(encoding="utf-8") else module
 
     class ByModuleOrRoom(LoadScopeScheduling):  # type: ignore[misc]  # xdist ships no types
         def _split_scope(self, nodeid: str) -> str:
-            module = nodeid.partition("::")[0]
-            room = Path(module).parent
-            return str(room) if room.name in ROOMS_OF_ONE_PROCESS else module
+            return scope_of(nodeid.partition("::")[0])
 
     return ByModuleOrRoom(config, log)
 
@@ -215,9 +226,15 @@ def shared() -> Path:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
-    """The one classic local session with Delta of this test run; Connect sessions need a process of their own."""
+    """The one classic local session with Delta of this test run; Connect sessions need a process of their own.
+
+    With BACKFILL_ASSETS_TESTS_ENGINE=sail a session on Sail, which is then the engine of every lake of the tests.
+    """
     from backfill_assets.engine.session import EngineSettings, open_session
 
-    session = open_session(tmp_path_factory.mktemp("spark_lake"), EngineSettings(engine="local[2]", memory="2g"))
+    engine = os.environ.get(TESTS_ENGINE, "local[2]")
+    if engine != "local[2]":
+        os.environ |= {"BACKFILL_ASSETS__SPARK__ENGINE": engine, "BACKFILL_ASSETS__SPARK__IDLE_MINUTES": "0.1"}
+    session = open_session(tmp_path_factory.mktemp("spark_lake"), EngineSettings(engine, memory="2g"))
     yield session
     session.stop()

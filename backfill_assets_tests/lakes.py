@@ -16,7 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import dagster as dg
 import pyarrow as pa
 from deltalake import DeltaTable
 
@@ -33,13 +32,12 @@ from backfill_assets.lake.settings import FILE_NAME, LakeSettings
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.rebuild import Rebuild
-from backfill_assets.orchestration.assemble import assemble
-from backfill_assets.orchestration.context import TablesOf
-from backfill_assets.orchestration.runs import REBUILD
 from backfill_assets.pipeline import contracts
+from backfill_assets.pipeline.chosen import TablesOf
 from backfill_assets.pipeline.tables import tables as our_tables
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # programs that load without Dagster do not import it
+    import dagster as dg
     from pyspark.sql import DataFrame
 
 Delivery = dict[str, Any]
@@ -228,11 +226,14 @@ def run_rebuild(
     lake: Lake,
     first: date | str,
     last: date | str,
-    instance: dg.DagsterInstance,
+    instance: "dg.DagsterInstance",
     assets: Collection[str] | None = None,
     tables_of: TablesOf = our_tables,
-) -> dg.ExecuteInProcessResult:
+) -> "dg.ExecuteInProcessResult":
     """One run of the job `rebuild` over the days, in this process; a failure is a result, not an exception."""
+    from backfill_assets.orchestration.assemble import assemble
+    from backfill_assets.orchestration.runs import REBUILD
+
     rebuild = assemble(lake.root, tables_of, assets).resolve_job_def(REBUILD)
     span = {RANGE_START: str(first), RANGE_END: str(last)}
     return rebuild.execute_in_process(instance=instance, tags=span, raise_on_error=False)

@@ -15,7 +15,7 @@ def arrows() -> Arrows:
     """How often a file of one room imports another room, at any depth and for type checkers too."""
     found: Arrows = Counter()
     for source in sources(PACKAGE):
-        rooms = {i.module.split(".")[1] for i in source.imports() if i.module.startswith(f"{PACKAGE}.")}
+        rooms = {i.module.split(".")[1] for i in source.imports if i.module.startswith(f"{PACKAGE}.")}
         found.update((source.room, room) for room in rooms if source.room not in ("", room))
     return found
 

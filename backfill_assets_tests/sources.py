@@ -5,6 +5,7 @@ the rules themselves (`test_architecture.py`, `test_house.py`). Nothing is impor
 """
 
 import ast
+import gc
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -52,8 +53,17 @@ class Source:
         """Every node of the tree, at any depth."""
         return tuple(ast.walk(self.tree))
 
-    def imports(self) -> Iterator[Import]:
+    @cached_property
+    def texts(self) -> tuple[ast.Constant, ...]:
+        """Every text between quotes, those of f-strings too."""
+        return tuple(n for n in self.nodes if isinstance(n, ast.Constant) and isinstance(n.value, str))
+
+    @cached_property
+    def imports(self) -> tuple[Import, ...]:
         """Every import in the file, at any depth, those for type checkers too."""
+        return tuple(self._every_import())
+
+    def _every_import(self) -> Iterator[Import]:
         for node in self.nodes:
             if isinstance(node, ast.Import):
                 yield from (Import(alias.name, node.lineno) for alias in node.names)
@@ -91,10 +101,17 @@ def sources(*folders: str) -> tuple[Source, ...]:
 
 @cache
 def _parsed(folder: str) -> tuple[Source, ...]:
-    """The files of one folder: whichever folders a rule looks at, each file is parsed once."""
+    """The files of one folder: whichever folders a rule looks at, each file is parsed once.
+
+    Trees are many small objects that stay: looking for garbage among them would take longer than making them.
+    """
     paths = (CHECKOUT / folder).rglob("*.py")
     texts = [(path, path.read_text(encoding="utf-8")) for path in paths]
-    return tuple(Source(path.relative_to(CHECKOUT).as_posix(), text, ast.parse(text)) for path, text in texts)
+    gc.disable()
+    try:
+        return tuple(Source(path.relative_to(CHECKOUT).as_posix(), text, ast.parse(text)) for path, text in texts)
+    finally:
+        gc.enable()
 
 
 @cache

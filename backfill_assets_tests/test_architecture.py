@@ -7,7 +7,7 @@ level of the repository (`test_house.py`). Only syntax trees are read: nothing i
 import ast
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import pytest
 
@@ -36,7 +36,7 @@ def _within(module: str, parents: Iterable[str]) -> bool:
 def _offences(files: Iterable[Source], forbidden: Iterable[str]) -> list[str]:
     parents = tuple(forbidden)
     return sorted(
-        {f"{f.place}:{i.line} imports {i.module}" for f in files for i in f.imports() if _within(i.module, parents)}
+        {f"{f.place}:{i.line} imports {i.module}" for f in files for i in f.imports if _within(i.module, parents)}
     )
 
 
@@ -46,7 +46,7 @@ def _room(*rooms: str) -> list[Source]:
 
 def _own_rooms(source: Source) -> Iterator[tuple[Import, str]]:
     """The rooms of this package that a file imports."""
-    for imported in source.imports():
+    for imported in source.imports:
         root, _, rest = imported.module.partition(".")
         if root == PACKAGE and rest:
             yield imported, rest.split(".")[0]
@@ -93,7 +93,7 @@ def test_core_knows_the_standard_library_only() -> None:
     offences = [
         f"{f.place}:{i.line} imports {i.module}"
         for f in _room("core")
-        for i in f.imports()
+        for i in f.imports
         if i.module.split(".")[0] not in known
     ]
     assert not offences
@@ -122,7 +122,7 @@ def test_transforms_know_core_and_pyspark_only() -> None:
         f"{f.place}:{i.line} imports {i.module}"
         for f in sources(PACKAGE)
         if _within(f.module, (home,))
-        for i in f.imports()
+        for i in f.imports
         if not _within(i.module, allowed)
     ]
     assert not offences
@@ -139,7 +139,7 @@ def test_only_the_front_doors_import_the_pipeline() -> None:
 
 def test_dagsters_private_modules_stay_in_one_adapter() -> None:
     elsewhere = [f for f in sources(PACKAGE, TESTS) if f.place != DAGSTER_PRIVATE_ADAPTER]
-    offences = [f"{f.place}:{i.line}" for f in elsewhere for i in f.imports() if i.module.startswith("dagster._")]
+    offences = [f"{f.place}:{i.line}" for f in elsewhere for i in f.imports if i.module.startswith("dagster._")]
     assert not offences
 
 
@@ -153,8 +153,8 @@ def test_files_that_dagster_inspects_have_real_annotations() -> None:
     offences = [
         f.place
         for f in sources(PACKAGE, TESTS)
-        if any(_within(i.module, ("dagster",)) for i in f.imports())
-        and any(i.module == "__future__.annotations" for i in f.imports())
+        if any(_within(i.module, ("dagster",)) for i in f.imports)
+        and any(i.module == "__future__.annotations" for i in f.imports)
     ]
     assert not offences
 
@@ -175,10 +175,7 @@ def test_contracts_have_no_floating_point_types() -> None:
     ]
     assert not offences
     assert not [
-        f"{f.place}:{i.line}"
-        for f in contracts
-        for i in f.imports()
-        if i.module.endswith((".FloatType", ".DoubleType"))
+        f"{f.place}:{i.line}" for f in contracts for i in f.imports if i.module.endswith((".FloatType", ".DoubleType"))
     ]
 
 
@@ -198,15 +195,15 @@ def _table_names() -> frozenset[str]:
     return frozenset(map(str, [*first, *assigned]))
 
 
-def _spelled(tree: ast.AST, names: frozenset[str]) -> list[str]:
+def _spelled(nodes: Sequence[ast.AST], names: frozenset[str]) -> list[str]:
     """Where a text is a table's name, or names one to an engine or a person. Spared are docstrings, keys of dicts in
     the making (names of what is told, as in JSON) and choices of a setting (`Literal`)."""
-    spared = {id(k) for n in ast.walk(tree) if isinstance(n, ast.Dict) for k in n.keys}
-    spared |= {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}
-    choices = [n for n in ast.walk(tree) if isinstance(n, ast.Subscript) and ast.unparse(n.value) == "Literal"]
+    spared = {id(k) for n in nodes if isinstance(n, ast.Dict) for k in n.keys}
+    spared |= {id(n.value) for n in nodes if isinstance(n, ast.Expr)}
+    choices = [n for n in nodes if isinstance(n, ast.Subscript) and ast.unparse(n.value) == "Literal"]
     spared |= {id(c) for n in choices for c in ast.walk(n)}
     naming = re.compile(NAMING.format("|".join(sorted(names))))
-    texts = [n for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    texts = [n for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)]
     return [
         f"{n.lineno} {str(n.value)[:60]!r}"
         for n in texts
@@ -219,7 +216,7 @@ def test_below_the_pipeline_no_table_is_known_by_its_name() -> None:
     names = _table_names()
     assert {"raw", "features_as_known", "training", "too_late"} <= names
     rooms = [f for f in sources(PACKAGE) if f.room != "pipeline" and f.place != LEDGER_NAMES]
-    assert not [f"{f.place}:{found}" for f in rooms for found in _spelled(f.tree, names)]
+    assert not [f"{f.place}:{found}" for f in rooms for found in _spelled(f.nodes, names)]
 
 
 @pytest.mark.parametrize(
@@ -236,7 +233,7 @@ def test_below_the_pipeline_no_table_is_known_by_its_name() -> None:
     ],
 )
 def test_the_search_for_names_of_tables_finds_them_and_nothing_else(code: str, found: int) -> None:
-    assert len(_spelled(ast.parse(f"x = {code}"), frozenset({"raw"}))) == found
+    assert len(_spelled(tuple(ast.walk(ast.parse(f"x = {code}"))), frozenset({"raw"}))) == found
 
 
 # How tables are kept on a file system: what only the adapter of the port of storage (`lake.store`) may know.

@@ -81,10 +81,15 @@ def test_the_changelog_tells_of_this_version_and_of_every_one_before() -> None:
     assert all(day for version, day in told if version != "Unreleased")
 
 
+def _lines_of_packages() -> list[str]:
+    """What the package needs, and what its extras bring."""
+    return [*PROJECT["dependencies"], *(line for extra in PROJECT["optional-dependencies"].values() for line in extra)]
+
+
 def test_what_is_declared_is_imported_and_what_is_imported_is_declared() -> None:
-    declared = {re.split(r"[^\w-]", line, maxsplit=1)[0].lower() for line in PROJECT["dependencies"]}
+    declared = {re.split(r"[^\w-]", line, maxsplit=1)[0].lower() for line in _lines_of_packages()}
     of_module = importlib.metadata.packages_distributions()
-    roots = {i.module.split(".")[0] for f in sources(PACKAGE) for i in f.imports()}
+    roots = {i.module.split(".")[0] for f in sources(PACKAGE) for i in f.imports}
     foreign = {root for root in roots if root not in sys.stdlib_module_names and root != PACKAGE}
     imported = {of_module[root][0].lower().replace("_", "-") for root in foreign}
     assert declared - imported == DECLARED_FOR_OTHER_REASONS

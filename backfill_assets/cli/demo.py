@@ -28,15 +28,18 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("--new", is_flag=True, help="Replace the sample lake by a fresh one that ends yesterday.")
 @click.option("--days", type=click.IntRange(FEWEST_DAYS, 366), default=30, show_default=True, help="Of a fresh sample.")
+@click.option(
+    "--engine", type=click.Choice(["embedded", "sail"]), help="Of a fresh sample; embedded (Spark) unless said."
+)
 @json_option
 @lake_option
 @click.pass_context
-def demo(ctx: click.Context, new: bool, days: int, as_json: bool) -> None:
+def demo(ctx: click.Context, new: bool, days: int, engine: str | None, as_json: bool) -> None:
     """Make a sample lake (unless there is one), load all of it through Dagster, twice."""
     from backfill_assets.lake.home import open_lake
 
     root = lake_root()
-    span = prepare(root, days, new)
+    span = prepare(root, days, new, engine)
     lake = open_lake(root)
     from backfill_assets.operations.status import status
     from backfill_assets.pipeline.chosen import chosen_pipeline
@@ -58,20 +61,29 @@ def demo(ctx: click.Context, new: bool, days: int, as_json: bool) -> None:
         _draw(lake, report, refused, outcomes)
 
 
-def prepare(root: Path, days: int, new: bool) -> DayRange:
-    """The days of the sample lake at `root`, made first if there is none; raises SettingsError for another's lake."""
-    from backfill_assets.operations.sample_lake import days_until, make_sample, not_ours, sample_days
+def prepare(root: Path, days: int, new: bool, engine: str | None = None) -> DayRange:
+    """The days of the sample lake at `root`, made first if there is none; raises SettingsError for another's lake, and
+    for one that was made with another engine than the one asked for."""
+    from backfill_assets.operations.sample_lake import (
+        days_until,
+        make_sample,
+        not_ours,
+        refuse_other_engine,
+        sample_days,
+    )
 
     known = sample_days(root)
     if known is None and root.exists() and any(root.iterdir()):
         raise not_ours(root)
+    if known is not None and not new and engine is not None:
+        refuse_other_engine(root, engine)
     if known is not None and not new:
         aside(f"The sample lake {root} holds {known}; `--new` makes one that ends yesterday.")
         return known
     if known is not None:
         _remove(root)
     made = days_until(datetime.now(UTC).date(), days)
-    make_sample(root, made)
+    make_sample(root, made, engine or "embedded")
     aside(f"Made the sample lake {root}: {made}, {len(made)} days.")
     return made
 

@@ -53,7 +53,7 @@ def _draw(report: "ScanReport") -> None:
             f"{len(report.blocked)} day(s) from {first} are not rebuilt until the files are back, or you say "
             '`backfill-assets landing accept --note "why"`'
         )
-    click.echo(f"{len(report.new)} new file(s), {report.known} known")
+    click.echo(f"{len(report.new)} new file(s), {report.known} known before")
 
 
 @click.group()

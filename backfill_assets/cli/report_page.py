@@ -39,8 +39,10 @@ def page(report: "LakeReport", history: "History") -> str:
             legend=legend(),
             needing=stretches,
             left_out=left_out,
-            kinds=kinds(report.delivered.quarantine),
-            wrong_shown=list(report.delivered.account.wrong.items())[:MOST_WRONG],
+            deliveries=[
+                (name, told.account, kinds(told.quarantine), list(told.account.wrong.items())[:MOST_WRONG])
+                for name, told in (report.delivered.sources or {"": report.delivered}).items()
+            ],
             stale={name: sum(d.state is State.STALE for d in days) for name, days in report.status.tables.items()},
             plots=drawn({**(figures(late, FIGURES) if late else {}), **durations_figure(report)}),
             completeness=told(late.completeness) if late else (),

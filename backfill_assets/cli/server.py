@@ -57,15 +57,14 @@ def status(as_json: bool) -> None:
 
 
 def _lake() -> "Lake":
-    from backfill_assets.engine.confs import scrub
+    from backfill_assets.engine.confs import OWN_SERVERS, scrub
     from backfill_assets.lake.home import open_lake
-    from backfill_assets.lake.session import EMBEDDED
 
     lake = open_lake(lake_root())
-    if lake.settings.spark.engine != EMBEDDED:
+    if lake.settings.spark.engine not in OWN_SERVERS:
         raise click.UsageError(
-            f"[spark] engine is {scrub(lake.settings.spark.engine)!r}: only engine = {EMBEDDED!r} has a server of "
-            "its own."
+            f"[spark] engine is {scrub(lake.settings.spark.engine)!r}: only {' and '.join(OWN_SERVERS)} are a server "
+            "of the lake's own."
         )
     return lake
 

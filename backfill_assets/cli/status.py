@@ -13,7 +13,7 @@ import click
 
 from backfill_assets.cli.common import days_options, inclusive, json_option, lake_option, opened, print_json, usage
 from backfill_assets.cli.drawing import draw_table, number, say
-from backfill_assets.core.days import contiguous
+from backfill_assets.core.days import DayRange, contiguous, from_inclusive
 from backfill_assets.core.states import State
 
 if TYPE_CHECKING:
@@ -110,7 +110,9 @@ def _draw_totals(report: "StatusReport") -> None:
     frontier = "; ".join(f"{n} {f:%Y-%m-%dT%H:%M:%SZ}".strip() if f else f"{n} {none}".strip() for n, f in told.items())
     say(f"frontier: {frontier}" + (f", as_of {report.as_of:%Y-%m-%dT%H:%M:%SZ}" if report.as_of else ""), 2)
     _draw_changed_columns(report)
-    _draw_rebuild([d for d in report if d.state in (State.STALE, State.MISSING) or d.will_change], all_tables=True)
+    wanting = [d for d in report if d.state in (State.STALE, State.MISSING) or d.will_change]
+    _draw_rebuild(report, wanting, all_tables=True)
+    _draw_holds(report)
 
 
 def _draw_changed_columns(report: "StatusReport") -> None:
@@ -127,8 +129,9 @@ def _draw_changed_columns(report: "StatusReport") -> None:
             f"{report.lake}/tables away, then run `backfill-assets catch-up`."
         )
     elif days:
-        tables = ",".join(report.columns)
-        click.echo(f"load again:  backfill-assets backfill --from {min(days)} --to {max(days)} --tables {tables}")
+        for span in _around(days, _held(report, report.columns)):
+            tables = ",".join(report.columns)
+            click.echo(f"load again:  backfill-assets backfill --from {span.start} --to {span.last} --tables {tables}")
 
 
 def _draw_stale(report: "StatusReport") -> None:
@@ -141,17 +144,45 @@ def _draw_stale(report: "StatusReport") -> None:
     following = [d for d in report if d.will_change]
     for table, group in groupby(following, lambda d: d.table):
         say(f"{table} {_days_of(group)}: will change after these", 2)
-    _draw_rebuild([*found, *following], all_tables=False)
+    _draw_rebuild(report, [*found, *following], all_tables=False)
+    _draw_holds(report)
 
 
 def _days_of(group: "Iterable[DayStatus]") -> str:
     return ", ".join(map(str, contiguous(d.day for d in group)))
 
 
-def _draw_rebuild(wanting: "Sequence[DayStatus]", all_tables: bool) -> None:
-    """The command, on one line so that it can be copied, for the days that are over and what follows from them."""
+def _draw_rebuild(report: "StatusReport", wanting: "Sequence[DayStatus]", all_tables: bool) -> None:
+    """The commands, each on one line so that it can be copied, for the days that are over and what follows from them.
+
+    One for all, but around days that are held: with them a range is refused.
+    """
     over = [d for d in wanting if d.day < datetime.now(UTC).date()]
-    if over:
-        days = [d.day for d in over]
-        tables = "" if all_tables else f" --tables {','.join(dict.fromkeys(d.table for d in over))}"
-        click.echo(f"rebuild:  backfill-assets backfill --from {min(days)} --to {max(days)}{tables}")
+    named = tuple(report.tables) if all_tables else tuple(dict.fromkeys(d.table for d in over))
+    tables = "" if all_tables else f" --tables {','.join(named)}"
+    for span in _around([d.day for d in over], _held(report, named)):
+        click.echo(f"rebuild:  backfill-assets backfill --from {span.start} --to {span.last}{tables}")
+
+
+def _held(report: "StatusReport", tables: "Iterable[str]") -> set[date]:
+    return {d.day for name in tables for d in report.tables[name] if d.state is State.HELD}
+
+
+def _around(days: "Sequence[date]", held: set[date]) -> list[DayRange]:
+    """The days as few ranges, other days between them included, without those that are held."""
+    wanted = set(days) - held
+    if not wanted:
+        return []
+    stretches = contiguous(d for d in from_inclusive(min(wanted), max(wanted)) if d not in held)
+    inside = [[d for d in stretch if d in wanted] for stretch in stretches]
+    return [from_inclusive(found[0], found[-1]) for found in inside if found]
+
+
+def _draw_holds(report: "StatusReport") -> None:
+    """What rollbacks hold, and the commands that let it go: no backfill makes these days."""
+    for hold in report.holds:
+        held = "; ".join(f"{name} {', '.join(map(str, contiguous(days)))}" for name, days in hold.days.items())
+        say(f"held by {hold.rollback}: {held}", 2)
+        if hold.plan:
+            click.echo(f"look:  backfill-assets plan show {hold.plan}")
+        click.echo(f"let go:  {hold.release}")

@@ -179,6 +179,11 @@ def reads(inputs: Iterable[Input], basis: Basis) -> bool:
     return any(i.basis is basis for i in inputs)
 
 
+def versions_of(contracts: Iterable[Contract]) -> dict[str, str]:
+    """Per table that is made from arrivals (of the versions of events) the landed table whose arrivals these are."""
+    return {c.name: i.table for c in contracts for i in c.inputs if i.basis is Basis.ARRIVALS}
+
+
 def first_reading(contracts: Iterable[Contract], basis: Basis) -> Contract | None:
     """The first table that reads an input on that basis: its role, whatever its name. On FILES it is the landed table,
     on ARRIVALS the one of versions, on KNOWN_AT_CUT the one as known at the cut. None where there is none."""

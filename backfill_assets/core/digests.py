@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import date, datetime
 from typing import Any
 
-from backfill_assets.core.contracts import Basis, Contract, Input
+from backfill_assets.core.contracts import Basis, Contract, Input, versions_of
 from backfill_assets.core.cuts import cut_has_passed, end_of, is_mature, is_over, last_known_day
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.parameters import Parameters, parameters_of, parse_parameters
@@ -83,8 +83,7 @@ class Digests:
         self._today = {name: parameters_of(c, view) for name, c in self.contracts.items()}
         self._prefixes: dict[tuple[str, date, str], tuple[list[date], list[str]]] = {}
         self._digests: dict[tuple[str, date], str] = {}
-        read = [(c.name, i) for c in self.contracts.values() for i in c.inputs]
-        self._landed = {name: i.table for name, i in read if i.basis is Basis.ARRIVALS}
+        self._landed = versions_of(self.contracts.values())
 
     def of(self, table: str, day: date) -> str:
         """Today's input digest of a day of a table."""

@@ -5,7 +5,8 @@ Does not live here: recorded findings (an error is raised when a promise is brok
 """
 
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -45,6 +46,10 @@ class ContractBroken(BackfillError):
 class SettingsError(BackfillError):
     """A setting in `lake.toml` or the environment is missing or out of bounds."""
 
+    def of_source(self, name: str) -> "SettingsError":
+        """The same of the section that this source has: `[sources.NAME]` instead of `[source]`."""
+        return SettingsError(*(part.replace("[source]", f"[sources.{name}]") for part in self.args))
+
 
 class LandingError(BackfillError):
     """The landing folder contradicts the ledger: an altered, vanished or miscounted file."""
@@ -56,6 +61,17 @@ class InputMissing(BackfillError):
 
 class DaysHeld(BackfillError):
     """Days that a rollback put back and that are to be left alone."""
+
+
+@contextmanager
+def telling_source(name: str) -> Iterator[None]:
+    """Within, what is wrong with settings is told of the section of this source; "" is a lake's only one."""
+    try:
+        yield
+    except SettingsError as error:
+        if not name:
+            raise
+        raise error.of_source(name) from error
 
 
 def line_in(error: BaseException, file: Path) -> int | None:

@@ -49,12 +49,10 @@ def frontier_of(source: Source) -> datetime | None:
     or a later `as_of` lets it rise, and days be built, without a load that would record it.
     """
     as_of = source.view.as_of
-    waiting = [
-        d
-        for d, landed in source.landed.items()
-        if landed.usable_rows and source.view.is_due(d) and not is_loaded(d, source)
-    ]
-    loaded = [d for d, stamp in source.loaded.stamps.items() if stamp.entry.rows and is_loaded(d, source)]
+    stamps = source.loaded.stamps
+    held = {d for d in stamps if is_loaded(d, source)}
+    waiting = [d for d, r in source.landed.items() if r.usable_rows and source.view.is_due(d) and d not in held]
+    loaded = [d for d in held if stamps[d].entry.rows]
     candidates = [f for t in source.view.tables.values() if (f := recorded(t, source)) is not None]
     if waiting and loaded:
         candidates.append(min(midnight(min(waiting)), end_of(max(loaded))))

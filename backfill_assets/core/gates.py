@@ -5,7 +5,7 @@ Dagster (`orchestration.checks`). A finding is a recorded value, never an except
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from statistics import median
 from typing import Literal
@@ -90,6 +90,12 @@ def judge(contract: Contract, day: date, found: DayProfile, gate: Gate, around: 
         _profile(day, found, gate, around),
         *([_rules(contract, day, found)] if contract.rules else []),
     ]
+
+
+def with_warning(finding: Finding, text: str) -> Finding:
+    """The finding, failed by one more warning, which comes first."""
+    told = f"{text}; {finding.message}" if not finding.passed else text
+    return replace(finding, passed=False, message=told)
 
 
 def usual_null_shares(earlier: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -7,7 +7,9 @@ Lives here: the report of a scan, and how the scans of several sources are told 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any
+from typing import Any, TypeVar
+
+K = TypeVar("K", date, tuple[date, date])
 
 
 @dataclass(frozen=True)
@@ -16,7 +18,8 @@ class ScanReport:
 
     `new` rows and bad rows per file read for the first time; `copies` path -> the path of the same content; `refused`
     and `waiting` path -> reason (never read; read at the next scan); `altered` and `missing` stop rebuilds of `blocked`
-    days until `landing accept`; `unreadable` path -> reason (counted as one bad row, kept in quarantine).
+    days until `landing accept`; `unreadable` path -> reason (counted as one bad row, kept in quarantine). `known` are
+    the files that the ledger named before.
     """
 
     new: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -42,6 +45,15 @@ class ScanReport:
             "altered": list(self.altered), "missing": list(self.missing),
             "blocked_days": sorted(map(str, self.blocked)), "known": self.known,
         }  # fmt: skip
+
+
+def summed(found: Iterable[Mapping[K, int]]) -> dict[K, int]:
+    """What several sources count by the same keys, added up; keys ascending."""
+    counted: dict[K, int] = {}
+    for each in found:
+        for key, rows in each.items():
+            counted[key] = counted.get(key, 0) + rows
+    return dict(sorted(counted.items()))
 
 
 def shown(path: str, source: str) -> str:

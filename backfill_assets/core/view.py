@@ -18,7 +18,8 @@ from backfill_assets.core.receipts import DayEntry
 class Stamp:
     """The newest receipt of a day: what it says, in which table version, by which write, code and settings.
 
-    `parameters` is the text of the windows, cut and maturity it was made with (`core.parameters`; "": not known).
+    `parameters` is the text of the windows, cut and maturity it was made with (`core.parameters`; "": not known),
+    `engine` what computed it (`core.engines`; "": not known).
     """
 
     entry: DayEntry
@@ -28,6 +29,7 @@ class Stamp:
     settings_digest: str
     run_id: str
     parameters: str = ""
+    engine: str = ""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -22,6 +23,7 @@ from pyspark.sql.connect.client import DefaultChannelBuilder
 from backfill_assets.core.errors import EngineLost
 from backfill_assets.engine.confs import LOOPBACK
 from backfill_assets.engine.processes import Process
+from backfill_assets.engine.unix_sockets import UnixAddress
 
 LOOK_SECONDS = 0.5
 # Analysis of a plan over thousands of files takes seconds; nothing that is not a query takes minutes.
@@ -34,17 +36,26 @@ _FAREWELLS = frozenset({"ReleaseExecute", "ReleaseSession", "Interrupt"})
 # A server on another machine can vanish without a word. Pings more often than every 5 minutes are refused by it.
 _KEEPALIVE = [("grpc.keepalive_time_ms", 310_000), ("grpc.keepalive_timeout_ms", 20_000)]
 
+# Else gRPC sends the socket's path as the host's name, which a server that takes it at its word refuses.
+_AT_A_SOCKET = [("grpc.default_authority", "localhost")]
+
 
 class Line(DefaultChannelBuilder):
-    """Builds a watched channel to `url`; `server` is the process behind it where we know it."""
+    """Builds a watched channel to `url`; `server` is the process behind it where we know it, `socket` the unix socket
+    that is dialled in place of the address."""
 
-    def __init__(self, url: str, server: Process | None) -> None:
-        super().__init__(url, None if server else _KEEPALIVE)
-        self.watch = Watch(server)
+    def __init__(self, url: str, server: Process | None, socket: Path | None = None) -> None:
+        super().__init__(url, _AT_A_SOCKET if socket else None if server else _KEEPALIVE)
+        self.watch, self.socket = Watch(server), socket
 
     def toChannel(self) -> grpc.Channel:
         """The channel. An address on our own loopback is dialled as it was bound, by number: `localhost` may mean ::1
         first, where another user of this machine can listen and be handed the token."""
+        if self.socket is not None:
+            address = UnixAddress(self.socket)
+            channel = WatchedChannel(self._insecure_channel(f"unix:{address.text}"), self.watch)
+            weakref.finalize(channel, address.close)
+            return channel
         if self.host != LOOPBACK or self.use_ssl or self.token is None:
             return WatchedChannel(super().toChannel(), self.watch)
         secret = grpc.access_token_call_credentials(self.token)

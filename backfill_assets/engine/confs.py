@@ -14,6 +14,8 @@ from types import MappingProxyType
 from backfill_assets.core.errors import SettingsError
 
 EMBEDDED = "embedded"
+SAIL = "sail"
+OWN_SERVERS = (EMBEDDED, SAIL)  # engines that are a server of the lake's own
 LOOPBACK = "127.0.0.1"
 _LOCAL_MASTER = re.compile(r"local(-cluster)?(\[|$)")
 _SECRET_IN_URL = re.compile(r"((?:token|password|secret|[\w-]*key)=)[^;&\s'\"]+", re.IGNORECASE)
@@ -35,12 +37,13 @@ DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 
 @dataclass(frozen=True)
 class EngineSettings:
-    """Which engine, and its size: `embedded`, an `sc://` address or a master URL.
+    """Which engine, and its size: `embedded`, `sail`, an `sc://` address or a master URL.
 
-    `memory` is the heap of the driver or server (e.g. 2g), `cores` those of the embedded server (0 = all),
+    `memory` is the heap of the driver or server (e.g. 2g), `cores` those of a server of the lake's own (0 = all),
     `idle_minutes` how long the server outlives its last client, `confs` further Spark configuration, `umask` the
-    permission bits that its files do not get. Its repr shows no token and no configuration value. Raises SettingsError
-    for a configuration that the package fixes.
+    permission bits that its files do not get, `open_port` whether Sail may listen where this machine's other users can
+    reach it. Its repr shows no token and no configuration value. Raises SettingsError for a configuration that the
+    package fixes, and for any where the engine is Sail, which would not heed it.
     """
 
     engine: str = EMBEDDED
@@ -49,10 +52,16 @@ class EngineSettings:
     idle_minutes: float = 10
     confs: Mapping[str, str] = field(default_factory=dict)
     umask: int = 0o077
+    open_port: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "confs", MappingProxyType({str(k): str(v) for k, v in self.confs.items()}))
         fixed = _OURS + _OURS_ON_ONE_MACHINE if self.is_local else _OURS
+        if self.engine == SAIL and self.confs:
+            raise SettingsError(
+                f"spark.confs: {', '.join(sorted(self.confs))}", "Sail does not heed Spark's configuration",
+                "Sail was not started", 'Remove it, or set engine = "embedded"',
+            )  # fmt: skip
         ours = sorted(key for key in self.confs if key.startswith(fixed))
         if ours:
             raise SettingsError(
@@ -61,11 +70,12 @@ class EngineSettings:
             )  # fmt: skip
 
     def __reduce__(self) -> tuple[type["EngineSettings"], tuple[object, ...]]:
-        return EngineSettings, (self.engine, self.memory, self.cores, self.idle_minutes, dict(self.confs), self.umask)
+        size = self.engine, self.memory, self.cores, self.idle_minutes
+        return EngineSettings, (*size, dict(self.confs), self.umask, self.open_port)
 
     def __hash__(self) -> int:
         confs = tuple(sorted(self.confs.items()))
-        return hash((self.engine, self.memory, self.cores, self.idle_minutes, confs, self.umask))
+        return hash((self.engine, self.memory, self.cores, self.idle_minutes, confs, self.umask, self.open_port))
 
     def __repr__(self) -> str:
         return (
@@ -75,12 +85,17 @@ class EngineSettings:
 
     @property
     def is_connect(self) -> bool:
-        """True where sessions are Spark Connect sessions: the embedded server and `sc://` addresses."""
-        return self.engine == EMBEDDED or self.engine.startswith("sc://")
+        """True where sessions are Spark Connect sessions: the lake's own servers and `sc://` addresses."""
+        return self.has_server or self.engine.startswith("sc://")
+
+    @property
+    def has_server(self) -> bool:
+        """True where the engine is a server of the lake's own, started and stopped by us."""
+        return self.engine in OWN_SERVERS
 
     @property
     def is_local(self) -> bool:
-        """True where driver and executors run on this machine: the embedded server and `local…` masters."""
+        """True where Spark's driver and executors run on this machine: the embedded server and `local…` masters."""
         return self.engine == EMBEDDED or _LOCAL_MASTER.match(self.engine) is not None
 
 
@@ -98,6 +113,8 @@ def shown(key: str, value: object) -> str:
 
 def session_confs(settings: EngineSettings) -> dict[str, str]:
     """What can be set on a running session, on every engine: the meaning of the data, then the user's own."""
+    if settings.engine == SAIL:
+        return {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "true"}
     fixed = {
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.ansi.enabled": "true",

@@ -19,9 +19,9 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from backfill_assets.core.errors import BackfillError, EngineLost, SettingsError, TransientError
-from backfill_assets.engine.confs import EMBEDDED, LOOPBACK, EngineSettings, scrub
-from backfill_assets.engine.java import find_java
-from backfill_assets.engine.jvm import differences, prepare, server_environ, server_identity
+from backfill_assets.engine.confs import LOOPBACK, EngineSettings, scrub
+from backfill_assets.engine.jvm import differences
+from backfill_assets.engine.launch import Launch, launch_of, version_of
 from backfill_assets.engine.processes import Process, end
 from backfill_assets.engine.server_state import Record, ServerFolder, take
 from backfill_assets.engine.supervisor import START_TIMEOUT_SECONDS, STOP_GRACE_SECONDS
@@ -33,10 +33,12 @@ _STOP_COMMAND = "`backfill-assets server stop`"
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where a lake's server listens, and its JVM. `url` contains the token, which the repr does not show."""
+    """Where a lake's server listens, and its process. `url` contains the token, which the repr does not show; `socket`
+    is the unix socket to dial in its place, if there is one."""
 
     url: str = field(repr=False)
     process: Process
+    socket: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -118,21 +120,21 @@ def ensure_server(lake: Path, settings: EngineSettings) -> Endpoint:
     """
     state = ServerFolder.of(lake)
     state.make()
-    wanted = server_identity(settings, find_java())
-    record = state.record()
-    if record is None or not _serves(record, wanted):
+    launch, record = launch_of(settings), state.record()
+    if record is None or not _serves(record, launch.identity):
         with _start_lock(state):
-            record = _agreed(state, lake, settings, wanted)
-    return Endpoint(f"sc://{LOOPBACK}:{record.port}/;token={record.token}", record.jvm)
+            record = _agreed(state, lake, settings, launch)
+    token = f"/;token={record.token}" if record.token else ""
+    return Endpoint(f"sc://{LOOPBACK}:{record.port}{token}", record.jvm, Path(record.socket) if record.socket else None)
 
 
 def begin_server(lake: Path, settings: EngineSettings) -> threading.Thread | None:
-    """Start the lake's server beside what this process does, and hold it; None where the engine is not embedded.
+    """Start the lake's server beside what this process does, and hold it; None where the engine is none of its own.
 
     Nobody is told what goes wrong: who asks for a session waits for this start, tries again and is told. A process that
     ends before that leaves a server which stops when it was idle for its time.
     """
-    if settings.engine != EMBEDDED:
+    if not settings.has_server:
         return None
 
     def start() -> None:
@@ -150,9 +152,9 @@ def _serves(record: Record, wanted: dict[str, str]) -> bool:
     return record.usable and record.identity == wanted and record.supervisor.is_alive()
 
 
-def _agreed(state: ServerFolder, lake: Path, settings: EngineSettings, wanted: dict[str, str]) -> Record:
+def _agreed(state: ServerFolder, lake: Path, settings: EngineSettings, launch: Launch) -> Record:
     """Under the start lock: the running server if it is as wanted, else a new one."""
-    record = state.record()
+    record, wanted = state.record(), launch.identity
     if record is not None and _serves(record, wanted):
         return record
     if record is not None and record.usable and record.identity != wanted:
@@ -163,7 +165,7 @@ def _agreed(state: ServerFolder, lake: Path, settings: EngineSettings, wanted: d
                 "Nothing was started", f"Wait for them, use the same settings, or run {_STOP_COMMAND}",
             )  # fmt: skip
         _end_all(state, record)
-    return _started(state, lake, settings, wanted)
+    return _started(state, lake, settings, launch)
 
 
 def _start_lock(state: ServerFolder) -> FileLock:
@@ -179,33 +181,34 @@ def _start_lock(state: ServerFolder) -> FileLock:
     return lock
 
 
-def _started(state: ServerFolder, lake: Path, settings: EngineSettings, wanted: dict[str, str]) -> Record:
-    state.write_request(request := prepare(state, settings, find_java()))
-    supervisor = _spawn(state, lake, settings.umask)
+def _started(state: ServerFolder, lake: Path, settings: EngineSettings, launch: Launch) -> Record:
+    state.write_request(request := launch.prepare(state))
+    supervisor = _spawn(state, lake, settings.umask, launch.environ(state))
     deadline = time.monotonic() + START_TIMEOUT_SECONDS + STOP_GRACE_SECONDS
     while time.monotonic() < deadline:
         record = state.record()
-        if record is not None and record.supervisor.pid == supervisor.pid and _serves(record, wanted):
+        if record is not None and record.supervisor.pid == supervisor.pid and _serves(record, launch.identity):
             return record
         if supervisor.poll() is not None:
             break
         time.sleep(_POLL_SECONDS)
     else:
         supervisor.terminate()
+    told = _newest_error(state).replace(request.token or "***", "***")
     raise EngineLost(
-        f"the Spark server of {lake}", f"it did not start ({_newest_error(state).replace(request.token, '***')})",
+        f"the Spark server of {lake}", f"it did not start ({told})",
         "Nothing was run", f"See {state.log}, then run again",
     )  # fmt: skip
 
 
-def _spawn(state: ServerFolder, lake: Path, umask: int) -> "subprocess.Popen[bytes]":
+def _spawn(state: ServerFolder, lake: Path, umask: int, environ: dict[str, str]) -> "subprocess.Popen[bytes]":
     """Start the supervisor in a session of its own, so that no terminal or parent takes it along."""
     package_root = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(filter(None, [package_root, os.environ.get("PYTHONPATH")]))
     with (state.folder / "supervisor.log").open("wb") as log:
         child = subprocess.Popen(
             [sys.executable, "-m", "backfill_assets.engine.supervisor", str(lake.resolve())],
-            cwd=state.folder, env=server_environ(state) | {"PYTHONPATH": path}, start_new_session=True, umask=umask,
+            cwd=state.folder, env=environ | {"PYTHONPATH": path}, start_new_session=True, umask=umask,
             stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
         )  # fmt: skip
     holds = _holds()
@@ -274,10 +277,9 @@ def server_status(lake: Path) -> ServerStatus | None:
     rss = record.jvm.memory_bytes()
     if rss is None:
         return None
-    version = f"pyspark {record.identity.get('pyspark')}, delta-spark {record.identity.get('delta-spark')}"
     probe = state.open_in_use()
     try:
         in_use = not take(probe)
     finally:
         os.close(probe)
-    return ServerStatus(record.jvm.pid, version, time.time() - record.jvm.created, rss, in_use)
+    return ServerStatus(record.jvm.pid, version_of(record.identity), time.time() - record.jvm.created, rss, in_use)

@@ -21,28 +21,33 @@ from pathlib import Path
 
 from backfill_assets.engine.confs import LOOPBACK
 from backfill_assets.engine.processes import Process
+from backfill_assets.engine.unix_sockets import accepts
 
 _ANSWER_TIMEOUT_SECONDS = 2.0  # a connect on the loopback takes microseconds, more only on a stalled machine
 
 
 @dataclass(frozen=True)
 class Record:
-    """The server's record on disk. `port` 0 means starting or stopping: nobody may connect."""
+    """The server's record on disk. `port` 0 means starting or stopping: nobody may connect. `socket`: the path of the
+    unix socket that leads there, where the port is one of a network of the server's own; else empty."""
 
     jvm: Process
     supervisor: Process
     port: int
     token: str = field(repr=False)
     identity: dict[str, str] = field(repr=False)
+    socket: str = ""
 
     @property
     def usable(self) -> bool:
         """True if the server runs and accepts connections."""
-        return self.port > 0 and self.jvm.is_alive() and _accepts(self.port)
+        return self.port > 0 and self.jvm.is_alive() and _accepts(self.port, self.socket)
 
 
-def _accepts(port: int) -> bool:
+def _accepts(port: int, path: str) -> bool:
     try:
+        if path:
+            return accepts(Path(path), _ANSWER_TIMEOUT_SECONDS)
         with socket.create_connection((LOOPBACK, port), timeout=_ANSWER_TIMEOUT_SECONDS):
             return True
     except OSError:
@@ -53,7 +58,7 @@ def _accepts(port: int) -> bool:
 class ServerRequest:
     """What a supervisor is to start: the command, the file with the token that it reads (mode 0600, of this
     request alone), and when to stop (seconds idle). `archive` is the file of classes that the command uses, or that
-    `making` makes where it is not there (`archive.Archive`); empty: neither."""
+    `making` makes where it is not there (`archive.Archive`); empty: neither. `socket`: see `Record`."""
 
     command: list[str] = field(repr=False)
     properties: str
@@ -62,6 +67,7 @@ class ServerRequest:
     idle_seconds: float
     archive: str = ""
     making: list[str] = field(default_factory=list, repr=False)
+    socket: str = ""
 
 
 @dataclass(frozen=True)

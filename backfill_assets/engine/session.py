@@ -21,17 +21,18 @@ from urllib.parse import urlsplit
 
 from backfill_assets.core.errors import BackfillError, EngineLost, unusable
 from backfill_assets.engine.classic import open_classic
-from backfill_assets.engine.confs import EMBEDDED, EngineSettings, scrub, session_confs
+from backfill_assets.engine.confs import EMBEDDED, SAIL, EngineSettings, scrub, session_confs
 from backfill_assets.engine.loss import disk_full, engine_lost, is_disk_full, is_engine_loss, is_poisoned
 from backfill_assets.engine.processes import Process
 from backfill_assets.engine.server import Endpoint, end_server, ensure_server, hold, release
+from backfill_assets.engine.server_state import ServerFolder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = [
     "EngineSettings", "drop_session", "engine_lost", "explained", "is_engine_loss", "open_session", "opening_seconds",
-    "session_confs",
+    "sail_scratch", "session_confs",
 ]  # fmt: skip
 _CONNECT_PORT = 15002  # Spark Connect's default
 _REACH_TIMEOUT_SECONDS = 5.0
@@ -92,6 +93,15 @@ def open_session(lake: Path, settings: EngineSettings) -> "SparkSession":
         return opened.session
 
 
+def sail_scratch(session: "SparkSession") -> Path | None:
+    """The folder for temporary files of the Sail server behind a session of this process; None where that is Spark."""
+    with (sessions := _sessions()).lock:
+        for (_, lake), known in sessions.open.items():
+            if known.session is session and known.settings.engine == SAIL:
+                return ServerFolder.of(lake).scratch
+    return None
+
+
 def opening_seconds(lake: Path) -> float:
     """How long this process has waited so far for sessions on a lake's engine to be opened."""
     return _sessions().opening.get(lake.resolve(), 0.0)
@@ -106,17 +116,17 @@ def _checked_or_new(lake: Path, settings: EngineSettings, known: _Open | None) -
         if known.settings == settings and known.server == server and _answers(known.session):
             return known
         _close(known)
-    opened = _Open(_connect(endpoint.url if endpoint else settings.engine, settings, server), settings, server)
+    opened = _Open(_connect(endpoint, settings), settings, server)
     if server is None or _answers(opened.session):
         return opened
     # The server was dying when we found it; its successor is asked once, so that a sick one cannot hold us for ever.
     _close(opened)
     endpoint = ensure_server(lake, settings)
-    return _Open(_connect(endpoint.url, settings, endpoint.process), settings, endpoint.process)
+    return _Open(_connect(endpoint, settings), settings, endpoint.process)
 
 
 def _endpoint(lake: Path, settings: EngineSettings) -> Endpoint | None:
-    if settings.engine == EMBEDDED:
+    if settings.has_server:
         hold(lake)
         return ensure_server(lake, settings)
     _reach(settings.engine)
@@ -138,8 +148,9 @@ def _reach(url: str) -> None:
         ) from None  # fmt: skip
 
 
-def _connect(url: str, settings: EngineSettings, server: Process | None) -> "SparkSession":
-    """A new session; never Spark's `getOrCreate`, which hands back the session of a dead server."""
+def _connect(endpoint: Endpoint | None, settings: EngineSettings) -> "SparkSession":
+    """A new session on a server of ours, else on the settings' engine; never Spark's `getOrCreate`, which hands back
+    the session of a dead server."""
     from pyspark.sql.connect.session import SparkSession as ConnectSession
 
     from backfill_assets.engine.channel import Line
@@ -148,14 +159,15 @@ def _connect(url: str, settings: EngineSettings, server: Process | None) -> "Spa
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
     # The error that follows says the same; as a warning it would be the last line a person reads.
     warnings.filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]", UserWarning)
-    session: SparkSession = ConnectSession.Builder().channelBuilder(Line(url, server)).create()  # type: ignore[assignment]
+    line = Line(endpoint.url, endpoint.process, endpoint.socket) if endpoint else Line(settings.engine, None)
+    session: SparkSession = ConnectSession.Builder().channelBuilder(line).create()  # type: ignore[assignment]
     atexit.register(session.stop)  # before pyspark's own farewell, which waits for whatever it talks to
     client = session.client
     policy = type(client.get_retry_policies()[0])
     client.set_retry_policies(
         [policy(max_retries=_RETRIES, initial_backoff=_FIRST_BACKOFF_MS, max_backoff=_LONGEST_BACKOFF_MS)]
     )
-    if settings.engine != EMBEDDED:  # our own server was started with all of this
+    if settings.engine != EMBEDDED:  # which was started with all of this
         for key, value in session_confs(settings).items():
             session.conf.set(key, value)
     return session

@@ -87,13 +87,15 @@ class Supervisor:
             )  # fmt: skip
         os.close(lock)
         jvm = Process.of(self.child.pid) or Process(self.child.pid, 0.0)
-        record = Record(jvm, Process.this(), 0, self.request.token, self.request.identity)
+        request = self.request
+        record = Record(jvm, Process.this(), 0, request.token, request.identity, request.socket)
         self.state.write_record(record)
         try:
             port = self._port()
         except Stopped:
             port = None
-        (self.state.folder / self.request.properties).unlink(missing_ok=True)  # read by now
+        if request.properties:
+            (self.state.folder / request.properties).unlink(missing_ok=True)  # read by now
         if port is None:
             self._forget_archive()
             self._stop(record)

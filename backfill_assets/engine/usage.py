@@ -8,7 +8,7 @@ spent on all of them; what a process spent that ended in between is lost.
 
 from pathlib import Path
 
-from backfill_assets.engine.confs import EMBEDDED, EngineSettings
+from backfill_assets.engine.confs import EngineSettings
 from backfill_assets.engine.processes import Process, own_processes
 from backfill_assets.engine.server_state import ServerFolder
 from backfill_assets.engine.session import opening_seconds
@@ -34,7 +34,7 @@ class CpuMeter:
 
     def _now(self) -> dict[Process, float] | None:
         """What each process has used so far."""
-        if self.engine.engine == EMBEDDED:
+        if self.engine.has_server:
             record = ServerFolder.of(self.lake).record()
             found = [Process.this(), *([record.jvm] if record else [])]
         elif self.engine.engine.startswith("local"):

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from backfill_assets.core.contracts import Contract
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.view import TableView
+from backfill_assets.engine.session import sail_scratch
 from backfill_assets.lake import log, putback, rows, staging
 from backfill_assets.lake.committer import commit_files, commit_receipt, ensure_table, live_files
 from backfill_assets.lake.home import Lake
@@ -120,6 +122,11 @@ class DeltaStore:
         files = plain_files(path, version, day_column, days)
         if files is not None:
             return read_plain(session, files)
+        if sail_scratch(session) is not None:
+            raise BackfillError(
+                f"the table {table}", "another program gave it what Sail was not tried with", "It was not read",
+                'Set engine = "embedded" for this lake',
+            )  # fmt: skip
         frame = session.read.format("delta").option("versionAsOf", version).load(str(path))
         if days is None:
             return frame

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from backfill_assets.core.days import ONE_DAY
+from backfill_assets.core.engines import ENGINE
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.frontier import told_frontiers
 from backfill_assets.core.parameters import PARAMETERS
@@ -166,6 +167,7 @@ class _Fold:
                 receipt.settings_digest,
                 receipt.run_id,
                 receipt.tags.get(PARAMETERS, ""),
+                receipt.tags.get(ENGINE, ""),
             )
             self.foreign.discard(day)
         self.inputs.update(receipt.inputs)

@@ -13,7 +13,9 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from backfill_assets.engine.session import sail_scratch
 from backfill_assets.lake.committer import live_files
+from backfill_assets.lake.links import linked
 from backfill_assets.lake.opening import open_delta
 from backfill_assets.lake.type_names import spark_name, type_of_delta
 
@@ -71,8 +73,20 @@ def read_plain(session: "SparkSession", files: PlainFiles) -> "DataFrame":
         return session.sql("SELECT 1").where("false").selectExpr(
             *(f"CAST(NULL AS {kind}) AS `{name}`" for name, kind in files.columns)
         )  # fmt: skip
+    scratch = sail_scratch(session)
+    if scratch is not None:
+        return _read_links(session, files, scratch)
     stored = ", ".join(f"`{name}` {kind}" for name, kind in files.columns if name != day)
     frame = session.read.schema(stored).option("recursiveFileLookup", "true").parquet(*files.paths)
     named = F.substring_index(F.substring_index(F.col("_metadata.file_path"), f"{day}=", -1), "/", 1).cast("date")
     rows = frame.select(*(named.alias(day) if name == day else F.col(f"`{name}`") for name, _ in files.columns))
     return rows.coalesce(1) if files.are_few else rows
+
+
+def _read_links(session: "SparkSession", files: PlainFiles, scratch: Path) -> "DataFrame":
+    """The rows by an engine that knows no file's name: from a folder of links, whose partitions it reads."""
+    day = files.partition_column
+    named = ((path.rpartition(f"/{day}=")[2].partition("/")[0], Path(path)) for path in files.paths)
+    schema = ", ".join(f"`{name}` {kind}" for name, kind in files.columns)
+    frame = session.read.schema(schema).parquet(str(linked(scratch, day, named)))
+    return frame.select(*(name for name, _ in files.columns))

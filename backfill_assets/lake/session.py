@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.days import DayRange
 from backfill_assets.engine.confs import size_confs
+from backfill_assets.engine.launch import engine_name
 from backfill_assets.engine.server import begin_server
 from backfill_assets.engine.session import EngineSettings, explained, is_engine_loss, open_session
 from backfill_assets.engine.usage import CpuMeter
@@ -86,7 +87,13 @@ class LakeSession:
     def engine(self) -> EngineSettings:
         """The engine's settings, from the lake's."""
         spark, umask = self.lake.settings.spark, self.lake.settings.access.umask
-        return EngineSettings(spark.engine, spark.memory, spark.cores, spark.idle_minutes, spark.confs, umask)
+        size = spark.memory, spark.cores, spark.idle_minutes
+        return EngineSettings(spark.engine, *size, spark.confs, umask, spark.open_port)
+
+    @property
+    def made_by(self) -> str:
+        """The engine in words, as receipts name it; starts nothing."""
+        return engine_name(self.engine)
 
     def meter(self) -> CpuMeter:
         """What counts the processor seconds of work on this lake from now on."""

@@ -111,20 +111,22 @@ class GateSettings(Section):
 
 
 class SparkSettings(Section):
-    """The engine: `embedded`, an `sc://` address or a master URL; its heap, cores (0 = all) and idle time (minutes)."""
+    """The engine: `embedded`, `sail`, an `sc://` address or a master URL; its heap, cores (0 = all) and idle time
+    (minutes). `open_port`: Sail may listen where other users of the machine can reach it."""
 
     engine: str = "embedded"
     memory: str = Field(default="2g", pattern=r"^[1-9]\d*[mgMG]$")
     cores: int = Field(default=0, ge=0, le=4096)
     idle_minutes: float = Field(default=10, gt=0, le=60 * 24)
     confs: dict[str, str] = Field(default_factory=dict)
+    open_port: bool = Field(default=False, strict=True)
 
     @field_validator("engine")
     @classmethod
     def _known_engine(cls, value: str) -> str:
-        if not re.match(r"^(embedded$|sc://|local(\[|$)|local-cluster\[|spark://|yarn$|k8s://)", value):
+        if not re.match(r"^(embedded$|sail$|sc://|local(\[|$)|local-cluster\[|spark://|yarn$|k8s://)", value):
             raise ValueError(
-                "engine is `embedded`, an sc:// address, or a master URL such as local[4] or spark://host:7077"
+                "engine is `embedded`, `sail`, an sc:// address, or a master URL such as local[4] or spark://host:7077"
             )
         return value
 

@@ -12,23 +12,24 @@ import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.column_types import ColumnType, read_type
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.payload import DEFAULT_PAYLOAD, MACHINERY, PayloadColumn
 from backfill_assets.landing.casting import as_target, is_lost, misfit, spark_word, unpacked, vessel
+from backfill_assets.landing.engine_errors import absent_column, analysis_errors, is_of_the_text, is_sails
 from backfill_assets.landing.place import FILE, HAVE_DEFAULTS, arrival_of, place_of
+from backfill_assets.landing.sail_casts import doubt, is_tried
+from backfill_assets.landing.sail_select import refuse_untried, uncast
 from backfill_assets.landing.select import can_raise, expressions
 
 if TYPE_CHECKING:
-    from pyspark.errors import AnalysisException
     from pyspark.sql import Column, DataFrame, SparkSession
 
 RAISED = "__raised"
 UNFIT = "select does not fit its columns: "  # how such a reason begins
-# What is wrong with the text of `select` itself, whatever the files are: syntax, functions and their arguments.
-OF_THE_TEXT = ("42601", "42883", "42605", "42803")
 # Spark's own loggers of failed queries print pages of JSON on stderr for errors that are dealt with here.
 CONTEXT_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
@@ -52,18 +53,19 @@ def mapped(
     absent_is_null: bool,
     inexact: Mapping[str, str],
     payload: Sequence[PayloadColumn] = DEFAULT_PAYLOAD,
+    on_sail: bool = False,
 ) -> "DataFrame":
     """The frame with the delivery columns, `__lacking` (why no row has one of them, else NULL), and RAISED: for which
     of them an expression raised on this row, or a value was lost in a cast, else the empty text.
 
     A column that the files lack is NULL (`absent_is_null`) or the reason; so is one of `inexact` (name -> why). The
-    frame has `__sha256` and `__number`, and FILE and ROW where `select` names them. Raises Unfit, and SettingsError
+    frame has `__sha256` and `__number`, and FILE and ROW where `select` names them. `on_sail`: what was not tried there
+    is refused by name. Raises Unfit, and SettingsError
     where the expressions cannot be meant for any file.
     """
-    from pyspark.errors import AnalysisException
     from pyspark.sql import functions as F
 
-    chosen, lacking = _Chosen(expressions(select), expressions(select, strict=True), tuple(payload)), None
+    chosen, lacking = _Chosen(expressions(select), expressions(select, strict=True), tuple(payload), on_sail), None
     frame = frame.drop(*inexact)
     for _ in range(len(chosen.forgiving) * 8):
         try:
@@ -71,8 +73,10 @@ def mapped(
                 made = _cast(frame, chosen).withColumn("__lacking", F.lit(lacking).cast("string"))
                 made.columns  # noqa: B018 - a Connect session analyses only when asked
                 return made
-        except AnalysisException as error:
-            column = _unresolved(error)
+        except analysis_errors() as error:
+            column = absent_column(error)
+            if not column:
+                raise refusal(error) from None
         cut = next((f"{name} {why}" for name, why in inexact.items() if name.lower() == column.lower()), None)
         if cut or not absent_is_null:
             lacking = cut or f"the file lacks the column {column}"
@@ -89,6 +93,7 @@ class _Chosen:
     forgiving: tuple[str, ...]
     strict: tuple[str, ...]
     payload: tuple[PayloadColumn, ...]
+    on_sail: bool = False
 
     @property
     def watched(self) -> list[str]:
@@ -100,28 +105,20 @@ class _Chosen:
         return name != "event_ts" and name not in [c.name for c in self.payload]
 
 
-def _unresolved(error: "AnalysisException") -> str:
-    """The absent column that an analysis stumbled over; raises what else the error means."""
-    told = (error.getMessageParameters() or {}).get("objectName", "").strip("`").split("`.`")[0]
-    if told and (error.getCondition() or "").startswith("UNRESOLVED_COLUMN"):
-        return told
-    raise refusal(error) from None
-
-
 def prepare(session: "SparkSession", select: str, payload: Sequence[PayloadColumn] = DEFAULT_PAYLOAD) -> None:
     """Keep Spark from computing what expressions share ahead of them, outside of what catches their errors."""
     if tuple(payload) != DEFAULT_PAYLOAD or any(map(can_raise, expressions(select))):
         session.conf.set("spark.sql.subexpressionElimination.enabled", "false")
 
 
-def refusal(error: "AnalysisException") -> Exception:
+def refusal(error: Exception) -> Exception:
     """What an error of analysing a schema says: Unfit, or SettingsError where no other file could do better."""
-    state = error.getSqlState() or ""
     line = str(error).splitlines()[0]
-    if state not in OF_THE_TEXT:
+    if not is_of_the_text(error):
         return Unfit(line)
     return SettingsError(
-        "[source] select in lake.toml", f"Spark refuses it ({line})", "Nothing was read",
+        "[source] select in lake.toml", f"{'Sail' if is_sails(error) else 'Spark'} refuses it ({line})",
+        "Nothing was read",
         "Correct the expression; it sees the file's columns only",
     )  # fmt: skip
 
@@ -133,14 +130,21 @@ def _cast(frame: "DataFrame", chosen: _Chosen) -> "DataFrame":
     """
     from pyspark.sql import functions as F
 
+    if chosen.on_sail:
+        refuse_untried(chosen.forgiving, dict(frame.dtypes))
     types, selected = delivery_types(chosen.payload), _selected(frame, chosen)
     columns, vessels, told = dict[str, "Column"](), dict[str, "Column"](), []
     for name, (index, found) in selected.items():
         kind, place, text = types[name], f"__d{index}", chosen.forgiving[index]
         if misfit(found, kind):
             raise Unfit(f"{name} must be a {spark_word(kind)}, but select makes it {found[:200]}")
-        value = as_target(F.expr(f"struct({text})").getField(name), found, kind)
-        if can_raise(text) or kind.element is not None:
+        given = F.expr(f"struct({text})").getField(name)
+        value = as_target(given, found, kind)
+        if chosen.on_sail:
+            doubts = _doubts(name, given, found, kind)
+            value = reduce(lambda kept, doubted: F.when(~doubted, kept), doubts, value)
+            told += [F.when(d, F.lit(f"{name}: only engine = embedded reads a {kind} of this form")) for d in doubts]
+        if (can_raise(text) or kind.element is not None) and not chosen.on_sail:
             vessels[place], value = vessel(value, kind), unpacked(F.col(place), value, kind)
             if name not in chosen.watched:
                 raised = F.col(place).isNull() & (F.lit(chosen.needed_by_deletes(name)) | ~_is_delete())
@@ -154,6 +158,14 @@ def _cast(frame: "DataFrame", chosen: _Chosen) -> "DataFrame":
         columns = {name: F.col(f"__v_{name}") for name in columns}
         told += lost
     return made.withColumns(columns).withColumn(RAISED, F.concat_ws("; ", *told) if told else F.lit(""))
+
+
+def _doubts(name: str, given: "Column", found: str, kind: ColumnType) -> "list[Column]":
+    """When a value is one that Sail reads otherwise than Spark; raises Unfit where all of its type are."""
+    if not is_tried(found, kind):
+        raise Unfit(f'{name} is {found}, of which engine = "sail" was not tried to make a {kind}')
+    doubted = doubt(given, found, kind)
+    return [] if doubted is None else [doubted]
 
 
 def _watched(
@@ -171,6 +183,8 @@ def _watched(
     frame = frame.withColumns({n: F.when(F.trim(F.col(_quoted(n))) != "", F.col(_quoted(n))) for n in texts})
     checks, lost = {}, []
     for name, (index, found) in watching.items():
+        if chosen.on_sail and chosen.strict[index] != chosen.forgiving[index]:
+            raise uncast(name)
         kind = types[name]
         value = F.expr(f"struct({chosen.strict[index]})").getField(name)
         sign = F.when(is_lost(value, as_target(value, found, kind), kind), "lost").otherwise("kept")

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 FILE, ROW = "_file", "_row"  # the path below the landing's root; the number of the record, from 1
 HAVE_DEFAULTS = frozenset(["op", "seq", "arrival_ts", "version_ts"])
 # A day as folders or names of files tell it: 2024-03-01, dt=2024-03-01, 2024/03/01, year=2024/month=3/day=1.
-DAY = r"(?<!\d)(\d{4})(?:-|/(?:\w+=)?)(\d{1,2})(?:-|/(?:\w+=)?)(\d{1,2})(?!\d)"
+# Without looking behind or ahead, which Sail's regular expressions cannot.
+DAY = r"(?:^|[^0-9])([0-9]{4})(?:-|/(?:\w+=)?)([0-9]{1,2})(?:-|/(?:\w+=)?)([0-9]{1,2})(?:[^0-9]|$)"
 HASH_DIGITS = 15  # of hexadecimal: 60 bits, so that adding a row's number stays within 63
 
 
@@ -50,5 +51,5 @@ def arrival_of(path: "Column") -> "Column":
     from pyspark.sql import functions as F
 
     year, month, day = (F.regexp_extract(path, DAY, i) for i in (1, 2, 3))
-    named = F.try_to_date(F.concat_ws("-", year, F.lpad(month, 2, "0"), F.lpad(day, 2, "0")))
+    named = F.concat_ws("-", year, F.lpad(month, 2, "0"), F.lpad(day, 2, "0")).try_cast("date")
     return F.date_add(named, 1).cast("timestamp") - F.expr("INTERVAL '0.000001' SECOND")

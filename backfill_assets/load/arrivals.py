@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
-from backfill_assets.core.contracts import Basis, Contract
+from backfill_assets.core.contracts import Contract, versions_of
 from backfill_assets.core.frontier import Frontiers
 from backfill_assets.core.payload import LANDED
 from backfill_assets.core.profiles import DayProfile
@@ -73,7 +73,7 @@ def commit_arrivals(
 
 def _parts(contracts: Sequence[Contract], raw: Contract) -> Sets:
     """What is read of the deliveries of this raw: tables of versions of other sources say nothing of it."""
-    others = {c.name for c in contracts for i in c.inputs if i.basis is Basis.ARRIVALS and i.table != raw.name}
+    others = {name for name, landed in versions_of(contracts).items() if landed != raw.name}
     mine = (c for c in contracts if c.name not in others)
     return deliveries_read(mine, (c for c in raw.column_names if c not in LANDED))
 

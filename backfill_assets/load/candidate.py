@@ -10,6 +10,7 @@ from typing import Any
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange
+from backfill_assets.core.engines import ENGINE
 from backfill_assets.core.parameters import PARAMETERS, parameters_of
 from backfill_assets.core.profiles import DayProfile, counted_broken, counted_histograms, counted_nulls
 from backfill_assets.core.receipts import DayEntry
@@ -59,7 +60,8 @@ class RebuildRequest:
         codes = self.pipeline.codes[self.table.name]
         made_with = parameters_of(self.table.contract, states.view).to_json()
         told = states.frontiers.told(self.table.name)
-        tags = {**(self.provenance.tags or {}), **({PARAMETERS: made_with} if made_with else {}), **told}
+        made_by = {ENGINE: self.lake_session.made_by}
+        tags = {**(self.provenance.tags or {}), **({PARAMETERS: made_with} if made_with else {}), **made_by, **told}
         return replace(
             self.provenance,
             code_digest=codes.code_digest,

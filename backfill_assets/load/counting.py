@@ -18,6 +18,7 @@ from backfill_assets.engine.loss import is_engine_loss
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.landing.engine_errors import is_of_the_data
 from backfill_assets.landing.files import LandedFile, Listing
 from backfill_assets.landing.intake import Intake, take
 from backfill_assets.landing.mapping import quiet
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
 
 Days = dict[date | None, tuple[int, int, int]]
 Look = Callable[[LakeSession], tuple[Listing, list[FileRecord]]]
-# Classes of SQL states that speak of data and types, never of the machine: data exceptions, what Spark cannot analyse
-# or does not support, and files that it cannot decode.
-OF_THE_DATA = ("22", "42", "0A", "KD")
 REASON_CHARS = 300
 
 
@@ -59,7 +57,7 @@ def count_days(session: "SparkSession", files: Sequence[StockFile], settings: La
         with quiet():
             return _counted(session, files, settings)
     except Exception as error:
-        if not _is_of_the_data(error):
+        if not is_of_the_data(error) or is_engine_loss(error):
             raise
         if len(files) == 1:
             return {files[0].sha256: _refused(error)}
@@ -88,11 +86,6 @@ def _counted(session: "SparkSession", files: Sequence[StockFile], settings: Lake
         counted.days[row["arrival_date"]] = (row["rows"], row["bad_rows"], row["rows"] - row["bad_rows"])
         counted.refused = counted.refused or row["whole"]
     return found
-
-
-def _is_of_the_data(error: Exception) -> bool:
-    state = getattr(error, "getSqlState", lambda: None)() or ""
-    return state.startswith(OF_THE_DATA) and not is_engine_loss(error)
 
 
 def _refused(error: Exception) -> Counted:

@@ -18,15 +18,16 @@ from backfill_assets.core.payload import DEFAULT_PAYLOAD, PayloadColumn
 from backfill_assets.lake.session import small_frame
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.casting import spark_word
+from backfill_assets.landing.engine_errors import analysis_errors
 from backfill_assets.landing.mapping import RAISED, Unfit, delivery_types, mapped, prepare, quiet, refusal
 from backfill_assets.landing.place import FILE, ROW
 from backfill_assets.landing.select import names_of
 from backfill_assets.landing.stock import StockFile
+from backfill_assets.load.numbered import numbered_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-INTAKE_COLUMNS = ("__row_number", "__bad_text", "__bad_reason")
 TEXT_CHARS = 8192  # of an unusable row's text; the landed file keeps the rest
 GREATEST_VALUE = 1 << 53  # beyond it neither JSON nor a double is exact: a sentinel or a sender's overflow, no amount
 NO_ARRIVAL = "the path names no day such as dt=2024-03-01/, and select gives no arrival_ts"
@@ -64,30 +65,27 @@ def read_deliveries(session: "SparkSession", files: Sequence[StockFile], setting
 
 def _alike(session: "SparkSession", files: Sequence[StockFile], settings: LakeSettings) -> "DataFrame":
     """The rows of files of one kind, with the delivery columns cast and a first reason."""
-    from pyspark.errors import AnalysisException
     from pyspark.sql import functions as F
 
     try:
         with quiet():
-            source = session.read.parquet(*(str(f.parquet) for f in files))
-            columns = source.columns
-    except AnalysisException as error:
+            source = numbered_rows(session, files)
+    except analysis_errors() as error:
         raise refusal(error) from None
-    is_text = "__row_number" in columns
-    names = [c for c in columns if c not in INTAKE_COLUMNS]
-    number = F.col("__row_number") if is_text else F.col("_metadata.row_index") + 1
+    is_text, names = source.is_text, source.names
     row = F.to_json(F.struct(*(F.col(_quoted(n)) for n in names))) if names else F.lit("")
-    kept = source.select(
+    kept = source.frame.select(
         row.alias("__json"),
-        F.substring(F.col("_metadata.file_name"), 1, 64).alias("__sha256"),
-        number.alias("__number"),
+        source.content.alias("__sha256"),
+        source.number.alias("__number"),
         (F.col("__bad_text") if is_text else F.lit(None).cast("string")).alias("__text"),
         (F.col("__bad_reason") if is_text else F.lit(None).cast("string")).alias("__reason"),
         *(_typed(n, files[0].types.get(n, "STRING")) if is_text else F.col(_quoted(n)) for n in names),
     )
     kept = _placed(session, kept, files)
     payload = settings.source.payload_columns
-    chosen = mapped(kept, settings.source.select, files[0].absent_is_null, files[0].inexact, payload)
+    first, on_sail = files[0], source.on_sail
+    chosen = mapped(kept, settings.source.select, first.absent_is_null, first.inexact, payload, on_sail)
     text = F.substring(F.coalesce("__text", "__json"), 1, TEXT_CHARS)
     return chosen.select(
         F.col("__sha256").alias("sha256"),

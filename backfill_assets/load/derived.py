@@ -22,12 +22,14 @@ from backfill_assets.core.view import LakeView
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.profile import audited, conform
 from backfill_assets.lake.replace import Published, Write, days_held, replace_days
+from backfill_assets.lake.second_engine import refuse_unequal_settings
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.type_names import spark_name
 from backfill_assets.load.candidate import Candidate, RebuildRequest, as_profile
 from backfill_assets.load.facts import staged_facts
 from backfill_assets.load.merging import as_merged, merged
+from backfill_assets.load.second_engine import refuse_unequal
 from backfill_assets.load.steadiness import refuse_unsteady, telling_mistakes
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ def build(request: RebuildRequest) -> Candidate:
     Raises InputMissing, DaysHeld, ContractBroken, EngineLost.
     """
     phase, table, days = request.phases.phase, request.table, request.days
+    refuse_unequal_settings(request.lake_session.lake.settings)
     with phase("states"):
         states = request.states()
     refuse_unbuildable(states, table.contract, days)
@@ -50,7 +53,7 @@ def build(request: RebuildRequest) -> Candidate:
     if not todo:
         return nothing_to_do(states, table.contract, days)
     with phase("transform"):
-        frame = _made(request, states, todo, settled)
+        frame = made(request, states, todo, settled)
     with phase("write"):
         staged = request.lake_session.lake.store.stage(table.contract, conform(frame, table.contract))
     try:
@@ -69,7 +72,7 @@ def build(request: RebuildRequest) -> Candidate:
     return replace(candidate, accounts={d: {"facts": f} for d, f in told.items()})
 
 
-def _made(request: RebuildRequest, states: States, todo: Sequence[date], settled: Collection[date]) -> "DataFrame":
+def made(request: RebuildRequest, states: States, todo: Sequence[date], settled: Collection[date]) -> "DataFrame":
     """The rows of the days to do, as a plan that Spark has not run."""
     table, spans = request.table, _spans(request.table.contract, todo)
     request.lake_session.expect(_input_rows(states, table.contract, todo))
@@ -206,6 +209,7 @@ def _transformed(lake_session: LakeSession, states: States, table: Table, chunk:
     frames = {i.table: _input_frame(lake_session, states, table.contract, i, chunk) for i in table.contract.inputs}
     with telling_mistakes(table):
         frame = table.transform(frames, chunk)
+        refuse_unequal(table, frame, frames, states.contracts, lake_session.engine.engine)
         refuse_unsteady(lake_session.spark(), table, frame, states.contracts)
     pending = [d for d in days if states.is_pending(table.contract, d)]
     # for what may not be learnt from while an input is missing

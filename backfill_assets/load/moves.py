@@ -10,9 +10,9 @@ Both sides are the same contents: those that have rows near the days asked about
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from backfill_assets.core.contracts import Basis, Input
+from backfill_assets.core.contracts import versions_of
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.core.errors import LandingError
+from backfill_assets.core.errors import LandingError, telling_source
 from backfill_assets.core.plan_looks import DayMove
 from backfill_assets.core.states import States
 from backfill_assets.core.texts import plain
@@ -37,7 +37,11 @@ def moved_rows(lake_session: LakeSession, states: States, days: DayRange) -> tup
     Raises LandingError where a content is not in the stock, SettingsError where `select` cannot be meant.
     """
     sources = states.view.sources.values()
-    return tuple(m for s in sources for m in _moved(lake_session.of_source(s.name), states, s, days))
+    found: list[DayMove] = []
+    for source in sources:
+        with telling_source(source.name):
+            found += _moved(lake_session.of_source(source.name), states, source, days)
+    return tuple(found)
 
 
 def _moved(lake_session: LakeSession, states: States, source: Source, days: DayRange) -> list[DayMove]:
@@ -57,8 +61,8 @@ def _moved(lake_session: LakeSession, states: States, source: Source, days: DayR
     loaded = small_frame(session, [(d,) for d in sorted(arrived)], "arrival_date date")
     content = tuple(delivery_types(lake_session.lake.settings.source.payload_columns))
     found = _moves(content, raw.name, stands, now.join(loaded, "arrival_date", "left_semi"), "seq", "arrival_date")
-    read = (c for c in states.contracts.values() if Input(raw.name, basis=Basis.ARRIVALS) in c.inputs)
-    versions = next(read, None)
+    made = versions_of(states.contracts.values())
+    versions = next((states.contracts[name] for name, landed in made.items() if landed == raw.name), None)
     if versions is not None:
         was, is_now = (s.where("op = 'upsert'").withColumn("day", s.event_ts.cast("date")) for s in (stands, now))
         found += _moves(content, versions.name, was, is_now, "event_key", "day")

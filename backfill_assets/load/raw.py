@@ -11,7 +11,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.days import DayRange, midnight
-from backfill_assets.core.errors import LandingError, SettingsError
+from backfill_assets.core.errors import LandingError, SettingsError, telling_source
 from backfill_assets.core.frontier import is_lowered
 from backfill_assets.core.profiles import DayProfile, kept_counts
 from backfill_assets.core.receipts import DayEntry
@@ -21,6 +21,7 @@ from backfill_assets.core.texts import plain
 from backfill_assets.core.view import Source
 from backfill_assets.lake.ledger import QUARANTINE, FileRecord, read_files
 from backfill_assets.lake.replace import Published, Write, replace_days
+from backfill_assets.lake.second_engine import refuse_unequal_settings
 from backfill_assets.lake.session import LakeSession, small_frame
 from backfill_assets.lake.too_late import is_too_late
 from backfill_assets.lake.view import read_view
@@ -31,7 +32,7 @@ from backfill_assets.load.counting import stocked
 from backfill_assets.load.deliveries import read_deliveries
 from backfill_assets.load.derived import nothing_to_do, settled_days
 from backfill_assets.load.facts import staged_facts
-from backfill_assets.load.placing import Accounts, Landed, Part, place
+from backfill_assets.load.placing import Accounts, Landed, Part, Placed, place
 from backfill_assets.load.scan import scan
 
 if TYPE_CHECKING:
@@ -47,8 +48,14 @@ def load(request: RebuildRequest) -> Candidate:
     Raises LandingError while a file that one of the days was made from is altered or missing; SettingsError where
     `as_of` was lowered below what is loaded.
     """
+    refuse_unequal_settings(request.lake_session.lake.settings)
+    source = request.table.contract.source
+    with telling_source(source):
+        return _load(replace(request, lake_session=request.lake_session.of_source(source)))
+
+
+def _load(request: RebuildRequest) -> Candidate:
     contract = request.table.contract
-    request = replace(request, lake_session=request.lake_session.of_source(contract.source))
     with request.phases.phase("scan"):
         report = scan(request.lake_session)
     with request.phases.phase("states"):
@@ -59,17 +66,7 @@ def load(request: RebuildRequest) -> Candidate:
     todo = [d for d in request.days if d not in settled]
     if not todo and not source.doubted_arrivals():  # a ledger that others changed is repaired by any load
         return nothing_to_do(states, contract, request.days)
-    records = _named(request.lake_session, states, todo)
-    landed = Landed(
-        request.lake_session,
-        contract,
-        {r.sha256: r for r in records},
-        [d for d in todo if states.view.is_due(d)],
-        lambda of: _judged(request.lake_session, states, todo, of),
-        request.phases,
-    )
-    late = is_too_late(request.lake_session.lake.settings.lateness, source.releases)
-    placed = place(landed, late, simple=_is_simple(request.lake_session, states, todo))
+    placed = placed_again(request, states, todo)
     try:
         raw, accounts = placed.raw, placed.accounts
         with request.phases.phase("facts"):
@@ -80,6 +77,23 @@ def load(request: RebuildRequest) -> Candidate:
     loading = _Loading(request, states, todo, raw, (placed.kept, placed.beyond), _counts(accounts))
     candidate = loading.candidate(settled)
     return replace(candidate, accounts={d: {"by_file": f, "facts": facts.get(d, {})} for d, f in accounts.items()})
+
+
+def placed_again(request: RebuildRequest, states: States, todo: Sequence[date]) -> Placed:
+    """The landed rows of these days in their places, staged and audited. Scans nothing and commits nothing; the session
+    of the request is that of the table's source."""
+    contract, lake_session = request.table.contract, request.lake_session
+    records = _named(lake_session, states, todo)
+    landed = Landed(
+        lake_session,
+        contract,
+        {r.sha256: r for r in records},
+        [d for d in todo if states.view.is_due(d)],
+        lambda of: _judged(lake_session, states, todo, of),
+        request.phases,
+    )
+    late = is_too_late(lake_session.lake.settings.lateness, states.view.source(contract.name).releases)
+    return place(landed, late, simple=_is_simple(lake_session, states, todo))
 
 
 def _refuse(report: ScanReport, source: Source, days: DayRange) -> None:

@@ -25,13 +25,15 @@ Dagster's decorators (`orchestration.assets`) and the IO manager's contract (`or
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any
 
 import stamina
 
 from backfill_assets.core.days import DayRange
+from backfill_assets.core.engines import disagreement
 from backfill_assets.core.errors import ContractBroken, Superseded
-from backfill_assets.core.gates import NOT_NULL, RULES, UNIQUE_KEY, Finding
+from backfill_assets.core.gates import NOT_NULL, PROFILE, RULES, UNIQUE_KEY, Finding, with_warning
 from backfill_assets.lake.audit import sample_keys
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.replace import Published
@@ -155,4 +157,14 @@ class Rebuild:
         for day in self.days:
             expected = may_be_empty(candidate.frontier, contract, day, candidate.entries[day].built)
             findings += by.judge(day, made[day], expected, candidate.absent.get(day, ()))
-        return findings
+        found = self.disagreements()
+        return [with_warning(f, found[f.day]) if f.check == PROFILE and f.day in found else f for f in findings]
+
+    def disagreements(self) -> dict[date, str]:
+        """The days that were made anew and differ from what another engine made of the same, and how."""
+        candidate, codes = self.ready, self.request.pipeline.codes[self.table.name]
+        code, engine = (codes.code_digest, codes.settings_digest), self.request.lake_session.made_by
+        made = [d for d in self.days if d not in candidate.settled and d in candidate.before.stamps]
+        stamps = candidate.before.stamps if not self.request.merges else {}
+        told = {d: disagreement(stamps[d], candidate.entries[d], code, engine) for d in made if d in stamps}
+        return {d: text for d, text in told.items() if text}

@@ -55,7 +55,7 @@ def scan(lake_session: LakeSession, now: datetime | None = None) -> ScanReport:
         altered=tuple(sorted(r.path for r in altered)),
         missing=tuple(sorted(r.path for r in missing)),
         blocked=frozenset(d for r in (*altered, *missing) for d in r.days),
-        known=len(records) + len(intakes),
+        known=len(records),
     )
 
 

@@ -5,12 +5,12 @@ Lives here: the order of the sources, their locks, and telling them as one. Does
 and loading days (`raw`), which concerns one source.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import date
 
 from backfill_assets.core.days import DayRange
-from backfill_assets.core.scans import ScanReport, shown, together
+from backfill_assets.core.errors import telling_source
+from backfill_assets.core.scans import ScanReport, shown, summed, together
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.lock import load_lock
 from backfill_assets.lake.session import LakeSession
@@ -24,7 +24,7 @@ def scan_all(lake_session: LakeSession) -> ScanReport:
     """Take stock of every source; raises as `scan` does, when those before are recorded."""
     found = {}
     for lake in lake_session.lake.by_source():
-        with load_lock(lake.locks, lake.source):
+        with load_lock(lake.locks, lake.source), telling_source(lake.source):
             found[lake.source] = scan(LakeSession(lake))
     return together(found)
 
@@ -36,14 +36,14 @@ def accept_all(lake_session: LakeSession, note: str, paths: Sequence[str] = ()) 
         before = shown("", lake.source)
         asked = [path.removeprefix(before) for path in paths if path.startswith(before)]
         if asked or not paths:
-            with load_lock(lake.locks, lake.source):
+            with load_lock(lake.locks, lake.source), telling_source(lake.source):
                 followed += [shown(p, lake.source) for p in accept(LakeSession(lake), note, asked)]
     return followed
 
 
 def late_rows(lake: Lake, days: DayRange) -> Late:
     """What is kept back of these event days, of whichever source."""
-    return _sum([waiting(one, days.start, days.last) for one in lake.by_source()])
+    return summed([waiting(one, days.start, days.last) for one in lake.by_source()])
 
 
 def let_late_rows_count(lake_session: LakeSession, days: DayRange, note: str) -> Late:
@@ -52,11 +52,4 @@ def let_late_rows_count(lake_session: LakeSession, days: DayRange, note: str) ->
     for lake in lake_session.lake.by_source():
         with load_lock(lake.locks, lake.source):
             found.append(release(LakeSession(lake), days.start, days.last, note))
-    return _sum(found)
-
-
-def _sum(found: Sequence[Late]) -> Late:
-    counted: Counter[tuple[date, date]] = Counter()
-    for each in found:
-        counted.update(each)
-    return dict(counted)
+    return summed(found)

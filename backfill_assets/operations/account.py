@@ -14,6 +14,7 @@ from typing import Any
 from backfill_assets.core.days import midnight
 from backfill_assets.core.frontier import is_loaded
 from backfill_assets.core.ledgers import TOO_LATE, named
+from backfill_assets.core.scans import summed
 from backfill_assets.core.view import LakeView, Source
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import QUARANTINE, FileRecord, read_files
@@ -118,19 +119,11 @@ def together(found: Iterable[Account]) -> Account:
         quarantine=sum(a.quarantine for a in of),
         too_late=sum(a.too_late for a in of),
         duplicates=sum(a.duplicates for a in of),
-        uncounted=_summed(a.uncounted for a in of),
-        waiting=_summed(a.waiting for a in of),
-        surplus=_summed(a.surplus for a in of),
-        wrong=_summed(a.wrong for a in of),
+        uncounted=summed(a.uncounted for a in of),
+        waiting=summed(a.waiting for a in of),
+        surplus=summed(a.surplus for a in of),
+        wrong=summed(a.wrong for a in of),
     )
-
-
-def _summed(found: Iterable[Mapping[date, int]]) -> dict[date, int]:
-    counted: dict[date, int] = {}
-    for each in found:
-        for day, rows in each.items():
-            counted[day] = counted.get(day, 0) + rows
-    return dict(sorted(counted.items()))
 
 
 def _days(found: Mapping[date, int]) -> str:

@@ -7,7 +7,7 @@ Does not live here: finding it (`orchestration.ticks`), and sending it (`orchest
 import contextlib
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 FOLDER = ".attention"
@@ -23,6 +23,16 @@ def keep_attention(root: Path, instance: str, sensor: str, alarms: Mapping[str, 
         aside = path.with_suffix(f".{uuid.uuid4().hex}")
         aside.write_text(json.dumps(dict(alarms)), encoding="utf-8")
         aside.replace(path)
+
+
+def keep_disagreements(root: Path, table: str, days: Collection[str], found: Mapping[str, str]) -> None:
+    """Keep for which of the `days` of a table, just made, two engines gave other rows (`found`), until they are made
+    again and agree; what was kept for other days stays."""
+    path = root / FOLDER / f"engines {table}.json"
+    before = {day: text for day, text in _read(path).items() if day not in days}
+    told = {day: f"{table} {day}: {text}; see `backfill-assets show {table} {day}`" for day, text in found.items()}
+    if before or told or path.exists():
+        keep_attention(root, "engines", table, {**before, **told})
 
 
 def attention(root: Path) -> list[str]:

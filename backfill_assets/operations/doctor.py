@@ -12,44 +12,51 @@ from pathlib import Path
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import contiguous
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import BackfillError, telling_source
 from backfill_assets.core.texts import plain
 from backfill_assets.engine.cache import delta_coordinate, present_jars
-from backfill_assets.engine.confs import scrub
+from backfill_assets.engine.confs import OWN_SERVERS, SAIL, scrub
 from backfill_assets.engine.java import find_java
+from backfill_assets.engine.launch import version_of
+from backfill_assets.engine.private_network import why_not
 from backfill_assets.engine.processes import PlacedProcess
+from backfill_assets.engine.sail import sail_identity
 from backfill_assets.engine.server import server_status
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
 from backfill_assets.lake.model import Table
-from backfill_assets.lake.session import EMBEDDED, LakeSession
+from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
 from backfill_assets.landing.hashes import Hashes
 from backfill_assets.load.compare import compare, look
 from backfill_assets.operations.account import Account, accounts
 from backfill_assets.operations.diagnosis import Diagnosis, Level, broken, fine, odd, some
+from backfill_assets.operations.doctor_second_engine import examine_second_engine
 from backfill_assets.operations.doctor_snapshots import examine_snapshots
 from backfill_assets.operations.doctor_tables import examine_table
 
 MIB = 1 << 20
+SAIL_ROWS = 2_000_000  # of a table: what Sail was tried with, beside Spark, with the default memory
 UNLISTED = "the folder cannot be listed"  # as `landing.files` says it
 ACCEPT = 'Put it back, or say `backfill-assets landing accept --note "why"`'
 
 
 def doctor(root: Path, tables_of: Callable[[LakeSettings], Sequence[Table]]) -> list[Diagnosis]:
     """All findings about the machine and the lake at `root`, good ones too. Raises nothing that a lake can cause."""
-    findings = [_java(), _jars()]
     try:
         lake = open_lake(root)
         tables = tables_of(lake.settings)
         ledgers = _ledgers(tables)
     except BackfillError as error:
-        return [*findings, _finding_of(error)]
+        return [_java(), _jars(), _finding_of(error)]
+    is_sail = lake.settings.spark.engine == SAIL
+    findings = [_sail(lake, tables)] if is_sail else [_java(), _jars()]
     findings += [fine("lake.toml", f"valid, from {lake.settings.start_date}"), _engine(lake)]
-    findings += [fine(f"{t.name}.{column}", f"compiled to {sql}") for t in tables for column, sql in t.compiled.items()]
+    findings += _compiled(tables)
+    findings += _guarded("the second engine", lambda: examine_second_engine(lake, tables))
     for one in lake.by_source():
-        findings += _guarded("the landing folder", partial(_landing, one))
+        findings += _guarded("the landing folder", partial(_landing_of, one))
     landed = {t.contract.source: t.name for t in tables if t.is_landed}
     told = [
         _guarded(f"the table {contract.name}", partial(examine_table, lake, contract, landed.get(source, "")))
@@ -95,23 +102,60 @@ def _jars() -> Diagnosis:
     return odd("Delta's jars", "not fetched yet", "The first start fetches them: let it reach the network once")
 
 
+def _sail(lake: Lake, tables: Sequence[Table]) -> Diagnosis:
+    """Whether Sail is there and closed to others, and whether the lake has outgrown it."""
+    engine, name = LakeSession(lake).engine, "Sail"
+    try:
+        version = version_of(sail_identity(engine))
+    except BackfillError as error:
+        return _finding_of(error)
+    why = "" if engine.open_port else why_not()
+    if why:
+        advice = 'Set engine = "embedded"; or open_port = true below [spark], where nobody else can log in'
+        return broken(name, f"{version}: this machine gives it no private network ({why})", advice)
+    told = f"{version}, memory {engine.memory}, cores {engine.cores or 'all'}"
+    told += ", open to this machine's users" if engine.open_port else ", in a private network"
+    views = (lake.store.view(t.name, t.contract.day_column) for t in tables)
+    rows = max((sum(s.entry.rows for s in view.stamps.values()) for view in views), default=0)
+    if rows > SAIL_ROWS:
+        advice = 'Set engine = "embedded": beyond this size Spark is tried, and spills to disk'
+        return odd(name, f"{told}; the largest table has {rows:,} rows, more than {SAIL_ROWS:,}", advice)
+    return fine(name, told)
+
+
 def _engine(lake: Lake) -> Diagnosis:
     engine = lake.settings.spark.engine
-    if engine != EMBEDDED:
+    if engine not in OWN_SERVERS:
         return fine("the engine", f"{scrub(engine)}, not ours to look at")
-    found = server_status(lake.root)
+    found, name = server_status(lake.root), f"the {'Sail' if engine == SAIL else 'Spark'} server"
     if found is None:
-        return fine("the Spark server", "not running; it starts at the first use")
+        return fine(name, "not running; it starts at the first use")
     used = "in use" if found.in_use else "idle"
     told = f"process {found.pid}, {used}, up {found.uptime_seconds:.0f} s, {found.rss_bytes // MIB} MiB"
-    return fine("the Spark server", told)
+    return fine(name, told)
+
+
+def _compiled(tables: Sequence[Table]) -> Iterator[Diagnosis]:
+    """Each declared column once, with all tables in which it means the same: features have it in both truths."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for table in tables:
+        for column, sql in table.compiled.items():
+            found.setdefault((column, sql), []).append(table.name)
+    for (column, sql), names in found.items():
+        yield fine(f"{' and '.join(names)}.{column}", f"compiled to {sql}")
+
+
+def _landing_of(lake: Lake) -> list[Diagnosis]:
+    with telling_source(lake.source):
+        return _landing(lake)
 
 
 def _landing(lake: Lake) -> list[Diagnosis]:
     listing, records = look(LakeSession(lake))
     name = f"the landing {lake.settings.source.files}"
     if listing.root_missing:
-        return [odd(name, "its folder does not exist", "Make it, or correct [source] files in lake.toml")]
+        section = f"[sources.{lake.source}]" if lake.source else "[source]"
+        return [odd(name, "its folder does not exist", f"Make it, or correct {section} files in lake.toml")]
     found = compare(listing, records, Hashes(lake.stock))
     findings = []
     if found.altered:

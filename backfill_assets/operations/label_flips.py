@@ -6,7 +6,7 @@ Lives here: finding the tables of versions and of entities that labels are made 
 
 from datetime import datetime
 
-from backfill_assets.core.contracts import Basis, first_reading
+from backfill_assets.core.contracts import Basis, first_reading, versions_of
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.view import LakeView
 from backfill_assets.lake.declared_flips import declared_flips, declared_label
@@ -26,9 +26,7 @@ def label_flips(
     label = declared_label(labelled.settings) if labelled else None
     made_from = {i.table for i in labelled.contract.inputs} if labelled else {c.name for c in pipeline.contracts}
     others = [s.table for s in view.sources.values() if lake.settings.labels.source not in (None, s.name)]
-    made_from -= {
-        c.name for c in pipeline.contracts for i in c.inputs if i.basis is Basis.ARRIVALS and i.table in others
-    }
+    made_from -= {name for name, landed in versions_of(pipeline.contracts).items() if landed in others}
     known = [c for c in pipeline.contracts if c.name in made_from]
     roles = [(first_reading(known, basis), f"read by {basis}") for basis in FLIPS_FROM]
     lacking = [c.name if c else told for c, told in roles if c is None or view.table(c.name).version < 0]

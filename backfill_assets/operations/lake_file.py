@@ -90,10 +90,12 @@ incomplete = "warn"                  # a day whose required input days are missi
 # broken = "refuse"                  # warn | refuse
 
 [spark]
-engine = "embedded"                  # embedded | sc://host:port | local[4] | spark://host:7077 | yarn | k8s://...
-memory = {memory}                        # of the engine's JVM
+# embedded | sail | sc://host:port | local[4] | spark://host:7077 | yarn | k8s://...
+engine = {engine:<28} # embedded: Spark; sail: small lakes in seconds, without Java (README)
+memory = {memory}                        # of the engine's JVM; of Sail, for its queries
 cores = 0                            # 0: all of the machine
-idle_minutes = 10.0                  # an embedded engine stops when nobody has used it for so long
+idle_minutes = 10.0                  # an engine of the lake's own stops when nobody has used it for so long
+# open_port = true                   # sail where no private network is to be had and nobody else can log in
 # [spark.confs]
 # "spark.sql.shuffle.partitions" = "8"
 
@@ -107,7 +109,13 @@ rollback_days = 90                   # how long replaced data files are kept
 [access]
 readers = "owner"                    # who on this machine may read tables, reports, …: owner | group | everyone
 """
-DEFAULTS: Mapping[str, Any] = {"windows_days": [7, 28], "horizon_days": 7, "maturity_days": 7, "memory": "2g"}
+DEFAULTS: Mapping[str, Any] = {
+    "windows_days": [7, 28],
+    "horizon_days": 7,
+    "maturity_days": 7,
+    "engine": "embedded",
+    "memory": "2g",
+}
 
 
 def lake_toml(values: Mapping[str, Any]) -> str:

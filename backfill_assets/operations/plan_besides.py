@@ -11,9 +11,9 @@ from itertools import pairwise
 from statistics import median
 
 from backfill_assets.core.plans import BETWEEN, PLAN_TAG, START, ChunkKind, PlanChunk, Price
+from backfill_assets.engine.confs import OWN_SERVERS
 from backfill_assets.engine.server import server_status
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.session import EMBEDDED
 from backfill_assets.lake.store import Commit
 
 GUESS_START_SECONDS, GUESS_OPEN_SECONDS, GUESS_BETWEEN_SECONDS = 20.0, 2.0, 5.0  # a machine with two cores
@@ -62,7 +62,7 @@ def _run(commits: Sequence[Commit]) -> Run:
 
 def is_up(lake: Lake) -> bool:
     """Whether the lake's own engine runs now; of any other nobody knows."""
-    return lake.settings.spark.engine == EMBEDDED and server_status(lake.root) is not None
+    return lake.settings.spark.engine in OWN_SERVERS and server_status(lake.root) is not None
 
 
 def besides(

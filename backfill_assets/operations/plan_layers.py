@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 
-from backfill_assets.core.contracts import Basis, Contract
+from backfill_assets.core.contracts import Contract, versions_of
 from backfill_assets.core.plan_gates import GateFinding
 from backfill_assets.core.plan_states import PlanWrites
 from backfill_assets.core.plans import PlanChunk
@@ -51,7 +51,7 @@ def _versions(lake: Lake, states: States, table: Table, written: Mapping[date, o
         stamp = states.stamp(table.name, day)
         if stamp is not None and states.of(table.name, day) in (State.FRESH, State.OUTDATED):
             by_version[stamp.version].append(day)
-    raw = next(states.contracts[i.table] for i in table.contract.inputs if i.basis is Basis.ARRIVALS)
+    raw = states.contracts[versions_of([table.contract])[table.name]]
     for version, days in by_version.items():
         receipt = lake.store.read_commit(table.name, version).receipt
         if receipt is None or raw.name not in receipt.inputs:

@@ -35,7 +35,8 @@ class Model:
     """Seconds of a write as `fixed + per_day * days`, between these divided by and multiplied with `factor`; the rows
     of a day and the bytes of a row. `writes` are those it was learnt from, of `sizes` days (least, most). `busy` are
     processor seconds per second (None: no receipt tells). `warming` is what the first write of a cold engine takes
-    longer, once it is open: seconds as expected and at most, and processor seconds, those of opening it among them.
+    longer, once it is open: seconds as expected and at most, and processor seconds, those of opening it among them. It
+    does not grow with the days: a cold write of a size that no warm one had teaches nothing of it (`_alike`).
 
     Of a size that was never written nobody knows how much of the seconds is fixed: then the interval also holds what
     seconds per day alone would say (`per_day_alone`: least, most) and, of a smaller one, the seconds of the cheapest
@@ -89,9 +90,9 @@ def model_of(log: Sequence[Commit], row_bytes: float, cold: Collection[str] = ()
     cut = len(off) // ENOUGH_WRITES  # of many writes the oddest are left out at each end
     seen = max(off[-1 - cut], 1 / off[cut])
     unsure = 1 + (GUESS_FACTOR - 1) / (1 + len(points)) if len(points) < ENOUGH_WRITES else 1.0
-    cold_made = [r for r in every if r.run_id in cold][-NEWEST_WRITES:]
     busy = [float(r.cpu_seconds) / max(r.work_seconds, 0.05) for r in made if r.cpu_seconds is not None]
     sizes, alone = [n for n, _ in points], [s / n for n, s in points]
+    cold_made = [r for r in every if r.run_id in cold and _alike(len(r.days), sizes)][-NEWEST_WRITES:]
     return Model(
         fixed, per_day, max(LEAST_FACTOR, seen * unsure), day_rows, row_bytes, len(points),
         (min(sizes), max(sizes)), (min(alone) / LEAST_FACTOR, max(alone) * LEAST_FACTOR),
@@ -99,6 +100,12 @@ def model_of(log: Sequence[Commit], row_bytes: float, cold: Collection[str] = ()
         median(busy) if busy else None,
         _warming(cold_made, fixed, per_day, median(busy) if busy else 0.0),
     )  # fmt: skip
+
+
+def _alike(days: int, sizes: Sequence[int]) -> bool:
+    """Whether writes of these sizes tell what one of so many days takes. Of a cold write of years beside warm ones of
+    weeks, what lies over a line drawn through the latter is the error of that line rather than the cold part."""
+    return min(sizes) <= UNLIKE * days and days <= UNLIKE * max(sizes)
 
 
 def _warming(made: Sequence[Receipt], fixed: float, per_day: float, busy: float) -> tuple[float, float, float]:

@@ -6,7 +6,7 @@ checks (`orchestration.history`), and the page (`cli.report_page`). No JVM, no D
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -26,14 +26,19 @@ from backfill_assets.operations.writes import Durations, TableWrite, durations, 
 
 @dataclass(frozen=True)
 class Delivered:
-    """What landed, and what became of its rows; `quarantine` are rows by reason, the most frequent first."""
+    """What landed, and what became of its rows; `quarantine` are rows by reason, the most frequent first.
+
+    `sources`: the same of each source by its name, where a lake has several; the rest is then of all of them together.
+    """
 
     account: Account
     quarantine: Mapping[str, int]
+    sources: Mapping[str, "Delivered"] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """The account as JSON values."""
-        return {**self.account.to_dict(), "quarantine": dict(self.quarantine)}
+        each = {"sources": {name: one.to_dict() for name, one in self.sources.items()}} if self.sources else {}
+        return {**self.account.to_dict(), "quarantine": dict(self.quarantine), **each}
 
 
 @dataclass(frozen=True)
@@ -74,11 +79,18 @@ def report(lake: Lake, pipeline: Pipeline, now: datetime) -> LakeReport:
 
 
 def delivered(lake: Lake, view: LakeView) -> Delivered:
-    """The account of everything that landed and was not withdrawn, and why rows are in quarantine."""
-    found = together(accounts(lake, view).values())
-    ledgers = [named(QUARANTINE.name, s.name) for s in view.sources.values()]
-    refused = Counter(r["reason"] for name in ledgers for r in lake.store.rows(name, columns=("reason",)))
-    return Delivered(found, dict(refused.most_common()))
+    """The account of everything that landed and was not withdrawn, and why rows are in quarantine; by source, too."""
+    names = {s.table: s.name for s in view.sources.values()}
+    each = {names[t]: Delivered(one, _refused(lake, names[t])) for t, one in accounts(lake, view).items()}
+    if len(each) == 1:
+        return next(iter(each.values()))
+    refused = sum((Counter(one.quarantine) for one in each.values()), Counter[str]())
+    return Delivered(together(one.account for one in each.values()), dict(refused.most_common()), each)
+
+
+def _refused(lake: Lake, source: str) -> dict[str, int]:
+    found = Counter(r["reason"] for r in lake.store.rows(named(QUARANTINE.name, source), columns=("reason",)))
+    return dict(found.most_common())
 
 
 def _lateness(lake: Lake, states: States, now: datetime) -> LatenessReport | None:

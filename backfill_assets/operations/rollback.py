@@ -167,7 +167,7 @@ def _chosen(lake: Lake, pipeline: Pipeline, asked: RollbackRequest) -> tuple[lis
     chosen, untouched, wrote, part = [], [], False, part_of(lake, asked.plan, asked.chunk)
     for contract in _contracts(pipeline, asked):
         history = [c for c in lake.store.commits(contract.name) if c.receipt is not None]
-        if asked.plan and not any(_is_of(_said(c), asked) for c in history):
+        if asked.plan and not any(_is_of(_said(c), asked) or _is_of_seams(_said(c), asked, part) for c in history):
             continue
         wrote = True
         if asked.plan and contract.is_landed:
@@ -233,8 +233,7 @@ def _of_plan(writes: Sequence[Commit], asked: RollbackRequest, part: Part | None
     found: list[Commit] = []
     for commit in reversed(writes):
         said = _said(commit)
-        of_seams = part is not None and said.tags.get(PLAN_TAG) == asked.plan and said.tags.get(CHUNK_TAG) == part.seams
-        if not _is_of(said, asked) and not of_seams:
+        if not _is_of(said, asked) and not _is_of_seams(said, asked, part):
             if found:
                 break
         elif said.reason in UNDOING:
@@ -252,6 +251,13 @@ def _after(writes: Sequence[Commit], version: int | None) -> list[Commit]:
 
 def _is_of(said: Receipt, asked: RollbackRequest) -> bool:
     return said.tags.get(PLAN_TAG) == asked.plan and asked.chunk in ("", said.tags.get(CHUNK_TAG))
+
+
+def _is_of_seams(said: Receipt, asked: RollbackRequest, part: Part | None) -> bool:
+    """Whether the seams wrote days of this part of the plan: perhaps they alone, where a later chunk loaded them."""
+    if part is None or said.tags.get(PLAN_TAG) != asked.plan or said.tags.get(CHUNK_TAG) != part.seams:
+        return False
+    return any(d in part.days for d in said.days)
 
 
 def _said(commit: Commit) -> Receipt:

@@ -15,7 +15,8 @@ from typing import Any
 from backfill_assets.core.cuts import end_of
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.lake.settings import FILE_NAME, LakeSettings
+from backfill_assets.engine.confs import scrub
+from backfill_assets.lake.settings import FILE_NAME, LakeSettings, load_settings
 from backfill_assets.operations.lake_file import lake_toml
 from backfill_assets.operations.sample import SELECT, sample_files
 
@@ -38,7 +39,7 @@ def sample_settings(days: DayRange) -> LakeSettings:
     return settings
 
 
-def make_sample(root: Path, days: DayRange) -> None:
+def make_sample(root: Path, days: DayRange, engine: str = "embedded") -> None:
     """Make the sample lake of these days; raises SettingsError where the folder holds anything already."""
     if root.exists() and any(root.iterdir()):
         raise not_ours(root)
@@ -51,11 +52,11 @@ def make_sample(root: Path, days: DayRange) -> None:
         # As if each had been delivered when its day was over: a scan waits for files that were just written.
         landed = end_of(date.fromisoformat(path.stem[len("orders-") :][:10])).timestamp()
         os.utime(path, (landed, landed))
-    (root / FILE_NAME).write_text(_toml(days), encoding="utf-8")
+    (root / FILE_NAME).write_text(_toml(days, engine), encoding="utf-8")
 
 
-def _toml(days: DayRange) -> str:
-    return lake_toml({**SETTINGS, "start_date": days.start})
+def _toml(days: DayRange, engine: str = "embedded") -> str:
+    return lake_toml({**SETTINGS, "start_date": days.start, "engine": engine})
 
 
 def not_ours(root: Path) -> SettingsError:
@@ -79,3 +80,13 @@ def sample_days(root: Path) -> DayRange | None:
         raise SettingsError(
             str(root / MARKER), "it is not what `demo` writes", "The lake was left as it is", "Remove the lake by hand"
         ) from None
+
+
+def refuse_other_engine(root: Path, engine: str) -> None:
+    """Raise SettingsError where the sample lake at `root` has another engine."""
+    has = load_settings(root).spark.engine
+    if has != engine:
+        raise SettingsError(
+            f"the sample lake {root}", f"its engine is {scrub(has)}, not {engine}", "Nothing was done",
+            f"Add --new for a fresh one, or set engine = \"{engine}\" in its {FILE_NAME}: its days stay as they are",
+        )  # fmt: skip

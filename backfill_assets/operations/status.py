@@ -18,6 +18,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.columns import column_changes
+from backfill_assets.operations.held import Hold, holds
 from backfill_assets.operations.why import brief, in_full
 
 
@@ -49,7 +50,7 @@ class DayStatus:
 class StatusReport:
     """The days asked for (None: the lake has none yet) of every table, and the frontier of the lake: the least where it
     has several sources, whose `frontiers` are told by name then. `columns`: what the columns of tables with outdated
-    days get and lose when these are made again."""
+    days get and lose when these are made again. `holds`: the held days by the rollback that put them back."""
 
     lake: str
     days: DayRange | None
@@ -58,6 +59,7 @@ class StatusReport:
     tables: Mapping[str, tuple[DayStatus, ...]] = field(default_factory=dict)
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     frontiers: Mapping[str, datetime | None] = field(default_factory=dict)
+    holds: tuple[Hold, ...] = ()
 
     def __iter__(self) -> Iterator[DayStatus]:
         return (day for column in self.tables.values() for day in column)
@@ -88,6 +90,7 @@ class StatusReport:
             "totals": {name: {s.value: n for s, n in found.items()} for name, found in self.totals().items()},
             "will_change": self.following(),
             "columns": {name: list(told) for name, told in self.columns.items()},
+            "held": [h.to_dict() for h in self.holds],
             "days": [d.to_dict() for d in self],
         }
 
@@ -117,7 +120,10 @@ def status_of(lake: Lake, states: States, days: DayRange | None = None, why: boo
     known = states.frontiers
     frontiers = {s.name: known.of_source[s.table] for s in view.sources.values() if s.name}
     columns = _columns(lake, states, tables)
-    return StatusReport(str(lake.root), wanted, known.least, view.as_of, tables, columns, frontiers)
+    held = {name: [d.day for d in days if d.state is State.HELD] for name, days in tables.items()}
+    return StatusReport(
+        str(lake.root), wanted, known.least, view.as_of, tables, columns, frontiers, holds(lake, states, held)
+    )
 
 
 def _columns(lake: Lake, states: States, tables: Mapping[str, tuple[DayStatus, ...]]) -> dict[str, tuple[str, ...]]:

@@ -19,6 +19,7 @@ from backfill_assets.core.rollbacks import target_of
 from backfill_assets.core.states import State, States
 from backfill_assets.core.view import Source
 from backfill_assets.core.who import BY
+from backfill_assets.operations.held import release_command
 
 SHOWN_RANGES = 5
 
@@ -68,7 +69,7 @@ def _of_rollback(table: str, day: date, receipt: Receipt) -> Iterator[str]:
     what = f"the rollback{plan}{f', chunk {said[CHUNK_TAG]}' if CHUNK_TAG in said else ''}"
     by = f" by {said[BY]}" if BY in said else ""
     yield f"{what}{by} gave it what it held at version {target_of(receipt, day)}"
-    yield f"nothing makes it again until `backfill-assets release {table} --days {day}..{day} --yes`"
+    yield f"nothing makes it again until `{release_command({table: (day,)}, said)}`"
 
 
 def _newer(states: States, wanted: Input, day: date, receipt: Receipt) -> Iterator[str]:

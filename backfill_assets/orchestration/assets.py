@@ -9,6 +9,7 @@ run yields the output first; a bad run yields its evaluations and then fails, an
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from datetime import date
 from typing import Any
 
 import dagster as dg
@@ -25,6 +26,7 @@ from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.rebuild import Rebuild
+from backfill_assets.operations.attention import keep_disagreements
 from backfill_assets.orchestration.checks import check_outputs, check_specs, evaluations, newest_day_results
 from backfill_assets.orchestration.context import Opened
 from backfill_assets.orchestration.interrupts import ends_when_interrupted
@@ -153,12 +155,17 @@ def _steps(
                 yield from telling.tell(evaluations(context, rebuild, findings, telling.news(findings)))
                 raise rebuild.refusal()
             yield from _told(context, telling, rebuild)
+            keep_disagreements(lake.root, name, [str(d) for d in days], _by_key(rebuild.disagreements()))
             if landed:
                 tell_ledgers(context.instance, opened, rebuild.table.contract, context.run.run_id)
             tell_verdicts(context.instance, opened, [name, *_left_to_themselves(context, opened)])
         finally:
             with contextlib.suppress(Exception):
                 rebuild.release()
+
+
+def _by_key(told: Mapping[date, str]) -> dict[str, str]:
+    return {str(day): text for day, text in told.items()}
 
 
 def asked_by(tags: Mapping[str, str]) -> dict[str, str]:

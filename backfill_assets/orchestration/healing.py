@@ -55,9 +55,11 @@ class Sick:
     postponed: bool = False
 
 
-def heal(instance: dg.DagsterInstance, lake: Lake, pipeline: Pipeline, seen: dict[str, int]) -> list[str]:
+def heal(
+    instance: dg.DagsterInstance, lake: Lake, pipeline: Pipeline, seen: dict[str, int], at_once: int = DAYS_AT_ONCE
+) -> list[str]:
     """Look at all days, if a run failed or was cancelled since the last look or days were put back or let go (`UNDONE`
-    in `seen`), and heal up to `DAYS_AT_ONCE` of them.
+    in `seen`), and heal up to `at_once` of them.
 
     `seen` holds what was looked at, and gets it where nothing was left. Returns what was done, a line per table.
     """
@@ -66,7 +68,7 @@ def heal(instance: dg.DagsterInstance, lake: Lake, pipeline: Pipeline, seen: dic
         return []
     states = pipeline.states(read_view(lake, pipeline.contracts))
     busy = runs.busy_days(instance, str(lake.root), [t.name for t in pipeline.tables])
-    left, lines, whole = DAYS_AT_ONCE, [], True
+    left, lines, whole = at_once, [], True
     for contract in pipeline.contracts:
         sick = sick_days(instance, states, contract, busy.get(contract.name, frozenset()))
         now = Sick(contract, sick.days[:left], sick.unmade, sick.rows)

@@ -36,11 +36,20 @@ def reached(path: Path) -> tuple[Path, ...]:
 
 
 def reached_by(module: ModuleType) -> tuple[Path, ...] | None:
-    """The same for a module that was loaded here; None for any other."""
-    if not module.__name__.startswith(PREFIX) or module.__file__ is None:
+    """The same for a module that was loaded here, or was imported as ever: of that one what it imports of its own
+    top-level package, with the packages above it. None for a module of this product, and for one without a file of
+    Python."""
+    parts = tuple(module.__name__.split("."))
+    path = Path(module.__file__ or "")
+    if path.suffix != ".py" or not path.is_file() or parts[0] == OURS:
         return None
-    folder = next(iter(modules[module.__name__.split(".")[0]].__path__))
-    return tuple(file for _, file, _ in _sources(Path(module.__file__), Path(folder)))
+    if parts[0].startswith(PREFIX):
+        folder = next(iter(modules[parts[0]].__path__))
+        return tuple(file for _, file, _ in _sources(path, Path(folder)))
+    depth = len(parts) - (path.name != INIT)
+    if depth >= len(path.parents) or _parts(path, path.parents[depth]) != parts:
+        return None  # run as a script: its name does not say where its package lies
+    return tuple(file for _, file, _ in _sources(path, path.parents[depth], parts[0]))
 
 
 def loaded(path: Path) -> ModuleType:
@@ -120,10 +129,13 @@ class _Files:
         return module if fromlist else self.module(parts[:1])
 
 
-def _sources(path: Path, folder: Path | None = None) -> Sources:
-    """The files that one reaches within a folder (its own), itself first, each with its parts and content."""
+def _sources(path: Path, folder: Path | None = None, package: str | None = None) -> Sources:
+    """The files that one reaches within a folder (its own), itself first, each with its parts and content; of `package`
+    alone, where it is given, and then also the packages above the file, which Python runs before it."""
     folder = folder or (path.parent.parent if path.name == INIT else path.parent)
-    todo: list[tuple[Parts, Path | None]] = [(_parts(path, folder), path)]
+    own = _parts(path, folder)
+    above = [own[:n] for n in range(1, len(own))] if package else []
+    todo: list[tuple[Parts, Path | None]] = [*((p, _file(folder, p)) for p in above), (own, path)]
     done: dict[Parts, tuple[Path, bytes]] = {}
     while todo:
         parts, file = todo.pop()
@@ -133,6 +145,8 @@ def _sources(path: Path, folder: Path | None = None) -> Sources:
         done[parts] = file, content
         within = parts if file.name == INIT else parts[:-1]
         for named in _imports(content, str(file), within):
+            if package and named[:1] != (package,):
+                continue
             todo += [(above, _file(folder, above)) for above in (named[: n + 1] for n in range(len(named)))]
     return tuple((parts, *found) for parts, found in done.items())
 

@@ -32,7 +32,7 @@ def test_missing_files_are_named_with_the_days_they_block_and_end_with_exit_code
         *(f"missing    {name}" for name in NAMES),
         f"2 day(s) from {START} are not rebuilt until the files are back, or you say "
         '`backfill-assets landing accept --note "why"`',
-        "0 new file(s), 2 known",
+        "0 new file(s), 2 known before",
     ]
     again = run("scan", "--json", "--lake", lake.root)
     assert (again.exit_code, json.loads(again.stdout)["missing"]) == (1, NAMES)

@@ -7,12 +7,22 @@ from dataclasses import replace
 
 import pytest
 
-from backfill_assets.core.contracts import Basis, Contract, Input
+from backfill_assets.core.contracts import Basis, Contract, Input, versions_of
 from backfill_assets_tests.builders import FEATURES, STAGING, contract
 
 
 def test_a_contract_lists_its_columns_in_the_tables_order() -> None:
     assert STAGING.column_names == ("entity", "value", "event_date")
+
+
+def test_a_table_of_versions_is_told_with_the_landed_table_whose_arrivals_it_reads() -> None:
+    made = [
+        contract("raw_b", "day"),
+        contract("versions", "day", Input("raw_a", basis=Basis.ARRIVALS)),
+        contract("more", "day", Input("raw_b", basis=Basis.ARRIVALS), Input("versions")),
+        contract("sums", "day", Input("versions")),
+    ]
+    assert versions_of(made) == {"versions": "raw_a", "more": "raw_b"}
 
 
 def test_columns_are_required_unless_they_allow_null() -> None:

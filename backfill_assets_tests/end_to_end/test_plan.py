@@ -5,13 +5,9 @@ same lake. Not tested here: kills at every chunk and what gates refuse (`operati
 """
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,12 +17,12 @@ from backfill_assets.engine.server import stop_server
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.home import Lake
 from backfill_assets.pipeline.tables import tables
+from backfill_assets_tests.end_to_end.typed import PATIENCE_SECONDS, answer, command, told_file
 from backfill_assets_tests.lakes import delivery, make_lake
-from backfill_assets_tests.processes import CHECKOUT, run_python, until
+from backfill_assets_tests.processes import run_python, until
 
 FIRST, LAST = "2024-03-01", "2024-03-04"
 TABLES = ("raw", "staging")
-PATIENCE_SECONDS = 600.0
 
 
 @pytest.fixture(scope="module")
@@ -40,22 +36,6 @@ def spark_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     stop_server(lake.root, force=True)
 
 
-def command(lake: Lake, *words: str) -> "subprocess.Popen[str]":
-    """The command line at work on the lake; what it tells goes to a file."""
-    env = {**os.environ, "DAGSTER_HOME": str(lake.root.parent)}
-    whole = [sys.executable, "-m", "backfill_assets", "--lake", str(lake.root), *words]
-    with (lake.root.parent / "told.txt").open("a") as told:
-        return subprocess.Popen(whole, cwd=CHECKOUT, env=env, stdout=subprocess.PIPE, stderr=told, text=True)
-
-
-def answer(lake: Lake, *words: str) -> Any:
-    """What a command that succeeds says with --json."""
-    with command(lake, *words, "--json") as made:
-        text, _ = made.communicate(timeout=PATIENCE_SECONDS)
-    assert made.returncode == 0, text + (lake.root.parent / "told.txt").read_text()
-    return json.loads(text)
-
-
 def chunks_of(lake: Lake, table: str, plan: str = "") -> list[str]:
     """The chunks of a plan ("": of any) that a table's receipts name, in the order of its commits."""
     found = [c.receipt for c in lake.store.commits(table) if c.receipt is not None]
@@ -67,7 +47,7 @@ def test_a_plan_that_was_killed_goes_on_where_it_stood(spark_server: Lake) -> No
     asked = ("--partitions", f"{FIRST}..{LAST}", "--chunk", "1d", "--tables", ",".join(TABLES), "--force")
     plan = answer(lake, "plan", *asked)["id"]  # by force: whether the other test came first makes no difference
     with command(lake, "run", plan) as killed:
-        until(lambda: "2" in chunks_of(lake, "raw", plan), lake.root.parent / "told.txt", PATIENCE_SECONDS)
+        until(lambda: "2" in chunks_of(lake, "raw", plan), told_file(lake), PATIENCE_SECONDS)
         killed.send_signal(signal.SIGKILL)
     done = answer(lake, "run", plan)
     assert done["state"] == "finished"

@@ -10,7 +10,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.engine import cache as room
 from backfill_assets.engine import pins
 from backfill_assets.engine.cache import CACHE_VARIABLE, delta_coordinate, delta_jars
-from backfill_assets.engine.pins import PINS
+from backfill_assets.engine.pins import PINS, prove
 
 NAME = "io.delta_delta-storage-4.4.0.jar"
 NO_JAVA = Path("no java is needed")
@@ -58,10 +58,9 @@ def test_jars_are_fetched_again_where_one_is_missing(cache: Path, monkeypatch: p
     assert len(delta_jars(NO_JAVA, ())) == len(PINS[delta_coordinate()])
 
 
-def test_versions_without_pins_are_refused(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
-    monkeypatch.setattr(pins, "PINS", {})
+def test_versions_without_pins_are_refused(cache: Path) -> None:
     with pytest.raises(BackfillError, match="does not know what they must contain"):
-        delta_jars(NO_JAVA, ())
+        prove("io.delta:delta-spark_4.2_2.13:0.0.0", [cache / NAME])
 
 
 def test_a_cache_folder_that_cannot_be_used_is_one_line_that_names_the_variable(

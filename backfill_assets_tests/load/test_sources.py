@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.core.days import DayRange
+from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import FILES, LANDED, of_source, read_files
 from backfill_assets.lake.lock import load_lock
@@ -48,6 +49,14 @@ def test_each_source_is_scanned_and_its_paths_are_told_with_its_name(lake: Lake)
     found = scan_all(LakeSession(lake))
     assert found.missing == ("events:a.csv", "truth:a.csv")
     assert (found.blocked, found.known) == (frozenset({DAY}), 2)
+
+
+def test_a_source_that_cannot_be_read_is_told_by_its_own_section(lake: Lake) -> None:
+    path = lake.root / "lake.toml"
+    path.write_text(path.read_text().replace("landing/truth/*.csv", "landing/{truth}/*.csv"))
+    with pytest.raises(SettingsError) as caught:
+        scan_all(LakeSession(open_lake(lake.root)))
+    assert caught.value.object == "[sources.truth] files = 'landing/{truth}/*.csv'"
 
 
 def test_what_changed_is_followed_in_the_source_that_a_path_names_or_in_all(lake: Lake) -> None:

@@ -17,6 +17,7 @@ from backfill_assets.operations.doctor import doctor
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import make_commit, receipt
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
+from backfill_assets_tests.own import TWO_SOURCES
 
 STAGED = f"event_date={START}/part-1.parquet"
 
@@ -44,9 +45,20 @@ def test_declared_columns_are_shown_with_the_sql_that_they_were_compiled_to(tmp_
     path = lake.root / "lake.toml"
     said = [line for line in path.read_text().splitlines() if not line.startswith("windows_days")]
     path.write_text("\n".join([*said, more]))
-    (told,) = _about(lake, "features_as_known.spent")
+    (told,) = _about(lake, "features and features_as_known.spent")
     window = "over event_date BETWEEN day - 27 AND day"
     assert (told.level, told.what) == (Level.OK, f"compiled to sum(value) FILTER (WHERE (flag = 1)) {window}")
+    assert not _about(lake, "features.spent"), "what is the same in both truths is told once"
+
+
+def test_what_is_wrong_with_a_named_source_is_told_of_its_own_section(tmp_path: Path) -> None:
+    written = TWO_SOURCES.replace("landing/*.csv", "landing/{a}/*.csv", 1).replace("landing/*.csv", "none/*.csv")
+    (tmp_path / "lake.toml").write_text(written)
+    told = doctor(tmp_path, tables)
+    (pattern,) = [d for d in told if "braces" in d.what]
+    assert pattern.object == "[sources.events] files = 'landing/{a}/*.csv'"
+    (absent,) = [d for d in told if d.what == "its folder does not exist"]
+    assert absent.advice == "Make it, or correct [sources.truth] files in lake.toml"
 
 
 def _tear(lake: Lake) -> None:

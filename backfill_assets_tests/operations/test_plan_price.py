@@ -6,11 +6,14 @@ Tested here: `operations.plan_price.model_of`. Not tested here: prices of a lake
 from datetime import date
 from typing import Any
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from backfill_assets.core.contracts import Basis, Input
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.lake.store import Commit
-from backfill_assets.operations.plan_price import model_of, reaching_over
+from backfill_assets.operations.plan_price import GUESS_WARMING, model_of, reaching_over
 from backfill_assets_tests.builders import contract
 
 
@@ -65,6 +68,32 @@ def test_the_wait_for_an_engine_is_no_part_of_a_write_and_a_cold_one_adds_to_the
     assert first.most > 33
     alone = model_of(cold[:1], 8.0, {"cold"}).price(7)
     assert round(alone.seconds, 6) == 20.0
+
+
+@given(days=st.integers(100, 3000), seconds=st.floats(1, 3600), weeks=st.lists(st.floats(2, 9), min_size=1))
+def test_a_cold_backfill_of_years_teaches_nothing_of_what_a_canary_takes_longer(
+    days: int, seconds: float, weeks: list[float]
+) -> None:
+    years = wrote(0, days, seconds, 2 * seconds, run_id="cold", start_seconds=0.0)
+    warm = [wrote(n, 7, took, 9.0, run_id="warm", start_seconds=0.0) for n, took in enumerate(weeks, 1)]
+    model = model_of([years, *warm], 8.0, {"cold"})
+    assert model.warming == GUESS_WARMING
+    warm_canary, canary = model.price(1), model.price(1, is_first=True)
+    assert abs(canary.seconds - warm_canary.seconds - GUESS_WARMING[0]) < 0.001
+
+
+@given(cold=st.floats(0, 60), more=st.integers(4, 14), years=st.floats(100, 900))
+def test_the_cold_part_is_learnt_from_cold_writes_of_a_size_that_warm_ones_had(
+    cold: float, more: int, years: float
+) -> None:
+    warm = [wrote(n, 7, 7.0, 9.0, run_id="warm", start_seconds=0.0) for n in range(9)]
+    begun = wrote(9, more, float(more) + cold, 9.0, run_id="cold", start_seconds=0.0)
+    long = wrote(10, 632, years, 9.0, run_id="cold", start_seconds=0.0)
+    for log in ([*warm, begun], [long, *warm, begun]):
+        longer = model_of(log, 8.0, {"cold"}).warming
+        off = abs(more - 7) * 0.3  # a line through one size is not that of the days
+        assert cold - off - 0.001 <= longer[0] <= cold + off + 0.001
+        assert longer[1] >= longer[0]
 
 
 def test_seams_reach_tables_whose_inputs_a_later_chunk_changes_and_what_is_made_from_them() -> None:

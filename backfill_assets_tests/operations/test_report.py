@@ -12,15 +12,19 @@ import pytest
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import ONE_DAY
+from backfill_assets.core.ledgers import named
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.view import LakeView
-from backfill_assets.lake.home import Lake
+from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import FILES, QUARANTINE
+from backfill_assets.lake.model import make_pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.report import delivered, report
+from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import write_rows
 from backfill_assets_tests.operations.late_lake import late_lake
 from backfill_assets_tests.operations.synthetic import START, landed, synthetic_lake
+from backfill_assets_tests.own import TWO_SOURCES
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 DAYS = 4
@@ -40,6 +44,24 @@ def test_landed_rows_are_told_with_the_reasons_of_those_in_quarantine(tmp_path: 
     assert found.account.files == DAYS + 1, "a copy is no second file"
     assert found.account.waiting == {START + ONE_DAY * DAYS: 7}
     assert dict(found.quarantine) == {"bad": 2, "worse": 1}
+
+
+def test_of_several_sources_each_is_told_apart_and_all_together(tmp_path: Path) -> None:
+    (tmp_path / "lake.toml").write_text(TWO_SOURCES, encoding="utf-8")
+    lake = open_lake(tmp_path)
+    pipeline = make_pipeline(tables(lake.settings))
+    for source, rows in (("events", [landed(START, NOW)]), ("truth", [{**landed(START, NOW), "rows": 7}])):
+        write_rows(lake.table_path(named(FILES.name, source)), FILES, rows, Receipt("f", FILES.name, "scan", {}))
+    refused = [{"arrival_date": START, "source_file": "a", "row_number": 1, "text": "x", "reason": "bad"}]
+    path = lake.table_path(named(QUARANTINE.name, "truth"))
+    write_rows(path, QUARANTINE, refused, Receipt("q", QUARANTINE.name, "manual", {}))
+    found = delivered(lake, read_view(lake, pipeline.contracts))
+    assert (found.account.rows, dict(found.quarantine)) == (10, {"bad": 1})
+    assert {name: (one.account.rows, dict(one.quarantine)) for name, one in found.sources.items()} == {
+        "events": (3, {}), "truth": (7, {"bad": 1}),
+    }  # fmt: skip
+    told = found.to_dict()["sources"]
+    assert (told["events"]["waiting"], told["truth"]["waiting"]) == (3, 7)
 
 
 def test_the_lakes_view_is_opened_once_for_all_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

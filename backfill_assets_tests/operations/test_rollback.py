@@ -132,21 +132,19 @@ def test_a_rollback_cut_off_between_tables_is_finished_by_the_same_call(
 ) -> None:
     from backfill_assets.lake import putback
 
-    real = putback.put_back
+    real, calls = putback.put_back, iter(range(2))
 
     def dies(*args: object) -> int | None:
-        monkeypatch.setattr(putback, "put_back", killed)
+        if next(calls):
+            raise KeyboardInterrupt
         return real(*args)  # type: ignore[arg-type]
 
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(putback, "put_back", dies)
-    with pytest.raises(KeyboardInterrupt):
-        roll_back(made.lake, made.pipeline, SECOND, SAID)
+    with monkeypatch.context() as patch:
+        patch.setattr(putback, "put_back", dies)
+        with pytest.raises(KeyboardInterrupt):
+            roll_back(made.lake, made.pipeline, SECOND, SAID)
     assert made.values("features")[3:5] == [1, 1], "the last table first"
     assert made.values("staging")[3:5] == [3, 3]
-    monkeypatch.setattr(putback, "put_back", real)
     assert [t.table for t in roll_back(made.lake, made.pipeline, SECOND, SAID).tables] == ["staging"]
     assert made.values("staging")[3:5] == [1, 1]
 
@@ -164,6 +162,19 @@ def test_what_the_seams_wrote_again_of_a_chunks_days_goes_back_with_the_chunk(tm
     found.write("staging", {3: 9})
     with pytest.raises(BackfillError, match="written since by another run"):
         look(found.lake, found.pipeline, RollbackRequest(plan.id, "2"))
+
+
+def test_days_that_the_seams_alone_wrote_go_back_with_the_chunk_they_lie_in(tmp_path: Path) -> None:
+    found = Planned(tmp_path / "lake")
+    plan = make_plan(
+        found.lake, found.pipeline, PlanRequest(DayRange(day(1), day(5)), BUILT, Policy(chunk="2d", canary=0))
+    )
+    keep_plan(found.lake, plan)
+    found.chunk(2, (3, 4), 3, plan.id)
+    found.chunk(3, (1,), 4, plan.id)  # what was loaded by chunk 2 changed a day of chunk 1, which had been right
+    report = roll_back(found.lake, found.pipeline, RollbackRequest(plan.id, "1"), SAID)
+    assert {t.table: tuple(t.prepared.entries) for t in report.tables} == dict.fromkeys(BUILT, (day(1),))
+    assert found.values("staging") == [1, 1, 1, 3, 3, 1, 1, 1]
 
 
 def test_plans_tables_and_holds_that_are_none_are_told_apart(made: Planned) -> None:

@@ -142,12 +142,10 @@ def test_what_was_healed_is_not_told_again(lake: Made, instance: dg.DagsterInsta
     assert events(instance) == before + 6  # a materialization, the four checks, and `rules`
 
 
-def test_a_look_heals_a_bounded_number_of_days_and_the_next_goes_on(
-    lake: Made, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(healing, "DAYS_AT_ONCE", 3)
+def test_a_look_heals_a_bounded_number_of_days_and_the_next_goes_on(lake: Made, instance: dg.DagsterInstance) -> None:
     ended(instance, planned(lake, instance, range(DAYS), ["staging", "features"]), FAILURE)
-    told = [follow_receipts(instance, *lake) for _ in range(4)]
+    seen: dict[str, int] = {}
+    told = [healing.heal(instance, *lake, seen, at_once=3) for _ in range(4)]
     assert [len(lines) for lines in told] == [1, 2, 1, 0]
     assert shown(instance, "staging") == shown(instance, "features") == healed(DAYS)
 

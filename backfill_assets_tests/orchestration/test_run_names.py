@@ -3,8 +3,6 @@
 Tested here: the values of `orchestration.runs`, without an instance. Not tested here: whole runs (`test_runs`).
 """
 
-import ast
-
 import dagster as dg
 import pytest
 from hypothesis import given
@@ -42,5 +40,5 @@ def test_a_step_names_the_table_that_it_makes_and_other_steps_name_none() -> Non
 
 @pytest.mark.parametrize("spelled", ["make_", "dagster/asset_partition_range_start"])
 def test_names_of_steps_and_tags_of_days_are_spelled_in_one_file(spelled: str) -> None:
-    texts = [(f.place, n.value) for f in sources(PACKAGE) for n in ast.walk(f.tree) if isinstance(n, ast.Constant)]
-    assert {place for place, value in texts if value == spelled} == {f"{PACKAGE}/orchestration/runs.py"}
+    spelling = {f.place for f in sources(PACKAGE) for text in f.texts if text.value == spelled}
+    assert spelling == {f"{PACKAGE}/orchestration/runs.py"}

@@ -1,7 +1,7 @@
 """Declared columns said once more and naively, in DuckDB: every row is looked at on every day of every window.
 
 Lives here: that query, and random versions of events to try it on. Does not live here: the comparison. Nothing is
-shared with the product but the words of a declaration, so both cannot be wrong in the same way.
+shared with the product but the words of a declaration and the types they take, so both cannot be wrong in the same way.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,6 +15,7 @@ import duckdb
 import pyarrow as pa
 
 from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.pipeline.transforms.aggregation import Unfit, result_type
 
 FIRST = date(2024, 2, 24)  # a leap day lies within
 EVENT_DAYS = 16
@@ -31,6 +32,10 @@ TYPES = {
     "number": "INT", "wide": "BIGINT", "amount": "DECIMAL(18,2)", "size": "DOUBLE", "word": "STRING", "born": "DATE",
     "yes": "BOOLEAN", "event_ts": "TIMESTAMP", "bytes": "BINARY", "tags": "ARRAY<STRING>",
 }  # fmt: skip
+SOURCE = {
+    "files": "*", "format": "parquet", "select": "*",
+    "payload": {"first": "BIGINT", "day": "STRING", **{n: t for n, t in TYPES.items() if n != "event_ts"}},
+}  # fmt: skip
 FILTERS = ("", "yes", "NOT yes AND amount > 1", "word <> 'b' OR number < 0", "size >= 0.5", "wide IS NULL")
 # Per column values that collide, NULL among them; two of `wide` do not fit 64 bits together.
 VALUES: dict[str, tuple[Any, ...]] = {
@@ -39,6 +44,8 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "size": (None, 0.25, 0.0, -0.0, 1.5, -3.75), "born": (None, date(2000, 1, 1), date(1969, 5, 5)),
     "yes": (None, True, False, False), "bytes": (None, b"", b"\x00", b"a"), "tags": (None, [], ["a", None], ["b", "c"]),
 }  # fmt: skip
+AGGS = ("count", "sum", "avg", "min", "max", "first", "last", "distinct", "days_since_last")
+TRAILING = tuple((0, days - 1) for days in (1, 2, 3, 5, 8, 13))
 
 
 @dataclass(frozen=True)
@@ -51,6 +58,30 @@ class Asked:
     where: str
     first: int
     last: int
+
+    def written(self) -> dict[str, Any]:
+        """The column as `lake.toml` declares it; only of a trailing window."""
+        told = {"name": self.name, "agg": self.agg, "days": self.last + 1, "of": self.of, "where": self.where}
+        return {key: value for key, value in told.items() if value != ""}
+
+
+def settings(**more: Any) -> dict[str, Any]:
+    """A lake whose one source delivers what `STAGING` holds."""
+    return {"start_date": FIRST, "source": SOURCE, **more}
+
+
+def declarations(random: Random, columns: int) -> list[Asked]:
+    """Columns of any aggregation, type, filter and window that fit each other: every aggregation at least once."""
+    found: list[Asked] = []
+    while len(found) < columns:
+        agg = AGGS[len(found) % len(AGGS)]
+        of = random.choice(["", *TYPES] if agg in ("count", "days_since_last") else list(TYPES))
+        try:
+            result_type(agg, TYPES[of] if of else "INT")  # type: ignore[arg-type]
+        except Unfit:
+            continue
+        found.append(Asked(f"c{len(found)}", agg, of, random.choice(FILTERS), *random.choice(TRAILING)))
+    return found
 
 
 def versions(random: Random, entities: int) -> Any:

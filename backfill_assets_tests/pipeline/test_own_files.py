@@ -160,3 +160,45 @@ def test_a_mistake_in_what_a_transform_calls_is_told_where_it_stands(tmp_path: P
 def test_a_folder_of_this_products_name_beside_is_left_alone(tmp_path: Path) -> None:
     write(tmp_path, FILES | {"backfill_assets/__init__.py": "raise ValueError\n"})
     assert "totals" in codes(tmp_path)
+
+
+PACKAGED = {
+    "acme/__init__.py": "", "acme/pipelines/__init__.py": "SCALE = 1\n",
+    "acme/pipelines/daily.py": OWN_PIPELINE.replace(
+        "from backfill_assets import tables as ours",
+        "from backfill_assets import tables as ours\nfrom acme.rules import least\nfrom . import sums\nimport beside",
+    ),
+    "acme/rules.py": "def least():\n    from acme import late\n    return late.LEAST\n", "acme/late.py": "LEAST = 1\n",
+    "acme/pipelines/sums.py": "", "acme/unused.py": "", "beside.py": "",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changed", "outdates"),
+    [
+        ("acme/pipelines/daily.py", True),
+        ("acme/rules.py", True),
+        ("acme/late.py", True),
+        ("acme/pipelines/sums.py", True),
+        ("acme/pipelines/__init__.py", True),
+        ("acme/unused.py", False),
+        ("beside.py", False),
+    ],
+)
+def test_of_a_module_that_is_imported_its_own_package_is_code_as_far_as_it_is_reached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str, outdates: bool
+) -> None:
+    write(tmp_path, PACKAGED)
+    toml = tmp_path / "lake.toml"
+    toml.write_text(toml.read_text().replace("pipeline.py:tables", "acme.pipelines.daily:tables"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    digests = []
+    for more in ("", "\nANOTHER = 2\n"):
+        for name in [n for n in sys.modules if n.split(".")[0] in ("acme", "beside")]:
+            monkeypatch.delitem(sys.modules, name)
+        path = tmp_path / changed
+        path.write_text(path.read_text() + more)
+        digests.append(codes(tmp_path))
+    assert (digests[0]["totals"] != digests[1]["totals"]) is outdates
+    assert digests[0]["raw"] == digests[1]["raw"], "raw and staging are this product's"
+    assert digests[0]["staging"] == digests[1]["staging"]

@@ -35,14 +35,15 @@ def on_each_day(rows: DataFrame, entity: Sequence[str], days: DayRange, measures
     """
     values = {v: f"value_{i}" for i, v in enumerate(dict.fromkeys(m.value for m in measures.values()))}
     named = {f"entity_{i}": column for i, column in enumerate(entity)}  # an entity may be called `first` or `day`
-    found = _on_each_day(_placed(rows, named, days, values), list(named), len(days), (measures, values))
+    placed = _placed(rows, named, days, values).where(_reaches(measures))
+    found = _on_each_day(placed.repartition(*named), list(named), len(days), (measures, values))
     return found.select(*(F.col(k).alias(c) for k, c in named.items()), F.col("day").alias("__day"), *measures)
 
 
 def _on_each_day(
     placed: DataFrame, entity: Sequence[str], length: int, asked: tuple[Measures, Mapping[Value, str]]
 ) -> DataFrame:
-    measures, values = asked
+    measures, values = asked  # an entity lies in one place
     known = {name: m for name, m in measures.items() if m.part != "distinct"}
     grouped = placed.groupBy(*entity, "event", "first", "last").agg(
         *(partial(m.part, m.value, F.col(values[m.value])).alias(n) for n, m in _once(known).items())
@@ -56,13 +57,21 @@ def _on_each_day(
 
 
 def _placed(rows: DataFrame, named: Mapping[str, str], days: DayRange, values: Mapping[Value, str]) -> DataFrame:
-    """Days as numbers from the first of `days`, bounds clipped to them; from here on an entity lies in one place."""
-    event, first, last = (F.datediff(c, F.lit(days.start)) for c in ("event_date", "__first_day", "__last_day"))
+    """Days as numbers from the first of `days`, bounds clipped to them."""
+    event, first, last = (
+        F.datediff(c, F.lit(days.start)).cast("int") for c in ("event_date", "__first_day", "__last_day")
+    )
     return rows.select(
         *(F.col(column).alias(name) for name, column in named.items()), "event_ts", "event_key", event.alias("event"),
         F.greatest(first, F.lit(0)).alias("first"), F.least(last, F.lit(len(days) - 1)).alias("last"),
         *(F.expr(value.sql).alias(name) for value, name in values.items()),
-    ).where("first <= last").repartition(*named)  # fmt: skip
+    )  # fmt: skip
+
+
+def _reaches(measures: Measures) -> Column:
+    """Whether an event counts on any day for any of the reaches; what does not is neither moved nor grouped."""
+    first, last = min(m.reach.first for m in measures.values()), max(m.reach.last for m in measures.values())
+    return F.greatest("first", F.col("event") + first) <= F.least("last", F.col("event") + last)
 
 
 def _once(measures: Measures) -> Measures:

@@ -1,12 +1,14 @@
 """Measures: the parts that aggregations are put together from, each of which can be added up or compared in any order.
 
 Lives here: which parts an aggregation needs, their partial values per group of events, and the result from them. Does
-not live here: on which days a part counts (`intervals`). Nothing depends on the order of rows: whole numbers are summed
-in halves, a DOUBLE as a decimal of stated scale, and first and last are decided by (event_ts, event_key, value).
+not live here: on which days a part counts (`intervals`). Nothing depends on the order of rows: whole numbers, and short
+decimals by their digits, are summed in halves, a DOUBLE as a decimal of stated scale, and first and last are decided by
+(event_ts, event_key, value).
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Literal
 
 from pyspark.sql import Column
@@ -28,8 +30,10 @@ Part = Literal[
 ADDED = frozenset(("count", "whole", "high", "low", "exact", "unfit", "distinct"))
 SMALLEST = frozenset(("least", "first"))
 NEWEST = frozenset(("newest", "last"))
+WHOLE_DIGITS = f"decimal({SUM_DIGITS_MOST},0)"
 EXACT = "decimal(30,0)"  # 2^31 numbers of 64 bits have 29 digits
 HALVES: tuple[Part, Part] = ("high", "low")
+SHORT_DIGITS, SHORT_SCALE = 18, 9  # decimals of which sums as whole numbers of their digits are exact, and cost less
 # By aggregation, and for sums by the type of what is summed.
 PARTS: dict[str, tuple[Part, ...]] = {
     "count": ("count",), "distinct": ("distinct",), "min": ("least",), "max": ("greatest",), "first": ("first",),
@@ -61,8 +65,18 @@ def measures_of(aggregation: Aggregation) -> tuple[Measure, ...]:
     """The measures that an aggregation is put together from."""
     agg, value = aggregation.agg, aggregation.value
     summed = agg in ("sum", "avg")
-    parts = PARTS.get(value.type, ("exact",)) if summed else PARTS[agg]
+    parts = _summed(value.type) if summed else PARTS[agg]
     return tuple(Measure(p, value, aggregation.reach) for p in (*parts, *(("count",) if agg == "avg" else ())))
+
+
+def _summed(type: str) -> tuple[Part, ...]:
+    return PARTS.get(type, HALVES if _is_short(type) else ("exact",))
+
+
+def _is_short(type: str) -> bool:
+    """Whether numbers of a type are decimals whose digits are a whole number of 64 bits."""
+    known = digits(type)
+    return known is not None and known[0] <= SHORT_DIGITS and known[1] <= SHORT_SCALE
 
 
 def every_event(reaches: Iterable[Reach]) -> tuple[Measure, ...]:
@@ -74,7 +88,7 @@ def every_event(reaches: Iterable[Reach]) -> tuple[Measure, ...]:
 
 def partial(part: Part, value: Value, column: Column) -> Column:
     """The part over a group of events, of the value in `column` (with event_ts, event_key and `event`, its day)."""
-    high, low = halves(column) if part in HALVES else (column, column)
+    high, low = halves(_whole_digits(value, column)) if part in HALVES else (column, column)
     ordered = F.when(column.isNotNull(), F.struct("event_ts", "event_key", column.alias("value"), "event"))
     makes: dict[str, Callable[[], Column]] = {
         "count": lambda: F.count(column), "whole": lambda: F.sum(column), "high": lambda: F.sum(high),
@@ -126,6 +140,22 @@ def _decimal(value: Value, column: Column) -> Column:
     return column.try_cast(f"decimal({SUM_DIGITS_MOST},{scale})")
 
 
+def _whole_digits(value: Value, column: Column) -> Column:
+    """What is summed in halves: a whole number, or the digits of a short decimal as one: 12.34 as 1234."""
+    known = digits(value.type)
+    if known is None or not known[1]:
+        return column
+    places = F.lit(10 ** known[1]).cast(f"decimal({known[1] + 1},0)")
+    return (column.try_cast(f"decimal({known[0]},{known[1]})") * places).cast("bigint")
+
+
+def _in_places(part: Callable[[Part], Column], scale: int) -> Column:
+    """The exact sum of decimals of so many places from the halves of their digits; NULL over nothing."""
+    narrow = as_bigint(total(part("high"), part("low"))).cast(WHOLE_DIGITS)
+    whole = F.coalesce(narrow, _whole(part).try_cast(WHOLE_DIGITS))  # nearly every sum fits 64 bits, which costs less
+    return whole * F.lit(Decimal(1).scaleb(-scale)).cast(f"decimal({scale},{scale})") if scale else whole
+
+
 def _whole(part: Callable[[Part], Column]) -> Column:
     """The exact sum of BIGINT, wide enough for any."""
     high, low = (part(half).cast(EXACT) for half in HALVES)
@@ -143,6 +173,9 @@ def _sum(aggregation: Aggregation, part: Callable[[Part], Column]) -> Column:
         return _or_zero(part("whole"))
     if kind == "BIGINT":
         return as_bigint(total(_or_zero(part("high")), _or_zero(part("low"))))
+    known = digits(kind)
+    if known is not None and _is_short(kind):
+        return _or_zero(_in_places(part, known[1])).try_cast(aggregation.type)
     exact = _or_zero(part("exact"))
     if kind == "DOUBLE":
         return F.when(_or_zero(part("unfit")) == 0, exact.cast("double"))
@@ -154,7 +187,8 @@ def _avg(aggregation: Aggregation, part: Callable[[Part], Column]) -> Column:
     kind, count = aggregation.value.type, F.nullif(part("count"), F.lit(0))
     known = digits(kind)
     if known is not None:
-        summed = part("exact").try_cast(f"decimal({known[0] + SUM_DIGITS},{known[1]})")
+        exact = _in_places(part, known[1]) if _is_short(kind) else part("exact")
+        summed = exact.try_cast(f"decimal({known[0] + SUM_DIGITS},{known[1]})")
         return (summed / count.cast("decimal(10,0)")).try_cast(aggregation.type)
     if kind == "INT":
         return part("whole").cast("double") / count

@@ -33,7 +33,7 @@ def labels(
     current = whole(staging, entity).where("known_until IS NULL").withColumns(always)
     found, results, exact = aggregates(current, days, entity, outcome.terms)
     asked = features_as_known.where(F.col("feature_date").between(F.lit(days.start), F.lit(days.last))).select(
-        *entity, F.datediff("feature_date", F.lit(days.start)).alias(DAY)
+        *entity, F.datediff("feature_date", F.lit(days.start)).cast("int").alias(DAY)
     )
     answered = asked.join(found, [*entity, DAY], "left")
     decided = answered.select(*entity, DAY, F.struct(*results).alias("__told"), *exact)

@@ -31,7 +31,7 @@ def trailing(rows: DataFrame, days: DayRange, windows_days: tuple[int, int], *, 
         as_bigint(total(F.col("high_short"), F.col("low_short"))).alias("value_short"),
         as_bigint(total(F.col("high_long"), F.col("low_long"))).alias("value_long"),
         "flagged_long",
-        F.datediff("feature_date", "newest").alias("days_since_last"),
+        F.datediff("feature_date", "newest").cast("int").alias("days_since_last"),
         "feature_date",
     )
 

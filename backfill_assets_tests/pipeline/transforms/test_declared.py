@@ -13,47 +13,28 @@ import pytest
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.pipeline.declared import declared
-from backfill_assets.pipeline.transforms.aggregation import Aggregation, Unfit, result_type
+from backfill_assets.pipeline.transforms.aggregation import Aggregation
 from backfill_assets_tests.pipeline.frames import rows_of
-from backfill_assets_tests.pipeline.naive import ENTITY, EVENT_DAYS, FILTERS, FIRST, TYPES, Asked, answers, versions
+from backfill_assets_tests.pipeline.naive import (
+    ENTITY,
+    EVENT_DAYS,
+    FIRST,
+    Asked,
+    answers,
+    declarations,
+    settings,
+    versions,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-AGGS = ("count", "sum", "avg", "min", "max", "first", "last", "distinct", "days_since_last")
 COLUMNS, ENTITIES = 14, 120
-
-
-def declarations(random: Random) -> list[Asked]:
-    """Columns of any aggregation, type, filter and window that fit each other: every aggregation at least once."""
-    found: list[Asked] = []
-    while len(found) < COLUMNS:
-        agg = AGGS[len(found) % len(AGGS)]
-        of = random.choice(["", *TYPES] if agg in ("count", "days_since_last") else list(TYPES))
-        try:
-            result_type(agg, TYPES[of] if of else "INT")  # type: ignore[arg-type]
-        except Unfit:
-            continue
-        days = random.choice((1, 2, 3, 5, 8, 13))
-        found.append(Asked(f"c{len(found)}", agg, of, random.choice(FILTERS), 0, days - 1))
-    return found
 
 
 def aggregations(asked: list[Asked]) -> list[Aggregation]:
     """The columns as `lake.toml` declares them and the product compiles them."""
-    payload = {name: kind for name, kind in TYPES.items() if name != "event_ts"}
-    columns = [
-        {"name": a.name, "agg": a.agg, "days": a.last + 1, **({"of": a.of} if a.of else {}),
-         **({"where": a.where} if a.where else {})}
-        for a in asked
-    ]  # fmt: skip
-    source = {
-        "files": "*",
-        "format": "parquet",
-        "select": "*",
-        "payload": {"first": "BIGINT", "day": "STRING", **payload},
-    }
-    written = {"start_date": FIRST, "source": source, "features": {"entity": ENTITY, "columns": columns}}
+    written = settings(features={"entity": ENTITY, "columns": [a.written() for a in asked]})
     return [d.aggregation for d in declared(LakeSettings.model_validate(written))]
 
 
@@ -72,7 +53,7 @@ def test_random_declarations_come_to_what_a_look_at_every_row_on_every_day_comes
     from backfill_assets.pipeline.transforms.declared import at_cut, now
 
     random = Random(seed)
-    asked, rows, grace = declarations(random), versions(random, ENTITIES), random.choice((0, 6))
+    asked, rows, grace = declarations(random, COLUMNS), versions(random, ENTITIES), random.choice((0, 6))
     days = DayRange(FIRST + ONE_DAY * random.randint(0, 4), FIRST + ONE_DAY * (EVENT_DAYS + random.randint(-3, 9)))
     columns, frame = aggregations(asked), spark.createDataFrame(rows).repartition(random.randint(1, 3))
     made = at_cut(frame, days, ENTITY, columns, grace) if known else now(frame, days, ENTITY, columns)

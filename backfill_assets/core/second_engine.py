@@ -1,0 +1,134 @@
+"""What the second engine, Sail, is known to compute as Spark does: names, and the types for which that holds.
+
+Lives here: the lists, and the rules that hold them against an expression. Does not live here: reading SQL
+(`lake.second_engine`) or a DataFrame's plan (`load.second_engine`). The lists were made by asking both engines about
+awkward values; a test asks Sail again and holds its answers to those that Spark gave. What is not listed is refused.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+SECOND_ENGINE = "sail"
+ADVICE = 'Set [spark] engine = "embedded": Spark computes it'
+DOUBLE, TIMESTAMP, STRING, ARRAY = "DOUBLE", "TIMESTAMP", "STRING", "ARRAY"
+UNKNOWN = "?"  # a column whose type is not told: it may be any
+ANY = "*"  # instead of a column's name, for those that are not told apart
+WHOLE = frozenset({"INT", "BIGINT"})
+# These take anything for a text, and DOUBLEs and times are written otherwise there.
+OF_TEXTS = frozenset([
+    "ascii", "btrim", "char_length", "character_length", "concat", "concat_ws", "contains", "crc32", "endswith",
+    "hex", "instr", "lcase", "length", "len", "levenshtein", "lower", "lpad", "ltrim", "md5", "octet_length",
+    "bit_length", "overlay", "position", "regexp_extract", "regexp_like", "regexp_replace", "repeat", "replace",
+    "reverse", "rpad", "rtrim", "sha", "sha1", "sha2", "soundex", "split_part", "startswith", "substr",
+    "substring_index", "translate", "trim", "ucase", "unhex", "upper", "url_decode", "url_encode",
+])  # fmt: skip
+FUNCTIONS = OF_TEXTS | frozenset([
+    "count", "count_if", "any", "some", "every", "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor", "max",
+    "min", "sum", "try_sum", "avg", "mean", "max_by", "min_by", "collect_set", "explode", "explode_outer",
+    "posexplode", "array", "array_append", "array_compact", "array_distinct", "array_intersect", "array_join",
+    "array_max", "array_min", "array_position", "array_prepend", "array_remove", "array_repeat", "array_size",
+    "array_sort", "array_union", "arrays_overlap", "sort_array", "size", "cardinality", "flatten", "get",
+    "slice", "sequence", "try_element_at", "element_at", "exists", "forall", "filter", "transform", "aggregate",
+    "reduce", "map_keys", "map_values", "isnull", "isnotnull", "coalesce", "greatest", "least", "nanvl", "in",
+    "and", "or", "not", "if", "case", "when", "abs", "ceil", "ceiling", "floor", "sign", "signum", "positive",
+    "negative", "mod", "+", "-", "*", "%", "try_add", "try_subtract", "try_multiply", "try_divide", "shiftleft",
+    "shiftright", "bin", "bit_count", "xxhash64", "year", "quarter", "month", "day", "dayofmonth", "dayofweek",
+    "dayofyear", "hour", "minute", "second", "last_day", "date_add", "date_sub", "add_months", "date",
+    "to_date", "make_date", "unix_date", "date_from_unix_date", "to_timestamp", "try_to_timestamp",
+    "timestamp_micros", "timestamp_millis", "unix_micros", "from_utc_timestamp", "to_utc_timestamp",
+])  # fmt: skip
+# What a cast to a type must not be given: times before 1970 are rounded the other way, texts are read otherwise,
+# numbers too great wrap round, and DOUBLEs, arrays and fractions of seconds are written otherwise.
+CASTS: Mapping[str, frozenset[str]] = {
+    "INT": frozenset({TIMESTAMP}), "BIGINT": frozenset({TIMESTAMP}), "DECIMAL": frozenset({TIMESTAMP, STRING}),
+    "STRING": frozenset({DOUBLE, ARRAY, TIMESTAMP}), "TIMESTAMP": WHOLE | {DOUBLE, "DECIMAL"},
+    "DOUBLE": frozenset(), "BOOLEAN": frozenset(), "DATE": frozenset(),
+}  # fmt: skip
+ORDERED = frozenset({"max", "min", "least"})  # NaN, -0.0, and arrays that hold a NULL, have another place there
+SUMS = frozenset({"sum", "avg", "mean"})
+SIGNS = frozenset({"+", "-", "*", "negative"})
+MIXED = frozenset({"coalesce", "greatest", "least", "if", "case", "when"})
+ADVICE_FOR: Mapping[str, str] = {
+    "+": "Write try_add(a, b), or cast to DECIMAL", "-": "Write try_subtract(a, b), or date_sub, or cast to DECIMAL",
+    "*": "Write try_multiply(a, b), or cast to DECIMAL", "negative": "Write try_subtract(0, a)",
+    "sum": "Write try_sum(a), or sum(cast(a AS DECIMAL(30,0)))", "avg": "Write avg(cast(a AS DECIMAL(24,4)))",
+    "nvl": "Write coalesce", "ifnull": "Write coalesce", "substring": "Write substr from a position above 0",
+    "||": "Write concat",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Term:
+    """A part of an expression: a `call` of the function `name`, a `column`, a `literal` of the type `name`, or a `cast`
+    to it; `parts` are what it is given."""
+
+    what: str
+    name: str
+    parts: tuple["Term", ...] = ()
+
+    def walk(self) -> Iterator["Term"]:
+        """This part and all within."""
+        yield self
+        for part in self.parts:
+            yield from part.walk()
+
+
+def unequal(term: Term, types: Mapping[str, str]) -> Iterator[str]:
+    """What in an expression over columns of these types (by name, small letters) is not known to be equal."""
+    for part in term.walk():
+        if part.what == "cast":
+            forbidden = CASTS.get(part.name)
+            if forbidden is None or any(_may_be(p, kind, types) for kind in forbidden for p in part.parts):
+                yield f"cast as {part.name.lower()}"
+        elif part.what == "call":
+            yield from _of_call(part, types)
+
+
+def _of_call(call: Term, types: Mapping[str, str]) -> Iterator[str]:
+    name = call.name
+    if name in SIGNS and not (name == "negative" and all(p.what == "literal" for p in call.parts)):
+        if not any(_is_exact(p, types) for p in call.parts):
+            yield name
+    elif name in SUMS:
+        if not all(_is_exact(p, types) and not _may_be(p, DOUBLE, types) for p in call.parts):
+            yield "avg" if name == "mean" else name
+    elif name in ("case", "if", "when") and _are_mixed(call.parts):
+        yield f"{name} of several types"
+    elif name in MIXED and sum(p.what != "literal" for p in call.parts) > 1 and _may_be_any(call, DOUBLE, types):
+        yield f"{name} of DOUBLE"
+    if name in OF_TEXTS:
+        yield from (f"{name} of {kind}" for kind in (DOUBLE, TIMESTAMP) if _may_be_any(call, kind, types))
+    elif name in ORDERED:
+        yield from (f"{name} of {kind}" for kind in (DOUBLE, ARRAY) if _may_be_any(call, kind, types))
+
+
+def _may_be_any(call: Term, kind: str, types: Mapping[str, str]) -> bool:
+    return any(_may_be(p, kind, types) for p in call.parts)
+
+
+def _may_be(term: Term, kind: str, types: Mapping[str, str]) -> bool:
+    """Whether a value may be of that type: what is cast is of its own, a column of the type that is known."""
+    if term.what in ("cast", "literal"):
+        return term.name == kind
+    if term.what == "column":
+        return _type(term, types).partition("(")[0].partition("<")[0] in (kind, UNKNOWN)
+    return term.name not in ("count", "count_if") and any(_may_be(p, kind, types) for p in term.parts)
+
+
+def _type(column: Term, types: Mapping[str, str]) -> str:
+    return types.get(column.name, types.get(ANY, UNKNOWN))
+
+
+def _is_exact(term: Term, types: Mapping[str, str]) -> bool:
+    """Whether a number is a DECIMAL, DOUBLE or interval, none of which overflows without a word."""
+    if term.what == "column":
+        return _type(term, types).startswith(("DECIMAL", DOUBLE))
+    if term.what in ("cast", "literal"):
+        return term.name in ("DECIMAL", DOUBLE, "INTERVAL")
+    return term.what == "call" and term.name in (*SIGNS, "") and any(_is_exact(p, types) for p in term.parts)
+
+
+def _are_mixed(branches: tuple[Term, ...]) -> bool:
+    """Whether what a choice gives is not plainly of one type: its type, and so its value, may be another there."""
+    kinds = {b.name if b.what in ("cast", "literal") else f"{b.what} {b.name} {b.parts}" for b in branches}
+    return len(kinds - {"NULL"}) > 1

@@ -1,0 +1,190 @@
+"""What Spark SQL may hold where the second engine runs it: read word by word, before anything runs.
+
+Lives here: what an expression of `lake.toml` or a whole query asks for that is not known to be equal, and the refusal.
+Does not live here: the lists (`core.second_engine`) and what a user's DataFrames ask for (`load.second_engine`). What
+cannot be read is refused as well.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.second_engine import ADVICE, ADVICE_FOR, ANY, DOUBLE, FUNCTIONS, SECOND_ENGINE, Term, unequal
+from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.lake.source_settings import SourceSettings
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+    from sqlglot.tokens import Token  # type: ignore[attr-defined]
+
+SHOWN, SHOWN_CHARS = 3, 60
+WORD = re.compile(r"[^\W\d]\w*( \w+)*")
+VALUES = frozenset(["STRING", "NUMBER", "IDENTIFIER"])
+SYMBOLS = frozenset([
+    "(", ")", ",", ".", ":", ";", "+", "-", "*", "%", "=", "==", "!=", "<>", "<", "<=", ">",
+    ">=", "<=>", "->",
+])  # fmt: skip
+# Names that brackets follow and that are no functions: words of a query, and types.
+BEFORE_BRACKETS = frozenset([
+    "select", "from", "where", "and", "or", "not", "in", "on", "as", "when", "then", "else", "case", "by",
+    "having", "with", "union", "all", "distinct", "between", "like", "over", "filter", "join", "using",
+    "values", "cast", "try_cast", "decimal", "array", "map", "exists", "if", "is", "interval", "partition",
+])  # fmt: skip
+# Words that take any of several rows, or that the engines read otherwise.
+REFUSED_WORDS = frozenset([
+    "limit", "offset", "tablesample", "rlike", "regexp", "div", "lateral", "pivot", "unpivot", "range",
+    "current_date", "current_timestamp", "current_time", "current_user", "session_user", "localtimestamp",
+    "localtime", "qualify", "over",
+])  # fmt: skip
+SIGN_OF = {"add": "+", "sub": "-", "mul": "*", "neg": "negative", "mod": "%", "case": "case", "if": "if"}
+
+
+def unequal_names(text: str, types: Mapping[str, str]) -> dict[str, str]:
+    """What of an expression or query over columns of these types is not known to be equal: each name with what to
+    write instead ("": nothing)."""
+    import sqlglot
+    from sqlglot.errors import SqlglotError
+
+    try:
+        tokens = sqlglot.tokenize(text, read="spark")
+        parsed: Any = sqlglot.parse_one(text, read="spark")
+    except SqlglotError:
+        return {" ".join(text.split())[:SHOWN_CHARS]: ""}
+    known = {name: kind for name, kind in types.items() if name not in _named_anew(parsed)}
+    found = dict.fromkeys([*_unknown_words(tokens), *unequal(_term(parsed), known)])
+    return {name: ADVICE_FOR.get(name.partition(" ")[0], "") for name in found}
+
+
+def refuse_unequal_settings(settings: LakeSettings) -> None:
+    """Raise SettingsError where the lake's engine is the second one and an expression of `lake.toml` is not known to
+    be equal there. Nothing has run then."""
+    if settings.spark.engine == SECOND_ENGINE:
+        for where, names in unequal_settings(settings).items():
+            raise SettingsError(f"{where} in lake.toml", told(names), "Nothing was done", advice(names))
+
+
+def unequal_settings(settings: LakeSettings) -> dict[str, Mapping[str, str]]:
+    """The expressions of `lake.toml` that the second engine would refuse: where each is written, and its names."""
+    found: dict[str, Mapping[str, str]] = {}
+    for name, source in settings.delivered.items():
+        where = f"[sources.{name}] select" if name else "[source] select"
+        found[where] = unequal_names(f"SELECT {source.select}", _landed(source)) if source.select else {}
+    types = _payload(settings)
+    for column in settings.features.columns:
+        where = f"[[features.columns]] {column.name}"
+        found[f"{where}: where"] = unequal_names(column.where, types) if column.where else {}
+        names = unequal_names(column.of, types) if column.of else {}
+        if column.of and column.agg in ("min", "max"):
+            names = {**unequal_names(f"{column.agg}({column.of})", types), **names}
+        found[f"{where}: of"] = names
+    found["[labels] label"] = _of_label(settings.labels.label or "", types)
+    return {where: names for where, names in found.items() if names}
+
+
+def told(names: Mapping[str, str]) -> str:
+    """The culprit of a refusal, naming what is not known to be equal."""
+    listed = list(names)
+    more = f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
+    return f"{', '.join(listed[:SHOWN])}{more}: not known to give on {SECOND_ENGINE} what Spark gives"
+
+
+def advice(names: Mapping[str, str]) -> str:
+    """What to do about it."""
+    return "; or: ".join(dict.fromkeys([*(a for a in names.values() if a), ADVICE]))
+
+
+def _landed(source: SourceSettings) -> Mapping[str, str]:
+    """The types of a file's columns: of text files all are texts; those of Parquet are known when it is read."""
+    return {ANY: "STRING"} if source.format != "parquet" else {}
+
+
+def _payload(settings: LakeSettings) -> dict[str, str]:
+    types = {"event_key": "STRING", "event_ts": "TIMESTAMP"}
+    for source in settings.delivered.values():
+        types |= {c.name.lower(): c.type.upper() for c in source.payload_columns}
+    return types
+
+
+def _of_label(label: str, types: Mapping[str, str]) -> dict[str, str]:
+    """A label's aggregates are ours, and exact: what it does with them is a condition over whole numbers."""
+    text = re.sub(r"\b\w+_(ahead|behind)\s*\(", "CAST(", label, flags=re.IGNORECASE)
+    if not label or text == label:
+        return unequal_names(label, types) if label else {}
+    aggregated = re.sub(
+        r"\b\w+_(?:ahead|behind)\s*\(([^()]*)\)", "CAST(1 AS DECIMAL(30,0))", label, flags=re.IGNORECASE
+    )
+    return unequal_names(aggregated, types)
+
+
+def _unknown_words(tokens: "list[Token]") -> Iterator[str]:
+    """Calls of functions, operators and words that are not on the list, in the order of the text."""
+    for index, token in enumerate(tokens):
+        name, kind = token.text.lower(), token.token_type.name
+        if kind in VALUES:
+            continue
+        before = tokens[index - 1].token_type.name if index else ""
+        called = index + 1 < len(tokens) and tokens[index + 1].token_type.name == "L_PAREN"
+        names_columns = before == "ALIAS" or (kind == "VAR" and before == "R_PAREN")  # AS t(a, b)
+        if not WORD.fullmatch(name):
+            if name not in SYMBOLS:
+                yield name
+        elif called and not names_columns:
+            if name.split()[-1] not in FUNCTIONS | BEFORE_BRACKETS or name in REFUSED_WORDS:
+                yield name
+        elif name in REFUSED_WORDS and before != "DOT":
+            yield name
+
+
+def _named_anew(parsed: "exp.Expr") -> set[str]:
+    """Names that the text itself gives to something else than the column of that name."""
+    from sqlglot import exp
+
+    aliases = [a for a in parsed.find_all(exp.Alias) if a.this.name.lower() != a.alias.lower()]
+    columns = [c.name for t in parsed.find_all(exp.TableAlias) for c in t.columns]
+    return {n.lower() for n in (*(a.alias for a in aliases), *columns)}
+
+
+def _term(node: "exp.Expr") -> Term:
+    """The neutral form of a syntax tree."""
+    from sqlglot import exp
+
+    if isinstance(node, exp.Cast):
+        return Term("cast", kind_of(node.args["to"].sql("spark")), (_term(node.this),))
+    if isinstance(node, exp.Column):
+        return Term("column", node.name.lower())
+    if isinstance(node, exp.Literal):
+        number = DOUBLE if "e" in str(node.this).lower() else "INT"
+        return Term("literal", "STRING" if node.is_string else number)
+    if isinstance(node, exp.Null | exp.Boolean | exp.Interval):
+        return Term("literal", node.key.upper())
+    if isinstance(node, exp.Paren):
+        return _term(node.this)
+    if isinstance(node, exp.Case):
+        branches = [i.args["true"] for i in node.args["ifs"]] + [d for d in [node.args.get("default")] if d is not None]
+        conditions = [i.this for i in node.args["ifs"]] + [t for t in [node.this] if t is not None]
+        return _choice("case", conditions, branches)
+    if isinstance(node, exp.TsOrDsAdd):  # date_sub, too, of days times -1
+        days = node.expression.this if isinstance(node.expression, exp.Mul) else node.expression
+        return Term("call", "date_add", (_term(node.this), _term(days)))
+    if isinstance(node, exp.If):
+        return _choice("if", [node.this], [b for b in (node.args.get("true"), node.args.get("false")) if b is not None])
+    name = node.name if isinstance(node, exp.Anonymous) else node.sql_name() if isinstance(node, exp.Func) else ""
+    parts = tuple(_term(child) for child in node.iter_expressions())
+    return Term("call", SIGN_OF.get(node.key, SPARKS_NAMES.get(name.lower(), name.lower())), parts)
+
+
+# Functions that the parser knows by other names than Spark.
+SPARKS_NAMES = {"safe_divide": "try_divide", "safe_add": "try_add", "safe_subtract": "try_subtract",
+                "safe_multiply": "try_multiply", "ts_or_ds_to_date": "to_date"}  # fmt: skip
+
+
+def _choice(name: str, conditions: "list[exp.Expr]", branches: "list[exp.Expr]") -> Term:
+    """A choice gives its branches; its conditions stand beside."""
+    return Term("call", "", (Term("call", name, tuple(map(_term, branches))), *map(_term, conditions)))
+
+
+def kind_of(type_name: str) -> str:
+    """The kind of a type as Spark writes it: DECIMAL(18,2) is a DECIMAL."""
+    kind = type_name.upper().partition("(")[0].partition("<")[0].strip()
+    return {"INTEGER": "INT", "LONG": "BIGINT", "FLOAT": "FLOAT"}.get(kind, kind)

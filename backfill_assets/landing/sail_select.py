@@ -1,0 +1,111 @@
+"""Which expressions of `select` Sail may compute: those that no row can make it raise, and that were tried.
+
+Lives here: walking an expression for what was not tried, with its name. Does not live here: casts of values
+(`sail_casts`), and expressions in general (`select`).
+
+Spark catches what an expression raises on a row, and sets that row aside. On Sail the same ends the query over all
+files, so that an expression which may raise is refused before it runs. So is one that mixes types: the engines differ
+in what they make of text beside a number.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sqlglot import exp, parse_one
+from sqlglot.errors import SqlglotError
+
+from backfill_assets.core.errors import SettingsError
+
+CAST_TYPES = {
+    "BIGINT": "number", "INT": "number", "SMALLINT": "number", "TINYINT": "number", "VARCHAR": "text", "TEXT": "text",
+    "TIMESTAMP": "moment", "TIMESTAMPTZ": "moment", "TIMESTAMPNTZ": "moment", "TIMESTAMPLTZ": "moment",
+}  # fmt: skip
+KINDS = {
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), "number"), "string": "text", "timestamp": "moment",
+    "timestamp_ntz": "moment", "boolean": "truth",
+}  # fmt: skip
+TRUTH, ANY = "truth", ""
+SAME = (exp.Coalesce, exp.Nullif)  # values of one type, of which one comes out
+TEXTS = (exp.Concat, exp.ConcatWs, exp.DPipe, exp.Trim)
+COMPARED = (exp.EQ, exp.NEQ, exp.In, exp.NullSafeEQ)
+TRUTHS = (exp.And, exp.Or, exp.Not)
+
+
+class _Untried(Exception):
+    """An expression, or part of one, that Sail was not tried with."""
+
+
+def refuse_untried(expressions: Iterable[str], types: Mapping[str, str]) -> None:
+    """Raise SettingsError naming what of these expressions Sail was not tried with; `types` are those of the columns,
+    in Spark's words."""
+    kinds = {name.lower(): KINDS.get(kind, kind) for name, kind in types.items()}
+    for expression in expressions:
+        try:
+            _kind(parse_one(expression, dialect="spark").unalias(), kinds)
+        except (_Untried, SqlglotError) as error:
+            raise SettingsError(
+                "[source] select in lake.toml", f"{str(error) or 'it'} in `{expression}` was not tried on Sail",
+                "Nothing was read", 'Set engine = "embedded", which computes it, or write it without',
+            ) from None  # fmt: skip
+
+
+def uncast(name: str) -> SettingsError:
+    """The refusal of a cast in a column that may be NULL: only trying it tells a failed cast from NULL."""
+    return SettingsError(
+        "[source] select in lake.toml", f"the cast of {name}, which may be NULL, was not tried on Sail",
+        "Nothing was read", 'Leave the cast to the type in [source.payload], or set engine = "embedded"',
+    )  # fmt: skip
+
+
+def _kind(node: Any, kinds: Mapping[str, str]) -> str:
+    """What kind of value it gives; raises _Untried."""
+    if isinstance(node, exp.Column) and not node.table:
+        return kinds.get(node.name.lower(), ANY)  # an absent column is NULL, or spoils its file
+    if isinstance(node, exp.Literal):
+        return "text" if node.is_string else "number"
+    if isinstance(node, (exp.Null, exp.Boolean)):
+        return ANY if isinstance(node, exp.Null) else TRUTH
+    if isinstance(node, exp.Paren):
+        return _kind(node.this, kinds)
+    return _of_call(node, kinds)
+
+
+def _of_call(node: Any, kinds: Mapping[str, str]) -> str:
+    parts = [a for a in node.iter_expressions() if not isinstance(a, exp.DataType)]
+    if isinstance(node, exp.TryCast):
+        _kind(node.this, kinds)
+        target = node.to.sql().upper()
+        if target not in CAST_TYPES:
+            raise _Untried(f"a cast to {target}")
+        return CAST_TYPES[target]
+    if isinstance(node, exp.Case):
+        conditions, results = [i.this for i in node.args["ifs"]], [i.args["true"] for i in node.args["ifs"]]
+        _one(conditions if node.this is None else [node.this, *conditions], kinds)
+        return _one([*results, *([d] if (d := node.args.get("default")) else [])], kinds)
+    if isinstance(node, SAME):
+        return _one(parts, kinds)
+    if isinstance(node, TEXTS):
+        return _only("text", parts, kinds)
+    if isinstance(node, exp.Substring):
+        return _only("text", [node.this], kinds)
+    if isinstance(node, TRUTHS):
+        return _only(TRUTH, parts, kinds)
+    if isinstance(node, (exp.Is, *COMPARED)):
+        _one(parts, kinds)
+        return TRUTH
+    raise _Untried(f"`{node.sql(dialect='spark')}`")
+
+
+def _one(nodes: Iterable[Any], kinds: Mapping[str, str]) -> str:
+    """The one kind of all these values; raises _Untried where they are of several."""
+    found = {kind for n in nodes if (kind := _kind(n, kinds)) != ANY}
+    if len(found) > 1:
+        raise _Untried(f"mixing types ({', '.join(sorted(found))})")
+    return next(iter(found), ANY)
+
+
+def _only(kind: str, nodes: Iterable[Any], kinds: Mapping[str, str]) -> str:
+    found = _one(nodes, kinds)
+    if found not in (kind, ANY):
+        raise _Untried(f"{found} where {kind} is meant")
+    return kind

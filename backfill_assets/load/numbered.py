@@ -1,0 +1,128 @@
+"""The landed rows of files of one kind, each with its file's content and its number in that file, on any engine.
+
+Lives here: Spark's `_metadata`, and what takes its place where an engine has none: links that name the content, and
+copies with numbered rows. Does not live here: what is made of the rows (`deliveries`), and taking files in (`landing`).
+
+The copies lie in the folder for temporary files of the engine's server, named by content, and go with it.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from backfill_assets.core.disk import publish
+from backfill_assets.engine.session import sail_scratch
+from backfill_assets.lake.links import linked
+from backfill_assets.landing.intake_rows import BAD_REASON, BAD_TEXT, ROW_NUMBER
+from backfill_assets.landing.mapping import Unfit
+from backfill_assets.landing.stock import StockFile
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+INTAKE_COLUMNS = (ROW_NUMBER, BAD_TEXT, BAD_REASON)
+CONTENT, NUMBER = "__sha256", "__number"  # names that no landed column may have
+SIGN = "c"  # before a content's name in a folder's: digits alone would be taken for a number
+DIGITS = 64
+# As Spark reads them; pyarrow's names.
+WIDENED = {"uint8": "int16", "uint16": "int32", "uint32": "int64", "uint64": "decimal128(20, 0)"}
+
+
+@dataclass(frozen=True)
+class NumberedRows:
+    """The rows, the columns of the files themselves, and what tells a row's content and its number (from 1) in it."""
+
+    frame: "DataFrame"
+    names: tuple[str, ...]
+    is_text: bool
+    content: "Column"
+    number: "Column"
+    on_sail: bool
+
+
+def numbered_rows(session: "SparkSession", files: Sequence[StockFile]) -> NumberedRows:
+    """The rows of files of one schema. Raises what the engine raises over them."""
+    from pyspark.sql import functions as F
+
+    scratch = sail_scratch(session)
+    if scratch is None:
+        frame = session.read.parquet(*(str(f.parquet) for f in files))
+        content, number = F.col("_metadata.file_name"), F.col("_metadata.row_index") + 1
+        start = 1
+    else:
+        named = [(SIGN + f.sha256, f.parquet if f.types else _copy(scratch, f)) for f in files]
+        frame = session.read.parquet(str(linked(scratch, CONTENT, named)))
+        content, number, start = F.col(CONTENT), F.col(NUMBER), len(SIGN) + 1
+    columns = frame.columns
+    is_text = ROW_NUMBER in columns
+    names = tuple(c for c in columns if c not in (*INTAKE_COLUMNS, CONTENT, NUMBER))
+    content = F.substring(content, start, DIGITS)
+    return NumberedRows(frame, names, is_text, content, F.col(ROW_NUMBER) if is_text else number, scratch is not None)
+
+
+def _copy(scratch: Path, file: StockFile) -> Path:
+    """The file with its rows numbered, made once for as long as the engine's server lives."""
+    import pyarrow.parquet as pq
+
+    target = scratch / "numbered" / f"{file.sha256}.parquet"
+    if target.exists() or ROW_NUMBER in pq.read_schema(file.parquet).names:
+        return target if target.exists() else file.parquet
+    target.parent.mkdir(exist_ok=True)
+    partial = target.with_suffix(f".{os.getpid()}.partial")
+    try:
+        _write(file, partial)
+        publish(partial, target)
+    finally:
+        partial.unlink(missing_ok=True)
+    return target
+
+
+def _write(file: StockFile, target: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(file.parquet) as source:
+        schema = _schema(source.schema_arrow)
+        first = 1
+        with pq.ParquetWriter(target, schema, compression="zstd", store_schema=False) as writer:
+            for batch in source.iter_batches():
+                numbers = pa.array(range(first, first + batch.num_rows), pa.int64())
+                table = pa.Table.from_batches([batch]).append_column(NUMBER, numbers)
+                writer.write_table(table.cast(schema))
+                first += batch.num_rows
+
+
+def _schema(found: "pa.Schema") -> "pa.Schema":
+    """The types as Spark would read them; raises Unfit for one that Sail was not tried with."""
+    import pyarrow as pa
+
+    fields = [pa.field(f.name, _type(f.name, f.type), f.nullable) for f in found]
+    return pa.schema([*fields, pa.field(NUMBER, pa.int64())])
+
+
+def _type(name: str, found: Any) -> Any:
+    import pyarrow as pa
+
+    kinds = pa.types
+    if str(found) == "uint64":
+        return pa.decimal128(20, 0)
+    if str(found) in WIDENED:
+        return pa.type_for_alias(WIDENED[str(found)])
+    if kinds.is_timestamp(found):
+        return pa.timestamp("us", None if found.tz is None else "UTC")
+    if kinds.is_dictionary(found):
+        return _type(name, found.value_type)
+    if kinds.is_large_string(found) or kinds.is_string(found):
+        return pa.string()
+    plain = (
+        kinds.is_boolean, kinds.is_signed_integer, kinds.is_float32, kinds.is_float64, kinds.is_date32,
+        kinds.is_decimal128, kinds.is_binary,
+    )  # fmt: skip
+    if any(test(found) for test in plain):
+        return found
+    if kinds.is_list(found) or kinds.is_struct(found):
+        return found
+    raise Unfit(f'{name} is {found}, which engine = "sail" was not tried with; engine = "embedded" reads it')

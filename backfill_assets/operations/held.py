@@ -1,0 +1,80 @@
+"""Which days a rollback holds, by what it was asked for, and the commands that let them go.
+
+Lives here: reading that from the receipts that hold them. Does not live here: holding and releasing (`rollback`), and
+how either is drawn (`cli.status`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from backfill_assets.core.days import contiguous
+from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG
+from backfill_assets.core.states import States
+from backfill_assets.lake.home import Lake
+
+
+@dataclass(frozen=True)
+class Hold:
+    """Days per table that one rollback put back: of a `plan` (and `chunk`, if one was named), or of a table alone."""
+
+    days: Mapping[str, tuple[date, ...]]
+    plan: str = ""
+    chunk: str = ""
+
+    @property
+    def release(self) -> str:
+        """The command that lets them go."""
+        return release_command(self.days, {PLAN_TAG: self.plan, CHUNK_TAG: self.chunk})
+
+    @property
+    def rollback(self) -> str:
+        """What put them back, in words."""
+        chunk = f", chunk {self.chunk}" if self.chunk else ""
+        return f"the rollback of plan {self.plan}{chunk}" if self.plan else "a rollback"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The hold as JSON values; days as ranges, both ends included."""
+        return {
+            "plan": self.plan or None,
+            "chunk": self.chunk or None,
+            "days": {
+                name: [{"from": str(r.start), "to": str(r.last)} for r in contiguous(days)]
+                for name, days in self.days.items()
+            },
+            "release": self.release,
+        }
+
+
+def release_command(days: Mapping[str, tuple[date, ...]], tags: Mapping[str, str]) -> str:
+    """What lets held days go that a receipt with these tags put back: by plan (and chunk) where it names one, else by
+    the first of the tables and its days."""
+    if tags.get(PLAN_TAG):
+        chunk = f" --chunk {tags[CHUNK_TAG]}" if tags.get(CHUNK_TAG) else ""
+        return f"backfill-assets release --plan {tags[PLAN_TAG]}{chunk} --yes"
+    table, found = next(iter(days.items()))
+    return f"backfill-assets release {table} --days {min(found)}..{max(found)} --yes"
+
+
+def holds(lake: Lake, states: States, held: Mapping[str, list[date]]) -> tuple[Hold, ...]:
+    """The held days (per table) by what put them back. Reads the commits that hold them, and no other."""
+    of_plans: dict[tuple[str, str], dict[str, list[date]]] = {}
+    of_tables: list[Hold] = []
+    for table, days in held.items():
+        alone: list[date] = []
+        for day, tags in _tags(lake, states, table, days).items():
+            if PLAN_TAG in tags:
+                found = of_plans.setdefault((tags[PLAN_TAG], tags.get(CHUNK_TAG, "")), {})
+                found.setdefault(table, []).append(day)
+            else:
+                alone.append(day)
+        of_tables += [Hold({table: tuple(span)}) for span in contiguous(alone)]
+    planned = [Hold({t: tuple(d) for t, d in found.items()}, *key) for key, found in of_plans.items()]
+    return (*planned, *of_tables)
+
+
+def _tags(lake: Lake, states: States, table: str, days: list[date]) -> dict[date, Mapping[str, str]]:
+    versions = {d: stamp.version for d in days if (stamp := states.stamp(table, d)) is not None}
+    said = {v: lake.store.read_commit(table, v).receipt for v in set(versions.values())}
+    return {d: receipt.tags if (receipt := said[v]) is not None else {} for d, v in versions.items()}

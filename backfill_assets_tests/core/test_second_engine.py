@@ -1,0 +1,39 @@
+"""Which names and types the second engine may use. The lists themselves are held to Sail in `load`."""
+
+import pytest
+
+from backfill_assets.core.second_engine import Term, unequal
+
+TYPES = {"value": "BIGINT", "total": "DECIMAL(18,2)", "x": "DOUBLE", "event_ts": "TIMESTAMP", "entity": "STRING"}
+VALUE, TOTAL, X, TIME = (Term("column", name) for name in ("value", "total", "x", "event_ts"))
+ONE = Term("literal", "INT")
+
+
+def call(name: str, *parts: Term) -> Term:
+    return Term("call", name, parts)
+
+
+@pytest.mark.parametrize(
+    ("term", "refused"),
+    [
+        (call("+", VALUE, ONE), ["+"]),
+        (call("+", TOTAL, ONE), []),
+        (call("*", Term("cast", "DECIMAL", (VALUE,)), ONE), []),
+        (call("sum", VALUE), ["sum"]),
+        (call("try_sum", VALUE), []),
+        (call("sum", X), ["sum"]),
+        (call("max", X), ["max of DOUBLE"]),
+        (call("max", VALUE), []),
+        (call("max", Term("column", "of_a_type_not_told")), ["max of DOUBLE", "max of ARRAY"]),
+        (call("upper", TIME), ["upper of TIMESTAMP"]),
+        (call("coalesce", X, ONE), []),
+        (call("coalesce", X, TOTAL), ["coalesce of DOUBLE"]),
+        (call("case", VALUE, ONE), ["case of several types"]),
+        (call("case", ONE, Term("literal", "NULL")), []),
+        (Term("cast", "BIGINT", (TIME,)), ["cast as bigint"]),
+        (Term("cast", "BIGINT", (VALUE,)), []),
+        (Term("cast", "BINARY", (VALUE,)), ["cast as binary"]),
+    ],
+)
+def test_what_would_be_otherwise_without_a_word_is_refused_by_name(term: Term, refused: list[str]) -> None:
+    assert list(unequal(term, TYPES)) == refused

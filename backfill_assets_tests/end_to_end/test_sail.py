@@ -1,0 +1,105 @@
+"""Lakes on Sail: the known answers, without Java; the same days on Spark afterwards; its server killed while it writes.
+
+Lives here: what a lake holds and tells when Sail computed it. Does not live here: the server's life
+(`engine.test_launch`), and what Sail is not asked (`landing.test_sail_select`).
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from backfill_assets.core.engines import ENGINE
+from backfill_assets.core.states import State
+from backfill_assets.engine.private_network import why_not
+from backfill_assets.engine.server import stop_server
+from backfill_assets.lake.home import Lake
+from backfill_assets_tests.end_to_end.test_golden import differences
+from backfill_assets_tests.lakes import CLASSIC, backfill, configure, delivery, make_lake, request, snapshot
+from backfill_assets_tests.processes import run_python
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SAIL = {"engine": "sail", "memory": "512m", "cores": 2, "idle_minutes": 5}
+NO_JAVA = {"JAVA_HOME": "/nonexistent", "PATH": "/usr/bin:/bin"}
+FIRST, LAST = "2024-03-01", "2024-03-04"
+LOAD = """
+import sys
+from pathlib import Path
+from backfill_assets.lake.home import open_lake
+from backfill_assets_tests.lakes import backfill
+backfill(open_lake(Path(sys.argv[1])), sys.argv[2], sys.argv[3])
+"""
+KILLED_WHILE_IT_WRITES = """
+import os, signal, sys, threading, time
+from pathlib import Path
+from backfill_assets.engine.server import server_status
+from backfill_assets.lake.home import open_lake
+from backfill_assets.lake.session import LakeSession, telling_losses
+on = LakeSession(open_lake(Path(sys.argv[1])))
+rows = on.spark().range(1 << 40).selectExpr("id", "id % 7 AS day")
+threading.Timer(1.0, lambda: os.kill(server_status(on.lake.root).pid, signal.SIGKILL)).start()
+began = time.monotonic()
+try:
+    with telling_losses():
+        rows.write.mode("append").parquet(sys.argv[2])
+except Exception as error:
+    print(type(error).__name__, time.monotonic() - began < 15)
+"""
+
+
+@pytest.fixture
+def lake(tmp_path: Path, processes: None) -> Lake:
+    """A lake on Sail of four days with late and moved deliveries, not loaded."""
+    if why := why_not():
+        pytest.skip(why)
+    rows = [
+        delivery(1, "2024-03-01T10:00:00Z", "2024-03-01T09:00:00Z", "a", value=5),
+        delivery(2, "2024-03-02T10:00:00Z", "2024-03-02T09:00:00Z", "b", entity="Ä", flag=1),
+        delivery(3, "2024-03-03T10:00:00Z", "2024-03-01T23:59:59.999999Z", "c", entity=None),
+        delivery(4, "2024-03-04T10:00:00Z", "2024-03-02T09:00:00Z", "a", value=-(2**53)),
+        delivery(5, "2024-03-04T11:00:00Z", None, "b", op="delete"),
+    ]
+    return make_lake(tmp_path / "lake", rows, FIRST, spark=SAIL)
+
+
+def test_the_traps_give_their_known_answers_on_sail_without_java(shared: Path, tmp_path: Path, processes: None) -> None:
+    if why := why_not():
+        pytest.skip(why)
+    for at in ("T1", "T"):
+        tool = shared / "tools" / "make_lake.py"
+        made = subprocess.run([sys.executable, tool, "trap_fixture", tmp_path, at], capture_output=True, text=True)
+        with (tmp_path / "lake.toml").open("a", encoding="utf-8") as settings:
+            settings.write('[spark]\nengine = "sail"\nmemory = "512m"\n')
+        run_python(LOAD, tmp_path, *made.stdout.split(), env=NO_JAVA)
+        assert differences(shared, "trap_fixture", tmp_path, at) == "0 differ"
+    stop_server(tmp_path, force=True)
+
+
+def test_what_sail_made_is_fresh_on_spark_which_makes_the_very_same(spark: "SparkSession", lake: Lake) -> None:
+    run_python(LOAD, lake.root, FIRST, LAST, env=NO_JAVA)
+    made = snapshot(lake)
+    (commit,) = list(lake.store.commits("staging", -1))[-1:]
+    assert commit.receipt is not None
+    assert commit.receipt.tags[ENGINE] == "sail 0.7.2"
+    stop_server(lake.root, force=True)
+    moved = configure(lake.root, FIRST, spark=dict(CLASSIC))
+    states = request(moved, "staging", FIRST, LAST).states()
+    days = request(moved, "staging", FIRST, LAST).days
+    assert {states.of("staging", d) for d in days} == {State.FRESH}
+    assert not any(p.committed for p in backfill(moved, FIRST, LAST).values())
+    backfill(moved, FIRST, LAST, force=True)
+    assert snapshot(moved) == made
+    (commit,) = list(moved.store.commits("staging", -1))[-1:]
+    assert commit.receipt is not None
+    assert commit.receipt.tags[ENGINE] == "spark 4.2.0"
+
+
+def test_a_server_killed_while_it_writes_is_noticed_in_seconds_and_the_rerun_writes(lake: Lake, tmp_path: Path) -> None:
+    assert run_python(KILLED_WHILE_IT_WRITES, lake.root, tmp_path / "out").split() == ["EngineLost", "True"]
+    run_python(LOAD, lake.root, FIRST, LAST)
+    assert snapshot(lake)["staging"]
+    stop_server(lake.root, force=True)

@@ -1,0 +1,85 @@
+"""A lake's Sail server as a process: found, shared, stopped as Spark's is, without Java, and closed to other users.
+
+Lives here: its life and its door. Does not live here: the life that both kinds of server share (`test_server`), and
+what a lake holds afterwards (`end_to_end.test_sail`).
+"""
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from backfill_assets.engine.confs import SAIL, EngineSettings
+from backfill_assets.engine.launch import launch_of, version_of
+from backfill_assets.engine.private_network import why_not
+from backfill_assets.engine.server import ensure_server, server_status, stop_server
+from backfill_assets.engine.server_state import ServerFolder
+from backfill_assets_tests.processes import run_python
+
+SETTINGS = EngineSettings(SAIL, memory="512m", cores=1, idle_minutes=5)
+NO_JAVA = {"JAVA_HOME": "/nonexistent", "PATH": "/usr/bin:/bin"}
+COUNT = """
+import sys
+from pathlib import Path
+from backfill_assets.engine.confs import EngineSettings
+from backfill_assets.engine.session import open_session
+import backfill_assets.engine.java as java
+java.find_java = None  # whoever looks for Java fails
+session = open_session(Path(sys.argv[1]), EngineSettings("sail", memory="512m", cores=1, idle_minutes=5))
+print(session.range(1000).selectExpr("sum(id)").collect()[0][0], session.conf.get("spark.sql.session.timeZone"))
+"""
+
+KNOCK = """
+import os, socket, sys
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+try:
+    socket.socket(socket.AF_UNIX).connect(sys.argv[1])
+except OSError as error:
+    print(repr(error))
+"""
+
+
+@pytest.fixture
+def lake(tmp_path: Path, processes: None) -> Iterator[Path]:
+    """A folder for a server that is stopped at the end."""
+    if why := why_not():
+        pytest.skip(why)
+    yield tmp_path
+    stop_server(tmp_path, force=True)
+
+
+def test_a_server_answers_without_java_and_is_shared_and_stopped(lake: Path) -> None:
+    assert run_python(COUNT, lake, env=NO_JAVA).split() == ["499500", "UTC"]
+    status = server_status(lake)
+    assert status is not None
+    assert (status.version, status.in_use) == ("pysail 0.7.2", False)
+    assert ensure_server(lake, SETTINGS).process.pid == status.pid, "the second user got another server"
+    assert stop_server(lake)
+    assert server_status(lake) is None
+    assert not psutil.pid_exists(status.pid)
+
+
+def test_nobody_else_gets_in(lake: Path) -> None:
+    endpoint = ensure_server(lake, SETTINGS)
+    record = ServerFolder.of(lake).record()
+    assert record is not None
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection(("127.0.0.1", record.port), timeout=2)
+    if os.geteuid():
+        pytest.skip("only root can become another user")
+    for folder in lake.parents[:3]:
+        folder.chmod(0o755)
+    lake.chmod(0o755)
+    assert "PermissionError" in run_python(KNOCK, str(endpoint.socket))
+
+
+def test_a_running_server_tells_what_it_is_made_of() -> None:
+    assert version_of(launch_of(SETTINGS).identity) == "pysail 0.7.2"
+    assert (
+        version_of({"pyspark": "4.2.0", "delta-spark": "4.4.0", "memory": "2g"}) == "pyspark 4.2.0, delta-spark 4.4.0"
+    )

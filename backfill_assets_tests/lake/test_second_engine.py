@@ -1,0 +1,78 @@
+"""What Spark SQL may hold where the second engine runs it. Nothing is run here."""
+
+from datetime import date
+from typing import Any
+
+import pytest
+
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.lake.second_engine import refuse_unequal_settings, unequal_names, unequal_settings
+from backfill_assets.lake.settings import LakeSettings
+
+TYPES = {"value": "BIGINT", "x": "DOUBLE", "event_ts": "TIMESTAMP", "entity": "STRING", "day": "DATE"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "value > 0 AND entity LIKE 'a%'",
+        "coalesce(value, 0)",
+        "CASE WHEN value > 0 THEN value END",
+        "event_ts - INTERVAL '1' HOUR",
+        "SELECT entity, count(*) AS n FROM staging WHERE value IS NOT NULL GROUP BY entity HAVING count(*) > 1",
+        "SELECT entity, d AS day, sum(cast(value AS DECIMAL(30,0))) AS n FROM (SELECT *, explode(sequence(day, "
+        "date_add(day, 6))) AS d FROM staging) GROUP BY ALL",
+    ],
+)
+def test_what_both_engines_compute_alike_is_let_through(text: str) -> None:
+    assert unequal_names(text, TYPES) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("value + 1", ["+"]),
+        ("-value", ["negative"]),
+        ("max(x)", ["max of DOUBLE"]),
+        ("SELECT max(n) FROM (SELECT x AS n FROM staging)", ["max of DOUBLE", "max of ARRAY"]),
+        ("weekday(event_ts) = 1", ["weekday"]),
+        ("entity RLIKE '(?i)a'", ["rlike"]),
+        ("entity || 'a'", ["||"]),
+        ("my_own(value)", ["my_own"]),
+        ("SELECT row_number() OVER (ORDER BY value) FROM staging", ["row_number", "over"]),
+        ("SELECT * FROM staging LIMIT 5", ["limit"]),
+        ("SELECT current_date FROM staging", ["current_date"]),
+        ("value > ((", ["value > (("]),
+    ],
+)
+def test_what_is_not_known_to_be_equal_is_refused_by_name(text: str, names: list[str]) -> None:
+    assert list(unequal_names(text, TYPES)) == names
+
+
+def _settings(engine: str = "sail", **sections: Any) -> LakeSettings:
+    source = {"files": "landing/*.csv", "format": "csv", "select": "seq, cast(value AS BIGINT) AS value"}
+    return LakeSettings.model_validate(
+        {"start_date": date(2024, 3, 1), "source": source, "spark": {"engine": engine}} | sections
+    )
+
+
+def test_an_expression_of_lake_toml_is_refused_where_the_lake_has_the_second_engine_and_only_there() -> None:
+    columns: Any = [{"name": "n", "agg": "sum", "of": "value * 2", "days": 7}]
+    asked: dict[str, Any] = {"features": {"columns": columns}}
+    refuse_unequal_settings(_settings("embedded", **asked))
+    with pytest.raises(SettingsError, match=r"\[\[features.columns\]\] n: of in lake.toml: \*: not known") as refused:
+        refuse_unequal_settings(_settings(**asked))
+    assert "try_multiply" in refused.value.fix
+    assert "Spark" in refused.value.fix
+
+
+def test_a_text_that_would_be_cast_otherwise_is_refused_in_select() -> None:
+    source = {"files": "landing/*.csv", "format": "csv", "select": "seq, cast(value AS DECIMAL(18,2)) AS value"}
+    assert list(unequal_settings(_settings(source=source))) == ["[source] select"]
+    assert unequal_settings(_settings()) == {}
+
+
+def test_a_label_may_compare_its_aggregates() -> None:
+    label = "sum_ahead(value) > 2 AND count_behind() > 1"
+    assert unequal_settings(_settings(labels={"label": label})) == {}
+    assert list(unequal_settings(_settings(labels={"label": f"round({label})"}))) == ["[labels] label"]

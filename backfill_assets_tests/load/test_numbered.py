@@ -1,0 +1,53 @@
+"""Rows that know their content and their number: of text and Parquet files, on an engine without `_metadata`.
+
+Lives here: the copies and their types. Does not live here: Spark's own way, which every test of a load takes.
+"""
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from backfill_assets.landing.mapping import Unfit
+from backfill_assets.landing.stock import StockFile
+from backfill_assets.load import numbered
+
+SCANNED = datetime(2024, 3, 1, tzinfo=UTC)
+
+
+def stock_file(folder: Path, table: pa.Table) -> StockFile:
+    path = folder / "a.parquet"
+    pq.write_table(table, path, row_group_size=2)
+    return StockFile("a" * 64, path, {}, "", SCANNED)
+
+
+def test_rows_are_numbered_from_one_across_row_groups_in_the_order_of_the_file(tmp_path: Path) -> None:
+    file = stock_file(tmp_path, pa.table({"x": ["a", "b", "c", "d", "e"]}))
+    copy = pq.read_table(numbered._copy(tmp_path, file))
+    assert copy.to_pydict() == {"x": ["a", "b", "c", "d", "e"], "__number": [1, 2, 3, 4, 5]}
+    assert numbered._copy(tmp_path, file).stat().st_mtime_ns == numbered._copy(tmp_path, file).stat().st_mtime_ns
+
+
+def test_types_come_as_spark_reads_them(tmp_path: Path) -> None:
+    columns = {
+        "u32": pa.array([1 << 31], pa.uint32()),
+        "u64": pa.array([(1 << 64) - 1], pa.uint64()),
+        "ms": pa.array([0], pa.timestamp("ms", "Europe/Berlin")),
+        "local": pa.array([0], pa.timestamp("us")),
+        "day": pa.array([date(1969, 12, 31)]),
+        "word": pa.array(["ä"]).dictionary_encode(),
+    }
+    copy = pq.read_schema(numbered._copy(tmp_path, stock_file(tmp_path, pa.table(columns))))
+    found = {f.name: str(f.type) for f in copy}
+    assert found == {
+        "u32": "int64", "u64": "decimal128(20, 0)", "ms": "timestamp[us, tz=UTC]", "local": "timestamp[us]",
+        "day": "date32[day]", "word": "string", "__number": "int64",
+    }  # fmt: skip
+
+
+def test_a_type_that_was_never_tried_is_refused_by_name(tmp_path: Path) -> None:
+    file = stock_file(tmp_path, pa.table({"at": pa.array([1], pa.time64("us"))}))
+    with pytest.raises(Unfit, match=r'at is time64\[us\].*engine = "embedded"'):
+        numbered._copy(tmp_path, file)

@@ -1,0 +1,61 @@
+"""What a user's DataFrames may ask of the second engine, and whether it answers that as Spark does.
+
+Programs of their own ask, because sessions of Spark Connect need one.
+"""
+
+import json
+
+import pytest
+
+from backfill_assets.core.second_engine import FUNCTIONS
+from backfill_assets_tests.processes import run_python
+
+OF_OPERATORS = frozenset({"+", "-", "*", "%", "and", "or", "not", "in", "case", "if", "when", "mean"})
+ASKED = """
+    import json, sys
+    from pyspark.sql import Window, functions as F
+    from backfill_assets.core.contracts import Column, Contract
+    from backfill_assets.load.second_engine import unequal_in_plan
+    from backfill_assets_tests.second_engine_catalogue import COLUMNS
+    from backfill_assets_tests.second_engine_probe import session_on, small_rows
+
+    contract = Contract("rows", "Rows.", tuple(Column(n, t, n) for n, t in COLUMNS.items()), "p", ("id",), ())
+    with session_on('sail') as session:
+        rows = small_rows(session)
+        again = rows.groupBy("g", rows.p.alias("day")).count().withColumnRenamed("count", "events")
+        frames = {
+            "counts": rows.where("i > 0 AND s IS NOT NULL").groupBy("g").count(),
+            "joined": again.join(rows.select("g").distinct(), "g"),
+            "decimals": rows.groupBy("g").agg(F.sum(F.col("b").cast("decimal(30,0)")).alias("n"), F.max("b")),
+            "sums": rows.groupBy("g").agg(F.sum("b")),
+            "plus": rows.withColumn("n", F.col("b") + 1),
+            "text": rows.select(F.expr("b * 2")),
+            "greatest": rows.groupBy("g").agg(F.max("x")),
+            "seconds": rows.select(F.col("u").cast("bigint")),
+            "choice": rows.select(F.when(F.col("b") > 0, F.col("b")).otherwise(F.col("d"))),
+            "any": rows.dropDuplicates(["g"]).limit(3),
+            "window": rows.withColumn("n", F.row_number().over(Window.partitionBy("g").orderBy("b"))),
+            "query": session.sql("SELECT g, sum(b) AS n FROM {t} GROUP BY g", None, t=rows),
+        }
+        told = {name: list(unequal_in_plan(f, {"rows": rows}, [contract])) for name, f in frames.items()}
+    json.dump(told, sys.stdout)
+"""
+
+
+@pytest.mark.usefixtures("processes")
+def test_what_a_plan_asks_for_and_is_not_known_to_be_equal_is_named() -> None:
+    told = json.loads(run_python(ASKED))
+    assert told == {
+        "counts": [], "joined": [], "decimals": [], "sums": ["sum"], "plus": ["+"], "text": ["*"],
+        "greatest": ["max of DOUBLE"], "seconds": ["cast as bigint"], "choice": ["when of several types"],
+        "any": ["limit", "deduplicate"], "window": ["window", "row_number"], "query": ["sum"],
+    }  # fmt: skip
+
+
+@pytest.mark.usefixtures("processes")
+def test_over_awkward_values_sail_gives_what_spark_gave_or_raises_for_all_that_is_let_through() -> None:
+    probe = "import sys; sys.argv = ['', 'sail']\nfrom backfill_assets_tests.second_engine_probe import main\nmain()"
+    found = json.loads(run_python(probe, timeout=400))
+    assert found["other"] == []
+    assert found["lacking"] == []
+    assert {*found["vouched for"]} >= FUNCTIONS - OF_OPERATORS

@@ -1,0 +1,34 @@
+"""What the doctor says of expressions and SQL that Sail is not known to compute as Spark does. Nothing is run."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Table
+from backfill_assets.operations.diagnosis import Level
+from backfill_assets.operations.doctor_second_engine import examine_second_engine
+from backfill_assets_tests.builders import CONTRACTS
+from backfill_assets_tests.files import bare_lake
+
+HEADER = "/*\ndescription = 'sum(value) + 1'\n*/\n"
+
+
+def on(engine: str, folder: Path) -> Lake:
+    lake = bare_lake(folder)
+    spark = lake.settings.spark.model_copy(update={"engine": engine})
+    return replace(lake, settings=lake.settings.model_copy(update={"spark": spark}))
+
+
+@pytest.mark.parametrize(("query", "culprit"), [("sum(value)", "sum: not known"), ("try_sum(value)", "")])
+def test_a_table_in_sql_that_sail_would_refuse_is_named_where_the_lake_has_it(
+    tmp_path: Path, query: str, culprit: str
+) -> None:
+    path = tmp_path / "totals.sql"
+    path.write_text(f"{HEADER}SELECT entity, {query} AS n FROM staging GROUP BY entity", encoding="utf-8")
+    tables = [Table(CONTRACTS[1]), Table(CONTRACTS[2], sources=(path,))]
+    assert examine_second_engine(on("embedded", tmp_path), tables) == []
+    (found,) = examine_second_engine(on("sail", tmp_path), tables)
+    assert found.level is (Level.ERROR if culprit else Level.OK)
+    assert culprit in found.what
