@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from backfill_assets.core.errors import EngineLost, TransientError
+from backfill_assets.core.errors import EngineLost, SettingsError, TransientError
 from backfill_assets.engine.confs import scrub
 
 _REASON_LENGTH = 200
@@ -37,6 +37,8 @@ _POISONED = re.compile(
     r"NoClassDefFoundError|Could not initialize class|ExceptionInInitializerError|UnsatisfiedLinkError"
     r"|java\.lang\.OutOfMemoryError"
 )
+# Sail's queries share one pool; what sorts and groups goes to disk where it is used up, what joins and writes cannot.
+_SHORT = re.compile(r"remain available for the total memory pool|Resources exhausted")
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|database or disk is full", re.IGNORECASE)
 _FULL_NUMBERS = frozenset({errno.ENOSPC, errno.EDQUOT})
 # Kinds of error that carry what the JVM said; others quote data and what users wrote.
@@ -88,6 +90,19 @@ def engine_lost(error: BaseException) -> EngineLost:
         "Spark", f"the engine died or cannot be reached ({type(told).__name__}: {reason})",
         "What was running on it did not finish; what it had committed stands",
         "Run again, a new engine is started; its log is server.log in the lake's folder .server",
+    )  # fmt: skip
+
+
+def is_short_of_memory(error: BaseException) -> bool:
+    """True if `error` (or what caused it) means that Sail's queries need more memory than they have."""
+    return any(_quotes(e, _SHORT) for e in _chain(error))
+
+
+def short_of_memory() -> SettingsError:
+    """The one-line error for a query that does not fit Sail's memory."""
+    return SettingsError(
+        "Sail", "a query needs more memory than `memory` below [spark] leaves it", "Nothing was written",
+        'Raise it in lake.toml, take fewer days at once, or set engine = "embedded", which needs less',
     )  # fmt: skip
 
 

@@ -22,7 +22,15 @@ from urllib.parse import urlsplit
 from backfill_assets.core.errors import BackfillError, EngineLost, unusable
 from backfill_assets.engine.classic import open_classic
 from backfill_assets.engine.confs import EMBEDDED, SAIL, EngineSettings, scrub, session_confs
-from backfill_assets.engine.loss import disk_full, engine_lost, is_disk_full, is_engine_loss, is_poisoned
+from backfill_assets.engine.loss import (
+    disk_full,
+    engine_lost,
+    is_disk_full,
+    is_engine_loss,
+    is_poisoned,
+    is_short_of_memory,
+    short_of_memory,
+)
 from backfill_assets.engine.processes import Process
 from backfill_assets.engine.server import Endpoint, end_server, ensure_server, hold, release
 from backfill_assets.engine.server_state import ServerFolder
@@ -212,6 +220,8 @@ def explained(error: Exception) -> BackfillError | None:
     lakes = _end_open_servers() if full or is_poisoned(error) else []
     if full:
         return disk_full([*lakes, Path(tempfile.gettempdir())])
+    if is_short_of_memory(error):
+        return short_of_memory()
     if isinstance(error, OSError) and error.filename and not isinstance(error, FileNotFoundError):
         return unusable(error)
     return engine_lost(error) if is_engine_loss(error) else None

@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.core.errors import EngineLost, TransientError
-from backfill_assets.engine.loss import disk_full, engine_lost, is_disk_full, is_engine_loss, is_poisoned
+from backfill_assets.engine.loss import (
+    disk_full,
+    engine_lost,
+    is_disk_full,
+    is_engine_loss,
+    is_poisoned,
+    is_short_of_memory,
+    short_of_memory,
+)
 
 
 class SparkConnectGrpcException(Exception):
@@ -65,3 +73,13 @@ def test_the_line_of_a_full_disk_names_the_folders_with_their_space_and_what_to_
     assert "MiB are free now" in str(told)
     assert "is not there" not in str(told)
     assert "Free space there, then run the same command again" in str(told)
+
+
+def test_sails_lack_of_memory_is_told_with_the_setting_and_is_no_loss() -> None:
+    from pyspark.errors.exceptions.connect import AnalysisException
+
+    error = AnalysisException("Failed to allocate 34.0 MB: 11.4 MB remain available for the total memory pool: fair()")
+    assert is_short_of_memory(error)
+    assert not is_engine_loss(error)
+    assert not is_short_of_memory(ValueError("Resources exhausted"))
+    assert "memory" in str(short_of_memory())
