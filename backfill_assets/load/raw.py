@@ -129,7 +129,8 @@ def _named(lake_session: LakeSession, states: States, todo: Sequence[date]) -> l
     wanted = {d for d in todo if states.view.is_due(d)}
     live = [r for r in read_files(lake_session.lake.store, lake_session.lake.source) if not r.withdrawn]
     named = {r.sha256: r for r in reversed(live) if wanted & set(r.days)}
-    lake_session.expect(sum(r.days[d][0] for r in named.values() for d in wanted & set(r.days)))
+    # Files are read and judged as wholes, however few of their rows are wanted.
+    lake_session.expect(sum(r.rows for r in named.values()))
     return list(named.values())
 
 

@@ -3,6 +3,7 @@
 Tested here: `load.raw` without an engine. Not tested here: loads of files (`end_to_end.test_ledger`, `test_scan`).
 """
 
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -11,11 +12,12 @@ import pytest
 from backfill_assets.core.days import DayRange, midnight
 from backfill_assets.core.errors import LandingError, SettingsError
 from backfill_assets.core.scans import ScanReport
+from backfill_assets.lake.ledger import FILES, LANDED
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.load.candidate import RebuildRequest
-from backfill_assets.load.raw import SET_ASIDE, _counts, _is_simple, _refuse, load
-from backfill_assets_tests.builders import day, loaded
+from backfill_assets.load.raw import SET_ASIDE, _counts, _is_simple, _named, _refuse, load
+from backfill_assets_tests.builders import day, loaded, receipt, write_rows
 from backfill_assets_tests.files import bare_lake
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 
@@ -61,6 +63,32 @@ def test_the_short_way_is_for_days_on_which_every_row_is_due(
     states = loaded(1, as_of=as_of).states()
     assert _is_simple(LakeSession(bare_lake(tmp_path)), states, list(DAYS)) is simple
     assert as_of is None or as_of.tzinfo is UTC
+
+
+@dataclass(frozen=True)
+class _Expecting(LakeSession):
+    """A session without an engine that notes how many rows it was told to expect."""
+
+    told: list[int] = field(default_factory=list)
+
+    def expect(self, rows: int) -> None:
+        """Note it."""
+        self.told.append(rows)
+
+
+def test_the_engine_expects_all_rows_of_the_files_that_a_day_came_in_for_it_reads_and_judges_them_all(
+    tmp_path: Path,
+) -> None:
+    lake, now = bare_lake(tmp_path), datetime(2024, 3, 1, tzinfo=UTC)
+    row = {
+        "event": LANDED, "path": "a", "sha256": "sha", "bad_rows": 0, "size": 1, "mtime_ns": 1, "first_scan": now,
+        "home_day": day(0), "recorded_at": now, "counted_by": "", "note": None,
+    }  # fmt: skip
+    rows = [row | {"arrival_date": d, "rows": n, "usable_rows": n} for d, n in ((day(0), 2), (day(1), 1_000_000))]
+    write_rows(lake.table_path(FILES.name), FILES, rows, receipt(FILES.name, {}))
+    session = _Expecting(lake)
+    (named,) = _named(session, loaded(3).states(), [day(0)])
+    assert (named.path, session.told) == ("a", [1_000_002])
 
 
 def test_a_window_for_late_rows_needs_the_careful_way(tmp_path: Path) -> None:
