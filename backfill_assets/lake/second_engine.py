@@ -56,6 +56,10 @@ def unequal_names(text: str, types: Mapping[str, str]) -> dict[str, str]:
     return {name: ADVICE_FOR.get(name.partition(" ")[0], "") for name in found}
 
 
+# In `select` these are equal for what `landing.sail_select` and `sail_casts` let pass, which know the columns' types.
+HELD_BY_THE_INTAKE = frozenset(["nullif", "cast as timestamp_ntz"])
+
+
 def refuse_unequal_settings(settings: LakeSettings) -> None:
     """Raise SettingsError where the lake's engine is the second one and an expression of `lake.toml` is not known to
     be equal there. Nothing has run then."""
@@ -69,7 +73,8 @@ def unequal_settings(settings: LakeSettings) -> dict[str, Mapping[str, str]]:
     found: dict[str, Mapping[str, str]] = {}
     for name, source in settings.delivered.items():
         where = f"[sources.{name}] select" if name else "[source] select"
-        found[where] = unequal_names(f"SELECT {source.select}", _landed(source)) if source.select else {}
+        names = unequal_names(f"SELECT {source.select}", _landed(source)) if source.select else {}
+        found[where] = {name: text for name, text in names.items() if name not in HELD_BY_THE_INTAKE}
     types = _payload(settings)
     for column in settings.features.columns:
         where = f"[[features.columns]] {column.name}"

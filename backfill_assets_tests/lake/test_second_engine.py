@@ -76,3 +76,8 @@ def test_a_label_may_compare_its_aggregates() -> None:
     label = "sum_ahead(value) > 2 AND count_behind() > 1"
     assert unequal_settings(_settings(labels={"label": label})) == {}
     assert list(unequal_settings(_settings(labels={"label": f"round({label})"}))) == ["[labels] label"]
+
+
+def test_what_the_intake_holds_by_its_columns_types_is_left_to_it_in_select() -> None:
+    select = "cast(nullif(at, '') AS timestamp_ntz) AS arrival_ts"
+    assert unequal_settings(_settings(source={"files": "landing/*.csv", "format": "csv", "select": select})) == {}
