@@ -4,7 +4,7 @@ Lives here: one command for all workloads and contestants. Does not live here: m
 checker, which lie beside the checkout (../shared/tools/bench), and any assertion.
 
 usage: python -m backfill_assets_tests.benchmarks.whole_way DIR [DAYSxROWS ...] [--against floor_delta,duckdb]
-       [--late k7_n700] [--memory 2g] [--repeat 1]        e.g. 90x20000 1096x2000 60x300 1x2000000
+       [--late k7_n700] [--memory 2g] [--repeat 1] [--engine sail]   e.g. 90x20000 1096x2000 60x300 1x2000000
 Each line is also appended to DIR/results.jsonl. Compare lines of one run only: other users of the machine slow all.
 """
 
@@ -39,7 +39,7 @@ def main() -> None:
         for _ in range(asked.repeat):
             for name in filter(None, asked.against.split(",")):
                 _tell(asked.root, _by_script(name, workload, asked.root / "out"))
-            Ours(workload, asked.root, asked.memory).run(asked.late.split(",") if asked.late else [])
+            Ours(workload, asked.root, asked.memory, asked.engine).run(asked.late.split(",") if asked.late else [])
 
 
 def _asked() -> argparse.Namespace:
@@ -50,6 +50,7 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--late", default="")
     parser.add_argument("--memory", default="2g")
     parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--engine", default="embedded")
     asked = parser.parse_args()
     asked.root = asked.root.resolve()
     asked.root.mkdir(parents=True, exist_ok=True)
@@ -81,8 +82,8 @@ def _by_script(name: str, workload: Path, out: Path) -> dict[str, Any]:
 class Ours:
     """This package on one workload: cold, the same forced on a warm server, nothing changed, one day, late batches."""
 
-    def __init__(self, workload: Path, root: Path, memory: str) -> None:
-        self.workload, self.root, self.memory = workload, root, memory
+    def __init__(self, workload: Path, root: Path, memory: str, engine: str = "embedded") -> None:
+        self.workload, self.root, self.memory, self.engine = workload, root, memory, engine
         self.params = json.loads((workload / "workload.json").read_text())
         self.out = root / "ours"
         self.lake, self.events = self.out / "lake", self.out / "events"
@@ -130,7 +131,7 @@ class Ours:
             costs.append(measured(self._command(*command), self.lake, self._env(), log))
             phases += _tables_told(log)
         files, size = stored(self.lake / "tables")
-        line: dict[str, Any] = {"workload": self.workload.name, "contestant": "ours", "cmd": what}
+        line: dict[str, Any] = {"workload": self.workload.name, "contestant": f"ours {self.engine}", "cmd": what}
         line |= {
             "wall_s": round(sum(c.wall_s for c in costs), 2), "cpu_s": round(sum(c.cpu_s for c in costs), 2),
             "client_cpu_s": round(sum(c.client_cpu_s for c in costs), 2), "peak_mib": max(c.peak_mib for c in costs),
@@ -169,13 +170,15 @@ maturity_days = {p["M"]}
 [lateness]
 early_tolerance_days = 60
 [spark]
+engine = "{self.engine}"
 memory = "{self.memory}"
-[spark.confs]
-"spark.eventLog.enabled" = "true"
-"spark.eventLog.dir" = "{self.events.as_uri()}"
-""",
+{self._logged() if self.engine == "embedded" else ""}""",
             encoding="utf-8",
         )
+
+    def _logged(self) -> str:
+        """What has Spark tell what it did; Sail tells nothing of the kind."""
+        return f'[spark.confs]\n"spark.eventLog.enabled" = "true"\n"spark.eventLog.dir" = "{self.events.as_uri()}"\n'
 
     def _answer(self, state: str) -> dict[str, Any]:
         """What the checker beside the checkout says of our tables, told by its names."""
