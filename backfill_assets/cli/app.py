@@ -137,5 +137,3 @@ def main() -> None:
             with contextlib.suppress(OSError):
                 stream.flush()
         os._exit(int(end.code))
-    finally:
-        gc.freeze()  # at its end the interpreter would walk all objects once more, for memory that it gives back anyway

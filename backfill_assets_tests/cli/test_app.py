@@ -139,10 +139,10 @@ def test_a_lake_that_cannot_be_written_is_one_line_without_a_traceback(
 
 
 @pytest.mark.usefixtures("processes")
-def test_a_command_spends_its_time_on_its_work_and_not_on_looking_for_garbage_among_its_imports() -> None:
+def test_a_command_looks_seldom_for_garbage_among_its_imports_and_leaves_none_for_libraries_to_complain_of() -> None:
     code = (
         "import atexit, gc, sys; from backfill_assets.cli.app import COLLECT_AFTER, main; "
-        "atexit.register(lambda: print(gc.get_threshold() == COLLECT_AFTER, gc.get_freeze_count() > 10_000)); "
+        "atexit.register(lambda: print(gc.get_threshold() == COLLECT_AFTER, gc.get_freeze_count())); "
         "sys.argv = ['backfill-assets', '--version']; main()"
     )
-    assert run_python(code).split()[-2:] == ["True", "True"]
+    assert run_python(code).split()[-2:] == ["True", "0"]
