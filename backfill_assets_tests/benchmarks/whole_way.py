@@ -201,7 +201,7 @@ memory = "{self.memory}"
             [sys.executable, "-c", code, asked], env={**os.environ, "PYTHONPATH": str(BENCH / "workers")},
             check=True, capture_output=True, text=True,
         )  # fmt: skip
-        found = json.loads(done.stdout)
+        found = json.loads(done.stdout.splitlines()[-1])  # DuckDB may draw a bar of progress before it
         return {"answer": found["answer"], "wrong": found["wrong"]}
 
 
