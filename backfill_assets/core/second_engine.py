@@ -5,10 +5,9 @@ Lives here: the lists, and the rules that hold them against an expression. Does 
 awkward values; a test asks Sail again and holds its answers to those that Spark gave. What is not listed is refused.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-SECOND_ENGINE = "sail"
 ADVICE = 'Set [spark] engine = "embedded": Spark computes it'
 DOUBLE, TIMESTAMP, STRING, ARRAY = "DOUBLE", "TIMESTAMP", "STRING", "ARRAY"
 UNKNOWN = "?"  # a column whose type is not told: it may be any
@@ -72,6 +71,17 @@ class Term:
             yield from part.walk()
 
 
+def advised(names: Iterable[str]) -> dict[str, str]:
+    """Each name once, in order, with what to write instead ("": nothing)."""
+    return {name: ADVICE_FOR.get(name.partition(" ")[0], "") for name in names}
+
+
+def kind_of(type_name: str) -> str:
+    """The kind of a type as Spark writes it: DECIMAL(18,2) is a DECIMAL."""
+    kind = type_name.upper().partition("(")[0].partition("<")[0].strip()
+    return {"INTEGER": "INT", "LONG": "BIGINT"}.get(kind, kind)
+
+
 def unequal(term: Term, types: Mapping[str, str]) -> Iterator[str]:
     """What in an expression over columns of these types (by name, small letters) is not known to be equal."""
     for part in term.walk():
@@ -110,7 +120,7 @@ def _may_be(term: Term, kind: str, types: Mapping[str, str]) -> bool:
     if term.what in ("cast", "literal"):
         return term.name == kind
     if term.what == "column":
-        return _type(term, types).partition("(")[0].partition("<")[0] in (kind, UNKNOWN)
+        return kind_of(_type(term, types)) in (kind, UNKNOWN)
     return term.name not in ("count", "count_if") and any(_may_be(p, kind, types) for p in term.parts)
 
 

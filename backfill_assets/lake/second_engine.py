@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.core.second_engine import ADVICE, ADVICE_FOR, DOUBLE, FUNCTIONS, SECOND_ENGINE, Term, unequal
+from backfill_assets.core.second_engine import ADVICE, DOUBLE, FUNCTIONS, Term, advised, kind_of, unequal
+from backfill_assets.engine.confs import SAIL
 from backfill_assets.lake.settings import LakeSettings
 
 if TYPE_CHECKING:
@@ -52,14 +53,13 @@ def unequal_names(text: str, types: Mapping[str, str]) -> dict[str, str]:
     except SqlglotError:
         return {" ".join(text.split())[:SHOWN_CHARS]: ""}
     known = {name: kind for name, kind in types.items() if name not in _named_anew(parsed)}
-    found = dict.fromkeys([*_unknown_words(tokens), *unequal(_term(parsed), known)])
-    return {name: ADVICE_FOR.get(name.partition(" ")[0], "") for name in found}
+    return advised([*_unknown_words(tokens), *unequal(_term(parsed), known)])
 
 
 def refuse_unequal_settings(settings: LakeSettings) -> None:
     """Raise SettingsError where the lake's engine is the second one and an expression of `lake.toml` is not known to
     be equal there. Nothing has run then."""
-    if settings.spark.engine == SECOND_ENGINE:
+    if settings.spark.engine == SAIL:
         for where, names in unequal_settings(settings).items():
             raise SettingsError(f"{where} in lake.toml", told(names), "Nothing was done", advice(names))
 
@@ -84,7 +84,7 @@ def told(names: Mapping[str, str]) -> str:
     """The culprit of a refusal, naming what is not known to be equal."""
     listed = list(names)
     more = f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
-    return f"{', '.join(listed[:SHOWN])}{more}: not known to give on {SECOND_ENGINE} what Spark gives"
+    return f"{', '.join(listed[:SHOWN])}{more}: not known to give on {SAIL} what Spark gives"
 
 
 def advice(names: Mapping[str, str]) -> str:
@@ -174,9 +174,3 @@ SPARKS_NAMES = {"safe_divide": "try_divide", "safe_add": "try_add", "safe_subtra
 def _choice(name: str, conditions: "list[exp.Expr]", branches: "list[exp.Expr]") -> Term:
     """A choice gives its branches; its conditions stand beside."""
     return Term("call", "", (Term("call", name, tuple(map(_term, branches))), *map(_term, conditions)))
-
-
-def kind_of(type_name: str) -> str:
-    """The kind of a type as Spark writes it: DECIMAL(18,2) is a DECIMAL."""
-    kind = type_name.upper().partition("(")[0].partition("<")[0].strip()
-    return {"INTEGER": "INT", "LONG": "BIGINT", "FLOAT": "FLOAT"}.get(kind, kind)

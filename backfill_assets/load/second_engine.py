@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import ContractBroken
-from backfill_assets.core.second_engine import ADVICE_FOR, FUNCTIONS, SECOND_ENGINE, SIGNS, Term, unequal
+from backfill_assets.core.second_engine import FUNCTIONS, SIGNS, Term, advised, kind_of, unequal
+from backfill_assets.engine.confs import SAIL
 from backfill_assets.lake.model import Table
-from backfill_assets.lake.second_engine import advice, kind_of, told, unequal_names
+from backfill_assets.lake.second_engine import advice, told, unequal_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,7 +41,7 @@ def refuse_unequal(
 ) -> None:
     """Raise ContractBroken where the engine is the second one and a user's frame asks for what it is not known to
     compute as Spark does; names all of it. Nothing is computed."""
-    if engine != SECOND_ENGINE or not table.brings_code:
+    if engine != SAIL or not table.brings_code:
         return
     names = unequal_in_plan(frame, inputs, [contracts[name] for name in inputs])
     if names:
@@ -57,8 +58,7 @@ def unequal_in_plan(frame: "DataFrame", inputs: Mapping[str, "DataFrame"], contr
     known = frozenset(_plan_id(f) for f in inputs.values())
     types = {c.name.lower(): str(c.type).upper() for contract in contracts for c in contract.columns}
     anew = set(_named_anew(root, known))
-    found = dict.fromkeys(_of_message(root, known, {n: t for n, t in types.items() if n not in anew}))
-    return {name: ADVICE_FOR.get(name.partition(" ")[0], "") for name in found}
+    return advised(_of_message(root, known, {n: t for n, t in types.items() if n not in anew}))
 
 
 def _plan_id(frame: Any) -> int:

@@ -13,8 +13,7 @@ from typing import Any
 
 from backfill_assets.core.days import DayRange, from_inclusive
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.second_engine import SECOND_ENGINE
-from backfill_assets.engine.confs import EMBEDDED
+from backfill_assets.engine.confs import EMBEDDED, SAIL
 from backfill_assets.engine.server import stop_server
 from backfill_assets.engine.session import drop_session
 from backfill_assets.lake.home import Lake
@@ -62,7 +61,7 @@ class EngineReport:
 
 def other_engine(lake: Lake) -> str:
     """The engine that a lake is checked with: Spark where it is computed by Sail, else Sail."""
-    return EMBEDDED if lake.settings.spark.engine == SECOND_ENGINE else SECOND_ENGINE
+    return EMBEDDED if lake.settings.spark.engine == SAIL else SAIL
 
 
 def check_engine(
