@@ -40,14 +40,14 @@ def commit(path, *rest):
     real(path, *rest)
     os.kill(os.getpid(), signal.SIGKILL)
 
-def stage(lake, contract, frame):
+def stage(lake, contract, frame, days):
     if contract.name != table or moment != "server":
-        return real_stage(lake, contract, frame)
+        return real_stage(lake, contract, frame, days)
     from backfill_assets.engine.server import server_status
     os.kill(server_status(root).pid, signal.SIGKILL)
     began = time.monotonic()
     try:
-        return real_stage(lake, contract, frame)
+        return real_stage(lake, contract, frame, days)
     finally:
         print("noticed after", time.monotonic() - began)
 
