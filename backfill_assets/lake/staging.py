@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.engine.session import sail_scratch
+from backfill_assets.engine.session import said_or_asked, sail_scratch, say
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import actions, find_write
 from backfill_assets.lake.type_names import arrow_type
@@ -112,7 +112,7 @@ def stage(lake: Lake, contract: Contract, frame: "DataFrame") -> Staged:
     staged = begin(lake, contract)
     try:
         # INT96, Spark's default, has no statistics, and readers of Delta expect microseconds.
-        frame.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+        say(frame.sparkSession, {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"})
         column = contract.partition_column
         writer = _laid_out(frame, column).write.mode("append")
         writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
@@ -140,10 +140,10 @@ def _laid_out(frame: "DataFrame", column: str) -> "DataFrame":
 
 def _in_tasks(frame: "DataFrame", column: str) -> "DataFrame":
     """The rows laid out so that those of a value are in one task where they are few: each task writes a file for it."""
-    conf = frame.sparkSession.conf
-    if not column or conf.get("spark.sql.shuffle.partitions") == "1":
+    session = frame.sparkSession
+    if not column or said_or_asked(session, "spark.sql.shuffle.partitions") == "1":
         return frame.coalesce(1)
-    if conf.get("spark.sql.adaptive.enabled") == "true":
+    if said_or_asked(session, "spark.sql.adaptive.enabled") == "true":
         return frame.hint("rebalance", column)
     return frame.repartition(column)  # Spark knows no rebalancing then, and would not say so
 
