@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backfill_assets.engine.sail import files_at_once
-from backfill_assets.engine.session import sail_scratch
+from backfill_assets.engine.session import said_or_asked, sail_scratch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,10 +40,10 @@ def _write(rows: "DataFrame", folder: Path, column: str) -> None:
 
 def _in_tasks(frame: "DataFrame", column: str) -> "DataFrame":
     """The rows laid out so that those of a value are in one task where they are few: each task writes a file for it."""
-    conf = frame.sparkSession.conf
-    if not column or conf.get("spark.sql.shuffle.partitions") == "1":
+    session = frame.sparkSession
+    if not column or said_or_asked(session, "spark.sql.shuffle.partitions") == "1":
         return frame.coalesce(1)
-    if conf.get("spark.sql.adaptive.enabled") == "true":
+    if said_or_asked(session, "spark.sql.adaptive.enabled") == "true":
         return frame.hint("rebalance", column)
     return frame.repartition(column)  # Spark knows no rebalancing then, and would not say so
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from backfill_assets.core.contracts import Contract
+from backfill_assets.engine.session import say
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.layout import NO_VALUE, write
 from backfill_assets.lake.log import actions, find_write
@@ -111,7 +112,7 @@ def stage(lake: Lake, contract: Contract, frame: "DataFrame", days: int = 1) -> 
     staged = begin(lake, contract)
     try:
         # INT96, Spark's default, has no statistics, and readers of Delta expect microseconds.
-        frame.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+        say(frame.sparkSession, {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"})
         column = contract.partition_column
         write(frame, staged.folder, column, days, lake.settings.spark.memory)
         staged.files = found_files(staged.folder, column)
