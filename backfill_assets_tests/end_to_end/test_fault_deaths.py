@@ -29,6 +29,8 @@ from backfill_assets_tests.processes import CHECKOUT, run_python
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.on_spark("it kills JVMs")
+
 FIRST, LAST = "2024-03-01", "2024-03-03"
 DEADLINE_SECONDS = 90.0
 SLOW_MS = 8000

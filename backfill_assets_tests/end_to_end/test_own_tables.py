@@ -20,6 +20,10 @@ from backfill_assets_tests.oracle import Rules, delivery
 from backfill_assets_tests.own import OWN_PIPELINE
 from backfill_assets_tests.processes import CHECKOUT, run_python
 
+pytestmark = pytest.mark.on_spark(
+    "its SQL sums as only Spark is trusted to; what Sail refuses is told in load.test_second_engine"
+)
+
 RULES = Rules(date(2024, 3, 1), datetime.fromisoformat("2024-03-05"), date(2024, 3, 4))
 ROWS = [
     delivery(1, "2024-03-02 10:00", key="a", value=3),

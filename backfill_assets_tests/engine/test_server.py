@@ -29,6 +29,8 @@ from backfill_assets.engine.server import begin_server, ensure_server, hold, rel
 from backfill_assets.engine.server_state import Record, ServerFolder
 from backfill_assets_tests.processes import CHECKOUT, run_python
 
+pytestmark = pytest.mark.on_spark("it is the Spark server's life")
+
 PROCESSES = 20
 DEADLINE_SECONDS = 90.0
 SETTINGS = EngineSettings(memory="1g", cores=1, idle_minutes=5)

@@ -26,6 +26,8 @@ from backfill_assets.engine.session import (
 )
 from backfill_assets_tests.processes import CHECKOUT, run_python
 
+pytestmark = pytest.mark.on_spark("it is Spark's sessions, server and driver")
+
 IMPORTS = """
 import contextlib, os, sys, threading, time, warnings
 from dataclasses import replace

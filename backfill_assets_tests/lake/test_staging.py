@@ -26,6 +26,8 @@ from backfill_assets_tests.processes import CHECKOUT
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.on_spark("Spark is the writer that it looks at")
+
 ROWS = [{"entity": "A", "value": n, "event_date": day(n)} for n in range(3)]
 STAGE = """
 import sys

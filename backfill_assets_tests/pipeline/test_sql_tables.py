@@ -22,6 +22,8 @@ from backfill_assets_tests.files import SMALLEST, bare_lake
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.on_spark("its SQL is refused by name on Sail")
+
 SPENDING = """
 /*
 description = "Money per customer and day, over two days."
