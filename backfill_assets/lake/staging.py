@@ -111,18 +111,30 @@ def stage(lake: Lake, contract: Contract, frame: "DataFrame") -> Staged:
     """
     staged = begin(lake, contract)
     try:
-        # INT96, Spark's default, has no statistics, and readers of Delta expect microseconds.
-        frame.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
         column = contract.partition_column
-        writer = _laid_out(frame, column).write.mode("append")
-        writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
-        writer = writer.option("mapreduce.fileoutputcommitter.algorithm.version", "2")  # nobody reads it half done
-        (writer.partitionBy(column) if column else writer).parquet(str(staged.folder))
+        write_files(_laid_out(frame, column), staged.folder, column)
         staged.files = found_files(staged.folder, column)
     except BaseException:
         staged.drop()
         raise
     return staged
+
+
+def write_files(frame: "DataFrame", folder: Path, column: str = "") -> None:
+    """Have the engine write a frame's rows to Parquet files below a folder, by their values of `column` ("" = none).
+    Raises what the engine raises, and leaves what it wrote."""
+    # INT96, Spark's default, has no statistics, and readers of Delta expect microseconds.
+    frame.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+    writer = frame.write.mode("append")
+    writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+    writer = writer.option("mapreduce.fileoutputcommitter.algorithm.version", "2")  # nobody reads it half done
+    (writer.partitionBy(column) if column else writer).parquet(str(folder))
+
+
+def is_of_few_rows(frame: "DataFrame") -> bool:
+    """Whether the frame's session expects so few rows that one task of Spark does them all."""
+    session = frame.sparkSession
+    return sail_scratch(session) is None and session.conf.get("spark.sql.shuffle.partitions") == "1"
 
 
 def _laid_out(frame: "DataFrame", column: str) -> "DataFrame":

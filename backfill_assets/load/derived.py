@@ -55,7 +55,7 @@ def build(request: RebuildRequest) -> Candidate:
     with phase("transform"):
         frame = made(request, states, todo, settled)
     with phase("write"):
-        staged = request.lake_session.lake.store.stage(table.contract, conform(frame, table.contract))
+        staged = request.lake_session.lake.store.stage(table.contract, conform(frame, table.contract), len(todo))
     try:
         with phase("merge"):
             kept = merged(request, states, staged, todo)
