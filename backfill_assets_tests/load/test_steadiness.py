@@ -4,7 +4,9 @@ Tested here: `load.steadiness` with `core.unsteady`, on plans that Spark analyse
 text of plans by itself (`core.test_plan_text`).
 """
 
+import logging
 import sys
+import threading
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -18,7 +20,7 @@ from backfill_assets.core.days import asked_days
 from backfill_assets.core.errors import BackfillError, ContractBroken
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.load.steadiness import FIELDS, explained_plan, refuse_unsteady, telling_mistakes
+from backfill_assets.load.steadiness import FIELDS, SPARKS_LOG, explained_plan, refuse_unsteady, telling_mistakes
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.files import SMALLEST
 
@@ -170,3 +172,20 @@ def test_a_mistake_in_a_transform_is_told_with_file_and_line() -> None:
         telling_mistakes(table),
     ):
         transform({}, Chunk(asked_days(date(2024, 3, 1), None), None))
+
+
+def test_sparks_own_telling_is_silent_for_this_thread_only_whoever_else_makes_a_plan_meanwhile(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    log, table = logging.getLogger(SPARKS_LOG), tables(LakeSettings.model_validate(tomllib.loads(SMALLEST)))[1]
+    outer, inner = telling_mistakes(table), telling_mistakes(table)
+    with outer:
+        log.error("of mine")
+        other = threading.Thread(target=lambda: inner.__enter__() or log.error("of the other"))
+        other.start()
+        other.join()
+    assert not log.disabled
+    log.error("afterwards")
+    assert caplog.messages == ["afterwards"]
+    inner.__exit__(None, None, None)
+    assert not log.filters
