@@ -114,7 +114,12 @@ def shown(key: str, value: object) -> str:
 def session_confs(settings: EngineSettings) -> dict[str, str]:
     """What can be set on a running session, on every engine: the meaning of the data, then the user's own."""
     if settings.engine == SAIL:
-        return {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "true"}
+        return {
+            "spark.sql.session.timeZone": "UTC",
+            "spark.sql.ansi.enabled": "true",
+            # Where a column was made, which only Spark tells in its errors: an eighth of the client.s work on plans.
+            "spark.python.sql.dataFrameDebugging.enabled": "false",
+        }
     fixed = {
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.ansi.enabled": "true",

@@ -13,7 +13,8 @@ import threading
 import time
 import warnings
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EngineSettings", "drop_session", "engine_lost", "explained", "is_engine_loss", "open_session", "opening_seconds",
-    "sail_scratch", "session_confs",
+    "said_or_asked", "sail_scratch", "say", "session_confs",
 ]  # fmt: skip
 _CONNECT_PORT = 15002  # Spark Connect's default
 _REACH_TIMEOUT_SECONDS = 5.0
@@ -48,15 +49,29 @@ _REACH_TIMEOUT_SECONDS = 5.0
 _RETRIES = 4
 _FIRST_BACKOFF_MS = 200
 _LONGEST_BACKOFF_MS = 2000
+# So long a session of a server whose process lives is taken to be known there: servers forget one after an hour.
+_ANSWERED_SECONDS = 60.0
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Open:
-    """A session this process opened; `server` is the JVM behind it where we know it."""
+    """A session this process opened; `server` is the process behind it where we know it. `said` is the configuration
+    that `say` has set on it, `answered` when it was last asked whether it is still known."""
 
     session: "SparkSession"
     settings: EngineSettings
     server: Process | None
+    said: dict[str, str] = field(default_factory=dict)
+    answered: float = -_ANSWERED_SECONDS
+
+    def answers(self) -> bool:
+        """Whether the server knows the session. One that did a moment ago is not asked again: a call for each of the
+        steps of a table; what dies in between is told by the next call."""
+        if self.server is not None and time.monotonic() - self.answered < _ANSWERED_SECONDS:
+            return True
+        if known := _answers(self.session):
+            self.answered = time.monotonic()
+        return known
 
 
 class _Sessions:
@@ -110,6 +125,28 @@ def sail_scratch(session: "SparkSession") -> Path | None:
     return None
 
 
+def say(session: "SparkSession", confs: Mapping[str, str]) -> None:
+    """Set this configuration on a session; what was said to it before is not said again, because each costs a call."""
+    with _sessions().lock:  # a run works ahead in threads: what is kept must be what the engine heard last
+        said = _said(session)
+        for key, value in confs.items():
+            if said.get(key) != value:
+                session.conf.set(key, value)
+                said[key] = value
+
+
+def said_or_asked(session: "SparkSession", key: str) -> str | None:
+    """A configuration of a session: what `say` has set, else what the engine answers."""
+    return _said(session).get(key) or session.conf.get(key)
+
+
+def _said(session: "SparkSession") -> dict[str, str]:
+    """What was said to a Connect session that this process opened; nothing is kept of others, which cost no call."""
+    with (sessions := _sessions()).lock:
+        ours = (o for o in sessions.open.values() if o.session is session and o.settings.is_connect)
+        return next((o.said for o in ours), {})
+
+
 def opening_seconds(lake: Path) -> float:
     """How long this process has waited so far for sessions on a lake's engine to be opened."""
     return _sessions().opening.get(lake.resolve(), 0.0)
@@ -121,11 +158,11 @@ def _checked_or_new(lake: Path, settings: EngineSettings, known: _Open | None) -
     endpoint = _endpoint(lake, settings)
     server = endpoint.process if endpoint else None
     if known is not None:
-        if known.settings == settings and known.server == server and _answers(known.session):
+        if known.settings == settings and known.server == server and known.answers():
             return known
         _close(known)
     opened = _Open(_connect(endpoint, settings), settings, server)
-    if server is None or _answers(opened.session):
+    if server is None or opened.answers():
         return opened
     # The server was dying when we found it; its successor is asked once, so that a sick one cannot hold us for ever.
     _close(opened)

@@ -154,9 +154,9 @@ class DeltaStore:
         """A folder of its own below the table's."""
         return staging.begin(self.lake, contract)
 
-    def stage(self, contract: Contract, frame: "DataFrame", folders: int = 1) -> Staged:
+    def stage(self, contract: Contract, frame: "DataFrame", days: int = 1) -> Staged:
         """Parquet files by Spark; few rows of many days are parted by DuckDB."""
-        return stage_frame(self.lake, contract, frame, folders)
+        return stage_frame(self.lake, contract, frame, days)
 
     def stage_rows(self, contract: Contract, rows: Sequence[Sequence[Any]]) -> Staged:
         """One Parquet file by pyarrow."""

@@ -15,7 +15,7 @@ from backfill_assets.core.days import DayRange
 from backfill_assets.engine.confs import size_confs
 from backfill_assets.engine.launch import engine_name
 from backfill_assets.engine.server import begin_server
-from backfill_assets.engine.session import EngineSettings, explained, is_engine_loss, open_session
+from backfill_assets.engine.session import EngineSettings, explained, is_engine_loss, open_session, say
 from backfill_assets.engine.usage import CpuMeter
 from backfill_assets.lake.home import Lake
 
@@ -109,9 +109,7 @@ class LakeSession:
 
     def expect(self, rows: int) -> None:
         """Prepare the session for queries over about so many rows."""
-        session = self.spark()
-        for key, value in size_confs(self.engine, rows).items():
-            session.conf.set(key, value)
+        say(self.spark(), size_confs(self.engine, rows))
 
     def read(self, table: str, version: int, day_column: str, days: Iterable[date] | None = None) -> "DataFrame":
         """The rows of some days (all if None) of a table, pinned at a version."""

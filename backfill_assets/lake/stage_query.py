@@ -15,7 +15,8 @@ from backfill_assets.lake import staging
 from backfill_assets.lake.audit import connection, literal, telling_unreadable
 from backfill_assets.lake.fingerprints import Dialect, quoted
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.staging import Staged, begin, found_files, is_of_few_rows
+from backfill_assets.lake.layout import is_of_few_rows
+from backfill_assets.lake.staging import Staged, begin, found_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -37,19 +38,19 @@ def stage_query(lake: Lake, contract: Contract, query: str) -> Staged:
     return staged
 
 
-def stage_frame(lake: Lake, contract: Contract, frame: "DataFrame", folders: int) -> Staged:
-    """Write a conformed frame of Spark's once. `folders`: about how many values of the partition column it has; few
-    rows of many are written to one file, and parted from there without Spark.
+def stage_frame(lake: Lake, contract: Contract, frame: "DataFrame", days: int) -> Staged:
+    """Write a conformed frame of Spark's once; it holds so many `days` at the most. Few rows of many days are written
+    to one file, and parted from there without Spark.
 
     The caller owns what it returns. Raises what Spark raises, and ContractBroken where what it wrote cannot be read
     back, after dropping what was written.
     """
-    if folders < MANY_FOLDERS or not contract.partition_column or not is_of_few_rows(frame):
-        return staging.stage(lake, contract, frame)
+    if days < MANY_FOLDERS or not contract.partition_column or not is_of_few_rows(frame):
+        return staging.stage(lake, contract, frame, days)
     staged = begin(lake, contract)
     try:
         whole = staged.folder / WHOLE
-        staging.write_files(frame.coalesce(1), whole)
+        staging.write_rows(frame, whole, "", days, lake.settings.spark.memory)
         files = ", ".join(literal(str(f.path)) for f in found_files(whole, ""))
         with telling_unreadable(contract):
             _copy(lake, contract, f"SELECT * FROM read_parquet([{files}], hive_partitioning = false)", staged)

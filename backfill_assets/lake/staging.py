@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.engine.session import sail_scratch
+from backfill_assets.engine.session import say
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.layout import NO_VALUE, write
 from backfill_assets.lake.log import actions, find_write
 from backfill_assets.lake.type_names import arrow_type
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 WRITES = "writes"
-NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # how Spark and DuckDB name the folder of NULL
 
 
 @dataclass(frozen=True)
@@ -104,15 +104,15 @@ def _held(marker: Path) -> int:
         os.close(hold)
 
 
-def stage(lake: Lake, contract: Contract, frame: "DataFrame") -> Staged:
-    """Write a conformed frame once, laid out by the contract's partition column, one file per value where it is small.
+def stage(lake: Lake, contract: Contract, frame: "DataFrame", days: int = 1) -> Staged:
+    """Write a conformed frame once, laid out by the contract's partition column; it holds so many `days` at the most.
 
     The caller owns what it returns: `drop` or `keep` it. Raises what Spark raises, after dropping what was written.
     """
     staged = begin(lake, contract)
     try:
         column = contract.partition_column
-        write_files(_laid_out(frame, column), staged.folder, column)
+        write_rows(frame, staged.folder, column, days, lake.settings.spark.memory)
         staged.files = found_files(staged.folder, column)
     except BaseException:
         staged.drop()
@@ -120,44 +120,11 @@ def stage(lake: Lake, contract: Contract, frame: "DataFrame") -> Staged:
     return staged
 
 
-def write_files(frame: "DataFrame", folder: Path, column: str = "") -> None:
-    """Have the engine write a frame's rows to Parquet files below a folder, by their values of `column` ("" = none).
-    Raises what the engine raises, and leaves what it wrote."""
+def write_rows(frame: "DataFrame", folder: Path, column: str, values: int, memory: str) -> None:
+    """Have the engine write rows below a folder, as `layout.write` says, with the timestamps that readers expect."""
     # INT96, Spark's default, has no statistics, and readers of Delta expect microseconds.
-    frame.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
-    writer = frame.write.mode("append")
-    writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
-    writer = writer.option("mapreduce.fileoutputcommitter.algorithm.version", "2")  # nobody reads it half done
-    (writer.partitionBy(column) if column else writer).parquet(str(folder))
-
-
-def is_of_few_rows(frame: "DataFrame") -> bool:
-    """Whether the frame's session expects so few rows that one task of Spark does them all."""
-    session = frame.sparkSession
-    return sail_scratch(session) is None and session.conf.get("spark.sql.shuffle.partitions") == "1"
-
-
-def _laid_out(frame: "DataFrame", column: str) -> "DataFrame":
-    """The rows as they are to be written. Sail takes a NULL for 1970-01-01 where it writes a folder per date, and so
-    gets the names of the folders; its tasks are as many as its cores, whatever the rows."""
-    from pyspark.sql import functions as F
-
-    if sail_scratch(frame.sparkSession) is None:
-        return _in_tasks(frame, column)
-    if not column:
-        return frame.coalesce(1)
-    names = frame.withColumn(column, F.coalesce(F.col(column).cast("string"), F.lit(NO_VALUE)))
-    return names.repartition(column).sortWithinPartitions(column)  # one day after the other: a third of the CPU
-
-
-def _in_tasks(frame: "DataFrame", column: str) -> "DataFrame":
-    """The rows laid out so that those of a value are in one task where they are few: each task writes a file for it."""
-    conf = frame.sparkSession.conf
-    if not column or conf.get("spark.sql.shuffle.partitions") == "1":
-        return frame.coalesce(1)
-    if conf.get("spark.sql.adaptive.enabled") == "true":
-        return frame.hint("rebalance", column)
-    return frame.repartition(column)  # Spark knows no rebalancing then, and would not say so
+    say(frame.sparkSession, {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"})
+    write(frame, folder, column, values, memory)
 
 
 def stage_rows(lake: Lake, contract: Contract, rows: Sequence[Sequence[Any]]) -> Staged:

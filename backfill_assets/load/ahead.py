@@ -26,8 +26,10 @@ from backfill_assets.load.derived import pinned, profiled, refuse_unbuildable, s
 from backfill_assets.load.making import input_rows
 from backfill_assets.load.phases import Phases
 
-# Of so many rows one table keeps all cores and the engine's memory busy by itself.
+# Of so many rows one table keeps all cores and the engine's memory busy by itself, and has the session, which others
+# would share, run queries in another way.
 MOST_ROWS = COMPILED_FROM_ROWS
+MOST_DAYS = 400  # looking at more costs what is gained
 Write = Callable[[RebuildRequest, States, Sequence[date]], Written]
 
 log = logging.getLogger(__name__)
@@ -41,6 +43,13 @@ def write(request: RebuildRequest, states: States, todo: Sequence[date]) -> Writ
     except BaseException:
         staged.drop()
         raise
+
+
+def is_small(request: RebuildRequest) -> bool:
+    """Whether the inputs of what is asked for have few rows, by their receipts; those of a landed table are files."""
+    if request.table.is_landed or len(request.days) > MOST_DAYS:
+        return False
+    return input_rows(request.states(), request.table.contract, request.days) < MOST_ROWS
 
 
 class _Work:
@@ -126,7 +135,7 @@ class Ahead:
             return False
         settled = settled_days(request, states)
         todo = [d for d in request.days if d not in settled]
-        if not todo or input_rows(states, request.table.contract, todo) >= MOST_ROWS:
+        if not todo:
             return False
         work = _Work(pinned(request, states, todo), request.phases, lambda: self._do(request, states, todo))
         self._works[name] = work

@@ -125,7 +125,8 @@ def _with_columns(frame: "DataFrame", contract: Contract) -> "DataFrame":
     if there == set(contract.column_names):
         return frame
     absent = {c.name: F.lit(None).cast(spark_name(c.kind)) for c in contract.columns if c.name not in there}
-    return frame.withColumns(absent).select(*contract.column_names)
+    added = frame.withColumns(absent) if absent else frame  # Spark Connect refuses to add none
+    return added.select(*contract.column_names)
 
 
 def version_read(view: LakeView, wanted: Input) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.lake.model import Pipeline, Table
-from backfill_assets.load.ahead import Ahead
+from backfill_assets.load.ahead import Ahead, is_small
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.orchestration.runs import op_name
 
@@ -34,9 +34,11 @@ class NextTables:
         right now, which needs a core, too ("": it is published)."""
         left = [t for t in self._pipeline.tables if t.name in self._planned and not self._ahead.had_turn(t.name)]
         unmade = {makes, *(t.name for t in left)}
-        for table in left:
-            if unmade.isdisjoint(i.table for i in table.contract.inputs):
-                self._ahead.begin(self._asked(table), beside=1 if makes else 0)
+        ready = [t for t in left if unmade.isdisjoint(i.table for i in t.contract.inputs)]
+        now = [self._pipeline.table(makes)] if makes else []
+        if ready and all(is_small(self._asked(t)) for t in (*now, *left) if t in now or not t.is_landed):
+            for table in ready:
+                self._ahead.begin(self._asked(table), beside=len(now))
 
     @contextlib.contextmanager
     def dropped_on_failure(self) -> Iterator[None]:

@@ -16,6 +16,7 @@ import contextlib
 import threading
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -28,9 +29,9 @@ from backfill_assets.orchestration.dagster_private import (
     INDEX_SHARD,
     check_row,
 )
+from backfill_assets.orchestration.kept_files import is_made, keep, kept_engine, make, quick_runs
 
 AT_ONCE = 2000  # events that wait at most: a few MB
-BUSY_TIMEOUT_SECONDS = 60  # what Dagster itself waits for a locked file
 PLANNED, EVALUATED = dg.DagsterEventType.ASSET_CHECK_EVALUATION_PLANNED, dg.DagsterEventType.ASSET_CHECK_EVALUATION
 IN_BULK = {
     dg.DagsterEventType.ASSET_MATERIALIZATION, dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED, PLANNED, EVALUATED,
@@ -52,7 +53,8 @@ def quick_events(instance: dg.DagsterInstance, at_once: int = AT_ONCE) -> Iterat
     quick = _QuickStorage(storage, at_once)
     storage._connect, storage.store_event = quick.connect, quick.store
     try:
-        yield
+        with quick_runs(instance):
+            yield
     finally:
         try:
             quick.flush()
@@ -121,10 +123,22 @@ class _QuickStorage:
     @contextlib.contextmanager
     def _transaction(self, shard: str) -> Iterator[sa.Connection]:
         if shard not in self._engines:
-            with self._slow_connect(shard):  # makes the tables of a new file
-                self._engines[shard] = _kept_engine(self._storage.conn_string_for_shard(shard))
+            self._make(shard)
+            self._engines[shard] = kept_engine(self._storage.conn_string_for_shard(shard), durable=False)
         with self._storage._db_lock, self._engines[shard].connect() as connection, connection.begin():
             yield connection
+
+    def _make(self, shard: str) -> None:
+        """See that the file has its tables."""
+        file = Path(self._storage.path_for_shard(shard))
+        is_new = not file.exists()
+        if make(file) if is_new else is_made(file):
+            self._storage._initialized_dbs.add(shard)
+            return
+        with self._slow_connect(shard):  # makes them
+            pass
+        if is_new and shard != INDEX_SHARD:
+            keep(file)
 
     def _index(self, connection: sa.Connection, events: Sequence[dg.EventLogEntry], rows: list[dict[str, Any]]) -> None:
         numbered = EVENTS_TABLE.insert().returning(EVENTS_TABLE.c.id, sort_by_parameter_order=True)
@@ -171,14 +185,3 @@ class _QuickStorage:
 def row_key(event: dg.EventLogEntry) -> dg.AssetKey | None:
     """The asset of an event, if it has one."""
     return event.dagster_event.asset_key if event.dagster_event else None
-
-
-def _kept_engine(url: str) -> sa.Engine:
-    engine = sa.create_engine(url, poolclass=sa.QueuePool, pool_size=1, connect_args={"timeout": BUSY_TIMEOUT_SECONDS})
-
-    @sa.event.listens_for(engine, "connect")
-    def on_connect(connection: Any, _record: Any) -> None:
-        """See above for what may be lost so."""
-        connection.execute("PRAGMA synchronous=NORMAL")
-
-    return engine

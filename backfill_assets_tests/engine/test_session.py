@@ -26,6 +26,8 @@ from backfill_assets.engine.session import (
 )
 from backfill_assets_tests.processes import CHECKOUT, run_python
 
+pytestmark = pytest.mark.on_spark("it is Spark's sessions, server and driver")
+
 IMPORTS = """
 import contextlib, os, sys, threading, time, warnings
 from dataclasses import replace
@@ -52,7 +54,7 @@ def spark_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def run(code: str, lake: Path, cwd: Path | None = None, **env: str) -> list[str]:
     """The lines that `code` prints in a process of its own; `cwd` is where it works."""
     move = f"os.chdir({str(cwd)!r})\n" if cwd else ""
-    return run_python(IMPORTS + move + code, lake, env={"PYTHONPATH": str(CHECKOUT), **env}).splitlines()
+    return run_python(IMPORTS + move + code, lake, env={"PYTHONPATH": str(CHECKOUT), **env}, fresh=True).splitlines()
 
 
 def folder_of_tools(parent: Path) -> Path:
@@ -83,6 +85,25 @@ print(open_session(lake, settings) is spark)
         "1767225600", "UTC", "NumberFormatException False", "True",
     ]  # fmt: skip
     assert os.listdir(tmp_path) == []  # noqa: PTH208
+
+
+def test_a_session_that_answered_is_not_asked_again_nor_told_twice(spark_server: Path) -> None:
+    code = """
+spark, asked = open_session(lake, settings), []
+inner = spark.client.config
+def config(operation):
+    asked.append(operation.WhichOneof("op_type"))
+    return inner(operation)
+spark.client.config = config
+for _ in range(3):
+    open_session(lake, settings)
+    say(spark, {"spark.sql.shuffle.partitions": "3"})
+calls = list(asked)
+print(calls, said_or_asked(spark, "spark.sql.shuffle.partitions"), spark.conf.get("spark.sql.shuffle.partitions"))
+say(spark, {"spark.sql.shuffle.partitions": "4"})
+print(spark.conf.get("spark.sql.shuffle.partitions"), said_or_asked(spark, "spark.sql.ansi.enabled"))
+"""
+    assert run(code, spark_server) == ["['set'] 3 3", "4 true"]
 
 
 def test_the_wait_for_a_session_is_counted_once_however_often_it_is_asked_for(spark_server: Path) -> None:
@@ -287,3 +308,9 @@ def test_a_users_extension_is_added_to_deltas(tmp_path: Path) -> None:
 
 def test_a_properties_file_holds_any_value() -> None:
     assert properties_text({"a b": "x=\\ü\n#"}) == "a\\ b=x\\=\\\\ü\\n\\#\n"
+
+
+def test_on_sail_the_client_notes_no_origins_of_columns_that_nobody_would_tell() -> None:
+    key = "spark.python.sql.dataFrameDebugging.enabled"
+    assert session_confs(EngineSettings(engine="sail"))[key] == "false"
+    assert key not in session_confs(EngineSettings())

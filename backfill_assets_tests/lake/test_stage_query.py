@@ -26,6 +26,7 @@ from backfill_assets_tests.files import bare_lake
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+on_spark = pytest.mark.on_spark("only what it computed is parted without it")
 TASKS = "spark.sql.shuffle.partitions"
 EVERY = {
     "n": "INT", "b": "BOOLEAN", "d": "DOUBLE", "c": "DECIMAL(38,9)", "raw": "BINARY", "texts": "ARRAY<STRING>",
@@ -81,6 +82,7 @@ def every_kind(spark: "SparkSession", days: int) -> "DataFrame":
     return full.unionByName(nulls)
 
 
+@on_spark
 def test_few_rows_of_many_days_are_written_at_once_and_are_the_same_rows_in_the_same_folders(
     few_rows: "SparkSession", tmp_path: Path
 ) -> None:
@@ -100,6 +102,7 @@ def written_by(path: str) -> str:
     return str(pq.read_metadata(path).created_by)
 
 
+@on_spark
 def test_text_that_is_no_utf8_is_refused_and_leaves_nothing(few_rows: "SparkSession", tmp_path: Path) -> None:
     lake = bare_lake(tmp_path)
     bad = few_rows.range(1).selectExpr("CAST(X'FF' AS STRING) entity", "id value", f"DATE'{day(0)}' event_date")
@@ -109,6 +112,7 @@ def test_text_that_is_no_utf8_is_refused_and_leaves_nothing(few_rows: "SparkSess
     assert not list((lake.root / ".staging" / "staging").iterdir())
 
 
+@on_spark
 def test_no_rows_of_many_days_are_no_files(few_rows: "SparkSession", tmp_path: Path) -> None:
     none = few_rows.range(0).selectExpr("'A' entity", "id value", f"DATE'{day(0)}' event_date")
     staged = stage_frame(bare_lake(tmp_path), STAGING, conform(none, STAGING), MANY_FOLDERS)

@@ -21,7 +21,7 @@ from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import SparkSettings
-from backfill_assets.load.ahead import MOST_ROWS, Ahead
+from backfill_assets.load.ahead import MOST_DAYS, MOST_ROWS, Ahead, is_small
 from backfill_assets.load.candidate import Pinned, RebuildRequest, Written
 from backfill_assets.load.derived import build, pinned
 from backfill_assets.load.phases import Phases
@@ -29,7 +29,7 @@ from backfill_assets_tests.files import stage_by_hand
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 
 SPAN = DayRange(START, START + ONE_DAY * 2)
-PROFILES = {d: DayProfile() for d in SPAN}
+PROFILES: dict[date | None, DayProfile] = {d: DayProfile() for d in SPAN}
 
 
 class Engine:
@@ -197,12 +197,14 @@ def test_nothing_is_begun_where_it_would_not_help_or_may_not_be(made: tuple[Lake
     assert not ahead.begin(replace(ask(made), table=own)), "code from outside may not be safe in threads"
 
 
-def test_large_loads_have_the_engine_and_its_memory_for_themselves(made: tuple[Lake, Pipeline], engine: Engine) -> None:
-    asked, ahead = ask(made), Ahead(2, engine.write)
+def test_a_large_table_and_many_days_have_the_engine_and_its_memory_for_themselves(made: tuple[Lake, Pipeline]) -> None:
+    asked = ask(made)
     states = asked.states()
     stamps = states.view.tables["staging"].stamps
     many = {d: replace(s, entry=replace(s.entry, rows=MOST_ROWS)) for d, s in stamps.items()}
     staging = replace(states.view.tables["staging"], stamps=many)
     view = replace(states.view, tables={**states.view.tables, "staging": staging})
-    assert not ahead.begin(replace(asked, look=lambda: made[1].states(view)))
-    assert ahead.begin(asked)
+    assert is_small(asked)
+    assert not is_small(replace(asked, look=lambda: made[1].states(view)))
+    assert not is_small(replace(asked, days=DayRange(START, START + ONE_DAY * (MOST_DAYS + 1))))
+    assert not is_small(ask(made, "raw"))

@@ -5,10 +5,10 @@ Tested here: `load.making` by itself. Not tested here: what is read for which da
 """
 
 from datetime import date
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.load.making import _of_its_span, _without_days
+from backfill_assets.load.making import _of_its_span, _with_columns, _without_days
 from backfill_assets_tests.lakes import ECHO
 
 if TYPE_CHECKING:
@@ -40,3 +40,20 @@ def test_a_row_that_one_span_made_for_a_day_of_another_or_between_is_not_taken_f
     assert days_in(_of_its_span(made, ECHO, SPANS[0], SPANS)) == [0, 9, None, None, None]
     assert days_in(_of_its_span(made, ECHO, SPANS[1], SPANS)) == [4, 9, None, None, None]
     assert days_in(_of_its_span(made, ECHO, SPANS[0], SPANS[:1])) == [0, 2, 4, 9, None]
+
+
+class Frame:
+    """A frame of Spark Connect, which refuses to add no column; selecting tells what it was asked for."""
+
+    columns: ClassVar = [*ECHO.column_names, "of_a_payload_before"]
+
+    def withColumns(self, made: dict[str, object]) -> "Frame":
+        assert made, "as pyspark has it"
+        return self
+
+    def select(self, *names: str) -> tuple[str, ...]:
+        return names
+
+
+def test_a_table_that_has_only_more_columns_than_its_contract_is_read_through_a_server_too() -> None:
+    assert _with_columns(cast(Any, Frame()), ECHO) == cast(Any, ECHO.column_names)

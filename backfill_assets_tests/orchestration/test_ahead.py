@@ -58,7 +58,8 @@ def begun(tmp_path: Path, planned: Sequence[str], before: Sequence[str], now: st
         (FORWARD, ("features",), "features_as_known", True, ["labels"]),
         (FORWARD, ("features", "features_as_known"), "labels", True, ["training"]),
         (("features", "training"), (), "features", False, ["training"]),
-        (("raw", "features"), (), "raw", False, ["features"]),
+        (("raw", "features"), (), "raw", False, []),
+        (("raw", "features"), (), "raw", True, ["features"]),
         (("raw",), (), "raw", True, []),
     ],
 )
