@@ -8,7 +8,7 @@ Sail to one user. With BACKFILL_ASSETS_TESTS_ENGINE=spark, the full run, every t
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,33 +41,29 @@ def why_spark() -> str:
     return f"{TESTS_ENGINE}={wanted}" if wanted == SPARK else why_not()
 
 
-def is_on_spark(item: pytest.Item) -> bool:
-    """True where the test is of Spark itself, or all are on it."""
-    return item.get_closest_marker(ON_SPARK) is not None or bool(why_spark())
-
-
 def refuse_unfounded(items: Iterable[pytest.Item]) -> None:
-    """Raise UsageError for the marker without a reason, without an engine, or on a part of a module only: fixtures of a
-    module are made once, on the engine of whoever asks first."""
+    """Raise UsageError for the marker without a reason, or on a part of a module only: fixtures of a module are made
+    once, on the engine of whoever asks first."""
     modules: dict[Path, bool] = {}
-    for item in (i for i in items if i.get_closest_marker(SPARK) or i.get_closest_marker(ON_SPARK)):
+    for item in (i for i in items if i.get_closest_marker(SPARK)):
         marker = item.get_closest_marker(ON_SPARK)
-        if marker and not (item.get_closest_marker(SPARK) and len(marker.args) == 1 and marker.args[0]):
-            told = "says no reason" if item.get_closest_marker(SPARK) else "needs no engine"
+        if marker and not (len(marker.args) == 1 and marker.args[0]):
+            told = "says no reason"
         elif modules.setdefault(item.path, marker is not None) != (marker is not None):
             told = "is on another engine than its neighbours"
         else:
             continue
         raise pytest.UsageError(
             f"{item.nodeid} {told}. Nothing was run. Say pytestmark = pytest.mark.{ON_SPARK}('why') in a module all of "
-            "whose tests with an engine need Spark itself"
+            "whose tests with an engine are about Spark itself"
         )
 
 
-def choose(item: pytest.Item) -> None:
+def choose(item: pytest.Item, why: Callable[[], str] = why_spark) -> None:
     """Let the lakes of the test be on its engine, in this process and in those that it starts."""
+    on_sail = item.get_closest_marker(SPARK) and not item.get_closest_marker(ON_SPARK) and not why()
     for name, value in ((OF_LAKES, SAIL), (FOR_SAIL, "1")):
-        if item.get_closest_marker(SPARK) and not is_on_spark(item):
+        if on_sail:
             os.environ[name] = value
         else:
             os.environ.pop(name, None)
