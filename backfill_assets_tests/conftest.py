@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from backfill_assets_tests import engines
 from backfill_assets_tests.processes import CHECKOUT
 from backfill_assets_tests.strategies import THOROUGH_EXAMPLES
 
@@ -29,7 +30,6 @@ PROCESSES_FIXTURE = "processes"
 MARKED_BY = {"chromium": "browser", PROCESSES_FIXTURE: "processes", "storages": "storages"}  # fixture -> marker
 QUICK = "quick"
 STARTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"})  # of `sys.audit`
-TESTS_ENGINE = "BACKFILL_ASSETS_TESTS_ENGINE"
 GARBAGE = (100_000, 20, 50)  # objects, then how often for older ones
 STARTED = pytest.StashKey[list[str]]()
 SPARK_FIXTURES = frozenset({"spark", "lake_session", "spark_server", "dagster_dev"})
@@ -68,6 +68,14 @@ def pytest_configure(config: pytest.Config) -> None:
             started.append(f"{event} {args[0] if args else ''}")
 
     sys.addaudithook(note)
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """On which engine tests are that only need one."""
+    if config.option.markexpr == QUICK:
+        return None
+    why = engines.why_spark()
+    return f"engine: Spark ({why})" if why else f"engine: Sail; Spark where a module is marked {engines.ON_SPARK}"
 
 
 @pytest.hookimpl(wrapper=True)
@@ -150,6 +158,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> "Load
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the longest room, go on with the other long one and with modules that start programs, and let the many
     quick ones fill what is left, so that the processes end together; among equals the order is random."""
+    engines.refuse_unfounded(items)
     dear = {item.path for item in items if not item.get_closest_marker(QUICK)}
 
     def rank(item: pytest.Item) -> tuple[bool, bool, bool]:
@@ -184,8 +193,9 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """What was started before is no matter of this test."""
+    """What was started before is no matter of this test, nor is the engine of the one before."""
     item.config.stash[STARTED].clear()
+    engines.choose(item)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -225,16 +235,18 @@ def shared() -> Path:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
-    """The one classic local session with Delta of this test run; Connect sessions need a process of their own.
+def _sessions(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[engines.Sessions]":
+    sessions = engines.Sessions(tmp_path_factory.mktemp("engines"))
+    yield sessions
+    sessions.close()
 
-    With BACKFILL_ASSETS_TESTS_ENGINE=sail a session on Sail, which is then the engine of every lake of the tests.
+
+@pytest.fixture(scope="module")
+def spark(request: pytest.FixtureRequest, _sessions: engines.Sessions) -> "Iterator[SparkSession]":
+    """A session on the engine that this module's lakes are on: Sail's, or the one classic session of this process.
+
+    What only Spark itself can tell says so: `pytestmark = pytest.mark.on_spark("why")`.
     """
-    from backfill_assets.engine.session import EngineSettings, open_session
-
-    engine = os.environ.get(TESTS_ENGINE, "local[2]")
-    if engine != "local[2]":
-        os.environ |= {"BACKFILL_ASSETS__SPARK__ENGINE": engine, "BACKFILL_ASSETS__SPARK__IDLE_MINUTES": "0.1"}
-    session = open_session(tmp_path_factory.mktemp("spark_lake"), EngineSettings(engine, memory="2g"))
-    yield session
-    session.stop()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("backfill_assets.lake.session.open_session", _sessions.of_lake)
+        yield _sessions.on(engines.QUICK if engines.OF_LAKES in os.environ else engines.CLASSIC)

@@ -1,7 +1,9 @@
-"""Runs code in a fresh interpreter, for tests that cannot share this process, and waits for what processes do.
+"""Runs Python in a process of its own, for tests that cannot share this one, and waits for what processes do.
 
-Lives here: `run_python`, because classic Spark sessions and Connect sessions cannot share one process, and because some
-tests kill the process they watch; `until`. Does not live here: fixtures (`conftest.py`) and what the code does.
+Lives here: `start`, `run` and `run_python`, because classic Spark sessions and Connect sessions cannot share a process,
+and because some tests kill the process they watch; `until`. Does not live here: fixtures (`conftest.py`), what the code
+does, and the forks that stand in for new interpreters (`starting`). What has to be tested with a new one says `fresh`
+or uses `subprocess`: what is imported when, how an interpreter ends, time zones, the entry point, the README.
 """
 
 import os
@@ -12,9 +14,42 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
+
+from backfill_assets_tests.starting import Fork
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 DEFAULT_TIMEOUT_SECONDS = 180.0  # a cold Spark server on two busy cores has taken 60
+PIPES = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+
+
+def start(
+    *words: str | os.PathLike[str],
+    env: Mapping[str, str] | None = None,
+    cwd: Path = CHECKOUT,
+    fresh: bool = False,
+    **more: Any,
+) -> "subprocess.Popen[str]":
+    """Python with these words (`-m` and a module, or `-c` and code, then arguments) and `env` on top of ours.
+
+    `more` are the streams and `start_new_session`, as for `subprocess.Popen`.
+    """
+    command = [sys.executable, *(os.fspath(word) for word in words)]
+    kind = subprocess.Popen if fresh else Fork
+    return kind(command, cwd=cwd, env={**os.environ, **(env or {})}, text=True, **more)
+
+
+def run(
+    *words: str | os.PathLike[str], timeout: float = DEFAULT_TIMEOUT_SECONDS, **more: Any
+) -> "subprocess.CompletedProcess[str]":
+    """`start`, and wait for its end; raises `subprocess.TimeoutExpired` after `timeout` seconds."""
+    with start(*words, **(PIPES | more)) as process:
+        try:
+            out, err = process.communicate(timeout=timeout)
+        except BaseException:
+            process.kill()
+            raise
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 def run_python(
@@ -22,23 +57,14 @@ def run_python(
     *args: str | os.PathLike[str],
     env: Mapping[str, str] | None = None,
     timeout: float = DEFAULT_TIMEOUT_SECONDS,
+    fresh: bool = False,
 ) -> str:
     """What `code` (may be indented) prints, given `args` as `sys.argv[1:]` and `env` on top of this process's.
 
     Raises AssertionError with all its output when its exit code is not 0 or it is not done after `timeout` seconds.
     """
-    command = [sys.executable, "-c", textwrap.dedent(code), *(os.fspath(arg) for arg in args)]
     try:
-        done = subprocess.run(
-            command,
-            cwd=CHECKOUT,
-            env={**os.environ, **(env or {})},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
+        done = run("-c", textwrap.dedent(code), *args, env=env, timeout=timeout, fresh=fresh)
     except subprocess.TimeoutExpired as late:
         raise AssertionError(f"not done after {timeout:g} s\n{_text(late.stdout)}\n{_text(late.stderr)}") from None
     if done.returncode:

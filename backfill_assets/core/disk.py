@@ -4,7 +4,10 @@ Lives here: syncing, and publishing by rename. Does not live here: what the file
 """
 
 import os
+from collections.abc import Collection
 from pathlib import Path
+
+SYNC_ALL_FROM = 50  # files: one sync of the whole file system is quicker than so many single ones
 
 
 def publish(finished: Path, target: Path) -> None:
@@ -21,3 +24,14 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def sync_all(files: Collection[Path], root: Path) -> None:
+    """Bring files, and the folders from `root` on that list them, to the disk; raises OSError."""
+    if len(files) >= SYNC_ALL_FROM:
+        os.sync()
+        return
+    for file in files:
+        sync(file)
+    for folder in {parent for file in files for parent in file.parents if parent.is_relative_to(root)}:
+        sync(folder)

@@ -46,8 +46,17 @@ ORDERED = frozenset({"max", "min", "least"})  # NaN, -0.0, and arrays that hold 
 SUMS = frozenset({"sum", "avg", "mean"})
 SIGNS = frozenset({"+", "-", "*", "negative"})
 MIXED = frozenset({"coalesce", "greatest", "least", "if", "case", "when"})
+TRIED = frozenset({"try_add", "try_subtract", "try_multiply", "try_divide"})  # of whole numbers only, and days
+GIVE_INT = frozenset([
+    "length", "char_length", "character_length", "len", "octet_length", "bit_length", "ascii", "instr", "year",
+    "quarter", "month", "day", "dayofmonth", "dayofweek", "dayofyear", "hour", "minute", "second", "size",
+    "cardinality", "unix_date",
+])  # fmt: skip
+GIVE_BIGINT = frozenset({"count", "count_if", "xxhash64", "unix_micros"})
 ADVICE_FOR: Mapping[str, str] = {
-    "+": "Write try_add(a, b), or cast to DECIMAL", "-": "Write try_subtract(a, b), or date_sub, or cast to DECIMAL",
+    "try_add": "Cast both to one type, e.g. try_add(n, cast(1 AS BIGINT)); of DECIMALs write a + b",
+    "+": "Write try_add(a, b), both of one type, or cast to DECIMAL",
+    "-": "Write try_subtract(a, b), or date_sub, or cast to DECIMAL",
     "*": "Write try_multiply(a, b), or cast to DECIMAL", "negative": "Write try_subtract(0, a)",
     "sum": "Write try_sum(a), or sum(cast(a AS DECIMAL(30,0)))", "avg": "Write avg(cast(a AS DECIMAL(24,4)))",
     "nvl": "Write coalesce", "ifnull": "Write coalesce", "substring": "Write substr from a position above 0",
@@ -105,10 +114,32 @@ def _of_call(call: Term, types: Mapping[str, str]) -> Iterator[str]:
         yield f"{name} of several types"
     elif name in MIXED and sum(p.what != "literal" for p in call.parts) > 1 and _may_be_any(call, DOUBLE, types):
         yield f"{name} of DOUBLE"
-    if name in OF_TEXTS:
+    if name in TRIED:
+        yield from _of_tried(call, types)
+    elif name in OF_TEXTS:
         yield from (f"{name} of {kind}" for kind in (DOUBLE, TIMESTAMP) if _may_be_any(call, kind, types))
     elif name in ORDERED:
         yield from (f"{name} of {kind}" for kind in (DOUBLE, ARRAY) if _may_be_any(call, kind, types))
+
+
+def _of_tried(call: Term, types: Mapping[str, str]) -> Iterator[str]:
+    """Sail has these for whole numbers, and adds two of one type or days to a date; else it raises when it runs."""
+    kinds = {_known(p, types) for p in call.parts} - {""}
+    yield from (f"{call.name} of {kind}" for kind in ("DECIMAL", DOUBLE) if kind in kinds)
+    if call.name == "try_add" and kinds == WHOLE:
+        yield f"{call.name} of several types"
+
+
+def _known(term: Term, types: Mapping[str, str]) -> str:
+    """The kind of a value where it is plain; else the empty text."""
+    if term.what == "column":
+        return kind_of(types.get(term.name, ""))
+    if term.what in ("cast", "literal"):
+        return term.name
+    if term.name in GIVE_INT | GIVE_BIGINT:
+        return "INT" if term.name in GIVE_INT else "BIGINT"
+    kinds = {_known(p, types) for p in term.parts} if term.name in TRIED | MIXED | {"abs", "mod", "%"} else {""}
+    return "BIGINT" if kinds == WHOLE else kinds.pop() if len(kinds) == 1 else ""
 
 
 def _may_be_any(call: Term, kind: str, types: Mapping[str, str]) -> bool:

@@ -21,6 +21,9 @@ PACKAGE = "pysail"
 _UNITS = {"m": 1 << 20, "g": 1 << 30}
 # What it holds beside queries: 50 MB when it starts, buffers of files that are read and written.
 _BESIDE_QUERIES = 0.8
+# A file that is being written holds so much for each of its columns (37 KiB were measured); so much of the pool is
+# theirs.
+_COLUMN_BYTES, _OF_FILES = 40 << 10, 0.25
 _SESSION_SECONDS = 24 * 3600  # a server of ours stops when it is idle; until then it forgets nobody
 
 
@@ -71,7 +74,7 @@ def sail_environ(state: ServerFolder, settings: EngineSettings) -> dict[str, str
         "RUST_LOG": "warn",
         "SAIL_MODE": "local",
         "SAIL_RUNTIME__MEMORY_POOL__TYPE": "fair",
-        "SAIL_RUNTIME__MEMORY_POOL__FAIR__MAX_SIZE": str(int(memory_bytes(settings) * _BESIDE_QUERIES)),
+        "SAIL_RUNTIME__MEMORY_POOL__FAIR__MAX_SIZE": str(pool_bytes(settings.memory)),
         "SAIL_RUNTIME__TEMPORARY_FILES__PATHS": f'["{state.scratch}"]',
         # Else it opens writers for every column of every day at once, and two cores gain nothing by it.
         "SAIL_PARQUET__ALLOW_SINGLE_FILE_PARALLELISM": "false",
@@ -81,9 +84,14 @@ def sail_environ(state: ServerFolder, settings: EngineSettings) -> dict[str, str
     }
 
 
-def memory_bytes(settings: EngineSettings) -> int:
-    """The setting `memory` as bytes."""
-    return int(settings.memory[:-1]) * _UNITS[settings.memory[-1].lower()]
+def pool_bytes(memory: str) -> int:
+    """What queries may use together of the setting `memory`."""
+    return int(int(memory[:-1]) * _UNITS[memory[-1].lower()] * _BESIDE_QUERIES)
+
+
+def files_at_once(memory: str, columns: int) -> int:
+    """How many files of so many columns may be open for writing at once, beside what computes their rows."""
+    return max(1, int(pool_bytes(memory) * _OF_FILES) // (columns * _COLUMN_BYTES))
 
 
 def cores(settings: EngineSettings) -> int:

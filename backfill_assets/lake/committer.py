@@ -10,14 +10,13 @@ fill one empty day both succeed; without, 300 of 300 racing commits were kept ex
 """
 
 import json
-import os
 import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.disk import sync
+from backfill_assets.core.disk import sync, sync_all
 from backfill_assets.core.errors import BackfillError, TransientError
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake.evolution import evolve
@@ -35,7 +34,6 @@ FEATURE_OF_BEFORE = "inCommitTimestamp"  # tables of version 0.1 have it, and de
 # Commits: opening a table reads those since its checkpoint, 0.4 CPU ms each (measured: a receipt took 8 CPU ms with 10,
 # 14 with 25, 41 with 100, whatever the length of the log); each checkpoint is one more file of all live files.
 CHECKPOINT_EVERY = 20
-SYNC_ALL_FROM = 50  # files: one sync of the whole file system is quicker than so many single ones
 
 
 def ensure_table(path: Path, contract: Contract, rollback_days: int) -> None:
@@ -230,14 +228,7 @@ def _wrong(path: Path, culprit: str) -> BackfillError:
 
 def _sync_files(table: Path, files: Collection[Path]) -> None:
     """Bring data to the disk before a log names it: a power cut must not leave a commit of torn files."""
-    if len(files) >= SYNC_ALL_FROM:
-        os.sync()
-        return
-    for file in files:
-        sync(file)
-    folders = {parent for file in files for parent in file.parents if parent.is_relative_to(table)}
-    for folder in folders:
-        sync(folder)
+    sync_all(files, table)
 
 
 def _sync_log(table: Path, version: int) -> None:

@@ -154,9 +154,9 @@ class DeltaStore:
         """A folder of its own below the table's."""
         return staging.begin(self.lake, contract)
 
-    def stage(self, contract: Contract, frame: "DataFrame") -> Staged:
+    def stage(self, contract: Contract, frame: "DataFrame", days: int = 1) -> Staged:
         """Parquet files by Spark."""
-        return staging.stage(self.lake, contract, frame)
+        return staging.stage(self.lake, contract, frame, days)
 
     def stage_rows(self, contract: Contract, rows: Sequence[Sequence[Any]]) -> Staged:
         """One Parquet file by pyarrow."""

@@ -14,6 +14,15 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 
+def check_rules(contract: Contract) -> None:
+    """Raises BackfillError naming the first rule that no audit could take, or that names a column the table lacks.
+
+    Nothing is run, and a contract without rules costs nothing.
+    """
+    for rule in contract.rules:
+        _parsed(contract, rule)
+
+
 def breaking(contract: Contract, dialect: Dialect) -> dict[str, str]:
     """Per rule of rows the condition under which a row breaks it. Raises BackfillError naming a bad rule."""
     return {rule.name: _broken(contract, rule, dialect) for rule in contract.row_rules}

@@ -23,7 +23,7 @@ WORD = re.compile(r"[^\W\d]\w*( \w+)*")
 VALUES = frozenset(["STRING", "NUMBER", "IDENTIFIER"])
 SYMBOLS = frozenset([
     "(", ")", ",", ".", ":", ";", "+", "-", "*", "%", "=", "==", "!=", "<>", "<", "<=", ">",
-    ">=", "<=>", "->",
+    ">=", "<=>", "->", "::",
 ])  # fmt: skip
 # Names that brackets follow and that are no functions: words of a query, and types.
 BEFORE_BRACKETS = frozenset([

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.engine.session import said_or_asked, sail_scratch, say
+from backfill_assets.engine.session import say
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.layout import NO_VALUE, write
 from backfill_assets.lake.log import actions, find_write
 from backfill_assets.lake.type_names import arrow_type
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 WRITES = "writes"
-NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # how Spark and DuckDB name the folder of NULL
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,8 @@ def _held(marker: Path) -> int:
         os.close(hold)
 
 
-def stage(lake: Lake, contract: Contract, frame: "DataFrame") -> Staged:
-    """Write a conformed frame once, laid out by the contract's partition column, one file per value where it is small.
+def stage(lake: Lake, contract: Contract, frame: "DataFrame", days: int = 1) -> Staged:
+    """Write a conformed frame once, laid out by the contract's partition column; it holds so many `days` at the most.
 
     The caller owns what it returns: `drop` or `keep` it. Raises what Spark raises, after dropping what was written.
     """
@@ -114,38 +114,12 @@ def stage(lake: Lake, contract: Contract, frame: "DataFrame") -> Staged:
         # INT96, Spark's default, has no statistics, and readers of Delta expect microseconds.
         say(frame.sparkSession, {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"})
         column = contract.partition_column
-        writer = _laid_out(frame, column).write.mode("append")
-        writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
-        writer = writer.option("mapreduce.fileoutputcommitter.algorithm.version", "2")  # nobody reads it half done
-        (writer.partitionBy(column) if column else writer).parquet(str(staged.folder))
+        write(frame, staged.folder, column, days, lake.settings.spark.memory)
         staged.files = found_files(staged.folder, column)
     except BaseException:
         staged.drop()
         raise
     return staged
-
-
-def _laid_out(frame: "DataFrame", column: str) -> "DataFrame":
-    """The rows as they are to be written. Sail takes a NULL for 1970-01-01 where it writes a folder per date, and so
-    gets the names of the folders; its tasks are as many as its cores, whatever the rows."""
-    from pyspark.sql import functions as F
-
-    if sail_scratch(frame.sparkSession) is None:
-        return _in_tasks(frame, column)
-    if not column:
-        return frame.coalesce(1)
-    names = frame.withColumn(column, F.coalesce(F.col(column).cast("string"), F.lit(NO_VALUE)))
-    return names.repartition(column).sortWithinPartitions(column)  # one day after the other: a third of the CPU
-
-
-def _in_tasks(frame: "DataFrame", column: str) -> "DataFrame":
-    """The rows laid out so that those of a value are in one task where they are few: each task writes a file for it."""
-    session = frame.sparkSession
-    if not column or said_or_asked(session, "spark.sql.shuffle.partitions") == "1":
-        return frame.coalesce(1)
-    if said_or_asked(session, "spark.sql.adaptive.enabled") == "true":
-        return frame.hint("rebalance", column)
-    return frame.repartition(column)  # Spark knows no rebalancing then, and would not say so
 
 
 def stage_rows(lake: Lake, contract: Contract, rows: Sequence[Sequence[Any]]) -> Staged:

@@ -167,8 +167,8 @@ class TableStore(Protocol):
     def begin(self, contract: Contract) -> "Staged":
         """An empty staging for one write of a table, held by this process; the caller drops it or has it committed."""
 
-    def stage(self, contract: Contract, frame: "DataFrame") -> "Staged":
-        """The rows of a conformed frame of Spark's, written once."""
+    def stage(self, contract: Contract, frame: "DataFrame", days: int = 1) -> "Staged":
+        """The rows of a conformed frame of Spark's, of so many days at the most, written once."""
 
     def stage_rows(self, contract: Contract, rows: Sequence[Sequence[Any]]) -> "Staged":
         """A few rows of ours, cells in the contract's order, without an engine, for a table without partitions."""

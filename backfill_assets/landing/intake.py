@@ -12,7 +12,6 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from backfill_assets.core.disk import publish
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.landing.copying import copied
 from backfill_assets.landing.files import LandedFile, StillChanging, opened, sha256_of
@@ -129,5 +128,5 @@ def _take_parquet(file: LandedFile, stock_dir: Path, limits: Limits, by_path: bo
             refusal = stock_path(stock_dir, name, "parquet")
             return _intake(_give_up(sha256, str(error), refusal, limits), refusal, name)
         target = stock_dir / f"{name}.parquet"
-        publish(copy, target)
+        copy.replace(target)
     return Intake(name, rows, 0, target, {}, names, content=sha256 if by_path else "")

@@ -17,10 +17,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from backfill_assets.core.disk import publish
 from backfill_assets.landing.intake_rows import BAD_REASON, BAD_TEXT, ROW_NUMBER, Batch
+from backfill_assets.landing.stock import PARSER_VERSION
 
-PARSER_VERSION = 1  # raise it whenever a file could come out differently: older copies are then made anew
 FACTS_KEY = b"backfill_assets.intake"
 OWN_FIELDS = (pa.field(ROW_NUMBER, pa.int64()), pa.field(BAD_TEXT, pa.string()), pa.field(BAD_REASON, pa.string()))
 GROUP_ROWS, GROUP_BYTES = 131_072, 32 << 20  # of a row group: enough for compression, little enough for one Spark task
@@ -106,14 +105,17 @@ class StockWriter:
         self._group = []
 
     def publish(self, target: Path, facts: Facts, limits: Sequence[int]) -> None:
-        """Put the copy in its place, atomically and past a power cut, with the facts in its footer."""
+        """Put the copy in its place, atomically, with the facts in its footer.
+
+        Nothing is synced: of what a power cut tears no bytes are proven, and it is made again from the landing. Whoever
+        records a content has it brought to the disk, of all files at once (`load.scan`).
+        """
         said = {"parser": PARSER_VERSION, "limits": list(limits), **vars(facts)}
         whole = self._writer if len(self._segments) == 1 else None
         whole = whole or self._joined()
         whole.add_key_value_metadata({FACTS_KEY: json.dumps(said).encode()})
         self.close()
-        finished = self._segments[-1]
-        publish(finished, target)
+        self._segments[-1].replace(target)
 
     def _joined(self) -> pq.ParquetWriter:
         """All segments written into one that has the columns of the last, and is still open."""

@@ -183,8 +183,8 @@ def _watched(
 
     types = delivery_types(chosen.payload)
     texts = [n for n, kind in frame.dtypes if kind == "string" and not n.startswith("__")]
-    frame = frame.withColumns({f"__v_{name}": value for name, value in columns.items()})
-    frame = frame.withColumns({n: F.when(F.trim(F.col(_quoted(n))) != "", F.col(_quoted(n))) for n in texts})
+    given = {n: F.when(F.trim(F.col(_quoted(n))) != "", F.col(_quoted(n))) for n in texts}
+    frame = frame.withColumns({f"__v_{name}": value for name, value in columns.items()} | given)
     checks, lost = {}, []
     for name, (index, found) in watching.items():
         if chosen.on_sail and chosen.strict[index] != chosen.forgiving[index]:

@@ -8,6 +8,7 @@ files, so that an expression which may raise is refused before it runs. So is on
 in what they make of text beside a number.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -29,6 +30,9 @@ SAME = (exp.Coalesce, exp.Nullif)  # values of one type, of which one comes out
 TEXTS = (exp.Concat, exp.ConcatWs, exp.DPipe, exp.Trim)
 COMPARED = (exp.EQ, exp.NEQ, exp.In, exp.NullSafeEQ)
 TRUTHS = (exp.And, exp.Or, exp.Not)
+PARTS = "parts of text"
+# What is a regular expression to Spark, and no text as it stands, is read otherwise by Sail.
+DELIMITER = re.compile(r"[A-Za-z0-9 /,:;_-]+")
 
 
 class _Untried(Exception):
@@ -88,11 +92,29 @@ def _of_call(node: Any, kinds: Mapping[str, str]) -> str:
         return _only("text", parts, kinds)
     if isinstance(node, exp.Substring):
         return _only("text", [node.this], kinds)
+    if isinstance(node, (exp.RegexpSplit, exp.ArraySlice, exp.ArrayToString)):
+        return _of_parts(node, kinds)
     if isinstance(node, TRUTHS):
         return _only(TRUTH, parts, kinds)
     if isinstance(node, (exp.Is, *COMPARED)):
         _one(parts, kinds)
         return TRUTH
+    raise _Untried(f"`{node.sql(dialect='spark')}`")
+
+
+def _of_parts(node: Any, kinds: Mapping[str, str]) -> str:
+    """A text cut at a delimiter, some of its parts from the first on, and parts put together again."""
+    if isinstance(node, exp.RegexpSplit):
+        _only("text", [node.this], kinds)
+        if node.args.get("limit") is None and node.expression.is_string and DELIMITER.fullmatch(node.expression.name):
+            return PARTS
+    elif _only(PARTS, [node.this], kinds) and isinstance(node, exp.ArrayToString):
+        if node.args.get("null") is None and node.expression.is_string:
+            return "text"
+    else:  # Sail gives other parts where it is to count from the end
+        numbers = [node.args.get("start"), node.args.get("end")]
+        if all(isinstance(n, exp.Literal) and n.is_int for n in numbers) and int(numbers[0].name) > 0:
+            return PARTS
     raise _Untried(f"`{node.sql(dialect='spark')}`")
 
 

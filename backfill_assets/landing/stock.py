@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 VERSION = (
     2  # of the intake's rules and of these descriptions: raise it, and every content is taken from the landing anew
 )
+PARSER_VERSION = 1  # of text files: raise it whenever one could come out differently, and older copies are made anew
 ABSENT_IS_NULL = {"jsonl"}  # a JSON object may leave out what it does not know
 
 
@@ -115,9 +116,13 @@ def is_proven(stock: Path, sha256: str, made: Made | None = None) -> bool:
 
 
 def discard(stock: Path, sha256: str) -> None:
-    """Remove whatever the stock has of a content, so that it is taken from the landing."""
-    for path in stock.glob(f"{sha256}.*"):
-        path.unlink(missing_ok=True)
+    """Remove whatever the stock has of a content, so that it is taken from the landing.
+
+    Every name is known: looking for them would list the whole stock, for each of its files.
+    """
+    parsed = (f"{kind}-{n}.parquet" for kind in ("csv", "jsonl", "parquet") for n in range(1, PARSER_VERSION + 1))
+    for ending in ("json", "parquet", "us.parquet", *parsed):
+        (stock / f"{sha256}.{ending}").unlink(missing_ok=True)
 
 
 def _description(stock: Path, sha256: str) -> Path:

@@ -55,7 +55,7 @@ def build(request: RebuildRequest) -> Candidate:
     with phase("transform"):
         frame = made(request, states, todo, settled)
     with phase("write"):
-        staged = request.lake_session.lake.store.stage(table.contract, conform(frame, table.contract))
+        staged = request.lake_session.lake.store.stage(table.contract, conform(frame, table.contract), len(todo))
     try:
         with phase("merge"):
             kept = merged(request, states, staged, todo)
@@ -243,7 +243,8 @@ def _with_columns(frame: "DataFrame", contract: Contract) -> "DataFrame":
     if there == set(contract.column_names):
         return frame
     absent = {c.name: F.lit(None).cast(spark_name(c.kind)) for c in contract.columns if c.name not in there}
-    return frame.withColumns(absent).select(*contract.column_names)
+    added = frame.withColumns(absent) if absent else frame  # Spark Connect refuses to add none
+    return added.select(*contract.column_names)
 
 
 def _version_read(view: LakeView, wanted: Input) -> int:

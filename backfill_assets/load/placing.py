@@ -152,11 +152,11 @@ def _careful_way(landed: Landed, late: "Column") -> Placed:
 
 def _staged_parts(landed: Landed, wanted: "Sequence[tuple[Contract, DataFrame | None]]") -> list[Part]:
     """The parts of a load, staged and audited; all dropped where one fails."""
-    made, session = list[Part](), landed.lake_session
+    made, session, days = list[Part](), landed.lake_session, len(landed.days)
     try:
         with landed.phases.phase("write"):
             for contract, frame in wanted:
-                staged = session.lake.store.stage(contract, conform(frame, contract)) if frame else None
+                staged = session.lake.store.stage(contract, conform(frame, contract), days) if frame else None
                 made.append(Part(contract, staged))
         with landed.phases.phase("audit"):
             return [

@@ -173,7 +173,7 @@ def _again(request: RebuildRequest, states: States, receipt: Receipt, stamps: Ma
     days = from_inclusive(min(stamps), max(stamps))
     asked = replace(request, days=days)
     frame = made(asked, then, sorted(stamps), [d for d in days if d not in stamps])
-    staged = request.lake_session.lake.store.stage(contract, conform(frame, contract))
+    staged = request.lake_session.lake.store.stage(contract, conform(frame, contract), len(stamps))
     try:
         return _held_against(asked, stamps, staged, audited(request.lake_session, contract, staged))
     finally:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 
+from backfill_assets.core.disk import sync_all
 from backfill_assets.core.errors import LandingError, SettingsError
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.scans import ScanReport
@@ -141,6 +142,7 @@ def _record(
         common = (landing.size, landing.mtime_ns, seen_at, home, moment, today, landing.refused)
         rows += [(LANDED, landing.path, landing.sha256, d, *counts, *common) for d, counts in sorted(days.items())]
         done.append(landing)
+    sync_all([intake.parquet for _, intake in intakes], lake_session.lake.stock)
     _append(lake_session, rows, "scan", "")
     return done
 

@@ -62,10 +62,12 @@ class RequestPlanner:
         return dict(self._asks(known, runs.attempts(self.instance, known)).given_up)
 
     def rules(self, table: str = "") -> str:
-        """What else decides how a run ends, as a digest: the lake, and the gates of the table (none named: of all)."""
+        """What else decides how a run ends, as a digest: lake, and gates and rules of the table (none: of all)."""
         gates = self.lake.settings.gates
         bounds = [str(b) for name, b in sorted(gates.tables.items()) if name == table or not table]
-        return digest_of([str(self.lake.root), gates.incomplete, bounds])
+        named = [c for name, c in sorted(self.states.contracts.items()) if name == table or not table]
+        contracts = [str((rule.expression, rule.per, rule.only_warns)) for c in named for rule in c.rules]
+        return digest_of([str(self.lake.root), gates.incomplete, bounds, *([contracts] if contracts else [])])
 
     def _identities(self, name: str, days: Iterable[date]) -> dict[date, str]:
         wanted = list(days)

@@ -23,6 +23,7 @@ from backfill_assets.core.errors import BackfillError, SettingsError, line_in
 from backfill_assets.core.ledgers import BESIDE, FILES
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Table, Transform, pipeline_of
+from backfill_assets.lake.rules import check_rules
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.pipeline.own_files import loaded, reached, reached_by
 from backfill_assets.pipeline.sql_tables import sql_table
@@ -73,12 +74,17 @@ def _own(root: Path, named: str, settings: LakeSettings) -> list[Table]:
 def _with_source(named: str, table: object, module: ModuleType) -> Table:
     """The table, with the files beside `lake.toml` that its transform reaches as its code.
 
-    A transform that does not tell its module counts as one of the file that names it.
+    A transform that does not tell its module counts as one of the file that names it. A rule that could not be
+    checked is refused.
     """
     if not isinstance(table, Table):
         raise _refused(
             named, f"it gives a {type(table).__name__} where a Table is meant", "Give Tables, upstream first"
         )
+    try:
+        check_rules(table.contract)
+    except BackfillError as error:
+        raise _refused(named, f"{error.object}: {error.culprit}", error.fix) from None
     if table.transform is None:
         return table
     told = table.sources or _homes(table.transform, module)

@@ -20,6 +20,10 @@ The query sees its inputs by their names, the days asked for as `:first_day` and
 `:frontier` (a time, NULL before anything is loaded), and its own parameters. Of what it gives, rows of other days than
 those asked for are left out; rows without a day are refused. A file is named as its table is. An input may name the
 `columns` that are read of it: then days are stale only where these have changed.
+
+What must hold before a day is written stands in `[rules]`, by name: `"spent >= 0 -- what it means"` of every row, or
+`{ expression = "count(*) <= 3", per = ["day"], only_warns = true }` (`core.contracts.Rule`). It judges what is written
+from then on, and makes no day outdated.
 """
 
 import itertools
@@ -32,9 +36,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from backfill_assets.core.contracts import Basis, Column, Contract, Input
-from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.contracts import Basis, Column, Contract, Input, Rule
+from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.lake.model import Chunk, Table
+from backfill_assets.lake.rules import check_rules
 from backfill_assets.lake.settings import LakeSettings
 
 if TYPE_CHECKING:
@@ -56,6 +61,14 @@ class _Window(BaseModel):
     columns: list[str] | None = Field(default=None, min_length=1)
 
 
+class _Rule(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    expression: str = Field(min_length=1)
+    description: str = ""
+    per: list[str] = Field(default_factory=list)
+    only_warns: bool = False
+
+
 class _Header(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     description: str = Field(min_length=1)
@@ -64,6 +77,7 @@ class _Header(BaseModel):
     columns: dict[str, str] = Field(min_length=1)
     inputs: dict[str, _Window] = Field(min_length=1)
     parameters: dict[str, bool | int | float | date | str] = Field(default_factory=dict)
+    rules: dict[str, str | _Rule] = Field(default_factory=dict)
 
 
 def sql_table(path: Path, settings: LakeSettings) -> Table:
@@ -74,8 +88,11 @@ def sql_table(path: Path, settings: LakeSettings) -> Table:
         raise _refused(path, f"parameters: {', '.join(taken)} says the days or the frontier already", "Rename it")
     try:
         contract = _contract(path, header)
+        check_rules(contract)
     except ValueError as error:
         raise _refused(path, str(error), "Correct the header") from None
+    except BackfillError as error:
+        raise _refused(path, f"{error.object}: {error.culprit}", error.fix) from None
     grace = settings.features.cutoff_grace_hours
     known = {"cutoff_grace_hours": grace} if any(w.as_known for w in header.inputs.values()) else {}
     reach = {**{k: str(v) if isinstance(v, date) else v for k, v in header.parameters.items()}, **known}
@@ -117,7 +134,9 @@ def _contract(path: Path, header: _Header) -> Contract:
     )
     columns = tuple(_column(name, told, header) for name, told in header.columns.items())
     waits = any(w.as_known for w in header.inputs.values())
-    return Contract(path.stem, header.description, columns, header.day, tuple(header.key), inputs, waits_for_cut=waits)
+    rules = tuple(_rule(name, told) for name, told in header.rules.items())
+    key = tuple(header.key)
+    return Contract(path.stem, header.description, columns, header.day, key, inputs, waits_for_cut=waits, rules=rules)
 
 
 def _column(name: str, told: str, header: _Header) -> Column:
@@ -128,6 +147,14 @@ def _column(name: str, told: str, header: _Header) -> Column:
     nullable = bool(found["null"]) and "not" not in found["null"].lower()
     kind: Any = found["type"].strip().upper()
     return Column(name, kind, found["told"] or name, nullable=nullable)
+
+
+def _rule(name: str, told: str | _Rule) -> Rule:
+    """`EXPRESSION [-- description]`, or its parts; without a description the name stands for it."""
+    if isinstance(told, _Rule):
+        return Rule(name, told.expression, told.description or name, tuple(told.per), told.only_warns)
+    expression, _, description = told.partition("--")
+    return Rule(name, expression.strip(), description.strip() or name)
 
 
 def _runs(header: _Header, query: str, grace: int) -> Callable[[Mapping[str, "DataFrame"], Chunk], "DataFrame"]:

@@ -14,6 +14,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import date, timedelta
 from pathlib import Path
@@ -37,9 +38,11 @@ def main() -> None:
             days, rows = size.split("x")
             _run(BENCH / "make_workload.py", "synth", workload, "--days", days, "--per-day", rows)
         for _ in range(asked.repeat):
+            late = asked.late.split(",") if asked.late else []
             for name in filter(None, asked.against.split(",")):
-                _tell(asked.root, _by_script(name, workload, asked.root / "out"))
-            Ours(workload, asked.root, asked.memory, asked.engine).run(asked.late.split(",") if asked.late else [])
+                for line in _by_script(name, workload, asked.root / "out", late):
+                    _tell(asked.root, line)
+            Ours(workload, asked.root, asked.memory, asked.engine).run(late)
 
 
 def _asked() -> argparse.Namespace:
@@ -67,16 +70,21 @@ def _tell(root: Path, line: dict[str, Any]) -> None:
         lines.write(json.dumps(line) + "\n")
 
 
-def _by_script(name: str, workload: Path, out: Path) -> dict[str, Any]:
-    """One of the scripts to beat, as it measures and checks itself; it gets the jars that we have."""
+def _by_script(name: str, workload: Path, out: Path, late: list[str]) -> Iterator[dict[str, Any]]:
+    """One of the scripts to beat, as it measures and checks itself; it gets the jars that we have.
+
+    After the whole range come the late batches, each in a process of its own, as a script is started for one.
+    """
     shutil.rmtree(out, ignore_errors=True)
     os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"--jars {','.join(map(str, present_jars()))} pyspark-shell")
     params = json.loads((workload / "workload.json").read_text())
-    days = ("--from", params["D0"], "--to", params["D1"])
-    told = _run(BENCH / "contestants" / f"{name}.py", "backfill", "--input", workload, *days, "--out", out)
-    files, size = stored(out)
+    pieces: list[tuple[str, ...]] = [("backfill", "--from", params["D0"], "--to", params["D1"])]
+    pieces += [("late", "--arrivals", str(workload / "arrivals" / batch)) for batch in late]
+    for piece in pieces:
+        told = _run(BENCH / "contestants" / f"{name}.py", *piece, "--input", workload, "--out", out)
+        files, size = stored(out)
+        yield {"workload": workload.name, **json.loads(told.splitlines()[-1]), "files": files, "bytes": size}
     shutil.rmtree(out)
-    return {"workload": workload.name, **json.loads(told.splitlines()[-1]), "files": files, "bytes": size}
 
 
 class Ours:

@@ -21,6 +21,7 @@ from pathlib import Path
 from backfill_assets.engine.server import stop_server
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets_tests.copies import Kept, keep
+from backfill_assets_tests.engines import OF_LAKES
 from backfill_assets_tests.processes import CHECKOUT, until
 
 SAMPLE_DAYS = 14  # the fewest that `demo` makes: windows, horizon and maturity all end inside it
@@ -40,7 +41,7 @@ class Site:
 @contextmanager
 def site(folder: Path) -> Iterator[Site]:
     """A sample lake, loaded, and `dagster dev` over it; all is stopped at the end."""
-    _loaded().lay_out(folder)
+    _loaded(os.environ.get(OF_LAKES, "")).lay_out(folder)
     home, root = _places(folder)
     port, log = _free_port(), folder / "dev.log"
     program = Path(sys.executable).with_name("dagster")
@@ -59,8 +60,8 @@ def site(folder: Path) -> Iterator[Site]:
 
 
 @cache
-def _loaded() -> Kept:
-    """A loaded sample lake, and the home in which Dagster remembers how."""
+def _loaded(_engine: str) -> Kept:
+    """A loaded sample lake, and the home in which Dagster remembers how; one for each engine."""
     return keep(_load)
 
 

@@ -74,7 +74,7 @@ def test_help_imports_nothing_heavy() -> None:
         app(["--help"], standalone_mode=False)
         print(sorted({"pyspark", "dagster", "deltalake", "pyarrow", "pydantic", "rich"} & set(sys.modules)))
     """
-    assert run_python(code).splitlines()[-1] == "[]"
+    assert run_python(code, fresh=True).splitlines()[-1] == "[]"
 
 
 @pytest.mark.usefixtures("processes")
@@ -146,4 +146,4 @@ def test_a_command_looks_seldom_for_garbage_among_its_imports_and_leaves_none_fo
         "atexit.register(lambda: print(gc.get_threshold() == COLLECT_AFTER, gc.get_freeze_count())); "
         "sys.argv = ['backfill-assets', '--version']; main()"
     )
-    assert run_python(code).split()[-2:] == ["True", "0"]
+    assert run_python(code, fresh=True).split()[-2:] == ["True", "0"]

@@ -19,6 +19,8 @@ from backfill_assets.lake.home import open_lake
 from backfill_assets.operations.sample_lake import MARKER
 from backfill_assets_tests.processes import CHECKOUT
 
+pytestmark = pytest.mark.on_spark("it is the whole way on the engine that users have by default")
+
 TABLES = ["raw", "staging", "features", "features_as_known", "labels", "training"]
 
 

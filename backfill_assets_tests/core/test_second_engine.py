@@ -4,7 +4,10 @@ import pytest
 
 from backfill_assets.core.second_engine import Term, unequal
 
-TYPES = {"value": "BIGINT", "total": "DECIMAL(18,2)", "x": "DOUBLE", "event_ts": "TIMESTAMP", "entity": "STRING"}
+TYPES = {
+    "value": "BIGINT", "total": "DECIMAL(18,2)", "x": "DOUBLE", "event_ts": "TIMESTAMP", "entity": "STRING",
+    "day": "DATE",
+}  # fmt: skip
 VALUE, TOTAL, X, TIME = (Term("column", name) for name in ("value", "total", "x", "event_ts"))
 ONE = Term("literal", "INT")
 
@@ -22,6 +25,13 @@ def call(name: str, *parts: Term) -> Term:
         (call("sum", VALUE), ["sum"]),
         (call("try_sum", VALUE), []),
         (call("sum", X), ["sum"]),
+        (call("try_add", VALUE, Term("cast", "BIGINT", (ONE,))), []),
+        (call("try_add", Term("column", "day"), ONE), []),
+        (call("try_add", VALUE, ONE), ["try_add of several types"]),
+        (call("try_add", call("year", TIME), call("coalesce", VALUE, ONE)), ["try_add of several types"]),
+        (call("try_add", call("year", TIME), call("my_own", VALUE)), []),
+        (call("try_multiply", TOTAL, ONE), ["try_multiply of DECIMAL"]),
+        (call("try_subtract", VALUE, ONE), []),
         (call("max", X), ["max of DOUBLE"]),
         (call("max", VALUE), []),
         (call("max", Term("column", "of_a_type_not_told")), ["max of DOUBLE", "max of ARRAY"]),

@@ -22,6 +22,8 @@ from backfill_assets_tests.lakes import LONG_AGO, backfill, content
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.on_spark("the examples use what Sail refuses by name")
+
 Row = tuple[Any, ...]
 
 

@@ -12,6 +12,8 @@ from backfill_assets.operations.example_lakes import examples
 from backfill_assets_tests.end_to_end.steps import differs, run_steps, steps_of
 from backfill_assets_tests.processes import CHECKOUT
 
+pytestmark = pytest.mark.on_spark("the examples use what Sail refuses by name")
+
 
 @pytest.fixture
 def spark_server() -> dict[str, str]:

@@ -5,10 +5,7 @@ orphan that still commits. Not tested here: kills right before and after a commi
 (`test_killed`).
 """
 
-import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from datetime import date
@@ -24,10 +21,12 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import commits
 from backfill_assets.lake.staging import markers
 from backfill_assets_tests.lakes import backfill, content, delivery, land, make_lake, request, snapshot, toy, version
-from backfill_assets_tests.processes import CHECKOUT, run_python
+from backfill_assets_tests.processes import PIPES, run_python, start
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.on_spark("it kills JVMs")
 
 FIRST, LAST = "2024-03-01", "2024-03-03"
 DEADLINE_SECONDS = 90.0
@@ -140,11 +139,7 @@ def killed_while_writing(
 
     The engine puts a folder `began...` into `signs`, and one `ended...` when it has computed the row after all.
     """
-    command = [sys.executable, "-c", SLOW, str(lake.root), day, str(SLOW_MS), str(signs)]
-    client = subprocess.Popen(
-        command, cwd=CHECKOUT, env={**os.environ, **(env or {})}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        text=True,
-    )  # fmt: skip
+    client = start("-c", SLOW, lake.root, day, str(SLOW_MS), signs, env=env, **PIPES)
     try:
         until(lambda: client.poll() is not None or list(signs.iterdir()))
         jvms = [p for p in psutil.Process(client.pid).children(recursive=True) if p.name().startswith("java")]

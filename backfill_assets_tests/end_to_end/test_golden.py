@@ -1,7 +1,9 @@
-"""Known answers: six deliveries by hand, and the shared data sets, judged by a checker that knows no line of ours.
+"""Known answers: six deliveries by hand, and the shared data sets, judged by a checker that knows no line of ours, and
+computed again by the other engine.
 
 Lives here: data whose answers a person, or DuckDB and pandas, gave long before. Does not live here: data by chance
-(`test_other_data`). The shared lake is described by the shared tool, the engine alone is ours.
+(`test_other_data`), and the other way round: what Sail made, judged by the checker (`test_sail`) and by Spark
+(`test_check_engine`). The shared lake is described by the shared tool, the engine alone is ours.
 """
 
 import subprocess
@@ -12,11 +14,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backfill_assets.core.days import from_inclusive, parse_day
+from backfill_assets.engine.confs import SAIL
+from backfill_assets.engine.private_network import why_not
+from backfill_assets.operations.check_engine import check_engine
 from backfill_assets_tests import by_hand
 from backfill_assets_tests.end_to_end.worlds import CLASSIC, World, land, make_world, span
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.on_spark("the known answers are what Spark, the reference, is held to; Sail is held to it")
 
 
 def backfilled(shared: Path, name: str, root: Path, at: str) -> None:
@@ -37,19 +44,32 @@ def differences(shared: Path, name: str, root: Path, at: str) -> str:
     return told.splitlines()[-1] if told.endswith("\n0 differ\n") else told
 
 
+def assert_sail_agrees(root: Path) -> None:
+    """Every day of every table comes to the same on Sail, from the inputs that it was made from."""
+    if why := why_not():
+        pytest.skip(f"the answers are right, but Sail was not asked: {why}")
+    on, pipeline = World(root).open()
+    report = check_engine(on.lake, pipeline, None, None, SAIL)
+    assert (report.differing, report.refused) == (0, ()), report.to_dict()
+    assert {v.table for v in report.verdicts} == {t.name for t in pipeline.tables}
+    assert report.compared
+
+
 def test_six_deliveries_give_the_answers_reasoned_by_hand(spark: "SparkSession", tmp_path: Path) -> None:
     world = make_world(tmp_path / "lake", by_hand.RULES)
     land(world, "all.jsonl", by_hand.DELIVERIES)
     world.backfill(span(by_hand.RULES))
     assert {t: world.content(t) for t in by_hand.ANSWERS} == by_hand.ANSWERS
+    assert_sail_agrees(world.root)
 
 
 @pytest.mark.parametrize("name", ["trap_fixture", "openstack_changes_q1"])
-def test_a_data_set_loaded_at_once_gives_its_known_answers(
+def test_a_data_set_loaded_at_once_gives_its_known_answers_on_either_engine(
     spark: "SparkSession", shared: Path, tmp_path: Path, name: str
 ) -> None:
     backfilled(shared, name, tmp_path, "T")
     assert differences(shared, name, tmp_path, "T") == "0 differ"
+    assert_sail_agrees(tmp_path)
 
 
 def test_the_traps_give_their_known_answers_at_an_earlier_time_and_then_in_the_same_lake_at_a_later_one(

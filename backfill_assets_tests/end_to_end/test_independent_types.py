@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from deltalake import DeltaTable
 
 from backfill_assets.core.column_types import read_type
@@ -27,6 +28,8 @@ from backfill_assets_tests.end_to_end.worlds import CLASSIC, World, land_bytes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.on_spark("it reads types that Sail refuses by name")
 
 NOON, PAST = datetime(2024, 3, 1, 12, tzinfo=UTC), datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
 # Per type three values that are easily mistaken; each stands once alone, and all of them with a NULL in an array.

@@ -4,11 +4,9 @@ Tested here: INT and TERM of the command line at ten random moments. Not tested 
 (`lake.test_interrupts`), a run cancelled in the UI (`browser.test_dev`), what the UI shows then.
 """
 
-import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,7 +17,7 @@ import pytest
 from backfill_assets.engine.server import server_status, stop_server
 from backfill_assets.lake.home import Lake
 from backfill_assets_tests.lakes import delivery, make_lake, snapshot
-from backfill_assets_tests.processes import CHECKOUT
+from backfill_assets_tests.processes import PIPES, start
 
 FIRST, LAST = "2024-03-01", "2024-03-03"
 MOMENTS = 10
@@ -38,24 +36,9 @@ def spark_server(tmp_path: Path) -> Iterator[Lake]:
 
 def started(lake: Lake) -> "subprocess.Popen[str]":
     """A forced backfill of all days of two tables."""
-    command = [
-        sys.executable,
-        "-m",
-        "backfill_assets",
-        "--lake",
-        str(lake.root),
-        "backfill",
-        "--from",
-        FIRST,
-        "--to",
-        LAST,
-    ]
+    command = ["-m", "backfill_assets", "--lake", str(lake.root), "backfill", "--from", FIRST, "--to", LAST]
     more = ["--tables", "raw,staging", "--force"]
-    env = {**os.environ, "DAGSTER_HOME": str(lake.root.parent)}
-    return subprocess.Popen(
-        [*command, *more], cwd=CHECKOUT, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored where tests run in the background
-    )  # fmt: skip
+    return start(*command, *more, env={"DAGSTER_HOME": str(lake.root.parent)}, **PIPES)
 
 
 @pytest.mark.slow

@@ -127,7 +127,7 @@ def test_a_world_stopped_early_and_raised_day_by_day_gives_what_one_run_gives(at
 @pytest.mark.slow
 def test_an_embedded_server_far_east_of_utc_gives_the_same_tables(at_once: World, tmp_path: Path) -> None:
     world = made(tmp_path, [ROWS], '[spark]\nmemory = "1g"\nidle_minutes = 0.05\n')
-    run_python(BACKFILL, world.root, env={"TZ": "Pacific/Kiritimati"}, timeout=600)
+    run_python(BACKFILL, world.root, env={"TZ": "Pacific/Kiritimati"}, timeout=600, fresh=True)
     assert_same(world, at_once)
 
 
@@ -144,7 +144,7 @@ def test_a_cluster_of_two_workers_west_of_utc_gives_the_same_tables(at_once: Wor
     with cluster(tmp_path / "cluster", around) as master:
         confs = "".join(f"{json.dumps(k)} = {json.dumps(v)}\n" for k, v in settings.items())
         world = made(tmp_path / "lake", [ROWS], f'[spark]\nengine = "{master}"\nmemory = "1g"\n[spark.confs]\n{confs}')
-        run_python(BACKFILL, world.root, env=around, timeout=600)
+        run_python(BACKFILL, world.root, env=around, timeout=600, fresh=True)
     assert_same(world, at_once)
 
 

@@ -6,7 +6,6 @@ kills of a classic driver (`test_races`) and refusals by checks.
 """
 
 import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -18,7 +17,7 @@ from backfill_assets.core.receipts import Receipt
 from backfill_assets.engine.server import stop_server
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.log import commits
-from backfill_assets_tests.processes import CHECKOUT
+from backfill_assets_tests.processes import run
 
 RUN = """
 import os, signal, sys, time, logging
@@ -40,14 +39,14 @@ def commit(path, *rest):
     real(path, *rest)
     os.kill(os.getpid(), signal.SIGKILL)
 
-def stage(lake, contract, frame):
+def stage(lake, contract, frame, days):
     if contract.name != table or moment != "server":
-        return real_stage(lake, contract, frame)
+        return real_stage(lake, contract, frame, days)
     from backfill_assets.engine.server import server_status
     os.kill(server_status(root).pid, signal.SIGKILL)
     began = time.monotonic()
     try:
-        return real_stage(lake, contract, frame)
+        return real_stage(lake, contract, frame, days)
     finally:
         print("noticed after", time.monotonic() - began)
 
@@ -92,8 +91,7 @@ class Killed:
         (self.root / "landing" / "a.jsonl").write_text(LINES)
 
     def run(self, table: str = "", moment: str = "never") -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", RUN, str(self.root), str(self.home), table, moment, FIRST, LAST]
-        return subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=600, check=False)
+        return run("-c", RUN, self.root, self.home, table, moment, FIRST, LAST, timeout=600)
 
     def receipts(self, table: str) -> list[Receipt]:
         return [c.receipt for c in commits(self.root / "tables" / table) if c.receipt is not None]

@@ -21,6 +21,8 @@ from backfill_assets_tests.oracle import Row, Rules, delivery, expected, ordered
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.on_spark("late deliveries on the engine that users have by default")
+
 START = date(2024, 3, 1)
 # Horizon 3, maturity 1: a label of day d is mature from the frontier d + 5 on.
 RULES = Rules(START, datetime.fromisoformat("2024-03-15"), date(2024, 3, 14), early_tolerance_days=9)

@@ -25,6 +25,8 @@ from backfill_assets_tests.oracle import COLUMNS, Row, Rules, delivery
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.on_spark("reasons of faults are Spark's, and times of rare forms Spark alone reads")
+
 RULES = Rules(date(2024, 3, 1), datetime.fromisoformat("2024-03-09"), date(2024, 3, 9))
 GOOD = {c: str(v) if isinstance(v, datetime) else v for c, v in delivery(0, "2024-03-05 10:00:00").items()}
 RAW, BAD, TWIN = "raw", "quarantine", "duplicate"

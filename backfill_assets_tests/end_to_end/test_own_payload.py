@@ -24,6 +24,8 @@ from backfill_assets_tests.end_to_end.worlds import CLASSIC, World, land_bytes
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.on_spark("its select casts in ways that Sail refuses by name")
+
 TOML = f'''start_date = 2024-03-01
 [source]
 files = "landing/**/*.csv"

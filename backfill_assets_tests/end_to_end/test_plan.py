@@ -21,6 +21,8 @@ from backfill_assets_tests.end_to_end.typed import PATIENCE_SECONDS, answer, com
 from backfill_assets_tests.lakes import delivery, make_lake
 from backfill_assets_tests.processes import run_python, until
 
+pytestmark = pytest.mark.on_spark("a plan on the engine that users have by default")
+
 FIRST, LAST = "2024-03-01", "2024-03-04"
 TABLES = ("raw", "staging")
 

@@ -6,8 +6,6 @@ $BACKFILL_ASSETS_RACE_COMMITS says how many commits each process makes; no engin
 """
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -20,7 +18,7 @@ from backfill_assets.core.receipts import parse_receipt
 from backfill_assets.lake.home import open_lake
 from backfill_assets_tests.builders import STAGING
 from backfill_assets_tests.files import bare_lake, publish_by_hand
-from backfill_assets_tests.processes import CHECKOUT
+from backfill_assets_tests.processes import PIPES, start
 
 WRITERS = 3
 COMMITS = int(os.environ.get("BACKFILL_ASSETS_RACE_COMMITS", "30"))
@@ -52,13 +50,7 @@ def write_days(root: Path, writer: int, commits: int, race: str) -> None:
 @pytest.mark.parametrize("race", sorted(RACES))
 def test_no_acknowledged_commit_of_three_processes_is_lost(tmp_path: Path, race: str) -> None:
     lake = bare_lake(tmp_path)
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(lake.root), str(n), str(COMMITS), race],
-            cwd=CHECKOUT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )
-        for n in range(WRITERS)
-    ]  # fmt: skip
+    started = [start("-c", WRITER, lake.root, str(n), str(COMMITS), race, **PIPES) for n in range(WRITERS)]
     try:
         told = [p.communicate(timeout=120 + WRITERS * COMMITS * SECONDS_PER_COMMIT) for p in started]
     finally:

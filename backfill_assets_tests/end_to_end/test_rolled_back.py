@@ -26,6 +26,8 @@ from backfill_assets_tests.lakes import ECHO, backfill, content, delivery, land,
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.on_spark("Spark is the reader that it asks")
+
 FIRST, LAST = date(2024, 3, 1), date(2024, 3, 3)
 SPAN = from_inclusive(FIRST, LAST)
 MADE = [delivery(n, f"2024-03-0{n} 10:00:00", None, f"k{n}", value=n) for n in (1, 2, 3)]

@@ -4,9 +4,7 @@ Tested here: that each works, and says which source it means. Not tested here: w
 """
 
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ import pytest
 
 from backfill_assets_tests.end_to_end.test_sources import FILES, TOML
 from backfill_assets_tests.end_to_end.worlds import CLASSIC, World, land_bytes
-from backfill_assets_tests.processes import CHECKOUT, run_python
+from backfill_assets_tests.processes import run, run_python
 
 OUTCOMES = """/*
 description = "How much of the truth is bad, per day."
@@ -45,10 +43,7 @@ class Lake:
             land_bytes(World(self.root), f"{name}.jsonl", text.encode())
 
     def run(self, *args: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [sys.executable, "-m", "backfill_assets", *args, "--lake", str(self.root)], cwd=CHECKOUT,
-            env=os.environ, capture_output=True, text=True, timeout=600, check=False,
-        )  # fmt: skip
+        return run("-m", "backfill_assets", *args, "--lake", self.root, timeout=600)
 
     def told(self, *args: str) -> Any:
         done = self.run(*args, "--json")

@@ -5,9 +5,7 @@ lake. Does not live here: commands of tests that need no server (`cli.typed`), a
 """
 
 import json
-import os
 import subprocess
-import sys
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import make_pipeline
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.lakes import delivery, make_lake
-from backfill_assets_tests.processes import CHECKOUT
+from backfill_assets_tests.processes import start
 
 PATIENCE_SECONDS = 900.0
 FIRST = date(2024, 3, 1)
@@ -42,12 +40,10 @@ def days_lake(folder: Path, days: int) -> Lake:
 
 def command(lake: Lake, *words: str) -> "subprocess.Popen[str]":
     """The command line at work on the lake, in a session of its own; what it tells goes to `told_file`."""
-    env = {**os.environ, "DAGSTER_HOME": str(lake.root.parent)}
-    whole = [sys.executable, "-m", "backfill_assets", "--lake", str(lake.root), *words]
+    env = {"DAGSTER_HOME": str(lake.root.parent)}
+    whole = ["-m", "backfill_assets", "--lake", str(lake.root), *words]
     with told_file(lake).open("a") as told:
-        return subprocess.Popen(
-            whole, cwd=CHECKOUT, env=env, stdout=subprocess.PIPE, stderr=told, text=True, start_new_session=True
-        )
+        return start(*whole, env=env, stdout=subprocess.PIPE, stderr=told, start_new_session=True)
 
 
 def told_file(lake: Lake) -> Path:

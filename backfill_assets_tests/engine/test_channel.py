@@ -173,7 +173,7 @@ def test_a_call_made_while_the_interpreter_shuts_down_is_refused_instead_of_wait
     next(suspended)
     """
     with a_silent_server() as (port, _):
-        assert run_python(code, f"sc://127.0.0.1:{port}/;token=x", timeout=60) == "EngineLost"
+        assert run_python(code, f"sc://127.0.0.1:{port}/;token=x", timeout=60, fresh=True) == "EngineLost"
 
 
 def test_the_servers_address_is_dialled_by_number_and_who_listens_elsewhere_hears_nothing() -> None:

@@ -11,7 +11,6 @@ import signal
 import socket
 import stat
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -27,7 +26,9 @@ from backfill_assets.engine.jvm import differences, server_identity
 from backfill_assets.engine.processes import Process
 from backfill_assets.engine.server import begin_server, ensure_server, hold, release, server_status, stop_server
 from backfill_assets.engine.server_state import Record, ServerFolder
-from backfill_assets_tests.processes import CHECKOUT, run_python
+from backfill_assets_tests.processes import run_python, start
+
+pytestmark = pytest.mark.on_spark("it is the Spark server's life")
 
 PROCESSES = 20
 DEADLINE_SECONDS = 90.0
@@ -63,8 +64,7 @@ def spark_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A lake with an awkward path whose server was asked for by twenty processes at the same time."""
     lake = tmp_path_factory.mktemp("served") / "a lake, with spaces & ünïcode 湖"
     lake.mkdir()
-    command = [sys.executable, "-c", ENSURE, str(lake)]
-    asking = [subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True) for _ in range(PROCESSES)]
+    asking = [start("-c", ENSURE, lake, stdout=subprocess.PIPE) for _ in range(PROCESSES)]
     try:
         answers = [asker.communicate(timeout=2 * DEADLINE_SECONDS)[0] for asker in asking]
         yield Served(lake, tuple(int(answer) for answer in answers), jvms_of(lake))
@@ -84,9 +84,7 @@ def until(fact: Callable[[], bool]) -> None:
 @contextlib.contextmanager
 def a_client(lake: Path) -> Iterator[None]:
     """Another process that uses the lake's server."""
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(lake)], cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as client:
+    with start("-c", HOLD, lake, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as client:
         assert client.stdout is not None
         assert client.stdout.readline() == "held\n"
         try:

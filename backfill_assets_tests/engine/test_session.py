@@ -26,6 +26,8 @@ from backfill_assets.engine.session import (
 )
 from backfill_assets_tests.processes import CHECKOUT, run_python
 
+pytestmark = pytest.mark.on_spark("it is Spark's sessions, server and driver")
+
 IMPORTS = """
 import contextlib, os, sys, threading, time, warnings
 from dataclasses import replace
@@ -52,7 +54,7 @@ def spark_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def run(code: str, lake: Path, cwd: Path | None = None, **env: str) -> list[str]:
     """The lines that `code` prints in a process of its own; `cwd` is where it works."""
     move = f"os.chdir({str(cwd)!r})\n" if cwd else ""
-    return run_python(IMPORTS + move + code, lake, env={"PYTHONPATH": str(CHECKOUT), **env}).splitlines()
+    return run_python(IMPORTS + move + code, lake, env={"PYTHONPATH": str(CHECKOUT), **env}, fresh=True).splitlines()
 
 
 def folder_of_tools(parent: Path) -> Path:

@@ -8,7 +8,6 @@ import os
 import shlex
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from backfill_assets.operations.diagnosis import Level
 from backfill_assets.operations.doctor_tables import examine_table
 from backfill_assets_tests.builders import STAGING, day, receipt
 from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
-from backfill_assets_tests.processes import CHECKOUT
+from backfill_assets_tests.processes import run
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -90,7 +89,7 @@ STEPS: dict[str, tuple[Callable[[], None], Content]] = {
 def test_whatever_step_a_process_is_killed_at_the_next_writer_finds_a_whole_table(tmp_path: Path, step: str) -> None:
     lake = bare_lake(tmp_path)
     written(lake, 1, 0)
-    killed = subprocess.run([sys.executable, "-c", KILLED, str(lake.root), step], cwd=CHECKOUT, check=False, timeout=60)
+    killed = run("-c", KILLED, lake.root, step, timeout=60)
     assert killed.returncode == -signal.SIGKILL
     assert content(lake) == STEPS[step][1]
     for _ in range(2):

@@ -5,7 +5,6 @@ tested here: what is done under a lock, and the hour after which a waiter gives 
 """
 
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 from filelock import FileLock, Timeout
 
 from backfill_assets.lake.lock import load_lock, table_lock
-from backfill_assets_tests.processes import CHECKOUT
+from backfill_assets_tests.processes import PIPES, start
 
 HOLD = """
 import sys
@@ -42,10 +41,7 @@ for _ in range(10):
 @contextmanager
 def _process(code: str, *args: object) -> "Iterator[subprocess.Popen[str]]":
     """A Python process that has said its first word; it is killed and waited for at the end."""
-    command = [sys.executable, "-c", code, *map(str, args)]
-    with subprocess.Popen(
-        command, cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    with start("-c", code, *map(str, args), **(PIPES | {"stdin": subprocess.PIPE})) as process:
         try:
             assert process.stdout is not None
             assert process.stdout.readline(), "it ended before its first word"

@@ -25,6 +25,8 @@ from backfill_assets_tests.files import bare_lake
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.on_spark("it holds Spark's profile to the embedded engine's")
+
 COLUMNS = (
     Column("day", "DATE", "d"), Column("key", "STRING", "k"), Column("text", "STRING", "t", nullable=True),
     Column("at", "TIMESTAMP", "a", nullable=True), Column("n", "BIGINT", "n", nullable=True),

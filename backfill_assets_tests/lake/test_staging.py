@@ -4,7 +4,6 @@ Tested here: `lake.staging`. Not tested here: judging staged rows (`test_audit`)
 """
 
 import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,10 +20,12 @@ from backfill_assets.lake.profile import conform
 from backfill_assets.lake.staging import WRITES, Staged, markers, read_staged, stage, stage_rows, sweep
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
-from backfill_assets_tests.processes import CHECKOUT
+from backfill_assets_tests.processes import start
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.on_spark("Spark is the writer that it looks at")
 
 ROWS = [{"entity": "A", "value": n, "event_date": day(n)} for n in range(3)]
 STAGE = """
@@ -46,8 +47,7 @@ def lake(tmp_path: Path) -> Lake:
 @pytest.fixture
 def other(lake: Lake) -> "Iterator[tuple[subprocess.Popen[str], str]]":
     """A process that has staged rows, and its write id."""
-    command = [sys.executable, "-c", STAGE, str(lake.root)]
-    with subprocess.Popen(command, cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with start("-c", STAGE, lake.root, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         yield process, process.stdout.readline().strip()
         process.kill()

@@ -106,7 +106,7 @@ def test_reading_a_view_needs_neither_spark_nor_dagster(lake: Lake) -> None:
         read_view(open_lake(pathlib.Path(sys.argv[1])), ())
         print(sorted({"pyspark", "delta", "dagster"}.intersection(sys.modules)))
     """
-    assert run_python(code, lake.root).strip() == "[]"
+    assert run_python(code, lake.root, fresh=True).strip() == "[]"
 
 
 def test_a_day_of_the_ledger_that_holds_more_rows_than_its_receipt_says_is_loaded_again(lake: Lake) -> None:

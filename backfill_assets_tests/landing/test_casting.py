@@ -14,6 +14,8 @@ from backfill_assets.landing.casting import as_target, is_lost, misfit, unpacked
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.on_spark("it is Spark's casts; Sail's are in test_sail_casts")
+
 CASES: list[tuple[str, str, Any, bool]] = [
     ("'19.99'", "DECIMAL(18,2)", Decimal("19.99"), False),
     ("'19.990'", "DECIMAL(18,2)", Decimal("19.99"), False),

@@ -17,6 +17,8 @@ from backfill_assets_tests.load.test_deliveries import MOMENT, PLAIN, judged, pa
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.on_spark("it is what Spark makes of select; of Sail: test_sail_select")
+
 COLUMNS = ("seq", "at", "key", "n", "who", "flag")
 RISKY = PLAIN.replace("n AS value", "n * 1 AS value").replace(
     "0 AS flag", "CASE WHEN n * 1 > 0 AND flag = 1 THEN 1 ELSE 0 END AS flag"

@@ -25,6 +25,7 @@ from backfill_assets.load.scan import accept
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.end_to_end.worlds import World, by_arrival, land, make_world
 from backfill_assets_tests.files import publish_by_hand
+from backfill_assets_tests.lakes import death_before_the_ledger
 from backfill_assets_tests.oracle import Row, Rules, arrivals_of, delivery
 from backfill_assets_tests.own import TWO_SOURCES
 
@@ -95,20 +96,12 @@ def test_a_file_that_is_given_up_takes_its_days_out_of_the_ledger_and_of_those_i
     assert ledger(world) == arrivals_of(ROWS)
 
 
-def test_a_load_that_died_before_the_ledger_is_completed_by_the_next_one(
-    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_load_that_died_before_the_ledger_is_completed_by_the_next_one(spark: "SparkSession", tmp_path: Path) -> None:
     world, days = make_world(tmp_path, RULES), by_arrival(ROWS)
     for day, rows in days.items():
         land(world, f"{day}.jsonl", rows)
-
-    def dies(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr("backfill_assets.load.raw.commit_arrivals", dies)
-        with pytest.raises(KeyboardInterrupt):
-            world.backfill(DayRange(date(2024, 3, 1), date(2024, 3, 4)), "raw")
+    with death_before_the_ledger():
+        world.backfill(DayRange(date(2024, 3, 1), date(2024, 3, 4)), "raw")
     assert world.states()["raw"] == {"stale"}
     world.backfill(only(date(2024, 3, 5)), "raw")
     loaded = [r for r in ROWS if r["arrival_ts"].day <= 3 or r["arrival_ts"].day == 5]

@@ -24,6 +24,8 @@ from backfill_assets_tests.lake.landed import land
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.on_spark("it is what Spark makes of select, and what it refuses")
+
 DELIVERED = (*MACHINERY, *(c.name for c in DEFAULT_PAYLOAD))
 SEEN = datetime(2024, 3, 10, tzinfo=UTC)
 MOMENT = "2024-03-05 10:00:00"

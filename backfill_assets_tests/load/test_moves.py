@@ -6,6 +6,8 @@ Tested here: `load.moves` with Spark, on a lake of three days. Not tested here: 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from backfill_assets.core.days import from_inclusive, parse_day
 from backfill_assets.core.plan_looks import DayMove
 from backfill_assets.lake.model import make_pipeline
@@ -17,6 +19,8 @@ from backfill_assets_tests.operations.planning import versions_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.on_spark("it corrects select by an interval, which Sail refuses by name")
 
 FIRST, LAST = "2024-03-01", "2024-03-03"
 LATER = SELECT.replace("event_ts,", "event_ts + INTERVAL 2 HOURS AS event_ts,").replace("value,", "value + 1 AS value,")

@@ -31,6 +31,8 @@ from backfill_assets_tests.oracle import Rules, delivery
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.on_spark("it makes Spark fail over one content of several")
+
 RULES = Rules(date(2024, 3, 1), datetime.fromisoformat("2024-03-20"), date(2024, 3, 20))
 SEEN = datetime(2024, 3, 10, tzinfo=UTC)
 

@@ -144,4 +144,4 @@ def test_the_report_needs_neither_spark_nor_dagster_nor_plots(made: Made) -> Non
         heavy = {{"pyspark", "dagster", "matplotlib", "jinja2", "prometheus_client", "pandas"}}
         print(sorted(heavy & set(sys.modules)))
     """
-    assert run_python(code).splitlines()[-1] == "[]"
+    assert run_python(code, fresh=True).splitlines()[-1] == "[]"

@@ -114,7 +114,7 @@ def test_status_needs_neither_spark_sessions_nor_dagster(tmp_path: Path) -> None
         open_lake(Path(sys.argv[1]))
         print(sorted({"pyspark", "dagster", "delta"} & set(sys.modules)))
     """
-    assert run_python(code, tmp_path).strip() == "[]", sys.executable
+    assert run_python(code, tmp_path, fresh=True).strip() == "[]", sys.executable
 
 
 def as_of(lake: Lake, moment: datetime | None) -> Lake:

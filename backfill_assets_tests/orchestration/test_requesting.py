@@ -11,6 +11,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from backfill_assets.core.contracts import Rule
 from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Table
@@ -103,7 +104,13 @@ def corrected(settings: LakeSettings) -> tuple[Table, ...]:
     return tuple(replace(t, sources=(*t.sources, __name__)) for t in tables(settings))
 
 
-@pytest.mark.parametrize("what", ["gates", "code"])
+def ruled(settings: LakeSettings) -> tuple[Table, ...]:
+    """The tables, each with a rule that says nothing new."""
+    rule = Rule("is_so", "1 = 1", "")
+    return tuple(replace(t, contract=replace(t.contract, rules=(rule,))) for t in tables(settings))
+
+
+@pytest.mark.parametrize("what", ["gates", "code", "rule"])
 def test_a_given_up_day_is_asked_for_again_when_a_rule_or_the_code_changes(
     lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance, what: str
 ) -> None:
@@ -116,7 +123,7 @@ def test_a_given_up_day_is_asked_for_again_when_a_rule_or_the_code_changes(
         path = lake[0].root / "lake.toml"
         path.write_text(path.read_text().replace("max_rows = 2", "max_rows = 3"))
     else:
-        made_of = corrected
+        made_of = corrected if what == "code" else ruled
     assert asked(late_data_tick(instance, LakeContext(lake[0].root, made_of), NOW)) == [f"staging {day(2)}"]
 
 

@@ -15,6 +15,9 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.own import OWN_PIPELINE, TWO_SOURCES
 
+RULED = OWN_PIPELINE.replace("Input, Table", "Input, Rule, Table").replace(
+    'key=("entity",),', 'key=("entity",), rules=(Rule("paid", "paid > 0", ""),),'
+)
 TOML = """
 start_date = 2024-03-01
 [source]
@@ -88,6 +91,10 @@ def test_an_edit_of_the_file_makes_its_table_outdated_and_a_comment_does_not(tmp
         (
             OWN_PIPELINE.replace('Input("staging")', 'Input("staging", columns=("entity", "nope"))'),
             "totals reads nope of staging, which has no such column",
+        ),
+        (
+            RULED,
+            r"the rule paid of the table totals \(paid > 0\): the table has no column paid\. Nothing was done\. Write",
         ),
         (OWN_PIPELINE.replace('"totals",', '"arrivals",'), "'arrivals' cannot name a table"),
         (OWN_PIPELINE.replace("return raw, staging, ", "return raw, raw, staging, "), "it gives raw more than once"),

@@ -14,6 +14,8 @@ from backfill_assets.pipeline.expression_types import Untold, type_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.on_spark("Spark is asked for its types")
+
 KINDS = {"d": "DECIMAL(18,2)", "e": "DECIMAL(5,4)", "n": "BIGINT", "k": "INT", "x": "DOUBLE", "s": "STRING",
          "b": "BOOLEAN", "t": "TIMESTAMP", "day": "DATE", "xs": "ARRAY<INT>"}  # fmt: skip
 COLUMNS = {name: read_type(kind) for name, kind in KINDS.items()}

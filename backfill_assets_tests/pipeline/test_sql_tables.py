@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from backfill_assets.core.contracts import Basis, Input
+from backfill_assets.core.contracts import Basis, Input, Rule
 from backfill_assets.core.days import asked_days
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake.home import open_lake
@@ -21,6 +21,8 @@ from backfill_assets_tests.files import SMALLEST, bare_lake
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.on_spark("its SQL is refused by name on Sail")
 
 SPENDING = """
 /*
@@ -62,6 +64,20 @@ def test_the_header_is_the_contract(tmp_path: Path) -> None:
     assert (known.inputs[0].basis, known.waits_for_cut) == (Basis.KNOWN_AT_CUT, True)
 
 
+def test_rules_of_rows_and_of_groups_stand_in_the_header(tmp_path: Path) -> None:
+    told = """
+[rules]
+paid = "spent >= 0 -- money is not negative"
+named = "length(customer) > 0"
+few = { expression = "count(*) <= 3", per = ["day"], only_warns = true, description = "few customers" }
+*/"""
+    assert written(tmp_path, SPENDING.replace("*/", told, 1)).contract.rules == (
+        Rule("paid", "spent >= 0", "money is not negative"),
+        Rule("named", "length(customer) > 0", "named"),
+        Rule("few", "count(*) <= 3", "few customers", ("day",), only_warns=True),
+    )
+
+
 def test_an_edit_makes_it_outdated_and_a_comment_or_a_line_break_does_not(tmp_path: Path) -> None:
     (bare_lake(tmp_path).root / "lake.toml").write_text(f'{SMALLEST}[pipeline]\nsql = "*.sql"\n')
 
@@ -73,6 +89,7 @@ def test_an_edit_makes_it_outdated_and_a_comment_or_a_line_break_does_not(tmp_pa
     assert digest(SPENDING.replace("{not a placeholder}", "another\n")) == before
     assert digest(SPENDING.replace("sum(value)", "max(value)")) != before
     assert digest(SPENDING.replace("before = 1", "before = 2")) != before
+    assert digest(SPENDING.replace("*/", 'rules = { paid = "spent >= 0" }\n*/', 1)) == before  # rules judge, not make
 
 
 @pytest.mark.parametrize(
@@ -86,6 +103,13 @@ def test_an_edit_makes_it_outdated_and_a_comment_or_a_line_break_does_not(tmp_pa
         ('description = "Money', "description = Money", r"its header is not TOML: .*line 3"),
         ("STRING -- whose", "", "columns.customer: '' is not `TYPE"),
         ("least = 2", "first_day = 2", "first_day says the days"),
+        (
+            "*/",
+            "rules = { paid = 'gone > 0' }\n*/",
+            r"the rule paid of .* has no column gone\. Nothing was done\. Write",
+        ),
+        ("*/", "rules = { paid = 'spent >' }\n*/", "the rule paid of .*: it is no expression"),
+        ("*/", "rules = { paid = { per = ['day'] } }\n*/", "rules.paid._Rule.expression: Field required"),
         ("before = 1", "before = -1", "inputs.staging.before: Input should be greater than or equal to 0"),
     ],
 )

@@ -90,4 +90,4 @@ def test_neither_spark_nor_a_parser_is_imported_to_know_the_tables_of_a_lake_tha
         tables(lake_settings())
         print({"pyspark", "sqlglot"} & sys.modules.keys())
     """
-    assert run_python(code) == "set()\n"
+    assert run_python(code, fresh=True) == "set()\n"

@@ -29,6 +29,8 @@ from backfill_assets_tests.pipeline.naive import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.on_spark("random declarations name what Sail refuses")
+
 COLUMNS, ENTITIES, HORIZON, MATURITY = 9, 60, 3, 1
 DAYS = DayRange(FIRST + ONE_DAY * 2, FIRST + ONE_DAY * 14)
 FRONTIER = datetime(FIRST.year, FIRST.month, FIRST.day, tzinfo=UTC) + ONE_DAY * 15

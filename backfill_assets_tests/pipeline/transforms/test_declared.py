@@ -29,6 +29,8 @@ from backfill_assets_tests.pipeline.naive import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.on_spark("random declarations name what Sail refuses (pipeline.test_declared_on_sail)")
+
 COLUMNS, ENTITIES = 14, 120
 
 

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.pipeline.transforms.aggregation import Aggregation, Outcome, Reach, Value
 from backfill_assets_tests.pipeline.frames import rows_of
@@ -14,6 +16,8 @@ from backfill_assets_tests.pipeline.naive import ENTITY, FIRST, TYPES, Asked, an
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.on_spark("random declarations name what Sail refuses")
 
 HORIZON = 4
 TERMS = [

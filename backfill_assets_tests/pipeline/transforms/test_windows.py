@@ -26,6 +26,8 @@ from backfill_assets_tests.pipeline.worlds import FIRST, TRIED_IN_SPARK
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.on_spark("it looks into Spark's plans")
+
 ENTITIES = 500
 ROWS = pa.schema(
     [

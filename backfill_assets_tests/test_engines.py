@@ -1,0 +1,74 @@
+"""Which engine a test is on: the marker with its reason, the engine of its neighbours, and what its lakes are told.
+
+Lives here: the rule by itself, over tests that are none. Does not live here: that `conftest.py` asks for it (each run).
+"""
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from backfill_assets_tests.engines import FOR_SAIL, OF_LAKES, TESTS_ENGINE, choose, refuse_unfounded, why_spark
+
+MODULE, OTHER = Path("test_a.py"), Path("test_b.py")
+NEEDS = pytest.mark.spark
+SPARKS = pytest.mark.on_spark("it kills JVMs")
+
+
+@dataclass
+class Item:
+    """As much of a collected test as the rule looks at."""
+
+    path: Path
+    marks: tuple[pytest.MarkDecorator, ...] = ()
+    nodeid: str = field(default="test_a.py::test")
+
+    def get_closest_marker(self, name: str) -> pytest.Mark | None:
+        return next((m.mark for m in self.marks if m.name == name), None)
+
+
+def items(*made: Item) -> list[pytest.Item]:
+    return cast(Any, list(made))
+
+
+@pytest.fixture
+def environ(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """The environment of a run in which nobody said an engine."""
+    for name in (TESTS_ENGINE, OF_LAKES, FOR_SAIL):
+        monkeypatch.delenv(name, raising=False)
+    return monkeypatch
+
+
+@pytest.mark.parametrize("bare", [pytest.mark.on_spark, pytest.mark.on_spark("")])
+def test_the_marker_says_why(bare: pytest.MarkDecorator) -> None:
+    with pytest.raises(pytest.UsageError, match="says no reason"):
+        refuse_unfounded(items(Item(MODULE, (NEEDS, bare))))
+
+
+def test_a_module_is_on_one_engine() -> None:
+    refuse_unfounded(items(Item(MODULE, (NEEDS, SPARKS)), Item(OTHER, (NEEDS,)), Item(MODULE)))
+    with pytest.raises(pytest.UsageError, match="another engine than its neighbours"):
+        refuse_unfounded(items(Item(MODULE, (NEEDS, SPARKS)), Item(MODULE, (NEEDS,))))
+
+
+def test_lakes_are_on_sail_for_tests_that_only_need_an_engine_where_it_can_be(environ: pytest.MonkeyPatch) -> None:
+    chosen = []
+    for marks, why in [((NEEDS,), ""), ((NEEDS, SPARKS), ""), ((NEEDS,), "no private network"), ((), "")]:
+        choose(*items(Item(MODULE, marks)), why=lambda told=why: told)
+        chosen.append((os.environ.get(OF_LAKES), os.environ.get(FOR_SAIL)))
+    assert chosen == [("sail", "1"), (None, None), (None, None), (None, None)]
+
+
+@pytest.mark.parametrize(("said", "why"), [("spark", "BACKFILL_ASSETS_TESTS_ENGINE=spark"), ("flink", "is no engine")])
+def test_the_full_run_is_on_spark_and_what_is_no_engine_is_refused(
+    environ: pytest.MonkeyPatch, said: str, why: str
+) -> None:
+    environ.setenv(TESTS_ENGINE, said)
+    told = []
+    try:
+        told.append(why_spark.__wrapped__())
+    except pytest.UsageError as error:
+        told.append(str(error))
+    assert why in told[0]

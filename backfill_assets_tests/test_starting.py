@@ -1,0 +1,112 @@
+"""A fork of the starter is as an interpreter that was started, as far as the commands and their tests can tell.
+
+Tested here: words, folder, environment, streams, session and ends of a process of `processes.start`, by default a fork,
+beside one that is `fresh`. Not tested here: what is tested with the one or the other.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from backfill_assets_tests.processes import PIPES, run, run_python, start
+
+pytestmark = pytest.mark.usefixtures("processes")
+
+TELL = """
+import atexit, gc, json, os, resource, signal, sys, threading, time, warnings
+handlers = [str(signal.getsignal(n)) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE, signal.SIGCHLD)]
+mask = os.umask(0)
+print(json.dumps({
+    "words": [sys.argv, sys.orig_argv, __name__, sys.modules["__main__"].__dict__ is globals()],
+    "path": sys.path,
+    "environment": dict(os.environ),
+    "zone": [time.tzname, time.localtime(0).tm_hour],
+    "streams": [sys.stdin.read(), os.isatty(1), sys.stdout.encoding, sys.stdout.line_buffering],
+    "open": [n for n in os.listdir("/proc/self/fd") if os.path.exists("/proc/self/fd/" + n)],
+    "place": [os.getcwd(), os.getsid(0) == os.getpid(), mask],
+    "limits": [resource.getrlimit(n) for n in (resource.RLIMIT_AS, resource.RLIMIT_CORE, resource.RLIMIT_NOFILE)],
+    "handlers": handlers,
+    "threads": [threading.active_count(), len(os.listdir("/proc/self/task"))],
+    "trace": [sys.gettrace(), sys.getrecursionlimit(), gc.get_threshold(), gc.isenabled(), sys.flags.dev_mode],
+}))
+"""
+
+
+@pytest.mark.parametrize("session", [False, True])
+def test_a_fork_finds_what_a_new_interpreter_finds(tmp_path: Path, session: bool) -> None:
+    around = {"PYTHONPATH": f"/first{os.pathsep}/second", "TZ": "Pacific/Kiritimati", "MINE": "ä"}
+    told = [
+        run("-c", TELL, "a b", "--c", env=around, cwd=tmp_path, start_new_session=session, fresh=fresh)
+        for fresh in (True, False)
+    ]
+    assert [done.returncode for done in told] == [0, 0], told[1].stderr
+    real, fork = (json.loads(done.stdout) for done in told)
+    for read in (real, fork):
+        read["environment"].pop("LC_CTYPE", None)  # what an interpreter sets for itself in an environment without any
+    assert fork == real
+    assert [done.stderr for done in told] == ["", ""]
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "said"),
+    [
+        ("", 0, ""),
+        ("print(1); raise SystemExit", 0, ""),
+        ("raise SystemExit(7)", 7, ""),
+        ("raise SystemExit('no')", 1, "no\n"),
+        ("1 / 0", 1, "ZeroDivisionError: division by zero\n"),
+        ("raise KeyboardInterrupt", -signal.SIGINT, "KeyboardInterrupt\n"),
+        ("import os; os.kill(os.getpid(), 9)", -signal.SIGKILL, ""),
+        ("import os; os._exit(5)", 5, ""),
+        ("import atexit; atexit.register(print, 'last')", 0, ""),
+        ("import threading, time; threading.Thread(target=lambda: time.sleep(0.2) or print(2)).start()", 0, ""),
+        ("import no_such_module", 1, "ModuleNotFoundError: No module named 'no_such_module'\n"),
+    ],
+)
+def test_a_fork_ends_as_a_new_interpreter_does(code: str, status: int, said: str) -> None:
+    fork, real = run("-c", code), run("-c", code, fresh=True)
+    assert fork.returncode == real.returncode == status, fork.stderr
+    assert fork.stdout == real.stdout
+    assert fork.stderr.endswith(said)
+    assert real.stderr.endswith(said)
+    assert bool(fork.stderr) == bool(real.stderr)
+
+
+def test_a_module_is_run_as_the_interpreter_runs_it() -> None:
+    fork, real = (run("-m", "backfill_assets", "--version", fresh=fresh) for fresh in (False, True))
+    assert (fork.returncode, fork.stdout, fork.stderr) == (0, real.stdout, real.stderr)
+
+
+def test_a_fork_is_seen_interrupted_and_killed_as_any_process() -> None:
+    with start("-c", "print('ready', flush=True); input()", "word", **(PIPES | {"stdin": subprocess.PIPE})) as waiting:
+        assert waiting.stdout is not None
+        assert waiting.stdout.readline() == "ready\n"
+        assert waiting.poll() is None
+        assert "word" in psutil.Process(waiting.pid).cmdline()
+        with pytest.raises(subprocess.TimeoutExpired):
+            waiting.wait(0.05)
+        waiting.send_signal(signal.SIGINT)
+        assert waiting.wait(20) == -signal.SIGINT
+    with start("-c", "import time; print('ready', flush=True); time.sleep(60)", **PIPES) as waiting:
+        assert waiting.stdout is not None
+        assert waiting.stdout.readline() == "ready\n"
+        waiting.kill()
+    assert waiting.returncode == -signal.SIGKILL
+
+
+def test_what_a_fork_reads_comes_from_who_started_it() -> None:
+    with start("-c", "print(input()[::-1])", **(PIPES | {"stdin": subprocess.PIPE})) as asked:
+        assert asked.communicate("live\n", timeout=20) == ("evil\n", "")
+
+
+def test_a_fork_that_takes_too_long_is_ended() -> None:
+    began = time.monotonic()
+    with pytest.raises(AssertionError, match=r"not done after 0\.5 s"):
+        run_python("import time; time.sleep(60)", timeout=0.5)
+    assert time.monotonic() - began < 30
