@@ -5,7 +5,6 @@ Exit codes: 0 fine, 1 something was found or failed, 2 wrong usage or settings, 
 """
 
 import contextlib
-import gc
 import os
 import signal
 import sys
@@ -37,11 +36,9 @@ from backfill_assets.cli import (
 from backfill_assets.cli.common import lake_option
 from backfill_assets.cli.drawing import aside
 from backfill_assets.core.errors import BackfillError, SettingsError, unusable
+from backfill_assets.core.garbage import collect_seldom
 
 INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
-# When Python looks for cyclic garbage: two thirds of a short command are imports, whose objects all stay, and by
-# default every one of them is walked again and again (a fifth of the CPU time of `backfill` for one day).
-COLLECT_AFTER = (50_000, 10, 2)
 
 
 class _Group(click.Group):
@@ -127,7 +124,7 @@ def main() -> None:
     """The console script. Interrupted, it ends here and now: with calls of gRPC still under way, the interpreter may
     hang while it shuts down."""
     os.umask(0o077)  # until the lake says otherwise
-    gc.set_threshold(*COLLECT_AFTER)
+    collect_seldom()
     try:
         app(prog_name="backfill-assets")
     except SystemExit as end:

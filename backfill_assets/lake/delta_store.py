@@ -22,7 +22,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import inspect
 from backfill_assets.lake.lock import table_lock
 from backfill_assets.lake.merge import merge_days
-from backfill_assets.lake.opening import open_delta
+from backfill_assets.lake.opening import read_delta
 from backfill_assets.lake.plain import plain_files, read_plain
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.sizes import day_bytes, row_bytes
@@ -72,7 +72,7 @@ class DeltaStore:
 
     def live_files(self, contract: Contract, version: int | None = None) -> list[LiveFile]:
         """By delta-rs."""
-        opened = open_delta(self.lake.table_path(contract.name), version)
+        opened = read_delta(self.lake.table_path(contract.name), version)
         return live_files(opened, contract.partition_column)
 
     def data_files(
@@ -92,7 +92,7 @@ class DeltaStore:
         if not self.exists(table):
             return {}
         try:
-            fields = open_delta(self.lake.table_path(table)).schema().fields
+            fields = read_delta(self.lake.table_path(table)).schema().fields
         except DeltaError:
             return {}
         return {f.name: str(type_of_delta(f.type) or f.type) for f in fields}

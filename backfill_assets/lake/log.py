@@ -211,7 +211,7 @@ class Logs:
 
     def unmoved(self, table: Path, what: str, read: Callable[[], T]) -> T:
         """What `read` gives of a table, named `what`; the same object again as long as its commits are the same."""
-        files, kept = _commit_files(table), self._read.get((table, what))
+        files, kept = commit_files(table), self._read.get((table, what))
         if kept is None or kept[0] != files:
             kept = self._read[table, what] = files, read()
         found: T = kept[1]
@@ -219,7 +219,7 @@ class Logs:
 
     def commits(self, table: Path) -> list[Commit]:
         """All commits, ascending, for tables with few; raises as `view` does."""
-        files, (before, known) = _commit_files(table), self._commits.get(table, ([], []))
+        files, (before, known) = commit_files(table), self._commits.get(table, ([], []))
         if files[: len(before)] != before:
             known = []
         found = [*known, *(c for c in commits(table, len(known) - 1) if c.version < len(files))]
@@ -228,7 +228,7 @@ class Logs:
 
     def view(self, table: Path, day_column: str) -> TableView:
         """The newest receipt of every day; raises BackfillError where the log has a gap or a torn commit."""
-        files = _commit_files(table)
+        files = commit_files(table)
         kept = self._kept.get((table, day_column), _Fold())
         if kept.files == files:
             return kept.view()
@@ -241,7 +241,7 @@ class Logs:
         return fold.view()
 
 
-def _commit_files(table: Path) -> list[CommitFile]:
+def commit_files(table: Path) -> list[CommitFile]:
     """Every commit file as it is now, by version: inode, size, times of change."""
     log = table / "_delta_log"
     if not log.is_dir():

@@ -6,17 +6,19 @@ commit is kept beside its checkpoint, so that a checkpoint can always be taken a
 
 import json
 import shlex
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.lake.log import refuse_torn, versions
+from backfill_assets.lake.log import CommitFile, commit_files, refuse_torn, versions
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 MAGIC = b"PAR1"  # what a whole Parquet file begins and ends with
 HINT = "_last_checkpoint"
+KEPT_TABLES = 16  # opened to be read, of a process: kilobytes each, and there are ten in a lake
 
 
 def open_delta(path: Path, version: int | None = None) -> "DeltaTable":
@@ -37,6 +39,20 @@ def open_delta(path: Path, version: int | None = None) -> "DeltaTable":
             "It was not read",
             f"Take it away with {take_away(torn)}: every commit is kept, and nothing is lost",
         ) from error
+
+
+def read_delta(path: Path, version: int | None = None) -> "DeltaTable":
+    """As `open_delta`, for who only reads: the same object again while the files of its commits are the same, because a
+    step looks at a table's newest version several times, and its log is read whole at each opening."""
+    files = tuple(f for f in commit_files(path) if version is None or f[0] <= version)
+    if not files or version not in (None, files[-1][0]):
+        return open_delta(path, version)
+    return _kept(path, files)
+
+
+@lru_cache(maxsize=KEPT_TABLES)
+def _kept(path: Path, files: tuple[CommitFile, ...]) -> "DeltaTable":
+    return open_delta(path, files[-1][0])
 
 
 def take_away(files: list[Path]) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from backfill_assets.engine.session import sail_scratch
 from backfill_assets.lake.committer import live_files
 from backfill_assets.lake.links import linked
-from backfill_assets.lake.opening import open_delta
+from backfill_assets.lake.opening import read_delta
 from backfill_assets.lake.type_names import spark_name, type_of_delta
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def plain_files(table: Path, version: int, day_column: str, days: Collection[dat
     """The files of a version with rows of these days (None: all). None where its files alone do not tell its rows: the
     table is not laid out by its day, or another program gave it what our tables do not have.
     """
-    opened = open_delta(table, version)
+    opened = read_delta(table, version)
     kinds = [(f.name, type_of_delta(f.type)) for f in opened.schema().fields]
     columns = tuple((name, spark_name(kind)) for name, kind in kinds if kind is not None)
     laid_out = opened.metadata().partition_columns == [day_column]

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.log import Logs, actions, commits
-from backfill_assets.lake.opening import open_delta
+from backfill_assets.lake.opening import read_delta
 
 
 def is_table(table: Path) -> bool:
@@ -26,7 +26,7 @@ def read_arrow(table: Path, version: int | None = None, columns: Sequence[str] |
 
     if not is_table(table):
         return []
-    pinned = open_delta(table, version)
+    pinned = read_delta(table, version)
     names = list(columns) if columns else [f.name for f in pinned.schema().fields]
     listed = ", ".join(f'"{name}"' for name in names)
     found = QueryBuilder().register("ledger", pinned).execute(f"SELECT {listed} FROM ledger").read_all()
@@ -40,7 +40,7 @@ def query(sql: str, tables: Mapping[str, tuple[Path, int | None]]) -> Iterator[A
 
     engine = QueryBuilder()
     for name, (path, version) in tables.items():
-        engine = engine.register(name, open_delta(path, version))
+        engine = engine.register(name, read_delta(path, version))
     yield from engine.execute(sql)
 
 

@@ -9,7 +9,7 @@ from datetime import date
 from pathlib import Path
 
 from backfill_assets.lake.log import actions, versions
-from backfill_assets.lake.opening import open_delta
+from backfill_assets.lake.opening import read_delta
 
 SAMPLED_COMMITS = 5  # the newest that brought files: rows change their size rarely
 SEEN_COMMITS = 100  # receipts alone may lie on top; beyond these nobody looks
@@ -19,7 +19,7 @@ def day_bytes(table: Path, day_column: str) -> dict[date, int]:
     """Bytes of data files per day; days without a file are not in it. Empty where there is no table. No JVM."""
     if not (table / "_delta_log").is_dir():
         return {}
-    added = open_delta(table).get_add_actions(flatten=True)
+    added = read_delta(table).get_add_actions(flatten=True)
     found: dict[date, int] = {}
     days, sizes = (added.column(name).to_pylist() for name in (f"partition.{day_column}", "size_bytes"))
     for day, size in zip(days, sizes, strict=True):

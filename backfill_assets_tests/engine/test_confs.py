@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.engine.confs import EngineSettings, launch_confs, scrub, shown, size_confs
+from backfill_assets.engine.confs import EngineSettings, launch_confs, scrub, session_confs, shown, size_confs
 
 
 @pytest.mark.parametrize("engine", ["embedded", "local[2]"])
@@ -63,3 +63,9 @@ def test_what_the_user_says_of_planning_or_compiling_stands() -> None:
     assert set(ours) == {"spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode", parts}
     ours = size_confs(EngineSettings(confs={"spark.sql.codegen.comments": "true"}), 5)
     assert set(ours) == {"spark.sql.adaptive.enabled", parts}
+
+
+def test_on_sail_the_client_notes_no_origins_of_columns_that_nobody_would_tell() -> None:
+    key = "spark.python.sql.dataFrameDebugging.enabled"
+    assert session_confs(EngineSettings(engine="sail"))[key] == "false"
+    assert key not in session_confs(EngineSettings())
