@@ -12,7 +12,7 @@ from pathlib import Path
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import contiguous
-from backfill_assets.core.errors import BackfillError, telling_source
+from backfill_assets.core.errors import BackfillError, section_of, telling_source
 from backfill_assets.core.texts import plain
 from backfill_assets.engine.cache import delta_coordinate, present_jars
 from backfill_assets.engine.confs import OWN_SERVERS, SAIL, scrub
@@ -20,7 +20,7 @@ from backfill_assets.engine.java import find_java
 from backfill_assets.engine.launch import version_of
 from backfill_assets.engine.private_network import why_not
 from backfill_assets.engine.processes import PlacedProcess
-from backfill_assets.engine.sail import sail_identity
+from backfill_assets.engine.sail import refuse_open_to_all, sail_identity
 from backfill_assets.engine.server import server_status
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
@@ -107,12 +107,9 @@ def _sail(lake: Lake, tables: Sequence[Table]) -> Diagnosis:
     engine, name = LakeSession(lake).engine, "Sail"
     try:
         version = version_of(sail_identity(engine))
+        refuse_open_to_all(engine, why_not)
     except BackfillError as error:
         return _finding_of(error)
-    why = "" if engine.open_port else why_not()
-    if why:
-        advice = 'Set engine = "embedded"; or open_port = true below [spark], where nobody else can log in'
-        return broken(name, f"{version}: this machine gives it no private network ({why})", advice)
     told = f"{version}, memory {engine.memory}, cores {engine.cores or 'all'}"
     told += ", open to this machine's users" if engine.open_port else ", in a private network"
     views = (lake.store.view(t.name, t.contract.day_column) for t in tables)
@@ -154,8 +151,9 @@ def _landing(lake: Lake) -> list[Diagnosis]:
     listing, records = look(LakeSession(lake))
     name = f"the landing {lake.settings.source.files}"
     if listing.root_missing:
-        section = f"[sources.{lake.source}]" if lake.source else "[source]"
-        return [odd(name, "its folder does not exist", f"Make it, or correct {section} files in lake.toml")]
+        return [
+            odd(name, "its folder does not exist", f"Make it, or correct {section_of(lake.source)} files in lake.toml")
+        ]
     found = compare(listing, records, Hashes(lake.stock))
     findings = []
     if found.altered:
