@@ -37,7 +37,8 @@ from backfill_assets.operations.doctor_snapshots import examine_snapshots
 from backfill_assets.operations.doctor_tables import examine_table
 
 MIB = 1 << 20
-SAIL_ROWS = 2_000_000  # of a table: what Sail was tried with, beside Spark, with the default memory
+SAIL_ROWS = 2_000_000  # in one write: a day of so many was made with memory = "2g" (server 1 GB, client 1 GB at most)
+OUTGROWN = 'Take fewer days at once where it lacks memory, or set engine = "embedded": Spark spills more of it to disk'
 UNLISTED = "the folder cannot be listed"  # as `landing.files` says it
 ACCEPT = 'Put it back, or say `backfill-assets landing accept --note "why"`'
 
@@ -114,10 +115,15 @@ def _sail(lake: Lake, tables: Sequence[Table]) -> Diagnosis:
     told += ", open to this machine's users" if engine.open_port else ", in a private network"
     views = (lake.store.view(t.name, t.contract.day_column) for t in tables)
     rows = max((sum(s.entry.rows for s in view.stamps.values()) for view in views), default=0)
-    if rows > SAIL_ROWS:
-        advice = 'Set engine = "embedded": beyond this size Spark is tried, and spills to disk'
-        return odd(name, f"{told}; the largest table has {rows:,} rows, more than {SAIL_ROWS:,}", advice)
-    return fine(name, told)
+    grown = outgrown(rows)
+    return odd(name, f"{told}; {grown}", OUTGROWN) if grown else fine(name, told)
+
+
+def outgrown(rows: int) -> str:
+    """What to say of the largest table, of so many rows, where Sail was not tried with more at once; else nothing."""
+    if rows <= SAIL_ROWS:
+        return ""
+    return f"the largest table has {rows:,} rows, and Sail was tried with {SAIL_ROWS:,} in one write (memory 2g)"
 
 
 def _engine(lake: Lake) -> Diagnosis:
