@@ -44,6 +44,10 @@ KINDS = {
     "any": VALUES, "plain": ["i", "b", "d", "x", "s", "o", "p", "u"], "n": NUMBERS, "k": ["i", "b"], "m": ["d", "e"],
     "f": ["i", "b", "d", "x", "y"], "s": ["s", "t"], "day": ["p", "q"], "ts": ["u", "v"], "when": ["p", "u"],
     "a": ["ai", "at"], "w": ["i", "b"],
+    "over": ["sum(d)", "sum(cast(b AS DECIMAL(30,0)))", "count(*)", "count(s)", "count_if(o)", "min(s)", "max(d)",
+             "min(p)", "max(u)", "min(b)", "max(o)"],
+    "place": ["row_number()", "ntile(3)", "rank()", "dense_rank()", "percent_rank()", "cume_dist()", "lag(s)",
+              "lead(d, 2)", "lag(i, 1, 0)", "lead(u)", "lag(ai)", "lead(s, 1, 'z')", "lag(o, 3)", "lead(x)"],
 }  # fmt: skip
 PAIRS = ("i, j", "b, c", "d, e", "x, y", "i, b", "b, d", "i, d", "d, x", "b, x", "s, t", "p, q", "u, v", "p, u", "o, o",
          "ai, ai")  # fmt: skip

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 ANSWERS = Path(__file__).with_name("second_engine_answers.json")
 RAISES = "raises"
+KEYS = (frozenset({"id"}),)
 TOGETHER, DIGITS = 20, 4
 SCALAR, GROUPED = "SELECT id, {} FROM rows {} ORDER BY id", "SELECT g AS id, {} FROM rows {} GROUP BY g ORDER BY g"
 Answers = dict[str, list[str]]
@@ -37,8 +38,8 @@ Answers = dict[str, list[str]]
 def accepted() -> tuple[str, ...]:
     """The questions that the product would let the second engine answer."""
     asked = [q for kind in (scalars(), aggregates(), windows()) for questions in kind.values() for q in questions]
-    let = [q for q in asked if not unequal_names(f"SELECT {q} FROM rows", COLUMNS)]
-    return (*dict.fromkeys(let), *(q for q in queries() if not unequal_names(q, COLUMNS)))
+    let = [q for q in asked if not unequal_names(f"SELECT {q} FROM rows", COLUMNS, KEYS)]
+    return (*dict.fromkeys(let), *(q for q in queries() if not unequal_names(q, COLUMNS, KEYS)))
 
 
 def ask(session: "SparkSession", questions: Collection[str]) -> Answers:

@@ -27,6 +27,11 @@ class BackfillError(Exception):
         return f"{self.object}: {self.culprit}. {self.consequence}. {self.fix}."
 
 
+def section_of(source: str) -> str:
+    """The section of `lake.toml` that says what this source delivers; "" is a lake's only one."""
+    return f"[sources.{source}]" if source else "[source]"
+
+
 class TransientError(BackfillError):
     """A failure that a later identical call may survive: a lost server, a commit conflict, a held lock."""
 
@@ -48,7 +53,7 @@ class SettingsError(BackfillError):
 
     def of_source(self, name: str) -> "SettingsError":
         """The same of the section that this source has: `[sources.NAME]` instead of `[source]`."""
-        return SettingsError(*(part.replace("[source]", f"[sources.{name}]") for part in self.args))
+        return SettingsError(*(part.replace("[source]", section_of(name)) for part in self.args))
 
 
 class LandingError(BackfillError):

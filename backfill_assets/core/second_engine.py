@@ -5,9 +5,13 @@ Lives here: the lists, and the rules that hold them against an expression. Does 
 awkward values; a test asks Sail again and holds its answers to those that Spark gave. What is not listed is refused.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+# How it says that its queries, which share one pool, need more memory: what sorts and groups goes to disk, what joins
+# and writes cannot. It says so by the kinds of errors that speak of data.
+OF_MEMORY = re.compile(r"remain available for the total memory pool|Resources exhausted|Failed to allocate additional")
 ADVICE = 'Set [spark] engine = "embedded": Spark computes it'
 DOUBLE, TIMESTAMP, STRING, ARRAY = "DOUBLE", "TIMESTAMP", "STRING", "ARRAY"
 UNKNOWN = "?"  # a column whose type is not told: it may be any
@@ -22,7 +26,7 @@ OF_TEXTS = frozenset([
 ])  # fmt: skip
 FUNCTIONS = OF_TEXTS | frozenset([
     "count", "count_if", "any", "some", "every", "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor", "max",
-    "min", "sum", "try_sum", "avg", "mean", "max_by", "min_by", "collect_set", "explode", "explode_outer",
+    "min", "sum", "try_sum", "avg", "mean", "collect_set", "explode", "explode_outer",
     "posexplode", "array", "array_append", "array_compact", "array_distinct", "array_intersect", "array_join",
     "array_max", "array_min", "array_position", "array_prepend", "array_remove", "array_repeat", "array_size",
     "array_sort", "array_union", "arrays_overlap", "sort_array", "size", "cardinality", "flatten", "get",
@@ -43,6 +47,8 @@ CASTS: Mapping[str, frozenset[str]] = {
     "DOUBLE": frozenset(), "BOOLEAN": frozenset(), "DATE": frozenset(),
 }  # fmt: skip
 ORDERED = frozenset({"max", "min", "least"})  # NaN, -0.0, and arrays that hold a NULL, have another place there
+# Spark's plan tells whether what ties or the order of a set decides (`core.unsteady`); of Sail's nothing is known.
+SORTING = frozenset({"sort_array", "array_sort", "size", "cardinality", "array_size", "array_max", "array_min"})
 SUMS = frozenset({"sum", "avg", "mean"})
 SIGNS = frozenset({"+", "-", "*", "negative"})
 MIXED = frozenset({"coalesce", "greatest", "least", "if", "case", "when"})
@@ -53,7 +59,12 @@ GIVE_INT = frozenset([
     "cardinality", "unix_date",
 ])  # fmt: skip
 GIVE_BIGINT = frozenset({"count", "count_if", "xxhash64", "unix_micros"})
+# Over windows: by the place of a row, which only a total order tells; by its rank; and sums over the rows beside it.
+BY_PLACE = frozenset({"row_number", "ntile", "lag", "lead"})
+OVER = BY_PLACE | {"rank", "dense_rank", "percent_rank", "cume_dist", "sum", "count", "count_if", "min", "max"}
 ADVICE_FOR: Mapping[str, str] = {
+    **dict.fromkeys(BY_PLACE, "Order by columns that hold the key, and the day, of one input, without a join"),
+    "collect_set": "Write sort_array(collect_set(a))",
     "try_add": "Cast both to one type, e.g. try_add(n, cast(1 AS BIGINT)); of DECIMALs write a + b",
     "+": "Write try_add(a, b), both of one type, or cast to DECIMAL",
     "-": "Write try_subtract(a, b), or date_sub, or cast to DECIMAL",
@@ -80,6 +91,33 @@ class Term:
             yield from part.walk()
 
 
+@dataclass(frozen=True)
+class Window:
+    """A function over a window: what it is given, the parts and the order of rows, and whether its frame counts `rows`
+    ("rows") or is the one that Spark takes by itself (""); anything else is not known."""
+
+    call: Term
+    partition: tuple[Term, ...]
+    order: tuple[Term, ...]
+    frame: str = ""
+
+
+def unequal_window(window: Window, types: Mapping[str, str], keys: Iterable[frozenset[str]]) -> Iterator[str]:
+    """What of a window is not known to be equal; `keys` are sets of columns, each of which tells the rows apart."""
+    name, spread = window.call.name, (*window.partition, *window.order)
+    plain = {p.name for p in spread if p.what == "column" and p.name in types}
+    if name not in OVER:
+        yield f"{name or window.call.what} over"
+    elif window.frame not in ("", "rows"):
+        yield f"{name} over {window.frame}"
+    elif (name in BY_PLACE or window.frame) and not any(key <= plain for key in keys):
+        yield f"{name} over an order that may not be total"
+    if name in BY_PLACE and any(p.what != "literal" for p in window.call.parts[1:]):
+        yield f"{name} with a default that is no literal"
+    if any(_may_be(p, ARRAY, types) for p in spread):
+        yield "order of ARRAY"
+
+
 def advised(names: Iterable[str]) -> dict[str, str]:
     """Each name once, in order, with what to write instead ("": nothing)."""
     return {name: ADVICE_FOR.get(name.partition(" ")[0], "") for name in names}
@@ -93,6 +131,7 @@ def kind_of(type_name: str) -> str:
 
 def unequal(term: Term, types: Mapping[str, str]) -> Iterator[str]:
     """What in an expression over columns of these types (by name, small letters) is not known to be equal."""
+    yield from _unsorted(term)
     for part in term.walk():
         if part.what == "cast":
             forbidden = CASTS.get(part.name)
@@ -120,6 +159,13 @@ def _of_call(call: Term, types: Mapping[str, str]) -> Iterator[str]:
         yield from (f"{name} of {kind}" for kind in (DOUBLE, TIMESTAMP) if _may_be_any(call, kind, types))
     elif name in ORDERED:
         yield from (f"{name} of {kind}" for kind in (DOUBLE, ARRAY) if _may_be_any(call, kind, types))
+
+
+def _unsorted(term: Term, within: str = "") -> Iterator[str]:
+    if term.what == "call" and term.name == "collect_set" and within not in SORTING:
+        yield "collect_set unsorted"
+    for part in term.parts:
+        yield from _unsorted(part, term.name)
 
 
 def _of_tried(call: Term, types: Mapping[str, str]) -> Iterator[str]:

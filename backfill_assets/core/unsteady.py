@@ -64,13 +64,18 @@ def unsteady(explained: str, inputs: Collection[Contract]) -> list[Unsteady]:
     root = parse_plan(explained)
     if root is None:
         return []
-    keys = [frozenset((*c.key, day)) for c in inputs for day in _days_by(c)]
+    keys = keys_of(inputs)
     names = names_in(root)
     doubles = frozenset(column.name for c in inputs for column in c.columns if column.type == "DOUBLE")
     found = chain.from_iterable(
         chain(_of_node(node, keys, names), _of_doubles(node, doubles, names)) for node in root.walk()
     )
     return list({str(u): u for u in found}.values())
+
+
+def keys_of(inputs: Collection[Contract]) -> list[Key]:
+    """Sets of columns that each tell the rows of one of these tables apart: its key, and what tells its day."""
+    return [frozenset((*c.key, day)) for c in inputs for day in _days_by(c)]
 
 
 def _days_by(contract: Contract) -> Iterator[str]:

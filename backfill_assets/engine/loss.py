@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from backfill_assets.core.errors import EngineLost, SettingsError, TransientError
+from backfill_assets.core.second_engine import OF_MEMORY
 from backfill_assets.engine.confs import scrub
 
 _REASON_LENGTH = 200
@@ -37,8 +38,6 @@ _POISONED = re.compile(
     r"NoClassDefFoundError|Could not initialize class|ExceptionInInitializerError|UnsatisfiedLinkError"
     r"|java\.lang\.OutOfMemoryError"
 )
-# Sail's queries share one pool; what sorts and groups goes to disk where it is used up, what joins and writes cannot.
-_SHORT = re.compile(r"remain available for the total memory pool|Resources exhausted")
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|database or disk is full", re.IGNORECASE)
 _FULL_NUMBERS = frozenset({errno.ENOSPC, errno.EDQUOT})
 # Kinds of error that carry what the JVM said; others quote data and what users wrote.
@@ -95,7 +94,7 @@ def engine_lost(error: BaseException) -> EngineLost:
 
 def is_short_of_memory(error: BaseException) -> bool:
     """True if `error` (or what caused it) means that Sail's queries need more memory than they have."""
-    return any(_quotes(e, _SHORT) for e in _chain(error))
+    return any(_quotes(e, OF_MEMORY) for e in _chain(error))
 
 
 def short_of_memory() -> SettingsError:

@@ -48,8 +48,8 @@ def sail_identity(settings: EngineSettings) -> dict[str, str]:
     }
 
 
-def prepare_sail(state: ServerFolder, settings: EngineSettings, refusal: Callable[[], str] = why_not) -> ServerRequest:
-    """What the supervisor needs. Raises SettingsError where this machine has no private network for it (`refusal`)."""
+def refuse_open_to_all(settings: EngineSettings, refusal: Callable[[], str] = why_not) -> None:
+    """Raise SettingsError where this machine has no private network for Sail (`refusal`), unless that is wanted."""
     why = "" if settings.open_port else refusal()
     if why:
         raise SettingsError(
@@ -59,6 +59,11 @@ def prepare_sail(state: ServerFolder, settings: EngineSettings, refusal: Callabl
             "Nothing was started",
             'Set engine = "embedded"; or, where nobody else can log in, open_port = true below [spark]',
         )
+
+
+def prepare_sail(state: ServerFolder, settings: EngineSettings, refusal: Callable[[], str] = why_not) -> ServerRequest:
+    """What the supervisor needs. Raises SettingsError where this machine has no private network for it (`refusal`)."""
+    refuse_open_to_all(settings, refusal)
     command = [sys.executable, "-m", "backfill_assets.engine.sail_process", *([OPEN_PORT] * settings.open_port)]
     socket = str(state.folder / SOCKET)
     return ServerRequest(command, "", "", sail_identity(settings), settings.idle_minutes * 60, socket=socket)

@@ -6,11 +6,22 @@ cannot be read is refused as well.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.core.second_engine import ADVICE, DOUBLE, FUNCTIONS, Term, advised, kind_of, unequal
+from backfill_assets.core.second_engine import (
+    ADVICE,
+    DOUBLE,
+    FUNCTIONS,
+    OVER,
+    Term,
+    Window,
+    advised,
+    kind_of,
+    unequal,
+    unequal_window,
+)
 from backfill_assets.engine.confs import SAIL
 from backfill_assets.lake.settings import LakeSettings
 
@@ -35,16 +46,17 @@ BEFORE_BRACKETS = frozenset([
 REFUSED_WORDS = frozenset([
     "limit", "offset", "tablesample", "rlike", "regexp", "div", "lateral", "pivot", "unpivot", "range",
     "current_date", "current_timestamp", "current_time", "current_user", "session_user", "localtimestamp",
-    "localtime", "qualify", "over",
+    "localtime", "qualify",
 ])  # fmt: skip
 OF_LABEL = re.compile(r"\b(\w+)_(?:ahead|behind)\s*\(([^()]*)\)", re.IGNORECASE)
 SIGN_OF = {"add": "+", "sub": "-", "mul": "*", "neg": "negative", "mod": "%", "case": "case", "if": "if"}
 
 
-def unequal_names(text: str, types: Mapping[str, str]) -> dict[str, str]:
+def unequal_names(text: str, types: Mapping[str, str], keys: Iterable[frozenset[str]] = ()) -> dict[str, str]:
     """What of an expression or query over columns of these types is not known to be equal: each name with what to
-    write instead ("": nothing)."""
+    write instead ("": nothing). `keys` are sets of columns, each of which tells the rows of an input apart."""
     import sqlglot
+    from sqlglot import exp
     from sqlglot.errors import SqlglotError
 
     try:
@@ -53,7 +65,26 @@ def unequal_names(text: str, types: Mapping[str, str]) -> dict[str, str]:
     except SqlglotError:
         return {" ".join(text.split())[:SHOWN_CHARS]: ""}
     known = {name: kind for name, kind in types.items() if name not in _named_anew(parsed)}
-    return advised([*_unknown_words(tokens), *unequal(_term(parsed), known)])
+    alone = [] if _multiplies(parsed) else [k for k in keys if k <= known.keys()]
+    windows = [name for w in parsed.find_all(exp.Window) for name in _of_window(w, known, alone)]
+    return advised([*_unknown_words(tokens), *unequal(_term(parsed), known), *windows])
+
+
+def multiplies(text: str) -> bool:
+    """Whether an expression or query may give a row more than once, or cannot be read."""
+    import sqlglot
+    from sqlglot.errors import SqlglotError
+
+    try:
+        return _multiplies(sqlglot.parse_one(text, read="spark"))
+    except SqlglotError:
+        return True
+
+
+def _multiplies(parsed: Any) -> bool:
+    from sqlglot import exp
+
+    return bool(parsed.find(exp.Join, exp.Lateral, exp.Explode, exp.Posexplode, exp.SetOperation))
 
 
 def refuse_unequal_settings(settings: LakeSettings) -> None:
@@ -122,7 +153,7 @@ def _unknown_words(tokens: "list[Token]") -> Iterator[str]:
             if name not in SYMBOLS:
                 yield name
         elif called and not names_columns:
-            if name.split()[-1] not in FUNCTIONS | BEFORE_BRACKETS or name in REFUSED_WORDS:
+            if name.split()[-1] not in FUNCTIONS | BEFORE_BRACKETS | OVER or name in REFUSED_WORDS:
                 yield name
         elif name in REFUSED_WORDS and before != "DOT":
             yield name
@@ -135,6 +166,19 @@ def _named_anew(parsed: "exp.Expr") -> set[str]:
     aliases = [a for a in parsed.find_all(exp.Alias) if a.this.name.lower() != a.alias.lower()]
     columns = [c.name for t in parsed.find_all(exp.TableAlias) for c in t.columns]
     return {n.lower() for n in (*(a.alias for a in aliases), *columns)}
+
+
+def _of_window(node: "exp.Expr", types: Mapping[str, str], keys: Iterable[frozenset[str]]) -> Iterator[str]:
+    order, spec = node.args.get("order"), node.args.get("spec")
+    if node.args.get("alias") is not None or not node.args.get("over"):
+        yield "a window that is named"
+        return
+    window = Window(
+        _term(node.this), tuple(map(_term, node.args.get("partition_by") or ())),
+        tuple(_term(o.this) for o in order.expressions) if order is not None else (),
+        "" if spec is None else str(spec.args.get("kind")).lower(),
+    )  # fmt: skip
+    yield from unequal_window(window, types, keys)
 
 
 def _term(node: "exp.Expr") -> Term:

@@ -7,6 +7,8 @@ Does not live here: what follows from it (`mapping`, `load.counting`), and wheth
 import re
 from typing import Any
 
+from backfill_assets.core.second_engine import OF_MEMORY
+
 # What is wrong with the text of `select` itself, whatever the files are: syntax, functions and their arguments.
 OF_THE_TEXT = ("42601", "42883", "42605", "42803")
 # Classes of SQL states that speak of data and types, never of the machine: data exceptions, what Spark cannot analyse
@@ -18,8 +20,6 @@ _SAIL_DATA = _SAIL_TEXT | {
     "AnalysisException", "ArithmeticException", "ArrayIndexOutOfBoundsException", "DateTimeException",
     "NumberFormatException", "SparkRuntimeException",
 }  # fmt: skip
-# Sail says so of memory by the same kinds as of data.
-OF_MEMORY = re.compile(r"memory pool|Resources exhausted|Failed to allocate", re.IGNORECASE)
 
 
 def analysis_errors() -> tuple[type[Exception], ...]:

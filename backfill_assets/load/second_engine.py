@@ -6,14 +6,26 @@ package's own tables do is held to Spark by its tests instead.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import ContractBroken
-from backfill_assets.core.second_engine import FUNCTIONS, SIGNS, Term, advised, kind_of, unequal
+from backfill_assets.core.second_engine import (
+    FUNCTIONS,
+    OVER,
+    SIGNS,
+    Term,
+    Window,
+    advised,
+    kind_of,
+    unequal,
+    unequal_window,
+)
+from backfill_assets.core.unsteady import keys_of
 from backfill_assets.engine.confs import SAIL
 from backfill_assets.lake.model import Table
-from backfill_assets.lake.second_engine import advice, told, unequal_names
+from backfill_assets.lake.second_engine import advice, multiplies, told, unequal_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -27,12 +39,15 @@ RELATIONS = frozenset([
 EXPRESSIONS = frozenset([
     "literal", "unresolved_attribute", "unresolved_function", "expression_string", "unresolved_star", "alias",
     "cast", "sort_order", "lambda_function", "unresolved_named_lambda_variable", "call_function",
-    "unresolved_extract_value",
+    "unresolved_extract_value", "window",
 ])  # fmt: skip
 OPERATORS = SIGNS | frozenset([
     "==", "!=", "<", "<=", ">", ">=", "<=>", "and", "or", "not", "in", "when", "if", "case", "isnull",
     "isnotnull", "like", "ilike", "%",
 ])  # fmt: skip
+MULTIPLYING = frozenset({"join", "set_op"})  # and functions that make rows of a row
+ROW_MAKERS = frozenset({"explode", "explode_outer", "posexplode"})
+FRAMES = {0: "", 1: "rows", 2: "ranges"}
 LITERALS = {"string": "STRING", "double": "DOUBLE", "float": "DOUBLE", "decimal": "DECIMAL", "null": "NULL"}
 
 
@@ -58,7 +73,10 @@ def unequal_in_plan(frame: "DataFrame", inputs: Mapping[str, "DataFrame"], contr
     known = frozenset(_plan_id(f) for f in inputs.values())
     types = {c.name.lower(): str(c.type).upper() for contract in contracts for c in contract.columns}
     anew = set(_named_anew(root, known))
-    return advised(_of_message(root, known, {n: t for n, t in types.items() if n not in anew}))
+    types = {n: t for n, t in types.items() if n not in anew}
+    whole = not _multiplies(root, known)
+    keys = tuple(k for k in keys_of(contracts) if whole and k <= types.keys())
+    return advised(_of_message(root, known, _Known(types, keys)))
 
 
 def _plan_id(frame: Any) -> int:
@@ -77,7 +95,29 @@ def _within(message: Any, known: frozenset[int]) -> Iterator[Any]:
                 yield part
 
 
-def _of_message(message: Any, known: frozenset[int], types: Mapping[str, str]) -> Iterator[str]:
+@dataclass(frozen=True)
+class _Known:
+    """Types of columns that are as an input has them, and sets of them that tell its rows apart."""
+
+    types: Mapping[str, str]
+    keys: tuple[frozenset[str], ...]
+
+
+def _multiplies(message: Any, known: frozenset[int]) -> bool:
+    """Whether a plan may have a row of an input more than once, or cannot be told not to."""
+    kind = message.DESCRIPTOR.name
+    if kind == "SQL":
+        return multiplies(message.query)
+    if kind == "Relation" and message.WhichOneof("rel_type") in MULTIPLYING:
+        return True
+    if kind == "ExpressionString" and multiplies(message.expression):
+        return True
+    if kind == "UnresolvedFunction" and message.function_name.lower() in ROW_MAKERS:
+        return True
+    return any(_multiplies(part, known) for part in _within(message, known))
+
+
+def _of_message(message: Any, known: frozenset[int], of: _Known) -> Iterator[str]:
     """What a part of a plan and all parts below it ask for."""
     kind = message.DESCRIPTOR.name
     if kind == "Relation":
@@ -86,16 +126,16 @@ def _of_message(message: Any, known: frozenset[int], types: Mapping[str, str]) -
         if chosen not in RELATIONS and not is_distinct:
             yield chosen
     elif kind == "SQL":
-        yield from unequal_names(message.query, types)
+        yield from unequal_names(message.query, of.types, of.keys)
     elif kind == "Expression":
-        yield from _of_expression(message, types)
+        yield from _of_expression(message, of)
         return
     for part in _within(message, known):
-        yield from _of_message(part, known, types)
+        yield from _of_message(part, known, of)
 
 
-def _of_expression(message: Any, types: Mapping[str, str]) -> Iterator[str]:
-    yield from unequal(_term(message), types)
+def _of_expression(message: Any, of: _Known) -> Iterator[str]:
+    yield from unequal(_term(message), of.types)
     for part in _all(message):
         kind = str(part.WhichOneof("expr_type"))
         if kind not in EXPRESSIONS:
@@ -103,12 +143,14 @@ def _of_expression(message: Any, types: Mapping[str, str]) -> Iterator[str]:
         elif kind == "unresolved_function":
             called = part.unresolved_function
             name = called.function_name.lower()
-            if called.is_user_defined_function or name not in FUNCTIONS | OPERATORS:
+            if called.is_user_defined_function or name not in FUNCTIONS | OPERATORS | OVER:
                 yield name
+        elif kind == "window":
+            yield from unequal_window(_window(part.window), of.types, of.keys)
         elif kind == "call_function":
             yield part.call_function.function_name
         elif kind == "expression_string":
-            yield from unequal_names(part.expression_string.expression, types)
+            yield from unequal_names(part.expression_string.expression, of.types, of.keys)
 
 
 def _all(message: Any) -> Iterator[Any]:
@@ -169,6 +211,12 @@ def _expressions_below(message: Any) -> Iterator[Any]:
             yield part
         else:
             yield from _expressions_below(part)
+
+
+def _window(window: Any) -> Window:
+    order = tuple(_term(o.child) for o in window.order_spec)
+    frame = FRAMES.get(window.frame_spec.frame_type, "ranges")
+    return Window(_term(window.window_function), tuple(map(_term, window.partition_spec)), order, frame)
 
 
 def _cast_to(cast: Any) -> str:

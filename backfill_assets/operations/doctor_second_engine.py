@@ -1,17 +1,31 @@
 """The doctor's look at what the second engine would refuse, on a lake that has it.
 
-Lives here: expressions of `lake.toml` and tables written as SQL, by their texts. Does not live here: tables in Python,
-whose plans are looked at when they are made (`load.second_engine`), and the lists (`core.second_engine`).
+Lives here: expressions of `lake.toml` and tables written as SQL, by their texts; the functions that tables in Python
+name. Does not live here: the plans of these, looked at when they are made (`load.second_engine`), and the lists
+(`core.second_engine`).
 """
 
-from collections.abc import Sequence
+import ast
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from backfill_assets.core.second_engine import FUNCTIONS, OVER, advised
+from backfill_assets.core.unsteady import keys_of
 from backfill_assets.engine.confs import SAIL
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.model import Table
+from backfill_assets.lake.model import Table, source_files
 from backfill_assets.lake.second_engine import advice, told, unequal_names, unequal_settings
-from backfill_assets.operations.diagnosis import Diagnosis, broken, fine
+from backfill_assets.operations.diagnosis import Diagnosis, broken, fine, odd
+
+HOME = "pyspark.sql.functions"
+# What makes parts of a plan and computes nothing, or is another name of what is on the list.
+BUILDING = frozenset([
+    "col", "column", "lit", "expr", "asc", "desc", "asc_nulls_first", "asc_nulls_last", "desc_nulls_first",
+    "desc_nulls_last", "broadcast", "count_distinct", "countdistinct", "shiftleft", "shiftright", "call_function",
+])  # fmt: skip
+UNSEEN = (
+    f"made by Python: what it asks of {SAIL} is looked at when it runs, and was not here; `check-engine` computes it"
+)
 
 
 def examine_second_engine(lake: Lake, tables: Sequence[Table]) -> list[Diagnosis]:
@@ -21,8 +35,45 @@ def examine_second_engine(lake: Lake, tables: Sequence[Table]) -> list[Diagnosis
     found = {f"{where} in lake.toml": names for where, names in unequal_settings(lake.settings).items()}
     known = {t.name: {c.name.lower(): str(c.type).upper() for c in t.contract.columns} for t in tables}
     for table in tables:
+        keys = keys_of([t.contract for t in tables if t.name in {i.table for i in table.contract.inputs}])
         types = {n: kind for i in table.contract.inputs for n, kind in known.get(i.table, {}).items()}
         for path in (s for s in table.sources if isinstance(s, Path) and s.suffix == ".sql"):
-            found[f"the table {table.name}"] = unequal_names(path.read_text(encoding="utf-8"), types)
+            found[f"the table {table.name}"] = unequal_names(path.read_text(encoding="utf-8"), types, keys)
     refused = [broken(where, told(names), advice(names)) for where, names in found.items() if names]
-    return refused or [fine("the second engine", f"{SAIL} is known to compute all expressions and SQL here")]
+    refused = refused or [fine("the second engine", f"{SAIL} is known to compute all expressions and SQL here")]
+    return [*refused, *_in_python(tables)]
+
+
+def _in_python(tables: Sequence[Table]) -> Iterator[Diagnosis]:
+    """Tables made by functions: those that name what is not on the list, and that the others were not looked at."""
+    unseen = []
+    for table in tables:
+        files = [f for f in source_files(table) if f.suffix == ".py"] if table.brings_code else []
+        names = advised(name for f in files for name in functions_named(f.read_text(encoding="utf-8")))
+        if names:
+            yield odd(f"the table {table.name}", f"its file names {told(names)}", advice(names))
+        elif files:
+            unseen.append(table.name)
+    if unseen:
+        yield fine(f"the table(s) {', '.join(unseen)}", UNSEEN)
+
+
+def functions_named(source: str) -> list[str]:
+    """The functions of `pyspark.sql.functions` that a text of Python names and that are on no list, in their order.
+    What else it does is not told: types, windows and joins only its plan shows."""
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        return []
+    homes, named = set[str](), list[str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == "pyspark.sql":
+            homes |= {a.asname or a.name for a in node.names if a.name == "functions"}
+        elif isinstance(node, ast.Import):
+            homes |= {a.asname for a in node.names if a.name == HOME and a.asname}
+        elif isinstance(node, ast.ImportFrom) and node.module == HOME:
+            named += [a.name for a in node.names]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in homes:
+            named.append(node.attr)
+    return [name for name in dict.fromkeys(named) if name.lower() not in FUNCTIONS | OVER | BUILDING]

@@ -19,7 +19,7 @@ from typing import Any
 
 from backfill_assets.core import ledgers
 from backfill_assets.core.contracts import Basis, reads
-from backfill_assets.core.errors import BackfillError, SettingsError, line_in
+from backfill_assets.core.errors import BackfillError, SettingsError, line_in, section_of
 from backfill_assets.core.ledgers import BESIDE, FILES
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Table, Transform, pipeline_of
@@ -200,7 +200,7 @@ def _refuse_names(named: str, given: Sequence[Table]) -> None:
 
 
 def _refuse_sources(named: str, given: Sequence[Table], settings: LakeSettings) -> None:
-    known = [f"[sources.{name}]" if name else "[source]" for name in settings.delivered]
+    known = [section_of(name) for name in settings.delivered]
     for table in (t for t in given if t.is_landed and t.contract.source not in settings.delivered):
         told = f"the source {table.contract.source}" if table.contract.source else "a source without a name"
         raise _refused(named, f"{table.name} is loaded from {told}, and lake.toml has {' and '.join(known)}",

@@ -33,6 +33,8 @@ def call(name: str, *parts: Term) -> Term:
         (call("try_multiply", TOTAL, ONE), ["try_multiply of DECIMAL"]),
         (call("try_subtract", VALUE, ONE), []),
         (call("max", X), ["max of DOUBLE"]),
+        (call("collect_set", VALUE), ["collect_set unsorted"]),
+        (call("sort_array", call("collect_set", VALUE)), []),
         (call("max", VALUE), []),
         (call("max", Term("column", "of_a_type_not_told")), ["max of DOUBLE", "max of ARRAY"]),
         (call("upper", TIME), ["upper of TIMESTAMP"]),

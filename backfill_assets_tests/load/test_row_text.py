@@ -15,6 +15,8 @@ from backfill_assets_tests.processes import run_python
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.on_spark("it holds Spark to the list; Sail is held to it by a program of its own")
+
 # Value in Spark SQL -> as JSON tells it.
 TOLD = {
     "CAST('-0.05' AS DECIMAL(18,2))": "-0.05",

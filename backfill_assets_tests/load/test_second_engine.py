@@ -34,7 +34,16 @@ ASKED = """
             "seconds": rows.select(F.col("u").cast("bigint")),
             "choice": rows.select(F.when(F.col("b") > 0, F.col("b")).otherwise(F.col("d"))),
             "any": rows.dropDuplicates(["g"]).limit(3),
-            "window": rows.withColumn("n", F.row_number().over(Window.partitionBy("g").orderBy("b"))),
+            "tied": rows.withColumn("n", F.row_number().over(Window.partitionBy("g").orderBy("b"))),
+            "total": rows.withColumn("n", F.row_number().over(Window.partitionBy("g").orderBy(F.desc("b"), "id", "p"))),
+            "twice": rows.join(again, "g").withColumn("n", F.lag("i").over(Window.orderBy("id", "p"))),
+            "ranked": rows.select(F.rank().over(Window.orderBy("g")), F.sum("d").over(Window.partitionBy("g"))),
+            "ranges": rows.select(F.count("d").over(Window.orderBy("i").rangeBetween(-1, 0))),
+            "mean": rows.select(F.avg("d").over(Window.partitionBy("g"))),
+            "sql": session.sql("SELECT lead(b) OVER (ORDER BY id, p) AS n, sum(d) OVER (ORDER BY id, p ROWS BETWEEN 2 "
+                               "PRECEDING AND CURRENT ROW) AS m FROM {t}", None, t=rows),
+            "sql twice": session.sql("SELECT lead(b) OVER (ORDER BY id, p) AS n FROM {t}", None,
+                                     t=rows.select("*", F.explode("ai").alias("e"))),
             "query": session.sql("SELECT g, sum(b) AS n FROM {t} GROUP BY g", None, t=rows),
         }
         told = {name: list(unequal_in_plan(f, {"rows": rows}, [contract])) for name, f in frames.items()}
@@ -48,7 +57,10 @@ def test_what_a_plan_asks_for_and_is_not_known_to_be_equal_is_named() -> None:
     assert told == {
         "counts": [], "joined": [], "decimals": [], "sums": ["sum"], "plus": ["+"], "text": ["*"],
         "greatest": ["max of DOUBLE"], "seconds": ["cast as bigint"], "choice": ["when of several types"],
-        "any": ["limit", "deduplicate"], "window": ["window", "row_number"], "query": ["sum"],
+        "any": ["limit", "deduplicate"], "query": ["sum"],
+        "tied": ["row_number over an order that may not be total"], "total": [], "ranked": [], "sql": [],
+        "twice": ["lag over an order that may not be total"], "ranges": ["count over ranges"], "mean": ["avg over"],
+        "sql twice": ["lead over an order that may not be total"],
     }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from backfill_assets.engine.cache import CACHE_VARIABLE, delta_coordinate
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import commit_file
 from backfill_assets.operations.diagnosis import Diagnosis, Level
-from backfill_assets.operations.doctor import doctor
+from backfill_assets.operations.doctor import SAIL_ROWS, doctor, outgrown
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import make_commit, receipt
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
@@ -184,3 +184,8 @@ def test_bad_settings_end_the_examination_with_the_reason(tmp_path: Path) -> Non
     (tmp_path / "lake.toml").write_text("start_date = 7")
     assert doctor(tmp_path, tables)[-1].level is Level.ERROR
     assert "start_date" in doctor(tmp_path, tables)[-1].what
+
+
+def test_a_table_of_more_rows_than_sail_was_tried_with_is_told_with_what_was_measured() -> None:
+    assert outgrown(SAIL_ROWS) == ""
+    assert f"{SAIL_ROWS + 1:,} rows, and Sail was tried with {SAIL_ROWS:,} in one write" in outgrown(SAIL_ROWS + 1)

@@ -8,7 +8,7 @@ import pytest
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Table
 from backfill_assets.operations.diagnosis import Level
-from backfill_assets.operations.doctor_second_engine import examine_second_engine
+from backfill_assets.operations.doctor_second_engine import examine_second_engine, functions_named
 from backfill_assets_tests.builders import CONTRACTS
 from backfill_assets_tests.files import bare_lake
 
@@ -32,3 +32,34 @@ def test_a_table_in_sql_that_sail_would_refuse_is_named_where_the_lake_has_it(
     (found,) = examine_second_engine(on("sail", tmp_path), tables)
     assert found.level is (Level.ERROR if culprit else Level.OK)
     assert culprit in found.what
+
+
+@pytest.mark.parametrize(
+    ("source", "named"),
+    [
+        ("from pyspark.sql import functions as F\nF.rand(F.col('a')) + F.sum('b')", ["rand"]),
+        ("import pyspark.sql.functions as f\nf.struct(f.row_number())", ["struct"]),
+        ("from pyspark.sql.functions import col, initcap", ["initcap"]),
+        ("import random\nrandom.rand()", []),
+        ("def (", []),
+    ],
+)
+def test_functions_that_sail_is_not_known_to_compute_are_seen_in_a_text_of_python(
+    source: str, named: list[str]
+) -> None:
+    assert functions_named(source) == named
+
+
+@pytest.mark.parametrize(
+    ("body", "level", "told"),
+    [("F.rand()", Level.WARN, "its file names rand: not known"), ("F.lit(1)", Level.OK, "was not here")],
+)
+def test_a_table_in_python_is_named_by_what_it_uses_or_as_not_looked_at(
+    tmp_path: Path, body: str, level: Level, told: str
+) -> None:
+    path = tmp_path / "own.py"
+    path.write_text(f"from pyspark.sql import functions as F\nF = {body}", encoding="utf-8")
+    tables = [Table(CONTRACTS[1]), Table(CONTRACTS[2], lambda frames, chunk: frames["staging"], sources=(path,))]
+    *_, found = examine_second_engine(on("sail", tmp_path), tables)
+    assert (found.level, CONTRACTS[2].name in found.object) == (level, True)
+    assert told in found.what
