@@ -9,9 +9,9 @@ from pathlib import Path
 import click
 import pytest
 
-from backfill_assets.cli.backfill import chosen
+from backfill_assets.cli.backfill import chosen, draw_phases
 from backfill_assets.cli.common import Overrides
-from backfill_assets.cli.progress import BackfillRequest, RunOutcome
+from backfill_assets.cli.progress import BackfillRequest, RunOutcome, TableOutcome
 from backfill_assets.lake.home import Lake
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
@@ -72,3 +72,14 @@ def test_days_that_are_as_their_inputs_say_make_no_run_unless_forced(tmp_path: P
 
     forced = read(run(*asked, "--force", "--json", overrides=Overrides(work=work)))
     assert (forced["run_id"], forced["success"]) == ("a-run", True)
+
+
+def test_a_profile_tells_apart_what_ran_before_a_tables_turn(capsys: pytest.CaptureFixture[str]) -> None:
+    made = TableOutcome(
+        "labels", 2, 2, 9, 1.5, phases={"wait": 1.0, "publish": 0.25}, ahead={"write": 3.0, "audit": 0.5}
+    )
+    draw_phases(RunOutcome("run-1", True, (made,), "", 2))
+    told = capsys.readouterr().out.split()
+    assert told[-5:] == ["1.0", "0.2", "0.2", "1.5", "3.5"]
+    assert told.index("before") > told.index("all")
+    assert made.to_dict()["ahead"] == {"write": 3.0, "audit": 0.5}
