@@ -116,13 +116,15 @@ def work(lake: "Lake", asked: BackfillRequest, begin: bool = False) -> RunOutcom
 
 
 def draw_phases(outcome: RunOutcome) -> None:
-    """Seconds per table and phase; `Dagster` is what is left: its events, and looking up what it knew."""
+    """Seconds per table and phase; `Dagster` is what is left: its events, and looking up what it knew. `before` is what
+    ran while other tables had their turn, of which the table's own turn only has the `wait` for the rest."""
     names = list(dict.fromkeys(name for t in outcome.tables for name in t.phases))
     rows = []
     for t in outcome.tables:
         left = max(t.seconds - sum(t.phases.values()), 0.0)
-        rows.append([t.table, *(f"{t.phases.get(n, 0.0):.1f}" for n in names), f"{left:.1f}", f"{t.seconds:.1f}"])
-    draw_table(["seconds of", *names, "Dagster", "all"], rows)
+        seconds = [*(t.phases.get(n, 0.0) for n in names), left, t.seconds, sum(t.ahead.values())]
+        rows.append([t.table, *(f"{s:.1f}" for s in seconds)])
+    draw_table(["seconds of", *names, "Dagster", "all", "before"], rows)
 
 
 def draw(lake: "Lake", outcome: RunOutcome) -> None:

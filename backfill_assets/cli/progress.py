@@ -31,7 +31,8 @@ class BackfillRequest:
 @dataclass(frozen=True)
 class TableOutcome:
     """One table of a run: days made, of these with other content now, rows, seconds, the cause where it failed, and the
-    days that were written again as they were (`force`). `phases`: seconds of each phase, where it got that far."""
+    days that were written again as they were (`force`). `phases`: seconds of each phase, where it got that far;
+    `ahead`: of those that ran before, while other tables had their turn."""
 
     table: str
     days: int
@@ -41,13 +42,14 @@ class TableOutcome:
     cause: str = ""
     rewritten: int = 0
     phases: Mapping[str, float] = field(default_factory=dict)
+    ahead: Mapping[str, float] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """The outcome as JSON values."""
         return {
             "table": self.table, "days": self.days, "changed": self.changed, "unchanged": self.days - self.changed,
             "rewritten": self.rewritten, "rows": self.rows, "seconds": round(self.seconds, 3),
-            "failed": bool(self.cause), "phases": dict(self.phases),
+            "failed": bool(self.cause), "phases": dict(self.phases), "ahead": dict(self.ahead),
         }  # fmt: skip
 
 

@@ -111,6 +111,7 @@ class _Listener:
             seconds=0.0,
             rewritten=len(again),
             phases=rebuild.request.phases.seconds(),
+            ahead=rebuild.request.phases.ahead,
         )
 
     def hear(self, entry: dg.EventLogEntry) -> None:

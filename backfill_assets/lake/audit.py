@@ -122,8 +122,6 @@ def audit(
 
     Raises ContractBroken where a file cannot be read as the contract's columns, e.g. text that is not UTF-8.
     """
-    import duckdb
-
     if not files:
         return {}
     hashes = part_hashes(contract, parts or {}, Dialect.DUCKDB)
@@ -134,20 +132,10 @@ def audit(
         f"SELECT {day}, {', '.join(figures)} FROM "
         f"(SELECT *, {', '.join(f'{h} AS {n}' for n, h in hashes.items())} FROM ({rows})) GROUP BY 1"
     )
-    try:
-        with connection(lake) as engine:
-            found = engine.execute(query).fetchall()
-            repeated = dict(engine.execute(_repeated(contract, rows)).fetchall())
-            groups = {rule: dict(engine.execute(q).fetchall()) for rule, q in _broken_groups(contract, rows).items()}
-    except duckdb.IOException as error:
-        raise OSError(str(error)) from error  # the machine's, such as a full disk, and no fault of the rows
-    except duckdb.Error as error:
-        raise ContractBroken(
-            f"the table {contract.name}",
-            f"what was computed cannot be read back: {str(error).splitlines()[0]}",
-            "Nothing was written",
-            "Correct the transform (text must be UTF-8, types those of the contract), then run again",
-        ) from error
+    with telling_unreadable(contract), connection(lake) as engine:
+        found = engine.execute(query).fetchall()
+        repeated = dict(engine.execute(_repeated(contract, rows)).fetchall())
+        groups = {rule: dict(engine.execute(q).fetchall()) for rule, q in _broken_groups(contract, rows).items()}
     measured, names = contract.measured_columns, tuple(parts or {})
     end = 1 + len(figures) - PIECES * len(names)  # of what is not of a part
     begin = end - len(measured)
@@ -159,6 +147,25 @@ def audit(
         )
         for row in found
     }
+
+
+@contextlib.contextmanager
+def telling_unreadable(contract: Contract) -> Iterator[None]:
+    """Whatever hinders reading files of a table is told: by OSError what is the machine's, such as a full disk and no
+    fault of the rows, by ContractBroken the rest."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.IOException as error:
+        raise OSError(str(error)) from error
+    except duckdb.Error as error:
+        raise ContractBroken(
+            f"the table {contract.name}",
+            f"what was computed cannot be read back: {str(error).splitlines()[0]}",
+            "Nothing was written",
+            "Correct the transform (text must be UTF-8, types those of the contract), then run again",
+        ) from error
 
 
 def _figures(contract: Contract) -> list[str]:

@@ -26,7 +26,7 @@ from backfill_assets.lake.opening import read_delta
 from backfill_assets.lake.plain import plain_files, read_plain
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.sizes import day_bytes, row_bytes
-from backfill_assets.lake.stage_query import stage_query
+from backfill_assets.lake.stage_query import stage_frame, stage_query
 from backfill_assets.lake.staging import Staged, StagedFile
 from backfill_assets.lake.store import Commit, Inspection, LiveFile
 from backfill_assets.lake.table import days_predicate
@@ -155,8 +155,8 @@ class DeltaStore:
         return staging.begin(self.lake, contract)
 
     def stage(self, contract: Contract, frame: "DataFrame", days: int = 1) -> Staged:
-        """Parquet files by Spark."""
-        return staging.stage(self.lake, contract, frame, days)
+        """Parquet files by Spark; few rows of many days are parted by DuckDB."""
+        return stage_frame(self.lake, contract, frame, days)
 
     def stage_rows(self, contract: Contract, rows: Sequence[Sequence[Any]]) -> Staged:
         """One Parquet file by pyarrow."""

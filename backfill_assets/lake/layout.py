@@ -32,6 +32,12 @@ def write(frame: "DataFrame", folder: Path, column: str, values: int, memory: st
         _in_turn(_named(frame, column), folder, column, most, scratch / f"unordered_{folder.name}")
 
 
+def is_of_few_rows(frame: "DataFrame") -> bool:
+    """Whether the frame's session expects so few rows that one task of Spark does them all."""
+    session = frame.sparkSession
+    return sail_scratch(session) is None and said_or_asked(session, "spark.sql.shuffle.partitions") == "1"
+
+
 def _write(rows: "DataFrame", folder: Path, column: str) -> None:
     writer = rows.write.mode("append").option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
     writer = writer.option("mapreduce.fileoutputcommitter.algorithm.version", "2")  # nobody reads it half done

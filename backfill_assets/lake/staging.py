@@ -111,15 +111,20 @@ def stage(lake: Lake, contract: Contract, frame: "DataFrame", days: int = 1) -> 
     """
     staged = begin(lake, contract)
     try:
-        # INT96, Spark's default, has no statistics, and readers of Delta expect microseconds.
-        say(frame.sparkSession, {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"})
         column = contract.partition_column
-        write(frame, staged.folder, column, days, lake.settings.spark.memory)
+        write_rows(frame, staged.folder, column, days, lake.settings.spark.memory)
         staged.files = found_files(staged.folder, column)
     except BaseException:
         staged.drop()
         raise
     return staged
+
+
+def write_rows(frame: "DataFrame", folder: Path, column: str, values: int, memory: str) -> None:
+    """Have the engine write rows below a folder, as `layout.write` says, with the timestamps that readers expect."""
+    # INT96, Spark's default, has no statistics, and readers of Delta expect microseconds.
+    say(frame.sparkSession, {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"})
+    write(frame, folder, column, values, memory)
 
 
 def stage_rows(lake: Lake, contract: Contract, rows: Sequence[Sequence[Any]]) -> Staged:

@@ -13,8 +13,8 @@ from backfill_assets.core.days import DayRange
 from backfill_assets.core.engines import ENGINE
 from backfill_assets.core.parameters import PARAMETERS, parameters_of
 from backfill_assets.core.profiles import DayProfile, counted_broken, counted_histograms, counted_nulls
-from backfill_assets.core.receipts import DayEntry
-from backfill_assets.core.states import States
+from backfill_assets.core.receipts import Built, DayEntry
+from backfill_assets.core.states import Codes, States
 from backfill_assets.core.view import TableView
 from backfill_assets.engine.usage import CpuMeter
 from backfill_assets.lake.model import Pipeline, Table
@@ -23,6 +23,33 @@ from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.phases import Phases
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """What the rows of a candidate follow from: where two are equal, so are the rows.
+
+    `days` are those to be made, each with the digest of its inputs and what a write says of it; `inputs` are tables,
+    each with the version that is read and the newest, `ledgers` the versions of those that say which deliveries are.
+    """
+
+    table: str
+    days: tuple[tuple[date, str, Built], ...]
+    inputs: tuple[tuple[str, int, int], ...]
+    ledgers: tuple[int, ...]
+    frontier: datetime | None
+    codes: Codes
+
+
+@dataclass(frozen=True)
+class Written:
+    """The rows of a candidate, staged and audited. Whoever holds it drops or publishes it."""
+
+    staged: Staged
+    profiles: Mapping[date | None, DayProfile]
+
+
+TakeOver = Callable[[Pinned, Phases], Written | None]
 
 
 @dataclass(frozen=True)
@@ -42,6 +69,7 @@ class RebuildRequest:
     phases: Phases = field(default_factory=Phases, compare=False)
     mode: str = ""
     meter: CpuMeter | None = field(default=None, compare=False)
+    ahead: TakeOver | None = field(default=None, compare=False)  # gives what the run has written of it already
 
     @property
     def merges(self) -> bool:

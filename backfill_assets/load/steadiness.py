@@ -6,6 +6,7 @@ that a chunk of them costs no plan more.
 """
 
 import logging
+import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -65,8 +66,13 @@ def explained_plan(session: "SparkSession", frame: "DataFrame") -> str:
 @contextmanager
 def telling_mistakes(table: Table) -> Iterator[None]:
     """Whatever a user's transform raises while its plan is made is told in one line, with file and line."""
-    log = logging.getLogger(SPARKS_LOG)
-    before, log.disabled = log.disabled, True
+    log, mine = logging.getLogger(SPARKS_LOG), threading.get_ident()
+
+    def of_others(record: logging.LogRecord) -> bool:
+        """Whether another thread says it: plans are made by several at once."""
+        return record.thread != mine
+
+    log.addFilter(of_others)
     try:
         yield
     except BackfillError:
@@ -81,7 +87,7 @@ def telling_mistakes(table: Table) -> Iterator[None]:
             "Nothing was written", "Correct the transform",
         ) from error  # fmt: skip
     finally:
-        log.disabled = before
+        log.removeFilter(of_others)
 
 
 def _place(error: BaseException, files: Sequence[Path]) -> str:

@@ -9,7 +9,9 @@ run yields the output first; a bad run yields its evaluations and then fails, an
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import date
+from functools import partial
 from typing import Any
 
 import dagster as dg
@@ -27,6 +29,7 @@ from backfill_assets.lake.session import LakeSession
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.operations.attention import keep_disagreements
+from backfill_assets.orchestration.ahead import NextTables, forced
 from backfill_assets.orchestration.checks import check_outputs, check_specs, evaluations, newest_day_results
 from backfill_assets.orchestration.context import Opened
 from backfill_assets.orchestration.interrupts import ends_when_interrupted
@@ -132,36 +135,45 @@ def _steps(
     if opened.is_first_step(context.run.run_id):
         context.instance.add_run_tags(context.run.run_id, {LAKE_TAG: str(lake.root), **_shown(context, opened, days)})
         reconcile(context.instance, lake, pipeline, context.run.run_id)
-    tags = context.run.tags
-    said = Provenance(
-        reason=tags.get(REASON_TAG, "manual"), run_id=context.run.run_id, note=config.note or tags.get(NOTE_TAG, ""),
-        tags=asked_by(tags),
-    )  # fmt: skip
-    on = LakeSession(lake)
-    rebuild = Rebuild(
-        RebuildRequest(
-            on, pipeline, pipeline.table(name), days, said, config.force, opened.states, mode=mode_of(tags),
-            meter=on.meter(),
-        )
-    )  # fmt: skip
+    ahead = opened.ahead(context.run.run_id)
+    asked = partial(_asked, context, opened, days)
+    rebuild = Rebuild(replace(asked(pipeline.table(name), config.force, config.note), ahead=ahead.take))
+    coming = NextTables(pipeline, _planned(context, opened), ahead, lambda t: asked(t, forced(context.run, t.name)))
+    coming.turn_of(name)
     telling = Telling(context, opened, rebuild)
     landed, source = rebuild.table.is_landed, rebuild.table.contract.source
     guard = load_lock(lake.locks, source) if landed else contextlib.nullcontext()
-    with guard, quick_events(context.instance):
+    with guard, quick_events(context.instance), coming.dropped_on_failure():
         try:
+            coming.begin(makes=name)
             telling.plan_unsettled()
             findings = rebuild.prepare()
             if any(f.refuses for f in findings):
                 yield from telling.tell(evaluations(context, rebuild, findings, telling.news(findings)))
                 raise rebuild.refusal()
-            yield from _told(context, telling, rebuild)
-            keep_disagreements(lake.root, name, [str(d) for d in days], _by_key(rebuild.disagreements()))
+            yield from _told(context, telling, rebuild, coming)
+            keep_disagreements(lake.root, name, [str(d) for d in days], _by_key(rebuild.disagreements))
             if landed:
                 tell_ledgers(context.instance, opened, rebuild.table.contract, context.run.run_id)
             tell_verdicts(context.instance, opened, [name, *_left_to_themselves(context, opened)])
         finally:
             with contextlib.suppress(Exception):
                 rebuild.release()
+
+
+def _asked(
+    context: dg.AssetExecutionContext, opened: Opened, days: DayRange, table: Table, force: bool, note: str = ""
+) -> RebuildRequest:
+    """What the run asks of one of its tables."""
+    tags = context.run.tags
+    said = Provenance(
+        reason=tags.get(REASON_TAG, "manual"), run_id=context.run.run_id, note=note or tags.get(NOTE_TAG, ""),
+        tags=asked_by(tags),
+    )  # fmt: skip
+    on = LakeSession(opened.lake)
+    return RebuildRequest(
+        on, opened.pipeline, table, days, said, force, opened.states, mode=mode_of(tags), meter=on.meter()
+    )
 
 
 def _by_key(told: Mapping[date, str]) -> dict[str, str]:
@@ -174,13 +186,14 @@ def asked_by(tags: Mapping[str, str]) -> dict[str, str]:
     return {BY: tags.get(BY_TAG) or whoami()} | {k: tags[k] for k in RECEIPT_TAGS if k in tags}
 
 
-def _told(context: dg.AssetExecutionContext, telling: Telling, rebuild: Rebuild) -> Iterator[Any]:
+def _told(context: dg.AssetExecutionContext, telling: Telling, rebuild: Rebuild, coming: NextTables) -> Iterator[Any]:
     """The hand-over to the IO manager, which publishes; then what Dagster is told of the days."""
     telling.plan(d for d in rebuild.days if d not in rebuild.ready.settled)
     if not telling.news_only:
         rebuild.told_before = told_before(context.instance, rebuild, rebuild.days)
     output = _output(rebuild, Handover(rebuild, told_by_dagster=not telling.news_only))
     yield output
+    coming.begin()
     days = telling.news(rebuild.findings)
     if telling.news_only:
         rebuild.told_before = told_before(context.instance, rebuild, days)

@@ -220,7 +220,7 @@ def _tables_told(log: Path) -> list[dict[str, Any]]:
     if found < 0:
         found = text.find('{"from"')
     tables = json.JSONDecoder().raw_decode(text[found:])[0]["tables"] if found >= 0 else []
-    return [{"table": t["table"], "seconds": t["seconds"], **t["phases"]} for t in tables]
+    return [{"table": t["table"], "seconds": t["seconds"], **t["phases"], "before": t["ahead"]} for t in tables]
 
 
 if __name__ == "__main__":

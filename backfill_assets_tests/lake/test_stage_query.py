@@ -1,19 +1,41 @@
-"""What a query gives is staged as files of the contract, laid out by its partition column, or not at all.
+"""What a query gives, or Spark for many thin days, is staged as files of the contract, by its partition column, or not
+at all.
 
-Tested here: `lake.stage_query`, without Spark. Not tested here: publishing what was staged (`test_merge`).
+Tested here: `lake.stage_query`. Not tested here: publishing what was staged (`test_merge`).
 """
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import duckdb
+import pyarrow.parquet as pq
 import pytest
 
+from backfill_assets.core.contracts import Column
+from backfill_assets.core.errors import ContractBroken
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.ledger import ARRIVALS
-from backfill_assets.lake.stage_query import stage_query
-from backfill_assets_tests.builders import day
+from backfill_assets.lake.profile import conform
+from backfill_assets.lake.stage_query import MANY_FOLDERS, stage_frame, stage_query
+from backfill_assets.lake.staging import read_staged
+from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+on_spark = pytest.mark.on_spark("only what it computed is parted without it")
+TASKS = "spark.sql.shuffle.partitions"
+EVERY = {
+    "n": "INT", "b": "BOOLEAN", "d": "DOUBLE", "c": "DECIMAL(38,9)", "raw": "BINARY", "texts": "ARRAY<STRING>",
+    "at": "TIMESTAMP", "on": "DATE",
+}  # fmt: skip
+KINDS = replace(
+    STAGING,
+    columns=(*STAGING.columns[:2], *(Column(n, t, "any", nullable=True) for n, t in EVERY.items()), STAGING.columns[2]),
+)
 ROW = "SELECT DATE '{}' AS arrival_date, DATE '2024-02-26' AS event_date, 1::BIGINT AS deliveries, 1::BIGINT AS keys, \
 0::BIGINT AS moved_keys, NULL::BIGINT AS greatest_lateness_s, 'f' AS fingerprint, '{}' AS arrival_month"
 
@@ -34,3 +56,64 @@ def test_a_query_that_fails_leaves_no_file_and_no_marker(tmp_path: Path) -> None
         stage_query(lake, ARRIVALS, "SELECT error('no') AS arrival_date")
     assert not list(tmp_path.rglob("*.parquet"))
     assert not list((lake.root / ".staging" / "arrivals").iterdir())
+
+
+@pytest.fixture
+def few_rows(spark: "SparkSession") -> "Iterator[SparkSession]":
+    before = spark.conf.get(TASKS)
+    spark.conf.set(TASKS, "1")
+    yield spark
+    spark.conf.set(TASKS, before or "")
+
+
+def every_kind(spark: "SparkSession", days: int) -> "DataFrame":
+    """A row of every type for each of the days, the last of which is NULL, and one of NULLs."""
+    cells = (
+        "CAST(id AS INT) n", "id % 2 = 0 b", "if(id = 1, double('NaN'), -0D) d", "CAST(id AS DECIMAL(38,9)) c",
+        "CAST('ab' AS BINARY) raw", "array('x', NULL, 'é') texts", "TIMESTAMP'1969-12-31 23:59:59.999999' at",
+        "DATE'0001-01-01' on",
+    )  # fmt: skip
+    day_of = f"if(id = {days - 1}, NULL, date_add(DATE'{day(0)}', CAST(id AS INT))) event_date"
+    full = spark.range(days).selectExpr("CAST(id AS STRING) entity", "id value", *cells, day_of)
+    nulls = spark.range(1).selectExpr(
+        "'none' entity", "CAST(NULL AS BIGINT) value", *(f"CAST(NULL AS {t}) {n}" for n, t in EVERY.items()),
+        f"DATE'{day(0)}' event_date",
+    )  # fmt: skip
+    return full.unionByName(nulls)
+
+
+@on_spark
+def test_few_rows_of_many_days_are_written_at_once_and_are_the_same_rows_in_the_same_folders(
+    few_rows: "SparkSession", tmp_path: Path
+) -> None:
+    lake, frame = bare_lake(tmp_path), conform(every_kind(few_rows, MANY_FOLDERS), KINDS)
+    parted, by_spark = stage_frame(lake, KINDS, frame, MANY_FOLDERS), stage_frame(lake, KINDS, frame, 1)
+    assert "DuckDB" in written_by(parted.paths[0])
+    assert "parquet-mr" in written_by(by_spark.paths[0])
+    assert [f.partition for f in parted.files] == [f.partition for f in by_spark.files]
+    assert parted.files[-1].partition is None
+    assert audit(lake, parted.paths, KINDS) == audit(lake, by_spark.paths, KINDS)
+    back, told = (read_staged(few_rows, KINDS, s).selectExpr("hash(*)").collect() for s in (parted, by_spark))
+    assert sorted(back) == sorted(told)
+    assert {p for p in parted.folder.rglob("*") if p.is_file()} == {f.path for f in parted.files}
+
+
+def written_by(path: str) -> str:
+    return str(pq.read_metadata(path).created_by)
+
+
+@on_spark
+def test_text_that_is_no_utf8_is_refused_and_leaves_nothing(few_rows: "SparkSession", tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    bad = few_rows.range(1).selectExpr("CAST(X'FF' AS STRING) entity", "id value", f"DATE'{day(0)}' event_date")
+    with pytest.raises(ContractBroken, match="cannot be read back"):
+        stage_frame(lake, STAGING, conform(bad, STAGING), MANY_FOLDERS)
+    assert not list(tmp_path.rglob("*.parquet"))
+    assert not list((lake.root / ".staging" / "staging").iterdir())
+
+
+@on_spark
+def test_no_rows_of_many_days_are_no_files(few_rows: "SparkSession", tmp_path: Path) -> None:
+    none = few_rows.range(0).selectExpr("'A' entity", "id value", f"DATE'{day(0)}' event_date")
+    staged = stage_frame(bare_lake(tmp_path), STAGING, conform(none, STAGING), MANY_FOLDERS)
+    assert staged.files == ()

@@ -12,6 +12,7 @@ import pytest
 from backfill_assets.landing import intake_stock
 from backfill_assets.landing.intake_rows import Batch
 from backfill_assets.landing.intake_stock import Facts, read_facts, stock_path, whole_file_batch, writing
+from backfill_assets.landing.stock import PARSER_VERSION
 
 FACTS = Facts("f" * 64, 3, 1, {"a": "STRING", "b": "BIGINT"})
 BATCHES = [Batch(1, 2, {"a": ["x", None]}, {1: ("text", "why")}), Batch(3, 1, {"a": ["z"], "b": ["7"]}, {})]
@@ -64,7 +65,7 @@ def test_a_foreign_parquet_file_is_none(tmp_path: Path) -> None:
 
 def test_another_parser_version_is_another_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = written(tmp_path, BATCHES)
-    monkeypatch.setattr(intake_stock, "PARSER_VERSION", intake_stock.PARSER_VERSION + 1)
+    monkeypatch.setattr(intake_stock, "PARSER_VERSION", PARSER_VERSION + 1)
     assert stock_path(tmp_path, FACTS.sha256, "jsonl") != before
     assert read_facts(before, FACTS.sha256, [1, 2]) is None
 

@@ -1,4 +1,4 @@
-"""Building: rows that no day asked for are told before anything is filtered away, and receipts name what was read.
+"""Building: rows without a day are told before anything is filtered away, and receipts name what was read.
 
 Tested here: `load.derived` by itself and on a lake of two days. Not tested here: refusals as Dagster tells them
 (`end_to_end.test_fault_refusals`).
@@ -9,14 +9,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING
 
-from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.core.days import ONE_DAY
 from backfill_assets.lake.log import table_view
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.load.derived import _of_its_span, _with_columns, _without_days, build
+from backfill_assets.load.derived import build
 from backfill_assets.pipeline import contracts
 from backfill_assets_tests.lakes import ECHO, backfill, death_before_the_ledger, delivery, land, make_lake, request, toy
 
@@ -24,48 +24,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FIRST = date(2024, 3, 1)
-SPANS = (DayRange(FIRST, FIRST + ONE_DAY), DayRange(FIRST + 4 * ONE_DAY, FIRST + 6 * ONE_DAY))
-
-
-def rows(spark: "SparkSession", *numbers: int | None) -> "DataFrame":
-    """One row on each day of these numbers (None: without a day)."""
-    days = [("k", 1, None if n is None else FIRST + ONE_DAY * n) for n in numbers]
-    return spark.createDataFrame(days, "event_key string, value bigint, event_date date")
-
-
-def days_in(frame: "DataFrame") -> list[int | None]:
-    found = [None if r["event_date"] is None else (r["event_date"] - FIRST).days for r in frame.collect()]
-    return sorted(found, key=str)
-
-
-def test_leaving_days_out_keeps_the_rows_without_a_day(spark: "SparkSession") -> None:
-    assert days_in(_without_days(rows(spark, 0, 1, None), ECHO, [FIRST])) == [1, None]
-
-
-def test_a_row_that_one_span_made_for_a_day_of_another_or_between_is_not_taken_for_one_of_that_day(
-    spark: "SparkSession",
-) -> None:
-    made = rows(spark, 0, 2, 4, None, 9)
-    assert days_in(_of_its_span(made, ECHO, SPANS[0], SPANS)) == [0, 9, None, None, None]
-    assert days_in(_of_its_span(made, ECHO, SPANS[1], SPANS)) == [4, 9, None, None, None]
-    assert days_in(_of_its_span(made, ECHO, SPANS[0], SPANS[:1])) == [0, 2, 4, 9, None]
-
-
-class Frame:
-    """A frame of Spark Connect, which refuses to add no column; selecting tells what it was asked for."""
-
-    columns: ClassVar = [*ECHO.column_names, "of_a_payload_before"]
-
-    def withColumns(self, made: dict[str, object]) -> "Frame":
-        assert made, "as pyspark has it"
-        return self
-
-    def select(self, *names: str) -> tuple[str, ...]:
-        return names
-
-
-def test_a_table_that_has_only_more_columns_than_its_contract_is_read_through_a_server_too() -> None:
-    assert _with_columns(cast(Any, Frame()), ECHO) == cast(Any, ECHO.column_names)
 
 
 def lost(settings: LakeSettings) -> tuple[Table, ...]:

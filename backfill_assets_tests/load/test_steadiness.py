@@ -4,7 +4,9 @@ Tested here: `load.steadiness` with `core.unsteady`, on plans that Spark analyse
 text of plans by itself (`core.test_plan_text`).
 """
 
+import logging
 import sys
+import threading
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -18,14 +20,14 @@ from backfill_assets.core.days import asked_days
 from backfill_assets.core.errors import BackfillError, ContractBroken
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.load.steadiness import FIELDS, explained_plan, refuse_unsteady, telling_mistakes
+from backfill_assets.load.steadiness import FIELDS, SPARKS_LOG, explained_plan, refuse_unsteady, telling_mistakes
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.files import SMALLEST
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.on_spark(
+on_spark = pytest.mark.on_spark(
     "the plans that it judges are Spark's; on Sail only expressions from a tested list are let in"
 )
 
@@ -122,6 +124,7 @@ STEADY: Mapping[str, Frame] = {
 }
 
 
+@on_spark
 @pytest.mark.parametrize("case", UNSTEADY)
 def test_what_may_give_other_rows_from_the_same_inputs_is_refused_and_named(staging: "DataFrame", case: str) -> None:
     frame, named = UNSTEADY[case]
@@ -130,11 +133,13 @@ def test_what_may_give_other_rows_from_the_same_inputs_is_refused_and_named(stag
     assert str(refused.value).startswith("the transform of own: the same inputs may give other rows: ")
 
 
+@on_spark
 @pytest.mark.parametrize("case", STEADY)
 def test_what_depends_on_its_inputs_only_is_not_refused(staging: "DataFrame", case: str) -> None:
     refuse(STEADY[case](staging))
 
 
+@on_spark
 def test_asking_leaves_no_view_and_no_setting_behind(staging: "DataFrame") -> None:
     session = staging.sparkSession
     before = session.conf.get(FIELDS, None)
@@ -143,6 +148,7 @@ def test_asking_leaves_no_view_and_no_setting_behind(staging: "DataFrame") -> No
     assert session.sql("SHOW VIEWS LIKE 'plan_*'").count() == 0
 
 
+@on_spark
 def test_the_tables_of_this_package_are_steady(staging: "DataFrame") -> None:
     """They are not looked at in every run: here they are, as if a user had brought them."""
     ours = tables(LakeSettings.model_validate(tomllib.loads(SMALLEST)))
@@ -174,3 +180,20 @@ def test_a_mistake_in_a_transform_is_told_with_file_and_line() -> None:
         telling_mistakes(table),
     ):
         transform({}, Chunk(asked_days(date(2024, 3, 1), None), None))
+
+
+def test_sparks_own_telling_is_silent_for_this_thread_only_whoever_else_makes_a_plan_meanwhile(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    log, table = logging.getLogger(SPARKS_LOG), tables(LakeSettings.model_validate(tomllib.loads(SMALLEST)))[1]
+    outer, inner = telling_mistakes(table), telling_mistakes(table)
+    with outer:
+        log.error("of mine")
+        other = threading.Thread(target=inner.__enter__)
+        other.start()
+        other.join()
+    assert not log.disabled
+    log.error("afterwards")
+    assert caplog.messages == ["afterwards"]
+    inner.__exit__(None, None, None)
+    assert not log.filters

@@ -47,3 +47,11 @@ def test_a_lake_that_is_there_is_described_as_it_is(tmp_path: Path) -> None:
     opened = Opened(open_lake(lake.root), make_pipeline(tables(lake.settings)))
     assert opened.described("Raw rows.") == "Raw rows."
     assert opened.require() == (opened.lake, opened.pipeline)
+
+
+def test_what_an_earlier_run_of_the_process_began_ahead_is_dropped_when_another_asks(tmp_path: Path) -> None:
+    opened = Opened(*empty_lake(tmp_path / "lake"))
+    first = opened.ahead("first")
+    assert opened.ahead("first") is first
+    assert opened.ahead("second") is not first
+    assert first.is_closed

@@ -1,0 +1,136 @@
+"""The rows of a table for some days, as a plan that the engine has not run: pinned inputs, one pure transform.
+
+Lives here: the frames that a transform is given, its call, and which of its rows are those of the days. Does not live
+here: writing and judging them (`derived`). Days that need no computing are left out of what is read, days that wait for
+their cut of what is made.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import date
+from typing import TYPE_CHECKING
+
+from backfill_assets.core.contracts import Basis, Contract, Input
+from backfill_assets.core.days import DayRange, contiguous, covering
+from backfill_assets.core.digests import days_of
+from backfill_assets.core.receipts import Built
+from backfill_assets.core.states import States
+from backfill_assets.core.view import LakeView
+from backfill_assets.lake.model import Chunk, Table
+from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.type_names import spark_name
+from backfill_assets.load.candidate import RebuildRequest
+from backfill_assets.load.second_engine import refuse_unequal
+from backfill_assets.load.steadiness import refuse_unsteady, telling_mistakes
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+MOST_SPANS = 8  # stale days far apart are computed apart; each span is one more plan for Spark to make (about 0.5 s)
+
+
+def made(request: RebuildRequest, states: States, todo: Sequence[date], settled: Collection[date]) -> "DataFrame":
+    """The rows of the days to do, as a plan that Spark has not run."""
+    table, spans = request.table, _spans(request.table.contract, todo)
+    request.lake_session.expect(input_rows(states, table.contract, todo))
+    wanted, frontier = frozenset(todo), states.frontier(table.name)
+    parts = [Chunk(s, frontier, None if wanted.issuperset(s) else wanted.intersection(s)) for s in spans]
+    made = [
+        _of_its_span(_transformed(request.lake_session, states, table, p), table.contract, p.days, spans) for p in parts
+    ]
+    frame = made[0]
+    for other in made[1:]:
+        frame = frame.unionByName(other)
+    return _without_days(frame, table.contract, [d for span in spans for d in span if d in settled])
+
+
+def _spans(contract: Contract, todo: Sequence[date]) -> list[DayRange]:
+    """The ranges that are computed apart. Days made from deliveries are one, however far apart they are: the same
+    deliveries would be read for most of them."""
+    by_arrivals = all(i.basis is Basis.ARRIVALS for i in contract.inputs)
+    return covering(todo, 1 if by_arrivals else MOST_SPANS)
+
+
+def input_rows(states: States, contract: Contract, todo: Iterable[date]) -> int:
+    """About how many rows the input days of these days hold, by their receipts."""
+    rows = 0
+    for wanted in contract.inputs:
+        stamps = states.view.table(wanted.table).stamps
+        if wanted.basis is Basis.ARRIVALS:
+            days = {a for d in todo for a, _ in states.view.source(wanted.table).arrivals.get(d, ())}
+        else:
+            days = {d for day in todo for d in days_of(wanted, day, states.view)}
+        rows += sum(stamps[d].entry.rows for d in days if d in stamps)
+    return rows
+
+
+def _of_its_span(frame: "DataFrame", contract: Contract, span: DayRange, spans: Sequence[DayRange]) -> "DataFrame":
+    """The rows made for one of several spans. One that lies on another day of the chunk loses its day: it would count
+    as made for that day, so it is refused as rows without a day are."""
+    from pyspark.sql import functions as F
+
+    if len(spans) == 1:
+        return frame
+    day = frame[contract.day_column]
+    own = day.between(F.lit(span.start), F.lit(span.last))
+    other = day.between(F.lit(spans[0].start), F.lit(spans[-1].last))
+    return frame.withColumn(contract.day_column, F.when(own | ~other, day))
+
+
+def _without_days(frame: "DataFrame", contract: Contract, days: Collection[date]) -> "DataFrame":
+    """The frame without the rows of these days. A row without a day stays: it is refused by name, never dropped."""
+    if not days:
+        return frame
+    day = frame[contract.day_column]
+    return frame.where(day.isNull() | ~day.isin(sorted(days)))
+
+
+def _transformed(lake_session: LakeSession, states: States, table: Table, chunk: Chunk) -> "DataFrame":
+    if table.transform is None:
+        raise ValueError(f"{table.name} has no transform: it is loaded, not built")
+    days = chunk.days
+    frames = {i.table: _input_frame(lake_session, states, table.contract, i, chunk) for i in table.contract.inputs}
+    with telling_mistakes(table):
+        frame = table.transform(frames, chunk)
+        refuse_unequal(table, frame, frames, states.contracts, lake_session.engine.engine)
+        refuse_unsteady(lake_session.spark(), table, frame, states.contracts)
+    pending = [d for d in days if states.is_pending(table.contract, d)]
+    # for what may not be learnt from while an input is missing
+    dropped = [d for d in days if table.drops_incomplete and states.built_as(table.name, d) is Built.INCOMPLETE]
+    return _without_days(frame, table.contract, [*pending, *dropped])
+
+
+def _input_frame(
+    lake_session: LakeSession, states: States, contract: Contract, wanted: Input, chunk: Chunk
+) -> "DataFrame":
+    """The input's days that the range needs, pinned at the version that the view saw (raw: that arrivals names)."""
+    view, days = states.view, chunk.days
+    upstream, version = states.contracts[wanted.table], version_read(view, wanted)
+    if wanted.basis is Basis.ARRIVALS:
+        source = view.source(wanted.table)
+        listed = {a for d in chunk.wanted or days for a, _ in source.arrivals.get(d, ())}
+        everything = len(listed) >= sum(1 for s in source.loaded.stamps.values() if s.entry.rows)
+        days_read = None if everything else listed
+        return _with_columns(lake_session.read(wanted.table, version, upstream.day_column, days_read), upstream)
+    needed = {d for day in (days.start, days.last) for d in days_of(wanted, day, view)}
+    span = DayRange(min(needed), contiguous(needed)[-1].end)
+    frame = _with_columns(lake_session.read_span(wanted.table, version, upstream.day_column, span), upstream)
+    return frame.select(*wanted.columns) if wanted.columns else frame
+
+
+def _with_columns(frame: "DataFrame", contract: Contract) -> "DataFrame":
+    """The columns of today's contract: what the table has not got yet is NULL, what it has beside them is left out."""
+    from pyspark.sql import functions as F
+
+    there = set(frame.columns)
+    if there == set(contract.column_names):
+        return frame
+    absent = {c.name: F.lit(None).cast(spark_name(c.kind)) for c in contract.columns if c.name not in there}
+    added = frame.withColumns(absent) if absent else frame  # Spark Connect refuses to add none
+    return added.select(*contract.column_names)
+
+
+def version_read(view: LakeView, wanted: Input) -> int:
+    """The version of an input that a build reads and its receipt names: the head; of raw, what arrivals names."""
+    if wanted.basis is Basis.ARRIVALS:
+        return view.source(wanted.table).ledger.inputs[wanted.table]
+    return view.table(wanted.table).version

@@ -1,0 +1,59 @@
+"""The plan of a table's rows: rows that no day asked for stay to be told, and one span makes none for another.
+
+Tested here: `load.making` by itself. Not tested here: what is read for which days, and what becomes of the rows
+(`test_derived`).
+"""
+
+from datetime import date
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.load.making import _of_its_span, _with_columns, _without_days
+from backfill_assets_tests.lakes import ECHO
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FIRST = date(2024, 3, 1)
+SPANS = (DayRange(FIRST, FIRST + ONE_DAY), DayRange(FIRST + 4 * ONE_DAY, FIRST + 6 * ONE_DAY))
+
+
+def rows(spark: "SparkSession", *numbers: int | None) -> "DataFrame":
+    """One row on each day of these numbers (None: without a day)."""
+    days = [("k", 1, None if n is None else FIRST + ONE_DAY * n) for n in numbers]
+    return spark.createDataFrame(days, "event_key string, value bigint, event_date date")
+
+
+def days_in(frame: "DataFrame") -> list[int | None]:
+    found = [None if r["event_date"] is None else (r["event_date"] - FIRST).days for r in frame.collect()]
+    return sorted(found, key=str)
+
+
+def test_leaving_days_out_keeps_the_rows_without_a_day(spark: "SparkSession") -> None:
+    assert days_in(_without_days(rows(spark, 0, 1, None), ECHO, [FIRST])) == [1, None]
+
+
+def test_a_row_that_one_span_made_for_a_day_of_another_or_between_is_not_taken_for_one_of_that_day(
+    spark: "SparkSession",
+) -> None:
+    made = rows(spark, 0, 2, 4, None, 9)
+    assert days_in(_of_its_span(made, ECHO, SPANS[0], SPANS)) == [0, 9, None, None, None]
+    assert days_in(_of_its_span(made, ECHO, SPANS[1], SPANS)) == [4, 9, None, None, None]
+    assert days_in(_of_its_span(made, ECHO, SPANS[0], SPANS[:1])) == [0, 2, 4, 9, None]
+
+
+class Frame:
+    """A frame of Spark Connect, which refuses to add no column; selecting tells what it was asked for."""
+
+    columns: ClassVar = [*ECHO.column_names, "of_a_payload_before"]
+
+    def withColumns(self, made: dict[str, object]) -> "Frame":
+        assert made, "as pyspark has it"
+        return self
+
+    def select(self, *names: str) -> tuple[str, ...]:
+        return names
+
+
+def test_a_table_that_has_only_more_columns_than_its_contract_is_read_through_a_server_too() -> None:
+    assert _with_columns(cast(Any, Frame()), ECHO) == cast(Any, ECHO.column_names)
