@@ -54,7 +54,7 @@ def is_made(file: Path) -> bool:
     """Whether a file has Dagster's tables and the revision of their layout."""
     try:
         with contextlib.closing(sqlite3.connect(f"{file.as_uri()}?mode=rw", uri=True)) as opened:
-            return opened.execute("SELECT count(*) FROM alembic_version").fetchone()[0] > 0
+            return opened.execute("SELECT 1 FROM alembic_version").fetchone() is not None
     except sqlite3.Error:
         return False  # not there, or empty: Dagster knows what to do
 

@@ -51,8 +51,8 @@ class Telling:
     def plan_unsettled(self) -> None:
         """Say that the days will be made which are not known to be right."""
         if self.news_only:
-            request, states = self._rebuild.request, self._opened.states()
-            settled = settled_days(request, states)
+            request = self._rebuild.request
+            settled = settled_days(request, self._opened.states()) if not request.force else ()
             self.plan(d for d in request.days if d not in settled)
 
     def news(self, findings: Sequence[Finding]) -> Sequence[date]:

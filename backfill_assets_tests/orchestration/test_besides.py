@@ -1,0 +1,38 @@
+"""What stands beside the tables and the job `rebuild`: there for the browser, not imported by a command that runs it.
+
+Tested here: `orchestration.besides`. Not tested here: what each of the jobs, sensors and schedules does.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.orchestration.assemble import assemble
+from backfill_assets.orchestration.spark_resource import PYSPARK
+from backfill_assets_tests.lakes import make_lake, toy
+from backfill_assets_tests.processes import run_python
+
+pytestmark = pytest.mark.usefixtures("storages")
+START = "2024-03-01"
+
+
+def test_all_of_it_stands_beside_the_tables_of_the_browser(tmp_path: Path) -> None:
+    found = assemble(make_lake(tmp_path, [], START).root, toy())
+    checked = {k.asset_key.path[-1] for check in found.asset_checks or () for k in check.check_keys}
+    assert checked == {"echo", "raw", "sums"}
+    assert {"late_data", "landing"} <= {s.name for s in found.sensors or ()}
+    assert len(list(found.schedules or ())) == 2
+    assert len(list(found.jobs or ())) > 3
+    assert PYSPARK in (found.resources or {})
+
+
+def test_who_asks_for_the_job_of_some_tables_gets_nothing_beside_it(tmp_path: Path) -> None:
+    found = assemble(make_lake(tmp_path, [], START).root, toy(), ["sums"])
+    assert [*(found.sensors or ()), *(found.schedules or ()), *(found.asset_checks or ())] == []
+    assert len(list(found.jobs or ())) == 1
+
+
+@pytest.mark.usefixtures("processes")
+def test_a_command_that_runs_tables_does_not_import_it() -> None:
+    code = "import sys; import backfill_assets.cli.runner; print(*sys.modules)"
+    assert {"dagster_pyspark", "backfill_assets.orchestration.besides"} & set(run_python(code).split()) == set()
