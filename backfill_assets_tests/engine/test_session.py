@@ -17,13 +17,7 @@ from backfill_assets.engine import cache
 from backfill_assets.engine.confs import launch_confs, properties_text, scrub
 from backfill_assets.engine.java import find_java, launch_options
 from backfill_assets.engine.server import stop_server
-from backfill_assets.engine.session import (
-    EngineSettings,
-    engine_lost,
-    is_engine_loss,
-    open_session,
-    session_confs,
-)
+from backfill_assets.engine.session import EngineSettings, engine_lost, is_engine_loss, open_session, session_confs
 from backfill_assets_tests.processes import CHECKOUT, run_python
 
 pytestmark = pytest.mark.on_spark("it is Spark's sessions, server and driver")
