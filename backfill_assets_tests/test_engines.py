@@ -5,8 +5,9 @@ Lives here: the rule by itself, over tests that are none. Does not live here: th
 
 import os
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -30,7 +31,7 @@ class Item:
 
 
 def items(*made: Item) -> list[pytest.Item]:
-    return cast(Any, list(made))
+    return cast("list[pytest.Item]", list(made))
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def test_a_module_is_on_one_engine() -> None:
 def test_lakes_are_on_sail_for_tests_that_only_need_an_engine_where_it_can_be(environ: pytest.MonkeyPatch) -> None:
     chosen = []
     for marks, why in [((NEEDS,), ""), ((NEEDS, SPARKS), ""), ((NEEDS,), "no private network"), ((), "")]:
-        choose(*items(Item(MODULE, marks)), why=lambda told=why: told)
+        choose(items(Item(MODULE, marks))[0], partial(str, why))
         chosen.append((os.environ.get(OF_LAKES), os.environ.get(FOR_SAIL)))
     assert chosen == [("sail", "1"), (None, None), (None, None), (None, None)]
 

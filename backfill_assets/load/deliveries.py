@@ -24,6 +24,7 @@ from backfill_assets.landing.place import FILE, ROW
 from backfill_assets.landing.select import names_of
 from backfill_assets.landing.stock import StockFile
 from backfill_assets.load.numbered import numbered_rows
+from backfill_assets.load.row_text import row_text
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -73,7 +74,8 @@ def _alike(session: "SparkSession", files: Sequence[StockFile], settings: LakeSe
     except analysis_errors() as error:
         raise refusal(error) from None
     is_text, names = source.is_text, source.names
-    row = F.to_json(F.struct(*(F.col(_quoted(n)) for n in names))) if names else F.lit("")
+    kinds = source.frame.select(*(_quoted(n) for n in names)).schema.fields
+    row = row_text((n, F.col(_quoted(n)), kind) for n, kind in zip(names, kinds, strict=True)) if names else F.lit("")
     kept = source.frame.select(
         row.alias("__json"),
         source.content.alias("__sha256"),
@@ -196,5 +198,6 @@ def split_day_rows(judged: "DataFrame", too_late: "Column", landed: str, columns
     taken = placed.withColumn("outcome", outcome).withColumn(
         "reason", F.when(good & (F.col("outcome") == QUARANTINE), clash).otherwise(F.col("reason"))
     )
-    rest = F.when(F.col("outcome") == QUARANTINE, F.coalesce("text", F.to_json(content)))
+    told = row_text((f.name, F.col(f.name), f) for f in judged.select(*columns).schema.fields)
+    rest = F.when(F.col("outcome") == QUARANTINE, F.coalesce("text", told))
     return taken.withColumn("text", rest).drop("__place", "__same")

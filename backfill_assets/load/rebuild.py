@@ -52,12 +52,14 @@ class Rebuild:
     """One table, one range of days, one run: the candidate changes when it has to be built again.
 
     `told_before` is what people were told of days that need no computing, by partition key: it is told again.
+    `disagreements` are the days that were made anew and differ from what another engine made of the same, and how.
     """
 
     request: RebuildRequest
     candidate: Candidate | None = None
     findings: list[Finding] = field(default_factory=list)
     told_before: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    disagreements: Mapping[date, str] = field(default_factory=dict)
 
     @telling_losses()
     def prepare(self) -> list[Finding]:
@@ -67,6 +69,7 @@ class Rebuild:
         self.candidate = load(self.request) if self.table.is_landed else build(self.request)
         self._refuse_strays()
         with self.request.phases.phase("gate"):
+            self.disagreements = self._disagreements()
             self.findings = self._judge()
         return self.findings
 
@@ -157,11 +160,10 @@ class Rebuild:
         for day in self.days:
             expected = may_be_empty(candidate.frontier, contract, day, candidate.entries[day].built)
             findings += by.judge(day, made[day], expected, candidate.absent.get(day, ()))
-        found = self.disagreements()
+        found = self.disagreements
         return [with_warning(f, found[f.day]) if f.check == PROFILE and f.day in found else f for f in findings]
 
-    def disagreements(self) -> dict[date, str]:
-        """The days that were made anew and differ from what another engine made of the same, and how."""
+    def _disagreements(self) -> dict[date, str]:
         candidate, codes = self.ready, self.request.pipeline.codes[self.table.name]
         code, engine = (codes.code_digest, codes.settings_digest), self.request.lake_session.made_by
         made = [d for d in self.days if d not in candidate.settled and d in candidate.before.stamps]

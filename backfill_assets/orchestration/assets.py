@@ -152,7 +152,7 @@ def _steps(
                 yield from telling.tell(evaluations(context, rebuild, findings, telling.news(findings)))
                 raise rebuild.refusal()
             yield from _told(context, telling, rebuild, coming)
-            keep_disagreements(lake.root, name, [str(d) for d in days], _by_key(rebuild.disagreements()))
+            keep_disagreements(lake.root, name, [str(d) for d in days], _by_key(rebuild.disagreements))
             if landed:
                 tell_ledgers(context.instance, opened, rebuild.table.contract, context.run.run_id)
             tell_verdicts(context.instance, opened, [name, *_left_to_themselves(context, opened)])

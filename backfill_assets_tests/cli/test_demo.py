@@ -13,6 +13,7 @@ import pytest
 from backfill_assets.cli.demo import prepare
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import SettingsError
+from backfill_assets.engine.private_network import why_not
 from backfill_assets.lake.home import open_lake
 from backfill_assets.operations.sample_lake import MARKER
 from backfill_assets_tests.processes import run
@@ -60,9 +61,34 @@ def spark_server(tmp_path: Path) -> Path:
     return tmp_path / "lake"
 
 
-def _command(lake: Path, *args: str) -> "subprocess.CompletedProcess[str]":
-    env = {"DAGSTER_HOME": str(lake.parent / "dagster"), "BACKFILL_ASSETS_LAKE": str(lake)}
+def _command(lake: Path, *args: str, **around: str) -> "subprocess.CompletedProcess[str]":
+    env = {"DAGSTER_HOME": str(lake.parent / "dagster"), "BACKFILL_ASSETS_LAKE": str(lake), **around}
     return run("-m", "backfill_assets", *args, env=env, timeout=900)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("processes")
+def test_the_sample_on_sail_prints_its_tables_and_both_runs_without_java(tmp_path: Path) -> None:
+    if why := why_not():
+        pytest.skip(why)
+    lake = tmp_path / "lake"
+    (tmp_path / "dagster").mkdir()
+    try:
+        done = _command(lake, "demo", "--days", "14", "--engine", "sail", JAVA_HOME=str(tmp_path / "no java"))
+        assert done.returncode == 0, done.stderr
+        header, *lines = done.stdout.splitlines()
+        assert header.split() == ["rows", "of", *TABLES]
+        days = lines[: lines.index("")]
+        assert [d.split()[0] for d in days[-2:]] == [str(open_lake(lake).settings.start_date + 13 * ONE_DAY), "all"]
+        took = lines[lines.index(next(line for line in lines if "first run" in line)) + 1 :][: len(TABLES) + 1]
+        assert [line.split()[0] for line in took] == [*TABLES, "the"]
+        assert all("14 of 14 changed" in line and "0 of 14 changed" in line for line in took[:-1])
+        assert lines[-1].endswith(f"backfill-assets show staging {open_lake(lake).settings.start_date + 13 * ONE_DAY}")
+        other = _command(lake, "demo", "--engine", "embedded")
+        assert (other.returncode, other.stdout) == (2, "")
+        assert "its engine is sail, not embedded. Nothing was done. Add --new for a fresh one" in other.stderr
+    finally:
+        _command(lake, "server", "stop", "--force")
 
 
 @pytest.mark.slow

@@ -28,7 +28,7 @@ START, FIRST = (date(2013, 10, 1), date(2015, 5, 11)) if IS_WHOLE else (date(201
 LAST = FIRST + ONE_DAY * (WRONG_DAYS - 1)
 END = LAST if IS_WHOLE else LAST + ONE_DAY * 2
 LOST = ("n_files AS value", "0 AS value")
-MOVED = ("authored_ts AS event_ts", "authored_ts + INTERVAL 9 HOURS AS event_ts")
+MOVED = ("authored_ts AS event_ts", "arrival_ts AS event_ts")
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def spark_server(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("wrong", [LOST, MOVED], ids=["amounts lost", "rows moved over midnight"])
+@pytest.mark.parametrize("wrong", [LOST, MOVED], ids=["amounts lost", "rows moved to the days that they arrived on"])
 def test_a_wrong_select_is_corrected_and_a_chunk_taken_back_and_made_again(
     spark_server: Lake, wrong: tuple[str, str]
 ) -> None:

@@ -26,12 +26,38 @@ if TYPE_CHECKING:
 SAIL = {"engine": "sail", "memory": "512m", "cores": 2, "idle_minutes": 5}
 NO_JAVA = {"JAVA_HOME": "/nonexistent", "PATH": "/usr/bin:/bin"}
 FIRST, LAST = "2024-03-01", "2024-03-04"
+PATIENCE_SECONDS = 180
 LOAD = """
 import sys
 from pathlib import Path
 from backfill_assets.lake.home import open_lake
 from backfill_assets_tests.lakes import backfill
 backfill(open_lake(Path(sys.argv[1])), sys.argv[2], sys.argv[3])
+"""
+CLIENT = """
+import sys
+from pathlib import Path
+from backfill_assets.core.errors import TransientError
+from backfill_assets.lake.home import open_lake
+from backfill_assets_tests.lakes import backfill
+lake, (first, last, table) = open_lake(Path(sys.argv[1])), sys.argv[2:]
+for attempt in range(5):
+    try:
+        backfill(lake, first, last, [table], force=True)
+        break
+    except TransientError as overtaken:
+        print(overtaken)
+else:
+    sys.exit("overtaken five times")
+"""
+BUSY = """
+import sys
+from pathlib import Path
+from backfill_assets.lake.home import open_lake
+from backfill_assets.lake.session import LakeSession
+print("begins", flush=True)
+rows = LakeSession(open_lake(Path(sys.argv[1]))).spark().range(1 << 40)
+rows.selectExpr("id % 1000 AS k").groupBy("k").count().collect()
 """
 KILLED_WHILE_IT_WRITES = """
 import os, signal, sys, threading, time
@@ -102,4 +128,27 @@ def test_a_server_killed_while_it_writes_is_noticed_in_seconds_and_the_rerun_wri
     assert run_python(KILLED_WHILE_IT_WRITES, lake.root, tmp_path / "out").split() == ["EngineLost", "True"]
     run_python(LOAD, lake.root, FIRST, LAST)
     assert snapshot(lake)["staging"]
+    stop_server(lake.root, force=True)
+
+
+def test_clients_of_one_server_write_other_days_and_the_same_day_at_once_while_it_is_busy(lake: Lake) -> None:
+    """What two of them hold afterwards is what one would have made, and nobody waits for the query of a third."""
+    run_python(LOAD, lake.root, FIRST, LAST)
+    made = snapshot(lake)
+    spans = [(FIRST, "2024-03-02"), ("2024-03-03", LAST), (FIRST, "2024-03-02")]  # of other days, and of the same
+    busy, *clients = (
+        subprocess.Popen([sys.executable, "-c", code, str(lake.root), *span, *table], stdout=subprocess.PIPE, text=True)
+        for code, span, table in [(BUSY, (), ()), *((CLIENT, s, (t,)) for t in ("staging", "features") for s in spans)]
+    )
+    try:
+        assert [c.wait(PATIENCE_SECONDS) for c in clients] == [0] * len(clients)
+        assert busy.poll() is None
+    finally:
+        for process in (busy, *clients):
+            process.kill()
+            process.communicate()
+    assert snapshot(lake) == made
+    for table in ("staging", "features"):
+        receipts = [c.receipt for c in lake.store.commits(table, -1) if c.receipt is not None]
+        assert len({r.write_id for r in receipts}) == len(receipts) == 1 + len(spans)
     stop_server(lake.root, force=True)

@@ -22,7 +22,7 @@ key = ["day"]
 columns = { day = "DATE -- when", bad = "BIGINT -- how much" }
 inputs = { staging_truth = {} }
 */
-SELECT event_date AS day, sum(bad) AS bad FROM staging_truth WHERE known_until IS NULL GROUP BY ALL
+SELECT event_date AS day, try_sum(bad) AS bad FROM staging_truth WHERE known_until IS NULL GROUP BY event_date
 """
 DAYS = ("--from", "2024-03-01", "--to", "2024-03-06")
 

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from backfill_assets.cli.app import app
-from backfill_assets.operations.attention import FOLDER, attention, keep_attention
+from backfill_assets.operations.attention import FOLDER, attention, keep_attention, keep_disagreements
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
@@ -32,6 +32,22 @@ def test_what_did_not_change_is_not_written_again(tmp_path: Path) -> None:
     before = file.stat()
     keep_attention(tmp_path, "home", "landing", {"scan": "in vain"})
     assert (file.stat().st_ino, file.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+def test_days_over_which_two_engines_disagree_stand_there_until_they_are_made_again_and_agree(tmp_path: Path) -> None:
+    days = ["2024-03-01", "2024-03-02", "2024-03-03"]
+    keep_disagreements(tmp_path, "staging", days, {})
+    assert not (tmp_path / FOLDER).exists()
+    keep_disagreements(tmp_path, "staging", days, dict.fromkeys(days[:2], "sail gives other rows than spark gave"))
+    keep_disagreements(tmp_path, "features", days[:1], {days[0]: "sail gives other rows"})
+    said = "staging {0}: sail gives other rows than spark gave; see `backfill-assets show staging {0}`"
+    assert attention(tmp_path)[1:] == [said.format(day) for day in days[:2]]
+    keep_disagreements(tmp_path, "staging", days[1:], {})
+    assert attention(tmp_path)[1:] == [said.format(days[0])], "a day that was not made again still differs"
+    keep_disagreements(tmp_path, "staging", days[:1], {})
+    keep_disagreements(tmp_path, "features", days[:1], {})
+    assert attention(tmp_path) == []
+    assert not [*(tmp_path / FOLDER).iterdir()]
 
 
 def test_a_file_that_is_torn_tells_nothing(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Declared columns that Sail computes otherwise are refused by name, the others are not.
 
 Tested here: which those are. Not tested here: the arithmetic, which random declarations hold on either engine
-(`transforms.test_declared`, with BACKFILL_ASSETS_TESTS_ENGINE=sail).
+(`end_to_end.test_both_engines`).
 """
 
 import pytest

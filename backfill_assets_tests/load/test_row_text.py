@@ -1,0 +1,67 @@
+"""A row's text is the same on every engine: Spark and Sail are each held to one list.
+
+Tested here: the values that engines write in words of their own. Not tested here: which rows have one
+(`test_deliveries`). Found equal besides: 1,922 DOUBLEs of all sizes, FLOATs, binaries and maps.
+"""
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from backfill_assets.load.row_text import row_text
+from backfill_assets_tests.processes import run_python
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Value in Spark SQL -> as JSON tells it.
+TOLD = {
+    "CAST('-0.05' AS DECIMAL(18,2))": "-0.05",
+    "CAST(1 AS DECIMAL(38,18))": "1.000000000000000000",
+    "TIMESTAMP '1969-12-31 23:59:59.999999Z'": "1969-12-31 23:59:59.999999",
+    "TIMESTAMP_NTZ '9999-12-31 00:00:00'": "9999-12-31 00:00:00",
+    "-0.0D": "-0.0",
+    "0.001D": "0.001",
+    "CAST(0.3D AS FLOAT)": "0.3",
+    "1e7D": "0.01E9",
+    "-123456789.5D": "-0.12345678950000001E9",
+    "5e-8D": "50.0E-9",
+    "-1e308D": "-more than 1E16",
+    "4.9e-324D": "less than 1E-12",
+    "CAST('-Infinity' AS DOUBLE)": "-Infinity",
+    "CAST('NaN' AS DOUBLE)": "NaN",
+    "array(1.5D, NULL)": ["1.5", None],
+    "named_struct('at', TIMESTAMP '2024-03-31 02:30:00Z')": {"at": "2024-03-31 02:30:00"},
+    "9223372036854775807L": 9223372036854775807,
+    "DATE '0001-01-01'": "0001-01-01",
+    "'ä\"日'": 'ä"日',
+}
+ON_SAIL = """
+    from backfill_assets_tests.load.test_row_text import text_of
+    from backfill_assets_tests.second_engine_probe import session_on
+    with session_on("sail") as session:
+        print(text_of(session))
+"""
+
+
+def text_of(session: "SparkSession") -> str:
+    """The row of all these values."""
+    from pyspark.sql import functions as F
+
+    frame = session.sql(f"SELECT {', '.join(f'{said} AS c{n}' for n, said in enumerate(TOLD))}, CAST(NULL AS DOUBLE) x")
+    made = frame.select(row_text((f.name, F.col(f.name), f) for f in frame.schema.fields).alias("text"))
+    return str(made.collect()[0][0])
+
+
+def as_said(text: str) -> dict[str, object]:
+    return dict(zip(TOLD, json.loads(text).values(), strict=True))
+
+
+def test_spark_writes_what_any_engine_writes(spark: "SparkSession") -> None:
+    assert as_said(text_of(spark)) == TOLD
+
+
+@pytest.mark.usefixtures("processes")
+def test_sail_writes_it_too() -> None:
+    assert as_said(run_python(ON_SAIL)) == TOLD
