@@ -3,12 +3,21 @@
 Tested here: configuration as text. Not tested here: what a running server lets others do (`end_to_end.test_two_users`).
 """
 
+import pickle
 from pathlib import Path
 
 import pytest
 
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.engine.confs import EngineSettings, launch_confs, scrub, session_confs, shown, size_confs
+from backfill_assets.engine.confs import (
+    EngineSettings,
+    launch_confs,
+    properties_text,
+    scrub,
+    session_confs,
+    shown,
+    size_confs,
+)
 
 
 @pytest.mark.parametrize("engine", ["embedded", "local[2]"])
@@ -69,3 +78,33 @@ def test_on_sail_the_client_notes_no_origins_of_columns_that_nobody_would_tell()
     key = "spark.python.sql.dataFrameDebugging.enabled"
     assert session_confs(EngineSettings(engine="sail"))[key] == "false"
     assert key not in session_confs(EngineSettings())
+
+
+@pytest.mark.parametrize("key", ["spark.sql.session.timeZone", "spark.master", "spark.connect.grpc.binding.address"])
+def test_what_the_promises_rest_on_cannot_be_configured_away(key: str) -> None:
+    with pytest.raises(SettingsError, match=key):
+        EngineSettings(confs={key: "x"})
+
+
+def test_settings_are_values() -> None:
+    settings = EngineSettings(confs={"spark.a": "1"})
+    assert pickle.loads(pickle.dumps(settings)) == settings  # noqa: S301
+    assert hash(settings) == hash(EngineSettings(confs={"spark.a": "1"}))
+    assert settings != EngineSettings()
+
+
+def test_small_partitions_are_for_one_machine_only() -> None:
+    key = "spark.databricks.delta.snapshotPartitions"
+    assert session_confs(EngineSettings(cores=3))["spark.sql.shuffle.partitions"] == "3"
+    assert session_confs(EngineSettings(engine="local[4]"))["spark.sql.shuffle.partitions"] == "4"
+    assert key not in session_confs(EngineSettings(engine="spark://host:7077"))
+    assert key not in session_confs(EngineSettings(engine="sc://host"))
+
+
+def test_a_users_extension_is_added_to_deltas(tmp_path: Path) -> None:
+    confs = launch_confs(EngineSettings(confs={"spark.sql.extensions": "my.Extension"}), tmp_path)
+    assert confs["spark.sql.extensions"] == "io.delta.sql.DeltaSparkSessionExtension,my.Extension"
+
+
+def test_a_properties_file_holds_any_value() -> None:
+    assert properties_text({"a b": "x=\\ü\n#"}) == "a\\ b=x\\=\\\\ü\\n\\#\n"

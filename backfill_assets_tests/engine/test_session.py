@@ -5,19 +5,18 @@ Lives here: opening and losing sessions on each kind of engine. Does not live he
 """
 
 import os
-import pickle
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.errors import BackfillError, EngineLost, SettingsError
+from backfill_assets.core.errors import BackfillError, EngineLost
 from backfill_assets.engine import cache
-from backfill_assets.engine.confs import launch_confs, properties_text, scrub
+from backfill_assets.engine.confs import scrub
 from backfill_assets.engine.java import find_java, launch_options
 from backfill_assets.engine.server import stop_server
-from backfill_assets.engine.session import EngineSettings, engine_lost, is_engine_loss, open_session, session_confs
+from backfill_assets.engine.session import EngineSettings, engine_lost, is_engine_loss, open_session
 from backfill_assets_tests.processes import CHECKOUT, run_python
 
 pytestmark = pytest.mark.on_spark("it is Spark's sessions, server and driver")
@@ -264,33 +263,3 @@ def test_no_secret_of_an_address_is_shown() -> None:
     settings = EngineSettings(engine="sc://h:1/;token=abc", confs={"spark.k": "hunter2"})
     assert "abc" not in repr(settings)
     assert "hunter2" not in repr(settings)
-
-
-@pytest.mark.parametrize("key", ["spark.sql.session.timeZone", "spark.master", "spark.connect.grpc.binding.address"])
-def test_what_the_promises_rest_on_cannot_be_configured_away(key: str) -> None:
-    with pytest.raises(SettingsError, match=key):
-        EngineSettings(confs={key: "x"})
-
-
-def test_settings_are_values() -> None:
-    settings = EngineSettings(confs={"spark.a": "1"})
-    assert pickle.loads(pickle.dumps(settings)) == settings  # noqa: S301
-    assert hash(settings) == hash(EngineSettings(confs={"spark.a": "1"}))
-    assert settings != EngineSettings()
-
-
-def test_small_partitions_are_for_one_machine_only() -> None:
-    key = "spark.databricks.delta.snapshotPartitions"
-    assert session_confs(EngineSettings(cores=3))["spark.sql.shuffle.partitions"] == "3"
-    assert session_confs(EngineSettings(engine="local[4]"))["spark.sql.shuffle.partitions"] == "4"
-    assert key not in session_confs(EngineSettings(engine="spark://host:7077"))
-    assert key not in session_confs(EngineSettings(engine="sc://host"))
-
-
-def test_a_users_extension_is_added_to_deltas(tmp_path: Path) -> None:
-    confs = launch_confs(EngineSettings(confs={"spark.sql.extensions": "my.Extension"}), tmp_path)
-    assert confs["spark.sql.extensions"] == "io.delta.sql.DeltaSparkSessionExtension,my.Extension"
-
-
-def test_a_properties_file_holds_any_value() -> None:
-    assert properties_text({"a b": "x=\\ü\n#"}) == "a\\ b=x\\=\\\\ü\\n\\#\n"
