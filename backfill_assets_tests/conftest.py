@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 PROCESSES_FIXTURE = "processes"
 MARKED_BY = {"chromium": "browser", PROCESSES_FIXTURE: "processes", "storages": "storages"}  # fixture -> marker
 QUICK = "quick"
+# Dagster marks what it may still change; what we use of it is pinned by version and by tests.
+DAGSTERS_WARNINGS = ("PreviewWarning", "BetaWarning", "SupersessionWarning")
 STARTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"})  # of `sys.audit`
 GARBAGE = (100_000, 20, 50)  # objects, then how often for older ones
 STARTED = pytest.StashKey[list[str]]()
@@ -54,6 +56,9 @@ def pytest_configure(config: pytest.Config) -> None:
     compiles quickly and not well, which is right for drivers and servers that live for minutes: half the CPU. Python
     keeps what it compiled, also where the machine says no: each process would rewrite the assertions of every module.
     """
+    if not getattr(config.option, "numprocesses", 0):  # who only hands out tests needs no Dagster, nearly a second
+        for name in DAGSTERS_WARNINGS:
+            config.addinivalue_line("filterwarnings", f"ignore::dagster.{name}")
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if config.option.markexpr == QUICK:

@@ -20,7 +20,8 @@ from backfill_assets_tests.starting import Fork
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 DEFAULT_TIMEOUT_SECONDS = 180.0  # a cold Spark server on two busy cores has taken 60
-PIPES = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+CAN_FORK = hasattr(os, "pidfd_open")  # Linux; elsewhere every interpreter is a new one
+PIPES: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 
 
 def start(
@@ -35,7 +36,7 @@ def start(
     `more` are the streams and `start_new_session`, as for `subprocess.Popen`.
     """
     command = [sys.executable, *(os.fspath(word) for word in words)]
-    kind = subprocess.Popen if fresh else Fork
+    kind = Fork if CAN_FORK and not fresh else subprocess.Popen
     return kind(command, cwd=cwd, env={**os.environ, **(env or {})}, text=True, **more)
 
 

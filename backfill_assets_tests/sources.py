@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -22,8 +23,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 Definition = Function | ast.ClassDef
 
 
-@dataclass(frozen=True)
-class Import:
+class Import(NamedTuple):
     """One imported module, absolute, and where: `from a import b` gives `a` and `a.b`, since `b` may be a module."""
 
     module: str

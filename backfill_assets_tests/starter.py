@@ -3,7 +3,7 @@
 Lives here: what is imported before, and how a fork becomes the command: environment, folder, words, streams. Does not
 live here: who asks (`starting`), which starts it as `python -m` this, once in each process of pytest. A command begins
 with all that it imports, two seconds of a processor, and ends without taking it apart, which is one more; besides it is
-as one that an interpreter was started for.
+as one that an interpreter was started for, but that all forks put sets in one order, another one in each run.
 """
 
 import atexit
@@ -97,6 +97,7 @@ def _become(asked: dict[str, Any], streams: list[int]) -> Callable[[], None]:
     os.environ.update(asked["env"])
     time.tzset()
     os.chdir(asked["cwd"])
+    os.umask(asked["umask"])
     if asked["session"]:
         os.setsid()
     signal.signal(signal.SIGINT, signal.default_int_handler)

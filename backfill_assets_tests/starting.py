@@ -31,7 +31,8 @@ class Fork(subprocess.Popen[str]):
         streams = [own if given == -1 else given for own, given in enumerate((pipes[0], pipes[3], pipes[5]))]
         heard, report = os.pipe()
         self._report = os.fdopen(heard, "rb", buffering=0)
-        asked = {"args": args, "cwd": os.fspath(cwd), "env": env, "session": session}
+        os.umask(umask := os.umask(0o077))
+        asked = {"args": args, "cwd": os.fspath(cwd), "env": env, "session": session, "umask": umask}
         socket.send_fds(_starter(), [json.dumps(asked).encode()], [*streams, report])
         os.close(report)
         self.pid = self._told()
@@ -39,7 +40,9 @@ class Fork(subprocess.Popen[str]):
         self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
 
     def _told(self) -> int:
-        number: int = STATUS.unpack(self._report.read(STATUS.size) or b"")[0]
+        told = self._report.read(STATUS.size)
+        assert told, "the process that forks commands has ended; it said why on its stderr"
+        number: int = STATUS.unpack(told)[0]
         return number
 
     def _try_wait(self, wait_flags: int) -> tuple[int, int]:

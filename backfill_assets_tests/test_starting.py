@@ -40,11 +40,13 @@ print(json.dumps({
 
 @pytest.mark.parametrize("session", [False, True])
 def test_a_fork_finds_what_a_new_interpreter_finds(tmp_path: Path, session: bool) -> None:
+    before = os.umask(0o057)  # of this process, as it is when the other is started
     around = {"PYTHONPATH": f"/first{os.pathsep}/second", "TZ": "Pacific/Kiritimati", "MINE": "ä"}
     told = [
         run("-c", TELL, "a b", "--c", env=around, cwd=tmp_path, start_new_session=session, fresh=fresh)
         for fresh in (True, False)
     ]
+    os.umask(before)
     assert [done.returncode for done in told] == [0, 0], told[1].stderr
     real, fork = (json.loads(done.stdout) for done in told)
     for read in (real, fork):

@@ -8,6 +8,7 @@ could do.
 import os
 import tempfile
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 
+@cache
 def environment() -> "Environment":
-    """The templates of this room, with their filters; a name that is not given is an error."""
+    """The templates of this room, with their filters; a name that is not given is an error. Each is compiled once."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     from backfill_assets.operations.lateness import DAY_S, in_days

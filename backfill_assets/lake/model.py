@@ -36,7 +36,7 @@ LOADER = f"{LOAD}.raw"
 # What else decides the rows of raw: mapping, casts, reasons, what is kept of a file, what is too late; and `intake*`.
 LOADERS = (
     LOADER,
-    *(f"{LOAD}.{name}" for name in ("counting", "deliveries", "numbered", "placing")),
+    *(f"{LOAD}.{name}" for name in ("counting", "deliveries", "numbered", "placing", "row_text")),
     *(f"{LANDING}.{name}" for name in ("casting", "mapping", "nanoseconds", "place", "select", "stock")),
     *(f"{LANDING}.{name}" for name in ("engine_errors", "sail_casts")),
     "backfill_assets.lake.links",

@@ -4,9 +4,7 @@ Lives here: that, and the one test of the CLI that goes through Dagster and Spar
 """
 
 import json
-import os
 import subprocess
-import sys
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -18,7 +16,7 @@ from backfill_assets.core.errors import SettingsError
 from backfill_assets.engine.private_network import why_not
 from backfill_assets.lake.home import open_lake
 from backfill_assets.operations.sample_lake import MARKER
-from backfill_assets_tests.processes import CHECKOUT
+from backfill_assets_tests.processes import run
 
 pytestmark = pytest.mark.on_spark("it is the whole way on the engine that users have by default")
 
@@ -64,11 +62,8 @@ def spark_server(tmp_path: Path) -> Path:
 
 
 def _command(lake: Path, *args: str, **around: str) -> "subprocess.CompletedProcess[str]":
-    env = {**os.environ, "DAGSTER_HOME": str(lake.parent / "dagster"), "BACKFILL_ASSETS_LAKE": str(lake), **around}
-    return subprocess.run(
-        [sys.executable, "-m", "backfill_assets", *args],
-        cwd=CHECKOUT, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=900, check=False,
-    )  # fmt: skip
+    env = {"DAGSTER_HOME": str(lake.parent / "dagster"), "BACKFILL_ASSETS_LAKE": str(lake), **around}
+    return run("-m", "backfill_assets", *args, env=env, timeout=900)
 
 
 @pytest.mark.slow

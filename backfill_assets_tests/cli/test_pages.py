@@ -19,6 +19,11 @@ def test_text_is_escaped_and_drawn_pictures_are_not() -> None:
     assert shown == "&lt;script&gt;<svg/>"
 
 
+def test_a_process_that_makes_several_pages_compiles_each_template_once() -> None:
+    assert environment() is environment()
+    assert environment().get_template("base.html.j2") is environment().get_template("base.html.j2")
+
+
 def test_a_name_that_is_not_given_is_an_error() -> None:
     with pytest.raises(UndefinedError):
         environment().from_string("{{ nobody }}").render()
