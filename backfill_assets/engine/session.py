@@ -6,6 +6,7 @@ server (`server`), a driver of our own (`classic`), configuration (`confs`), tel
 """
 
 import atexit
+import logging
 import os
 import socket
 import tempfile
@@ -43,6 +44,7 @@ __all__ = [
     "EngineSettings", "drop_session", "engine_lost", "explained", "is_engine_loss", "open_session", "opening_seconds",
     "said_or_asked", "sail_scratch", "say", "session_confs",
 ]  # fmt: skip
+CLIENTS_LOG = "pyspark.sql.connect.logging"  # prints every error that is raised as well, as JSON
 _CONNECT_PORT = 15002  # Spark Connect's default
 _REACH_TIMEOUT_SECONDS = 5.0
 # Spark's own defaults retry a dead server for ten minutes; these give up after 6 s.
@@ -202,6 +204,8 @@ def _connect(endpoint: Endpoint | None, settings: EngineSettings) -> "SparkSessi
 
     # As pyspark's own builder does it, which takes no channel: its functions look here for whom they work.
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
+    if "SPARK_CONNECT_LOG_LEVEL" not in os.environ:  # it is silent by being disabled, which Dagster's logging undoes
+        logging.getLogger(CLIENTS_LOG).setLevel(logging.CRITICAL + 1)
     # The error that follows says the same; as a warning it would be the last line a person reads.
     warnings.filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]", UserWarning)
     line = Line(endpoint.url, endpoint.process, endpoint.socket) if endpoint else Line(settings.engine, None)

@@ -66,7 +66,9 @@ def explained_plan(session: "SparkSession", frame: "DataFrame") -> str:
 @contextmanager
 def telling_mistakes(table: Table) -> Iterator[None]:
     """Whatever a user's transform raises while its plan is made is told in one line, with file and line."""
-    log, mine = logging.getLogger(SPARKS_LOG), threading.get_ident()
+    from pyspark.logger import PySparkLogger
+
+    log, mine = PySparkLogger.getLogger(SPARKS_LOG), threading.get_ident()  # whoever asks first decides its class
 
     def of_others(record: logging.LogRecord) -> bool:
         """Whether another thread says it: plans are made by several at once."""

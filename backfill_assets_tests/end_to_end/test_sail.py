@@ -105,6 +105,7 @@ def test_the_traps_give_their_known_answers_on_sail_without_java(shared: Path, t
     stop_server(tmp_path, force=True)
 
 
+@pytest.mark.on_spark("Spark makes again what Sail made")
 def test_what_sail_made_is_fresh_on_spark_which_makes_the_very_same(spark: "SparkSession", lake: Lake) -> None:
     run_python(LOAD, lake.root, FIRST, LAST, env=NO_JAVA)
     made = snapshot(lake)

@@ -4,7 +4,6 @@ Tested here: `load.steadiness` with `core.unsteady`, on plans that Spark analyse
 text of plans by itself (`core.test_plan_text`).
 """
 
-import logging
 import sys
 import threading
 import tomllib
@@ -14,6 +13,7 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.logger import PySparkLogger
 
 from backfill_assets.core.contracts import Column, Contract, Input
 from backfill_assets.core.days import asked_days
@@ -185,7 +185,7 @@ def test_a_mistake_in_a_transform_is_told_with_file_and_line() -> None:
 def test_sparks_own_telling_is_silent_for_this_thread_only_whoever_else_makes_a_plan_meanwhile(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    log, table = logging.getLogger(SPARKS_LOG), tables(LakeSettings.model_validate(tomllib.loads(SMALLEST)))[1]
+    log, table = PySparkLogger.getLogger(SPARKS_LOG), tables(LakeSettings.model_validate(tomllib.loads(SMALLEST)))[1]
     outer, inner = telling_mistakes(table), telling_mistakes(table)
     with outer:
         log.error("of mine")
