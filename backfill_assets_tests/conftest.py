@@ -1,4 +1,4 @@
-"""Fixtures that several rooms share, the police of the cost tiers, and how the suite is spread over two processes.
+"""Fixtures that several rooms share, the police of the cost tiers, and how the suite is spread over processes.
 
 Lives here: the Spark session of the test run, the folder of shared data, and the rule that the markers `spark`,
 `browser`, `processes` and `storages` are what a test's fixtures say. A test with none of them is `quick`: it may start
@@ -40,8 +40,8 @@ ROOMS_OF_ONE_PROCESS = frozenset({"browser"})  # its modules share a site; it is
 PARSING = "backfill_assets_tests.sources import"  # modules that say so share the syntax trees of all files
 ROOMS_WITHOUT_SPARK = frozenset({"core"})  # milliseconds each, and what they test knows the standard library only
 
-# One waits for a server or a daemon while the other computes. More would not fit two cores and the memory of a laptop.
-PROCESSES = 2
+# On two cores: servers, daemons and browsers are waited for half of the time. More would not fit a laptop's memory.
+PROCESSES = 3
 
 # How long an example takes says something about the machine, which others use too, and nothing about the code.
 settings.register_profile("thorough", deadline=None, max_examples=THOROUGH_EXAMPLES)
@@ -129,7 +129,7 @@ def migrations_read_once() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Folders, and so the whole suite, run in two processes, whole modules in each; named files and tests in this one.
+    """Folders, and so the whole suite, run in several processes, whole modules in each; named files and tests in this one.
 
     `-n` and `--pdb` win over it.
     """

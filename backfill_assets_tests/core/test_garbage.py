@@ -36,5 +36,5 @@ from backfill_assets.core.garbage import COLLECT_AFTER
 print(COLLECT_AFTER)
 import backfill_assets.definitions
 """
-    wanted, found = run_python(code, env={"BACKFILL_ASSETS_LAKE": str(tmp_path)}).splitlines()
+    wanted, found = run_python(code, env={"BACKFILL_ASSETS_LAKE": str(tmp_path)}, fresh=True).splitlines()
     assert wanted == found
