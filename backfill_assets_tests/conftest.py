@@ -129,7 +129,7 @@ def migrations_read_once() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Folders, and so the whole suite, run in several processes, whole modules in each; named files and tests in this one.
+    """Folders, and so the whole suite, run in several processes, whole modules in each; named files and tests in one.
 
     `-n` and `--pdb` win over it.
     """
