@@ -16,7 +16,7 @@ from backfill_assets.lake.audit import connection, literal, telling_unreadable
 from backfill_assets.lake.fingerprints import Dialect, quoted
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.layout import is_of_few_rows
-from backfill_assets.lake.staging import Staged, begin, found_files
+from backfill_assets.lake.staging import Staged, filling, found_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -29,12 +29,8 @@ def stage_query(lake: Lake, contract: Contract, query: str) -> Staged:
     """Write the rows of a query, laid out by the contract's partition column; its columns are named and typed as the
     contract's. The caller owns what it returns. Raises what the engine raises, after dropping what was written.
     """
-    staged = begin(lake, contract)
-    try:
+    with filling(lake, contract) as staged:
         _copy(lake, contract, query, staged)
-    except BaseException:
-        staged.drop()
-        raise
     return staged
 
 
@@ -47,16 +43,12 @@ def stage_frame(lake: Lake, contract: Contract, frame: "DataFrame", days: int) -
     """
     if days < MANY_FOLDERS or not contract.partition_column or not is_of_few_rows(frame):
         return staging.stage(lake, contract, frame, days)
-    staged = begin(lake, contract)
-    try:
+    with filling(lake, contract) as staged:
         whole = staged.folder / WHOLE
         staging.write_rows(frame, whole, "", days, lake.settings.spark.memory)
         files = ", ".join(literal(str(f.path)) for f in found_files(whole, ""))
         with telling_unreadable(contract):
             _copy(lake, contract, f"SELECT * FROM read_parquet([{files}], hive_partitioning = false)", staged)
-    except BaseException:
-        staged.drop()
-        raise
     return staged
 
 

@@ -11,6 +11,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -94,6 +95,17 @@ def begin(lake: Lake, contract: Contract) -> Staged:
     return Staged(write_id, folder, marker, contract.partition_column, (), hold)
 
 
+@contextmanager
+def filling(lake: Lake, contract: Contract) -> Iterator[Staged]:
+    """As `begin`; dropped where what fills it fails or is stopped. Else whoever it is given to owns it."""
+    staged = begin(lake, contract)
+    try:
+        yield staged
+    except BaseException:
+        staged.drop()
+        raise
+
+
 def _held(marker: Path) -> int:
     """The marker made and locked, as a descriptor; made again where a sweep took it away in between."""
     while True:
@@ -109,14 +121,10 @@ def stage(lake: Lake, contract: Contract, frame: "DataFrame", days: int = 1) -> 
 
     The caller owns what it returns: `drop` or `keep` it. Raises what Spark raises, after dropping what was written.
     """
-    staged = begin(lake, contract)
-    try:
-        column = contract.partition_column
+    column = contract.partition_column
+    with filling(lake, contract) as staged:
         write_rows(frame, staged.folder, column, days, lake.settings.spark.memory)
         staged.files = found_files(staged.folder, column)
-    except BaseException:
-        staged.drop()
-        raise
     return staged
 
 
@@ -135,8 +143,7 @@ def stage_rows(lake: Lake, contract: Contract, rows: Sequence[Sequence[Any]]) ->
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    staged = begin(lake, contract)
-    try:
+    with filling(lake, contract) as staged:
         columns = zip(*rows, strict=True)
         arrays = [
             pa.array(list(c), arrow_type(column.kind)) for c, column in zip(columns, contract.columns, strict=True)
@@ -144,9 +151,6 @@ def stage_rows(lake: Lake, contract: Contract, rows: Sequence[Sequence[Any]]) ->
         table = pa.table(arrays, names=list(contract.column_names))
         pq.write_table(table, staged.folder / "part-0.parquet", compression="zstd")
         staged.files = found_files(staged.folder, "")
-    except BaseException:
-        staged.drop()
-        raise
     return staged
 
 
