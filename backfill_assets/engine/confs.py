@@ -117,7 +117,7 @@ def session_confs(settings: EngineSettings) -> dict[str, str]:
         return {
             "spark.sql.session.timeZone": "UTC",
             "spark.sql.ansi.enabled": "true",
-            # Where a column was made, which only Spark tells in its errors: an eighth of the client.s work on plans.
+            # Where a column was made, which only Spark tells in its errors: an eighth of the client's work on plans.
             "spark.python.sql.dataFrameDebugging.enabled": "false",
         }
     fixed = {

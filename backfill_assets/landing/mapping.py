@@ -9,6 +9,7 @@ inside `try_to_binary`, which gives NULL for whatever raised within it: the row 
 """
 
 import logging
+import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,7 +33,8 @@ RAISED = "__raised"
 DOUBTED = "__doubted"
 UNFIT = "select does not fit its columns: "  # how such a reason begins
 # Spark's own loggers of failed queries print pages of JSON on stderr for errors that are dealt with here.
-CONTEXT_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+SPARKS_LOG = "SQLQueryContextLogger"  # of plans that cannot be analysed
+CONTEXT_LOGGERS = (SPARKS_LOG, "DataFrameQueryContextLogger")
 
 
 class Unfit(Exception):
@@ -242,16 +244,21 @@ def _selected(frame: "DataFrame", chosen: _Chosen) -> dict[str, tuple[int, str]]
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """Keep pyspark from printing errors of queries that are expected to fail and dealt with."""
-    from pyspark.logger import PySparkLogger
+def quiet(names: Sequence[str] = CONTEXT_LOGGERS) -> Iterator[None]:
+    """Keep pyspark from printing errors of this thread's queries that are expected to fail and dealt with; what other
+    threads say meanwhile is theirs."""
+    from pyspark.logger import PySparkLogger  # whoever asks first for a logger decides its class
 
-    loggers: list[logging.Logger] = [PySparkLogger.getLogger(name) for name in CONTEXT_LOGGERS]
-    before = [logger.disabled for logger in loggers]
+    loggers, mine = [PySparkLogger.getLogger(name) for name in names], threading.get_ident()
+
+    def of_others(record: logging.LogRecord) -> bool:
+        """Whether another thread says it."""
+        return record.thread != mine
+
     for logger in loggers:
-        logger.disabled = True
+        logger.addFilter(of_others)
     try:
         yield
     finally:
-        for logger, was in zip(loggers, before, strict=True):
-            logger.disabled = was
+        for logger in loggers:
+            logger.removeFilter(of_others)

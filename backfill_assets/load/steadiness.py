@@ -5,8 +5,6 @@ not live here: what is unsteady (`core.unsteady`). What this package's own table
 that a chunk of them costs no plan more.
 """
 
-import logging
-import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,13 +18,13 @@ from backfill_assets.core.texts import shortened
 from backfill_assets.core.unsteady import unsteady
 from backfill_assets.engine.session import explained as loss_told
 from backfill_assets.lake.model import Table, source_files
+from backfill_assets.landing.mapping import SPARKS_LOG, quiet
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FIELDS = "spark.sql.debug.maxToStringFields"  # beyond it Spark says "… more fields", which would hide expressions
 EVERY_FIELD = "1000000"
-SPARKS_LOG = "SQLQueryContextLogger"  # tells every plan that cannot be analysed with its stack, on stderr
 SHOWN, SHOWN_CHARS = 3, 300
 
 
@@ -66,17 +64,9 @@ def explained_plan(session: "SparkSession", frame: "DataFrame") -> str:
 @contextmanager
 def telling_mistakes(table: Table) -> Iterator[None]:
     """Whatever a user's transform raises while its plan is made is told in one line, with file and line."""
-    from pyspark.logger import PySparkLogger
-
-    log, mine = PySparkLogger.getLogger(SPARKS_LOG), threading.get_ident()  # whoever asks first decides its class
-
-    def of_others(record: logging.LogRecord) -> bool:
-        """Whether another thread says it: plans are made by several at once."""
-        return record.thread != mine
-
-    log.addFilter(of_others)
     try:
-        yield
+        with quiet((SPARKS_LOG,)):
+            yield
     except BackfillError:
         raise
     except Exception as error:
@@ -88,8 +78,6 @@ def telling_mistakes(table: Table) -> Iterator[None]:
             f"the transform of {table.name}", f"{where}{type(error).__name__}: {shortened(text, SHOWN_CHARS)}",
             "Nothing was written", "Correct the transform",
         ) from error  # fmt: skip
-    finally:
-        log.removeFilter(of_others)
 
 
 def _place(error: BaseException, files: Sequence[Path]) -> str:
