@@ -8,6 +8,7 @@ no program, and fails where it does. Does not live here: builders and scenarios.
 import atexit
 import gc
 import os
+import shutil
 import sys
 from collections.abc import Generator, Iterator
 from functools import cache
@@ -43,7 +44,8 @@ ROOMS_WITHOUT_SPARK = frozenset({"core"})  # milliseconds each, and what they te
 
 # On two cores: servers, daemons and browsers are waited for half of the time. More would not fit a laptop's memory.
 PROCESSES = 3
-QUICK_PROCESSES = 2  # forks, which wait for little
+QUICK_PROCESSES = 3  # forks, which wait for little
+MEMORY, ROOM_BYTES = Path("/dev/shm"), 1 << 30  # a folder in memory of Linux; all quick tests together write less
 
 # How long an example takes says something about the machine, which others use too, and nothing about the code.
 settings.register_profile("thorough", deadline=None, max_examples=THOROUGH_EXAMPLES)
@@ -86,7 +88,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """What is imported and collected stays until the end: no collection of garbage looks at it, now or later.
 
     It is let go at the very end, where libraries look for what they left and take what is frozen for lost. Tests make
@@ -99,7 +101,8 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
         gc.set_threshold(*GARBAGE)
         gc.enable()
-        atexit.register(gc.unfreeze)
+        if not session.config.stash.get(FORKED, False):  # who runs no test itself made nothing to be lost: a second
+            atexit.register(gc.unfreeze)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -133,13 +136,15 @@ def migrations_read_once() -> Iterator[None]:
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Folders, and so the whole suite, run in several processes, whole modules in each; named files and tests in one.
 
-    `-n` and `--pdb` win over it.
+    Quick tests run in forks, and what they write is in memory where that is as large. `-n` and `--pdb` win over it.
     """
     option = config.option
     named = any(".py" in arg for arg in config.args)
     if getattr(option, "numprocesses", 0) is None and not (named or option.usepdb or hasattr(config, "workerinput")):
         if option.markexpr == QUICK and CAN_FORK:
             config.stash[FORKED] = True
+            if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM_BYTES:
+                os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
             return
         option.numprocesses, option.dist = PROCESSES, "loadscope"
         option.loadscopereorder = False  # it would begin with the many quick tests, and wait for a long one at the end
