@@ -22,7 +22,6 @@ from dagster._core.execution.context.metadata_logging import AssetMetadataHandle
 from dagster._core.execution.plan.execute_step import _get_output_asset_events
 from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable, SqlEventLogStorageTable
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import INDEX_SHARD_NAME
-from dagster._serdes import serialize_value
 
 KEYS_AT_ONCE = 500  # of a query: sqlite takes 999 values in old builds
 INDEX_SHARD = INDEX_SHARD_NAME
@@ -178,8 +177,9 @@ def set_partition_metadata(
     step._metadata_accumulator = OutputMetadataAccumulator(per_output_metadata={**before, **ours})
 
 
-def check_row(storage: Any, event: dg.EventLogEntry, storage_id: int) -> dict[str, Any]:
-    """The row of an evaluation among the executions of checks, as Dagster's own storage writes it."""
+def check_row(event: dg.EventLogEntry, storage_id: int, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """The row of an evaluation among the executions of checks, as Dagster's own storage writes it. `stored` is the row
+    of the event itself: writing it out a second time would be the dearest part of storing it."""
     evaluation: Any = event.dagster_event.event_specific_data if event.dagster_event else None
     target = evaluation.target_materialization_data
     return {
@@ -188,8 +188,8 @@ def check_row(storage: Any, event: dg.EventLogEntry, storage_id: int) -> dict[st
         "run_id": event.run_id,
         "partition": evaluation.partition,
         "execution_status": "SUCCEEDED" if evaluation.passed else "FAILED",
-        "evaluation_event": serialize_value(event),
-        "evaluation_event_timestamp": storage._event_insert_timestamp(event),
+        "evaluation_event": stored["event"],
+        "evaluation_event_timestamp": stored["timestamp"],
         "evaluation_event_storage_id": storage_id,
         "materialization_event_storage_id": target.storage_id if target else None,
     }
