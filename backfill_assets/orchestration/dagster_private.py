@@ -119,6 +119,21 @@ def unmade_partitions(instance: dg.DagsterInstance, table: str) -> dict[str, str
     return {partition: run_id for partition, (run_id, _) in found.items()}
 
 
+def partitions_made_by(instance: dg.DagsterInstance, run_id: str, table: str) -> set[str]:
+    """The partitions of a table of which the run told that it made them, by one query that reads no event.
+
+    Public names give a run's events of all its tables, each with all its metadata: 0.2 ms of them.
+    """
+    storage: Any = instance.event_log_storage
+    c = EVENTS_TABLE.c
+    made = sa.and_(
+        c.run_id == run_id, c.asset_key == dg.AssetKey(table).to_string(),
+        c.dagster_event_type == dg.DagsterEventType.ASSET_MATERIALIZATION.value, c.partition.is_not(None),
+    )  # fmt: skip
+    with storage.index_connection() as connection:
+        return {str(partition) for (partition,) in connection.execute(sa.select(c.partition).where(made))}
+
+
 def newest_materializations(
     instance: dg.DagsterInstance, table: str, partitions: Iterable[str]
 ) -> dict[str, dg.EventLogRecord]:
