@@ -46,9 +46,8 @@ def run_backfill(lake: Lake, asked: BackfillRequest, watcher: Watcher) -> RunOut
     began, run_id = time.perf_counter(), str(uuid.uuid4())
     listener = _Listener(watcher)
     with ends_when_interrupted() as ending, silenced(), instance_of(lake) as instance, quick_events(instance):
-        job = assemble(lake.root, tables_at(lake.root), rebuilt=asked.tables, hears=listener.published).resolve_job_def(
-            REBUILD
-        )
+        tables, hears = tables_at(lake.root), listener.published
+        job = assemble(lake.root, tables, rebuilt=asked.tables, hears=hears, logs=lake.logs).resolve_job_def(REBUILD)
         instance.add_event_listener(run_id, listener.hear)
         try:
             result = job.execute_in_process(
