@@ -5,7 +5,7 @@ import pytest
 from backfill_assets.lake.second_engine import unequal_names
 
 KEY, KEYED = frozenset({"entity", "day"}), "PARTITION BY entity ORDER BY value DESC NULLS LAST, day"
-TYPES = {"value": "BIGINT", "x": "DOUBLE", "event_ts": "TIMESTAMP", "entity": "STRING", "day": "DATE"}
+TYPES = {"value": "BIGINT", "x": "DOUBLE", "event_ts": "TIMESTAMP", "entity": "STRING", "day": "DATE", "z": "BINARY"}
 
 
 @pytest.mark.parametrize(
@@ -13,6 +13,7 @@ TYPES = {"value": "BIGINT", "x": "DOUBLE", "event_ts": "TIMESTAMP", "entity": "S
     [
         "value > 0 AND entity LIKE 'a%'",
         "coalesce(value, 0)",
+        "concat(hex(z), '-', sha2(z, 256), cast(octet_length(z) AS STRING))",
         "CASE WHEN value > 0 THEN value END",
         "event_ts - INTERVAL '1' HOUR",
         f"SELECT entity, row_number() OVER ({KEYED}) AS n, lag(value, 1, 0) OVER (ORDER BY entity, day) AS m FROM a",
@@ -33,6 +34,10 @@ def test_what_both_engines_compute_alike_is_let_through(text: str) -> None:
         ("value + 1", ["+"]),
         ("-value", ["negative"]),
         ("max(x)", ["max of DOUBLE"]),
+        ("cast(z AS STRING)", ["cast as string"]),
+        ("upper(z)", ["upper of BINARY"]),
+        ("concat(hex(entity), z)", ["concat of BINARY"]),
+        ("concat(unhex(entity), hex(z))", ["concat of BINARY"]),
         ("SELECT max(n) FROM (SELECT x AS n FROM staging)", ["max of DOUBLE", "max of ARRAY"]),
         ("weekday(event_ts) = 1", ["weekday"]),
         ("entity RLIKE '(?i)a'", ["rlike"]),
