@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.lake.second_engine import unequal_settings
+from backfill_assets.lake.second_engine_settings import unequal_settings
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.pipeline.declared import Declared, declared
-from backfill_assets.pipeline.declared_on_sail import misfit
+from backfill_assets.pipeline.declared_tables import features
 from backfill_assets_tests.second_engine_probe import session_on
 
 if TYPE_CHECKING:
@@ -178,9 +178,9 @@ def taken(asked: Sequence[Column]) -> tuple[list[Declared], list[str]]:
             (compiled,) = declared(made)
         except SettingsError:
             continue
-        names = {name for named in unequal_settings(made).values() for name in named} | {misfit(compiled.aggregation)}
-        refused += names - {""}
-        found += [] if names - {""} else [compiled]
+        names = {name for u in unequal_settings(made, [t.contract for t in features(made)]) for name in u.names}
+        refused += names
+        found += [] if names else [compiled]
     return found, refused
 
 

@@ -156,13 +156,20 @@ def stage_rows(lake: Lake, contract: Contract, rows: Sequence[Sequence[Any]]) ->
 
 def read_staged(session: "SparkSession", contract: Contract, staged: Staged) -> "DataFrame":
     """The staged rows as a frame of the contract's columns."""
-    schema = ", ".join(f"`{c.name}` {c.type}" for c in contract.columns)
     if not staged.files:
         return session.sql("SELECT 1").where("false").selectExpr(
             *(f"CAST(NULL AS {c.type}) AS `{c.name}`" for c in contract.columns)
         )  # fmt: skip
+    laid_out_by = contract.partition_column
+    types = {c.name: "STRING" if c.name == laid_out_by else c.type for c in contract.columns}
+    schema = ", ".join(f"`{name}` {kind}" for name, kind in types.items())
     found = session.read.schema(schema).option("basePath", str(staged.folder)).parquet(str(staged.folder))
-    return found.select(*contract.column_names)
+    # Sail takes the folder of NULL for a text like any other, which is no value of another type.
+    valued = f"CASE WHEN `{laid_out_by}` <> '{NO_VALUE}' THEN `{laid_out_by}` END"
+    return found.selectExpr(
+        *(f"CAST({valued} AS {c.type}) AS `{c.name}`" if c.name == laid_out_by else f"`{c.name}`"
+          for c in contract.columns)
+    )  # fmt: skip
 
 
 def markers(lake: Lake, table: str) -> Path:

@@ -45,11 +45,13 @@ def write(request: RebuildRequest, states: States, todo: Sequence[date]) -> Writ
         raise
 
 
-def is_small(request: RebuildRequest) -> bool:
-    """Whether the inputs of what is asked for have few rows, by their receipts; those of a landed table are files."""
-    if request.table.is_landed or len(request.days) > MOST_DAYS:
+def are_small(requests: Sequence[RebuildRequest]) -> bool:
+    """Whether the inputs of everything that is asked for have few rows, by their receipts as one look at the lake shows
+    them; those of a landed table are files."""
+    if any(r.table.is_landed or len(r.days) > MOST_DAYS for r in requests):
         return False
-    return input_rows(request.states(), request.table.contract, request.days) < MOST_ROWS
+    states = requests[0].states() if requests else None
+    return states is None or all(input_rows(states, r.table.contract, r.days) < MOST_ROWS for r in requests)
 
 
 class _Work:

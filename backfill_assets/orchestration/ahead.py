@@ -11,7 +11,7 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.lake.model import Pipeline, Table
-from backfill_assets.load.ahead import Ahead, is_small
+from backfill_assets.load.ahead import Ahead, are_small
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.orchestration.runs import op_name
 
@@ -36,7 +36,8 @@ class NextTables:
         unmade = {makes, *(t.name for t in left)}
         ready = [t for t in left if unmade.isdisjoint(i.table for i in t.contract.inputs)]
         now = [self._pipeline.table(makes)] if makes else []
-        if ready and all(is_small(self._asked(t)) for t in (*now, *left) if t in now or not t.is_landed):
+        asked = [self._asked(t) for t in (*now, *left) if t in now or not t.is_landed] if ready else []
+        if asked and are_small(asked):
             for table in ready:
                 self._ahead.begin(self._asked(table), beside=len(now))
 

@@ -23,7 +23,6 @@ from dagster._core.execution.context.metadata_logging import AssetMetadataHandle
 from dagster._core.execution.plan.execute_step import _get_output_asset_events
 from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable, SqlEventLogStorageTable
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import INDEX_SHARD_NAME
-from dagster._serdes import serialize_value
 
 KEYS_AT_ONCE = 500  # of a query: sqlite takes 999 values in old builds
 INDEX_SHARD = INDEX_SHARD_NAME
@@ -121,6 +120,21 @@ def unmade_partitions(instance: dg.DagsterInstance, table: str) -> dict[str, str
     return {partition: run_id for partition, (run_id, _) in found.items()}
 
 
+def partitions_made_by(instance: dg.DagsterInstance, run_id: str, table: str) -> set[str]:
+    """The partitions of a table of which the run told that it made them, by one query that reads no event.
+
+    Public names give a run's events of all its tables, each with all its metadata: 0.2 ms of them.
+    """
+    storage: Any = instance.event_log_storage
+    c = EVENTS_TABLE.c
+    made = sa.and_(
+        c.run_id == run_id, c.asset_key == dg.AssetKey(table).to_string(),
+        c.dagster_event_type == dg.DagsterEventType.ASSET_MATERIALIZATION.value, c.partition.is_not(None),
+    )  # fmt: skip
+    with storage.index_connection() as connection:
+        return {str(partition) for (partition,) in connection.execute(sa.select(c.partition).where(made))}
+
+
 def newest_materializations(
     instance: dg.DagsterInstance, table: str, partitions: Iterable[str]
 ) -> dict[str, dg.EventLogRecord]:
@@ -179,8 +193,9 @@ def set_partition_metadata(
     step._metadata_accumulator = OutputMetadataAccumulator(per_output_metadata={**before, **ours})
 
 
-def check_row(storage: Any, event: dg.EventLogEntry, storage_id: int) -> dict[str, Any]:
-    """The row of an evaluation among the executions of checks, as Dagster's own storage writes it."""
+def check_row(event: dg.EventLogEntry, storage_id: int, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """The row of an evaluation among the executions of checks, as Dagster's own storage writes it. `stored` is the row
+    of the event itself: writing it out a second time would be the dearest part of storing it."""
     evaluation: Any = event.dagster_event.event_specific_data if event.dagster_event else None
     target = evaluation.target_materialization_data
     return {
@@ -189,8 +204,8 @@ def check_row(storage: Any, event: dg.EventLogEntry, storage_id: int) -> dict[st
         "run_id": event.run_id,
         "partition": evaluation.partition,
         "execution_status": "SUCCEEDED" if evaluation.passed else "FAILED",
-        "evaluation_event": serialize_value(event),
-        "evaluation_event_timestamp": storage._event_insert_timestamp(event),
+        "evaluation_event": stored["event"],
+        "evaluation_event_timestamp": stored["timestamp"],
         "evaluation_event_storage_id": storage_id,
         "materialization_event_storage_id": target.storage_id if target else None,
     }

@@ -154,13 +154,15 @@ class _QuickStorage:
             self._storage._store_asset_event(connection, event, number)
         for event, number in of_kind[PLANNED]:
             self._storage._store_asset_check_evaluation_planned(event, number)
-        self._evaluate(connection, of_kind[EVALUATED])
+        self._evaluate(connection, of_kind[EVALUATED], dict(zip(ids, rows, strict=True)))
 
-    def _evaluate(self, connection: sa.Connection, evaluated: Sequence[tuple[dg.EventLogEntry, int]]) -> None:
+    def _evaluate(
+        self, connection: sa.Connection, evaluated: Sequence[tuple[dg.EventLogEntry, int]], rows: dict[int, Any]
+    ) -> None:
         """The verdict of each check: in the row that its run planned, else in a new one."""
         given: dict[tuple[Any, ...], dict[str, Any]] = {}
         for event, number in evaluated:
-            row = check_row(self._storage, event, number)
+            row = check_row(event, number, rows[number])
             if row["run_id"] and row["partition"] is not None:
                 given[tuple(row[name] for name in CHECK_IDENTITY)] = row
             else:

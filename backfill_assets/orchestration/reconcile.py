@@ -5,7 +5,6 @@ days need that (`healing`), ending runs whose process is gone and remembering wh
 tables (nothing to repair: a commit is whole or absent). Runs at the start of every step, and at ticks of `late_data`.
 """
 
-from collections.abc import Iterable
 from datetime import date
 
 import dagster as dg
@@ -18,10 +17,11 @@ from backfill_assets.core.view import Stamp
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.store import Commit
+from backfill_assets.orchestration.dagster_private import partitions_made_by
 from backfill_assets.orchestration.healing import TOLD_FROM, UNDONE, heal
 from backfill_assets.orchestration.markers import end_dead_runs, markers_of
 from backfill_assets.orchestration.metadata import WRITE_ID, retold
-from backfill_assets.orchestration.runs import ENDED, records_of
+from backfill_assets.orchestration.runs import ENDED
 
 UNDOING = (ROLLBACK, RELEASE)
 UNDONE_FROM = "a rollback or release: no run made it"
@@ -74,7 +74,7 @@ def _record(instance: dg.DagsterInstance, lake: Lake, contract: Contract, commit
         return True, []
     if run is not None and run.status not in ENDED:
         return False, []
-    known = set(_recorded_days(instance, run.run_id, name)) if run is not None else set()
+    known = partitions_made_by(instance, run.run_id, name) if run is not None else set()
     lost = [d for d in days if str(d) not in known]
     for day in lost:
         told = _event(name, day, receipt.days[day], version, receipt.write_id, UNDONE_FROM if undoing else TOLD_FROM)
@@ -97,9 +97,3 @@ def undoing_event(table: str, day: date, stamp: Stamp) -> dg.AssetMaterializatio
 def _event(table: str, day: date, entry: DayEntry, version: int, write_id: str, source: str) -> dg.AssetMaterialization:
     metadata = retold(None, entry, version, source) | {WRITE_ID: write_id}
     return dg.AssetMaterialization(table, partition=str(day), metadata=metadata)
-
-
-def _recorded_days(instance: dg.DagsterInstance, run_id: str, table: str) -> Iterable[str]:
-    for event in records_of(instance, run_id, dg.DagsterEventType.ASSET_MATERIALIZATION):
-        if event.asset_key == dg.AssetKey(table) and event.partition:
-            yield event.partition

@@ -154,7 +154,9 @@ class Ours:
         measured(self._command(*args), self.lake, self._env(), log)
 
     def _env(self) -> dict[str, str]:
-        return {"DAGSTER_HOME": str(self.out / "dagster"), "BACKFILL_ASSETS_LAKE": str(self.lake)}
+        lake = {"DAGSTER_HOME": str(self.out / "dagster"), "BACKFILL_ASSETS_LAKE": str(self.lake)}
+        # As where it is installed: told to keep no compiled code, every command compiles two hundred modules again.
+        return lake | {"PYTHONDONTWRITEBYTECODE": ""}
 
     def _configure(self, as_of: str) -> None:
         (self.out / "dagster").mkdir(exist_ok=True)

@@ -21,7 +21,7 @@ from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import SparkSettings
-from backfill_assets.load.ahead import MOST_DAYS, MOST_ROWS, Ahead, is_small
+from backfill_assets.load.ahead import MOST_DAYS, MOST_ROWS, Ahead, are_small
 from backfill_assets.load.candidate import Pinned, RebuildRequest, Written
 from backfill_assets.load.derived import build, pinned
 from backfill_assets.load.phases import Phases
@@ -204,7 +204,18 @@ def test_a_large_table_and_many_days_have_the_engine_and_its_memory_for_themselv
     many = {d: replace(s, entry=replace(s.entry, rows=MOST_ROWS)) for d, s in stamps.items()}
     staging = replace(states.view.tables["staging"], stamps=many)
     view = replace(states.view, tables={**states.view.tables, "staging": staging})
-    assert is_small(asked)
-    assert not is_small(replace(asked, look=lambda: made[1].states(view)))
-    assert not is_small(replace(asked, days=DayRange(START, START + ONE_DAY * (MOST_DAYS + 1))))
-    assert not is_small(ask(made, "raw"))
+    assert are_small([asked])
+    assert not are_small([replace(asked, look=lambda: made[1].states(view))])
+    assert not are_small([asked, replace(asked, days=DayRange(START, START + ONE_DAY * (MOST_DAYS + 1)))])
+    assert not are_small([asked, ask(made, "raw")])
+
+
+def test_whether_tables_are_small_takes_one_look_at_the_lake_for_all_of_them(made: tuple[Lake, Pipeline]) -> None:
+    looks = list[str]()
+
+    def look() -> States:
+        looks.append("")
+        return ask(made).states()
+
+    assert are_small([replace(ask(made, name), look=look) for name in ("features", "labels", "training")])
+    assert len(looks) == 1

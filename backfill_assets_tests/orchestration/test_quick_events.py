@@ -4,8 +4,10 @@ Tested here: `orchestration.quick_events` on Dagster's own sqlite files. Not tes
 """
 
 import sqlite3
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import dagster as dg
@@ -117,6 +119,24 @@ def test_events_of_days_go_in_one_transaction_per_file_however_many_days(
             tell_check(instance, "run", "job", evaluation(day, passed=True))
         assert opened == []
     assert opened == ["run", "index"]
+
+
+def test_an_evaluation_is_written_out_once_for_both_tables_that_hold_it(instance: dg.DagsterInstance) -> None:
+    written: list[object] = []
+
+    def look(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code is dg.serialize_value.__code__:
+            written.append(type(frame.f_locals.get("val")))
+
+    with quick_events(instance):
+        for day in DAYS:
+            tell_check(instance, "run", "job", evaluation(day, passed=True))
+        sys.setprofile(look)
+        try:
+            instance.get_records_for_run("run")
+        finally:
+            sys.setprofile(None)
+    assert written == [dg.EventLogEntry] * len(DAYS)
 
 
 def test_whoever_looks_within_the_block_sees_what_was_told(instance: dg.DagsterInstance) -> None:
