@@ -42,15 +42,15 @@ ONE_THREAD = {
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
 }
 NUMBER = struct.Struct("i")  # a process's, then how it ended as `waitpid` tells it
-GO = b"go"
-MOST_BYTES = 1 << 20
+ASK, GO = b"ask", b"go"
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
 
 def serve(door: socket.socket) -> tuple[dict[str, Any], socket.socket]:
-    """Fork for each request that comes through the door; tell on the line that comes with it the process and its end.
+    """Fork for each request that comes through the door: a line, and a file of what is asked, which may be of any size.
 
-    Returns in forks alone: what was asked, and the line, on which the fork waits for leave to go on.
+    On the line the process is told, and its end. Returns in forks alone: what was asked, and the line, on which the
+    fork waits for leave to go on.
     """
     lines: dict[int, tuple[int, socket.socket]] = {}  # by the descriptor that tells of its end: a process, its line
     asking = True
@@ -62,16 +62,18 @@ def serve(door: socket.socket) -> tuple[dict[str, Any], socket.socket]:
                 line.close()
                 os.close(found)
                 continue
-            message, descriptors, _, _ = socket.recv_fds(door, MOST_BYTES, 1)
-            if not message:
+            _, descriptors, _, _ = socket.recv_fds(door, len(ASK), 2)
+            if not descriptors:
                 asking = False
                 continue
-            line = socket.socket(fileno=descriptors[0])
+            line, asked = socket.socket(fileno=descriptors[0]), descriptors[1]
             signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)  # of a fork that could not answer them yet
             pid = os.fork()
             if not pid:
                 _close(door, lines)
-                return json.loads(message), line
+                with os.fdopen(asked, encoding="utf-8") as words:
+                    return json.load(words), line
+            os.close(asked)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPTS)
             lines[os.pidfd_open(pid)] = pid, line
             _tell(line, pid)

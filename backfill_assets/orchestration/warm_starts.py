@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from backfill_assets.engine.processes import PlacedProcess, Process
-from backfill_assets.orchestration.warm_process import GO, NUMBER, ONE_THREAD
+from backfill_assets.orchestration.warm_process import ASK, GO, NUMBER, ONE_THREAD
 
 CAN_FORK = hasattr(os, "pidfd_open") and hasattr(socket, "send_fds")  # Linux
 PACKAGE = Path(__file__).parents[1]
@@ -120,9 +120,11 @@ class WarmStarts:
 def _asked(door: socket.socket, message: bytes) -> Begun | None:
     """A process of the one behind the door; None where that has ended, or does not answer."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with theirs:
+    with theirs, os.fdopen(os.memfd_create("asked"), "wb") as asked:
+        asked.write(message)
+        asked.seek(0)
         try:
-            socket.send_fds(door, [message], [theirs.fileno()])
+            socket.send_fds(door, [ASK], [theirs.fileno(), asked.fileno()])
         except OSError:
             ours.close()
             return None

@@ -54,6 +54,10 @@ def test_each_process_is_a_fork_of_one_that_is_kept(starts: WarmStarts) -> None:
     assert starts.pid == kept
 
 
+def test_an_environment_may_be_as_large_as_the_system_lets_it_be(starts: WarmStarts) -> None:
+    assert ended(starts.begin(["6"], env={f"V{n}": "x" * 100_000 for n in range(20)})) == 6
+
+
 def test_a_process_that_was_not_let_run_ends_without_having_run(starts: WarmStarts) -> None:
     begun = starts.begin(["0"])
     assert begun is not None
