@@ -73,7 +73,7 @@ ADVICE_FOR: Mapping[str, str] = {
     "*": "Write try_multiply(a, b), or cast to DECIMAL", "negative": "Write try_subtract(0, a)",
     "sum": "Write try_sum(a), or sum(cast(a AS DECIMAL(30,0)))", "avg": "Write avg(cast(a AS DECIMAL(24,4)))",
     "nvl": "Write coalesce", "ifnull": "Write coalesce", "substring": "Write substr from a position above 0",
-    "||": "Write concat",
+    "||": "Write concat", "table": "Read frames that were given only: session.sql('… FROM {name}', name=frame)",
 }  # fmt: skip
 
 

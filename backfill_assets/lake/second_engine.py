@@ -78,6 +78,22 @@ def multiplies(text: str) -> bool:
         return True
 
 
+def tables_read(text: str) -> list[str]:
+    """The tables that a query reads and does not make itself; none where it cannot be read, which is refused anyway."""
+    import sqlglot
+    from sqlglot import exp
+    from sqlglot.errors import SqlglotError
+
+    try:
+        parsed = sqlglot.parse_one(text, read="spark")
+    except SqlglotError:
+        return []
+    made = {c.alias.lower() for c in parsed.find_all(exp.CTE)}
+    read = [t.sql("spark", comments=False) for t in parsed.find_all(exp.Table) if isinstance(t.this, exp.Identifier)]
+    names = [name.partition(" ")[0].replace("`", "") for name in read]
+    return [name for name in dict.fromkeys(names) if name.lower() not in made]
+
+
 def _multiplies(parsed: Any) -> bool:
     from sqlglot import exp
 

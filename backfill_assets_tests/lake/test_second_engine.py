@@ -2,10 +2,19 @@
 
 import pytest
 
-from backfill_assets.lake.second_engine import unequal_names
+from backfill_assets.lake.second_engine import tables_read, unequal_names
 
 KEY, KEYED = frozenset({"entity", "day"}), "PARTITION BY entity ORDER BY value DESC NULLS LAST, day"
 TYPES = {"value": "BIGINT", "x": "DOUBLE", "event_ts": "TIMESTAMP", "entity": "STRING", "day": "DATE", "z": "BINARY"}
+
+
+def test_the_tables_that_a_query_reads_are_those_it_does_not_make_itself() -> None:
+    query = (
+        "WITH a AS (SELECT * FROM given) SELECT * FROM a JOIN parquet.`/tmp/x` p, `View` AS v, explode(array(1)) AS t"
+    )
+    assert {*tables_read(query)} == {"given", "parquet./tmp/x", "View"}
+    assert tables_read("SELECT 1 IN (SELECT n FROM other) FROM VALUES (1) AS t(n)") == ["other"]
+    assert tables_read("SELECT ((") == []
 
 
 @pytest.mark.parametrize(
