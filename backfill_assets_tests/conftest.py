@@ -44,7 +44,7 @@ ROOMS_WITHOUT_SPARK = frozenset({"core"})  # milliseconds each, and what they te
 
 # On two cores: servers, daemons and browsers are waited for half of the time. More would not fit a laptop's memory.
 PROCESSES = 3
-QUICK_PROCESSES = 3  # forks, which wait for little
+QUICK_PROCESSES = 3  # forks: a tenth of the time is waiting for locks and sockets
 MEMORY, ROOM_BYTES = Path("/dev/shm"), 1 << 30  # a folder in memory of Linux; all quick tests together write less
 
 # How long an example takes says something about the machine, which others use too, and nothing about the code.
