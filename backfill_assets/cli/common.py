@@ -8,7 +8,7 @@ import contextlib
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -119,13 +119,15 @@ def overrides() -> Overrides:
 
 
 def opened() -> "tuple[Lake, Pipeline]":
-    """The lake meant and its pipeline; raises SettingsError where there is none."""
+    """The lake meant and its pipeline; raises SettingsError where there is none. What is read of its logs is kept, so
+    that a run need not read again what the look before it has read."""
     if (instead := overrides().opened) is not None:
         return instead()
     from backfill_assets.lake.home import open_lake
+    from backfill_assets.lake.log import Logs
     from backfill_assets.pipeline.chosen import chosen_pipeline
 
-    lake = open_lake(lake_root())
+    lake = replace(open_lake(lake_root()), logs=Logs())
     return lake, chosen_pipeline(lake)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from backfill_assets.lake.home import DAGSTER_FOLDER, close_folder, project_root
+from backfill_assets.lake.home import DAGSTER_FOLDER, Lake, close_folder, project_root
 from backfill_assets.orchestration.assets import GROUP, IO_MANAGER, lake_asset
 from backfill_assets.orchestration.beginning import is_there, sample_job, stand_in
 from backfill_assets.orchestration.context import LakeContext, Opened, TablesOf
@@ -30,6 +30,12 @@ def assemble(
     """
     lake_context = LakeContext(root, tables_of)
     return _definitions(lake_context, Opened(*lake_context.open()), rebuilt, hears)
+
+
+def rebuild_job(lake: Lake, tables_of: TablesOf, tables: Collection[str], hears: Hears) -> dg.JobDefinition:
+    """The job `rebuild` of some tables of a lake that a command has opened, and looked at; as `assemble` makes it."""
+    lake_context = LakeContext.of(lake, tables_of)
+    return _definitions(lake_context, Opened(*lake_context.open()), tables, hears).resolve_job_def(REBUILD)
 
 
 def assemble_anyway(root: Path, tables_of: TablesOf) -> dg.Definitions:
