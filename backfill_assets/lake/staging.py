@@ -23,13 +23,12 @@ from backfill_assets.engine.session import say
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.layout import NO_VALUE, write
 from backfill_assets.lake.log import actions, find_write
-from backfill_assets.lake.type_names import arrow_type
+from backfill_assets.lake.type_names import EIGHT_BYTES, arrow_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 WRITES = "writes"
-EIGHT_BYTES = ("BIGINT", "DOUBLE", "TIMESTAMP")
 
 
 @dataclass(frozen=True)
