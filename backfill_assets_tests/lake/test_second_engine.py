@@ -14,6 +14,10 @@ def test_the_tables_that_a_query_reads_are_those_it_does_not_make_itself() -> No
     )
     assert {*tables_read(query)} == {"given", "parquet./tmp/x", "View"}
     assert tables_read("SELECT 1 IN (SELECT n FROM other) FROM VALUES (1) AS t(n)") == ["other"]
+    assert tables_read("WITH a AS (SELECT * FROM a) SELECT * FROM a") == ["a"], "one of that name outside"
+    assert tables_read("WITH a AS (SELECT * FROM b) SELECT * FROM (WITH a AS (SELECT * FROM A) SELECT * FROM a)") == [
+        "b"
+    ]
     assert tables_read("SELECT ((") == []
 
 
