@@ -8,6 +8,7 @@ no program, and fails where it does. Does not live here: builders and scenarios.
 import atexit
 import gc
 import os
+import shutil
 import sys
 from collections.abc import Generator, Iterator
 from functools import cache
@@ -17,8 +18,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from backfill_assets_tests import engines
-from backfill_assets_tests.processes import CHECKOUT
+from backfill_assets_tests import engines, forking
+from backfill_assets_tests.processes import CAN_FORK, CHECKOUT
 from backfill_assets_tests.strategies import THOROUGH_EXAMPLES
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ DAGSTERS_WARNINGS = ("PreviewWarning", "BetaWarning", "SupersessionWarning")
 STARTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"})  # of `sys.audit`
 GARBAGE = (100_000, 20, 50)  # objects, then how often for older ones
 STARTED = pytest.StashKey[list[str]]()
+FORKED = pytest.StashKey[bool]()
 SPARK_FIXTURES = frozenset({"spark", "lake_session", "spark_server", "dagster_dev"})
 LONG_ROOMS = frozenset({"end_to_end", "browser"})
 ROOMS_OF_ONE_PROCESS = frozenset({"browser"})  # its modules share a site; it is the longest
@@ -42,6 +44,8 @@ ROOMS_WITHOUT_SPARK = frozenset({"core"})  # milliseconds each, and what they te
 
 # On two cores: servers, daemons and browsers are waited for half of the time. More would not fit a laptop's memory.
 PROCESSES = 3
+QUICK_PROCESSES = 3  # forks, which wait for little
+MEMORY, ROOM_BYTES = Path("/dev/shm"), 1 << 30  # a folder in memory of Linux; all quick tests together write less
 
 # How long an example takes says something about the machine, which others use too, and nothing about the code.
 settings.register_profile("thorough", deadline=None, max_examples=THOROUGH_EXAMPLES)
@@ -84,7 +88,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """What is imported and collected stays until the end: no collection of garbage looks at it, now or later.
 
     It is let go at the very end, where libraries look for what they left and take what is frozen for lost. Tests make
@@ -97,7 +101,8 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
         gc.set_threshold(*GARBAGE)
         gc.enable()
-        atexit.register(gc.unfreeze)
+        if not session.config.stash.get(FORKED, False):  # who runs no test itself made nothing to be lost: a second
+            atexit.register(gc.unfreeze)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -131,11 +136,16 @@ def migrations_read_once() -> Iterator[None]:
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Folders, and so the whole suite, run in several processes, whole modules in each; named files and tests in one.
 
-    `-n` and `--pdb` win over it.
+    Quick tests run in forks, and what they write is in memory where that is as large. `-n` and `--pdb` win over it.
     """
     option = config.option
     named = any(".py" in arg for arg in config.args)
     if getattr(option, "numprocesses", 0) is None and not (named or option.usepdb or hasattr(config, "workerinput")):
+        if option.markexpr == QUICK and CAN_FORK:
+            config.stash[FORKED] = True
+            if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM_BYTES:
+                os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+            return
         option.numprocesses, option.dist = PROCESSES, "loadscope"
         option.loadscopereorder = False  # it would begin with the many quick tests, and wait for a long one at the end
 
@@ -145,18 +155,33 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> "Load
     """A module goes to one process; so do modules that share what is dear to start, or to parse."""
     from xdist.scheduler import LoadScopeScheduling
 
-    @cache
-    def scope_of(module: str) -> str:
-        room = Path(module).parent
-        if room.name in ROOMS_OF_ONE_PROCESS:
-            return str(room)
-        return PARSING if PARSING in (config.rootpath / module).read_text(encoding="utf-8") else module
-
     class ByModuleOrRoom(LoadScopeScheduling):  # type: ignore[misc]  # xdist ships no types
         def _split_scope(self, nodeid: str) -> str:
-            return scope_of(nodeid.partition("::")[0])
+            return scope_of(config.rootpath / nodeid.partition("::")[0])
 
     return ByModuleOrRoom(config, log)
+
+
+@cache
+def scope_of(module: Path) -> str:
+    """The name of what goes to one process: equal for modules that share what is dear to start, or to parse."""
+    room = module.parent
+    if room.name in ROOMS_OF_ONE_PROCESS:
+        return str(room)
+    return PARSING if PARSING in module.read_text(encoding="utf-8") else str(module)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """Quick tests are imported and collected once, then run in forks, begun before any library has threads at work."""
+    config = session.config
+    if not config.stash.get(FORKED, False) or config.option.collectonly or session.testsfailed:
+        return None  # pytest's own loop
+    batches: dict[str, list[int]] = {PARSING: []}  # seconds, all others tenths of one
+    for index, item in enumerate(session.items):
+        batches.setdefault(scope_of(item.path), []).append(index)
+    forking.Parent(session, filter(None, batches.values())).run(QUICK_PROCESSES)
+    return True
 
 
 @pytest.hookimpl(trylast=True)

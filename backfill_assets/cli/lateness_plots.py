@@ -64,6 +64,9 @@ def svg(name: str, draw: "Callable[[Axes, T], None]", report: T, height_inches: 
         FigureCanvasSVG(figure)
         axes = figure.add_subplot()
         draw(axes, report)
+        if layout := figure.get_layout_engine():  # else it draws all of it twice, the first time for the layout alone
+            layout.execute(figure)
+            figure.set_layout_engine(None)
         drawn = io.StringIO()
         figure.savefig(drawn, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     return inline(name, drawn.getvalue())

@@ -20,7 +20,7 @@ from backfill_assets.lake.home import Lake, refuse_unwritable
 from backfill_assets.lake.replace import Published
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.operations.why import ranges
-from backfill_assets.orchestration.assemble import assemble
+from backfill_assets.orchestration.assemble import rebuild_job
 from backfill_assets.orchestration.history import cause_of
 from backfill_assets.orchestration.interrupts import Interrupted, ends_when_interrupted
 from backfill_assets.orchestration.markers import markers_of
@@ -30,7 +30,6 @@ from backfill_assets.orchestration.runs import (
     NOTE_TAG,
     OWN_EVENTS,
     REASON_TAG,
-    REBUILD,
     SILENCE,
     op_name,
     range_tags,
@@ -46,8 +45,7 @@ def run_backfill(lake: Lake, asked: BackfillRequest, watcher: Watcher) -> RunOut
     began, run_id = time.perf_counter(), str(uuid.uuid4())
     listener = _Listener(watcher)
     with ends_when_interrupted() as ending, silenced(), instance_of(lake) as instance, quick_events(instance):
-        tables, hears = tables_at(lake.root), listener.published
-        job = assemble(lake.root, tables, rebuilt=asked.tables, hears=hears, logs=lake.logs).resolve_job_def(REBUILD)
+        job = rebuild_job(lake, tables_at(lake.root), asked.tables, listener.published)
         instance.add_event_listener(run_id, listener.hear)
         try:
             result = job.execute_in_process(

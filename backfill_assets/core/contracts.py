@@ -11,6 +11,8 @@ from enum import StrEnum
 from backfill_assets.core import ledgers
 from backfill_assets.core.column_types import ColumnType, read_type
 
+AGGREGATION = "aggregation"  # the tag of a column that a lake declares, and of its copies below
+
 
 @dataclass(frozen=True)
 class Column:

@@ -9,13 +9,15 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from backfill_assets.core.column_types import read_type
+from backfill_assets.core.column_types import ColumnType, read_type
 
 # What the machinery needs of every delivery, in the order of raw's columns, with Spark's types.
 MACHINERY = {
     "seq": "BIGINT", "arrival_ts": "TIMESTAMP", "version_ts": "TIMESTAMP", "event_ts": "TIMESTAMP",
     "event_key": "STRING", "op": "STRING",
 }  # fmt: skip
+# What an expression over an event may name besides the payload; both are the same in every version's row.
+OF_EVERY_EVENT = {name: ColumnType(MACHINERY[name]) for name in ("event_key", "event_ts")}
 LANDED = ("source_file", "arrival_date")  # what raw adds to a delivery
 # Names that tables and loads of ours use beside a payload.
 TAKEN = frozenset([

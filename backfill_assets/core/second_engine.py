@@ -13,10 +13,10 @@ from dataclasses import dataclass
 # and writes cannot. It says so by the kinds of errors that speak of data.
 OF_MEMORY = re.compile(r"remain available for the total memory pool|Resources exhausted|Failed to allocate additional")
 ADVICE = 'Set [spark] engine = "embedded": Spark computes it'
-DOUBLE, TIMESTAMP, STRING, ARRAY = "DOUBLE", "TIMESTAMP", "STRING", "ARRAY"
+DOUBLE, TIMESTAMP, STRING, ARRAY, BINARY = "DOUBLE", "TIMESTAMP", "STRING", "ARRAY", "BINARY"
 UNKNOWN = "?"  # a column whose type is not told: it may be any
 WHOLE = frozenset({"INT", "BIGINT"})
-# These take anything for a text, and DOUBLEs and times are written otherwise there.
+# These take anything for a text, and DOUBLEs and times are written otherwise there; bytes that are no text are nothing.
 OF_TEXTS = frozenset([
     "ascii", "btrim", "char_length", "character_length", "concat", "concat_ws", "contains", "crc32", "endswith",
     "hex", "instr", "lcase", "length", "len", "levenshtein", "lower", "lpad", "ltrim", "md5", "octet_length",
@@ -24,6 +24,7 @@ OF_TEXTS = frozenset([
     "reverse", "rpad", "rtrim", "sha", "sha1", "sha2", "soundex", "split_part", "startswith", "substr",
     "substring_index", "translate", "trim", "ucase", "unhex", "upper", "url_decode", "url_encode",
 ])  # fmt: skip
+OF_BYTES = frozenset({"hex", "length", "octet_length", "bit_length", "md5", "sha1", "sha2", "crc32"})  # as they are
 FUNCTIONS = OF_TEXTS | frozenset([
     "count", "count_if", "any", "some", "every", "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor", "max",
     "min", "sum", "try_sum", "avg", "mean", "collect_set", "explode", "explode_outer",
@@ -40,10 +41,11 @@ FUNCTIONS = OF_TEXTS | frozenset([
     "timestamp_micros", "timestamp_millis", "unix_micros", "from_utc_timestamp", "to_utc_timestamp",
 ])  # fmt: skip
 # What a cast to a type must not be given: times before 1970 are rounded the other way, texts are read otherwise,
-# numbers too great wrap round, and DOUBLEs, arrays and fractions of seconds are written otherwise.
+# numbers too great wrap round, DOUBLEs, arrays and fractions of seconds are written otherwise, and bytes that are no
+# text become NULL.
 CASTS: Mapping[str, frozenset[str]] = {
     "INT": frozenset({TIMESTAMP}), "BIGINT": frozenset({TIMESTAMP}), "DECIMAL": frozenset({TIMESTAMP, STRING}),
-    "STRING": frozenset({DOUBLE, ARRAY, TIMESTAMP}), "TIMESTAMP": WHOLE | {DOUBLE, "DECIMAL"},
+    "STRING": frozenset({DOUBLE, ARRAY, TIMESTAMP, BINARY}), "TIMESTAMP": WHOLE | {DOUBLE, "DECIMAL"},
     "DOUBLE": frozenset(), "BOOLEAN": frozenset(), "DATE": frozenset(),
 }  # fmt: skip
 ORDERED = frozenset({"max", "min", "least"})  # NaN, -0.0, and arrays that hold a NULL, have another place there
@@ -71,7 +73,7 @@ ADVICE_FOR: Mapping[str, str] = {
     "*": "Write try_multiply(a, b), or cast to DECIMAL", "negative": "Write try_subtract(0, a)",
     "sum": "Write try_sum(a), or sum(cast(a AS DECIMAL(30,0)))", "avg": "Write avg(cast(a AS DECIMAL(24,4)))",
     "nvl": "Write coalesce", "ifnull": "Write coalesce", "substring": "Write substr from a position above 0",
-    "||": "Write concat",
+    "||": "Write concat", "table": "Read frames that were given only: session.sql('… FROM {name}', name=frame)",
 }  # fmt: skip
 
 
@@ -156,7 +158,8 @@ def _of_call(call: Term, types: Mapping[str, str]) -> Iterator[str]:
     if name in TRIED:
         yield from _of_tried(call, types)
     elif name in OF_TEXTS:
-        yield from (f"{name} of {kind}" for kind in (DOUBLE, TIMESTAMP) if _may_be_any(call, kind, types))
+        otherwise = (DOUBLE, TIMESTAMP) if name in OF_BYTES else (DOUBLE, TIMESTAMP, BINARY)
+        yield from (f"{name} of {kind}" for kind in otherwise if _may_be_any(call, kind, types))
     elif name in ORDERED:
         yield from (f"{name} of {kind}" for kind in (DOUBLE, ARRAY) if _may_be_any(call, kind, types))
 
@@ -198,7 +201,9 @@ def _may_be(term: Term, kind: str, types: Mapping[str, str]) -> bool:
         return term.name == kind
     if term.what == "column":
         return kind_of(_type(term, types)) in (kind, UNKNOWN)
-    return term.name not in ("count", "count_if") and any(_may_be(p, kind, types) for p in term.parts)
+    if kind == BINARY and term.name == "unhex":
+        return True
+    return term.name not in OF_BYTES | {"count", "count_if"} and any(_may_be(p, kind, types) for p in term.parts)
 
 
 def _type(column: Term, types: Mapping[str, str]) -> str:

@@ -32,6 +32,7 @@ _OURS = (
 _OURS_ON_ONE_MACHINE = ("spark.authenticate", "spark.network.crypto.", "spark.hadoop.fs.permissions.umask-mode")
 COMPILED_FROM_ROWS = 100_000
 IN_TASKS_FROM_ROWS = 20_000
+UNIX_FILES = "backfill_assets.UnixFiles"  # `unix_files` says what it is
 DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 
 
@@ -181,6 +182,8 @@ def launch_confs(settings: EngineSettings, folder: Path) -> dict[str, str]:
         # Spark makes a secret of its own for this, and tells it to nobody: all that may know it is in one process.
         confs["spark.authenticate"] = "true"
     if settings.engine == EMBEDDED:
+        if "spark.hadoop.fs.file.impl" not in settings.confs:
+            confs["spark.hadoop.fs.file.impl"] = UNIX_FILES  # whose jar is on the class path of our own server only
         confs["spark.master"] = f"local[{settings.cores or '*'}]"
         confs["spark.connect.grpc.binding.address"] = LOOPBACK
         # Port 0: the system picks a free one, and nobody can take it between our choice and the server's start.

@@ -94,9 +94,17 @@ class PlacedProcess:
     def is_gone(self, here: "PlacedProcess") -> bool:
         """Whether it certainly ended, as seen from the process `here`; what runs elsewhere is never judged by a local
         number. A host of the same name that was started anew has ended it."""
-        if (self.boot, self.numbering) == (here.boot, here.numbering) and (here.boot or self.host == here.host):
+        if self._shares_numbers(here):
             return not Process(self.pid, self.started).is_alive()
         return self.host == here.host and self.boot != here.boot
+
+    def is_here(self, here: "PlacedProcess") -> bool:
+        """Whether it lives and its number names it to the process `here`, which may then send it signals."""
+        return self._shares_numbers(here) and Process(self.pid, self.started).is_alive()
+
+    def _shares_numbers(self, here: "PlacedProcess") -> bool:
+        same = (self.boot, self.numbering) == (here.boot, here.numbering)
+        return same and (bool(here.boot) or self.host == here.host)
 
 
 def end(process: Process, grace_seconds: float) -> None:

@@ -14,7 +14,7 @@ import threading
 import time
 import warnings
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 from backfill_assets.core.errors import BackfillError, EngineLost, unusable
 from backfill_assets.engine.classic import open_classic
-from backfill_assets.engine.confs import EMBEDDED, SAIL, EngineSettings, scrub, session_confs
+from backfill_assets.engine.confs import EMBEDDED, OWN_SERVERS, SAIL, EngineSettings, scrub, session_confs
 from backfill_assets.engine.loss import (
     disk_full,
     engine_lost,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EngineSettings", "drop_session", "engine_lost", "explained", "is_engine_loss", "open_session", "opening_seconds",
-    "said_or_asked", "sail_scratch", "say", "session_confs",
+    "own_scratch", "said_or_asked", "sail_scratch", "say", "session_confs",
 ]  # fmt: skip
 CLIENTS_LOG = "pyspark.sql.connect.logging"  # prints every error that is raised as well, as JSON
 _CONNECT_PORT = 15002  # Spark Connect's default
@@ -120,9 +120,19 @@ def open_session(lake: Path, settings: EngineSettings) -> "SparkSession":
 
 def sail_scratch(session: "SparkSession") -> Path | None:
     """The folder for temporary files of the Sail server behind a session of this process; None where that is Spark."""
+    return _scratch(session, (SAIL,))
+
+
+def own_scratch(session: "SparkSession") -> Path | None:
+    """The folder for temporary files of the lake's own server behind a session of this process, on this machine; None
+    where the engine is another."""
+    return _scratch(session, OWN_SERVERS)
+
+
+def _scratch(session: "SparkSession", engines: Collection[str]) -> Path | None:
     with (sessions := _sessions()).lock:
         for (_, lake), known in sessions.open.items():
-            if known.session is session and known.settings.engine == SAIL:
+            if known.session is session and known.settings.engine in engines:
                 return ServerFolder.of(lake).scratch
     return None
 

@@ -5,6 +5,7 @@ here: where a write's files lie and who still needs them (`staging`).
 """
 
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,13 +18,16 @@ if TYPE_CHECKING:
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # how Spark and DuckDB name the folder of NULL
 
 
-def write(frame: "DataFrame", folder: Path, column: str, values: int, memory: str) -> None:
+def write(
+    frame: "DataFrame", folder: Path, column: str, values: int, memory: str, varied: Collection[str] = ()
+) -> None:
     """Write the rows to a folder, by the values of `column` where it has a name: one file per value where it is small.
-    `values` is how many there may be, `memory` the engine's. Raises what the engine raises, and leaves its files.
+    `values` is how many there may be, `memory` the engine's, `varied` columns for which Spark makes no dictionary.
+    Raises what the engine raises, and leaves its files.
     """
     scratch = sail_scratch(frame.sparkSession)
     if scratch is None:
-        _write(_in_tasks(frame, column), folder, column)
+        _write(_in_tasks(frame, column), folder, column, varied)
     elif not column:
         _write(frame.coalesce(1), folder, column)
     elif values <= (most := files_at_once(memory, len(frame.columns))):
@@ -38,9 +42,11 @@ def is_of_few_rows(frame: "DataFrame") -> bool:
     return sail_scratch(session) is None and said_or_asked(session, "spark.sql.shuffle.partitions") == "1"
 
 
-def _write(rows: "DataFrame", folder: Path, column: str) -> None:
+def _write(rows: "DataFrame", folder: Path, column: str, varied: Collection[str] = ()) -> None:
     writer = rows.write.mode("append").option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
     writer = writer.option("mapreduce.fileoutputcommitter.algorithm.version", "2")  # nobody reads it half done
+    for name in varied:
+        writer = writer.option(f"parquet.enable.dictionary#{name}", "false")
     (writer.partitionBy(column) if column else writer).parquet(str(folder))
 
 

@@ -1,10 +1,11 @@
 """Folders of links to files, laid out so that an engine reads off them what it cannot know of a file otherwise.
 
 Lives here: one folder per list of files, each under `COLUMN=VALUE`. Does not live here: which files (`plain`,
-`load.numbered`), and engines that know their files' names (Spark's `_metadata`).
+`load.numbered`), and engines on other machines, which know their files' names (Spark's `_metadata`).
 
-Sail knows no `_metadata`, takes the values of folders for columns only where it is given the folder they lie in, and
-gives NULL without a word where it is given the files.
+Spark takes a column from a folder once per file, from the name of a row's file once per row. Sail knows no `_metadata`,
+takes the values of folders for columns only where it is given the folder they lie in, and gives NULL without a word
+where it is given the files.
 """
 
 import atexit

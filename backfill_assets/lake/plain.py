@@ -64,29 +64,33 @@ def plain_files(table: Path, version: int, day_column: str, days: Collection[dat
     return PlainFiles(paths, columns, day_column, sum(f.size for f in chosen))
 
 
-def read_plain(session: "SparkSession", files: PlainFiles) -> "DataFrame":
-    """The rows of the files; the partition's value is read off each file's path, as it was checked to stand there."""
-    from pyspark.sql import functions as F
-
-    day = files.partition_column
+def read_plain(session: "SparkSession", files: PlainFiles, scratch: Path | None) -> "DataFrame":
+    """The rows of the files; the partition's value is read off each file's path, as it was checked to stand there.
+    `scratch`: where the session's server may be given links to files (None: it may not)."""
     if not files.paths:
         return session.sql("SELECT 1").where("false").selectExpr(
             *(f"CAST(NULL AS {kind}) AS `{name}`" for name, kind in files.columns)
         )  # fmt: skip
-    scratch = sail_scratch(session)
-    if scratch is not None:
-        return _read_links(session, files, scratch)
+    rows = _read_named(session, files) if scratch is None else _read_links(session, files, scratch)
+    return rows.coalesce(1) if files.are_few and sail_scratch(session) is None else rows
+
+
+def _read_named(session: "SparkSession", files: PlainFiles) -> "DataFrame":
+    """The rows by an engine that may not see folders of this machine; it takes the day of each row from its file."""
+    from pyspark.sql import functions as F
+
+    day = files.partition_column
     stored = ", ".join(f"`{name}` {kind}" for name, kind in files.columns if name != day)
     frame = session.read.schema(stored).option("recursiveFileLookup", "true").parquet(*files.paths)
     named = F.substring_index(F.substring_index(F.col("_metadata.file_path"), f"{day}=", -1), "/", 1).cast("date")
-    rows = frame.select(*(named.alias(day) if name == day else F.col(f"`{name}`") for name, _ in files.columns))
-    return rows.coalesce(1) if files.are_few else rows
+    return frame.select(*(named.alias(day) if name == day else F.col(f"`{name}`") for name, _ in files.columns))
 
 
 def _read_links(session: "SparkSession", files: PlainFiles, scratch: Path) -> "DataFrame":
-    """The rows by an engine that knows no file's name: from a folder of links, whose partitions it reads."""
+    """The rows by an engine of ours, from a folder of links whose partitions it reads: once per file, where the name of
+    a row's file took a twelfth of the CPU of a long range, and Sail knows no such name."""
     day = files.partition_column
     named = ((path.rpartition(f"/{day}=")[2].partition("/")[0], Path(path)) for path in files.paths)
     schema = ", ".join(f"`{name}` {kind}" for name, kind in files.columns)
     frame = session.read.schema(schema).parquet(str(linked(scratch, day, named)))
-    return frame.select(*(name for name, _ in files.columns))
+    return frame.select(*(f"`{name}`" for name, _ in files.columns))

@@ -12,6 +12,7 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.readings import Sets
+from backfill_assets.engine.confs import SAIL
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.buckets import bucket
 from backfill_assets.lake.fingerprints import (
@@ -69,8 +70,11 @@ def audited(
     most_bytes: int = AUDIT_BYTES,
 ) -> Mapping[date | None, DayProfile]:
     """The profile of every day of the staged files: by the embedded engine, by Spark what is too large. `parts`: sets
-    of columns whose fingerprints are taken, too."""
-    if staged.size <= most_bytes:
+    of columns whose fingerprints are taken, too.
+
+    Sail is no cluster: it has no more memory than the embedded engine, which spills, and no bits of a DOUBLE.
+    """
+    if staged.size <= most_bytes or lake_session.engine.engine == SAIL:
         return audit(lake_session.lake, staged.paths, contract, parts)
     return profile(lake_session.lake.store.read_staged(lake_session.spark(), contract, staged), contract, parts)
 

@@ -1,15 +1,14 @@
 """What Spark SQL may hold where the second engine runs it: read word by word, before anything runs.
 
-Lives here: what an expression of `lake.toml` or a whole query asks for that is not known to be equal, and the refusal.
-Does not live here: the lists (`core.second_engine`) and what a user's DataFrames ask for (`load.second_engine`). What
-cannot be read is refused as well.
+Lives here: what an expression or a whole query asks for that is not known to be equal, and the words of a refusal. Does
+not live here: the lists (`core.second_engine`), what `lake.toml` declares (`second_engine_settings`) and what a user's
+DataFrames ask for (`load.second_engine`). What cannot be read is refused as well.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.second_engine import (
     ADVICE,
     DOUBLE,
@@ -23,7 +22,6 @@ from backfill_assets.core.second_engine import (
     unequal_window,
 )
 from backfill_assets.engine.confs import SAIL
-from backfill_assets.lake.settings import LakeSettings
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -48,7 +46,6 @@ REFUSED_WORDS = frozenset([
     "current_date", "current_timestamp", "current_time", "current_user", "session_user", "localtimestamp",
     "localtime", "qualify",
 ])  # fmt: skip
-OF_LABEL = re.compile(r"\b(\w+)_(?:ahead|behind)\s*\(([^()]*)\)", re.IGNORECASE)
 SIGN_OF = {"add": "+", "sub": "-", "mul": "*", "neg": "negative", "mod": "%", "case": "case", "if": "if"}
 
 
@@ -81,34 +78,26 @@ def multiplies(text: str) -> bool:
         return True
 
 
+def tables_read(text: str) -> list[str]:
+    """The tables that a query reads and does not make itself; none where it cannot be read, which is refused anyway."""
+    import sqlglot
+    from sqlglot import exp
+    from sqlglot.errors import SqlglotError
+
+    try:
+        parsed = sqlglot.parse_one(text, read="spark")
+    except SqlglotError:
+        return []
+    made = {c.alias.lower() for c in parsed.find_all(exp.CTE)}
+    read = [t.sql("spark", comments=False) for t in parsed.find_all(exp.Table) if isinstance(t.this, exp.Identifier)]
+    names = [name.partition(" ")[0].replace("`", "") for name in read]
+    return [name for name in dict.fromkeys(names) if name.lower() not in made]
+
+
 def _multiplies(parsed: Any) -> bool:
     from sqlglot import exp
 
     return bool(parsed.find(exp.Join, exp.Lateral, exp.Explode, exp.Posexplode, exp.SetOperation))
-
-
-def refuse_unequal_settings(settings: LakeSettings) -> None:
-    """Raise SettingsError where the lake's engine is the second one and an expression of `lake.toml` is not known to
-    be equal there. Nothing has run then."""
-    if settings.spark.engine == SAIL:
-        for where, names in unequal_settings(settings).items():
-            raise SettingsError(f"{where} in lake.toml", told(names), "Nothing was done", advice(names))
-
-
-def unequal_settings(settings: LakeSettings) -> dict[str, Mapping[str, str]]:
-    """The expressions of `lake.toml` that the second engine would refuse: where each is written, and its names. What
-    `select` holds is looked at where the types of a file's columns are known (`landing.sail_select`)."""
-    found: dict[str, Mapping[str, str]] = {}
-    types = _payload(settings)
-    for column in settings.features.columns:
-        where = f"[[features.columns]] {column.name}"
-        found[f"{where}: where"] = unequal_names(column.where, types) if column.where else {}
-        names = unequal_names(column.of, types) if column.of else {}
-        if column.of and column.agg in ("min", "max"):
-            names = {**unequal_names(f"{column.agg}({column.of})", types), **names}
-        found[f"{where}: of"] = names
-    found["[labels] label"] = _of_label(settings.labels.label or "", types)
-    return {where: names for where, names in found.items() if names}
 
 
 def told(names: Mapping[str, str]) -> str:
@@ -121,23 +110,6 @@ def told(names: Mapping[str, str]) -> str:
 def advice(names: Mapping[str, str]) -> str:
     """What to do about it."""
     return "; or: ".join(dict.fromkeys([*(a for a in names.values() if a), ADVICE]))
-
-
-def _payload(settings: LakeSettings) -> dict[str, str]:
-    types = {"event_key": "STRING", "event_ts": "TIMESTAMP"}
-    for source in settings.delivered.values():
-        types |= {c.name.lower(): c.type.upper() for c in source.payload_columns}
-    return types
-
-
-def _of_label(label: str, types: Mapping[str, str]) -> dict[str, str]:
-    """A label's aggregates are ours, and exact, but for the least and greatest of values that may be DOUBLEs; what it
-    does with them is a condition over numbers."""
-    found: dict[str, str] = {}
-    for agg, of in OF_LABEL.findall(label):
-        shown = f"{agg.lower()}({of})" if agg.lower() in ("min", "max") else of.strip(" *")
-        found |= unequal_names(shown, types) if shown else {}
-    return found | (unequal_names(OF_LABEL.sub("CAST(1 AS DECIMAL(30,0))", label), types) if label else {})
 
 
 def _unknown_words(tokens: "list[Token]") -> Iterator[str]:

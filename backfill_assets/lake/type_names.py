@@ -19,6 +19,7 @@ DELTA = {
     "BOOLEAN": "boolean", "INT": "integer", "BIGINT": "long", "DOUBLE": "double", "STRING": "string",
     "DATE": "date", "TIMESTAMP": "timestamp", "BINARY": "binary",
 }  # fmt: skip
+EIGHT_BYTES = ("BIGINT", "DOUBLE", "TIMESTAMP")  # that each value takes in a file without a dictionary
 OF_DELTA = {name: kind for kind, name in DELTA.items()}
 
 

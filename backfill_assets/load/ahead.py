@@ -26,9 +26,9 @@ from backfill_assets.load.derived import pinned, profiled, refuse_unbuildable, s
 from backfill_assets.load.making import input_rows
 from backfill_assets.load.phases import Phases
 
-# Of so many rows one table keeps all cores and the engine's memory busy by itself, and has the session, which others
-# would share, run queries in another way.
-MOST_ROWS = COMPILED_FROM_ROWS
+# From so many rows on a session runs queries in another way; tables that are computed beside each other share one.
+LARGE_ROWS = COMPILED_FROM_ROWS
+MOST_ROWS = 10_000_000  # of more one table keeps all cores, the engine's memory and its disk busy by itself
 MOST_DAYS = 400  # looking at more costs what is gained
 Write = Callable[[RebuildRequest, States, Sequence[date]], Written]
 
@@ -45,13 +45,20 @@ def write(request: RebuildRequest, states: States, todo: Sequence[date]) -> Writ
         raise
 
 
-def are_small(requests: Sequence[RebuildRequest]) -> bool:
-    """Whether the inputs of everything that is asked for have few rows, by their receipts as one look at the lake shows
-    them; those of a landed table are files."""
-    if any(r.table.is_landed or len(r.days) > MOST_DAYS for r in requests):
-        return False
-    states = requests[0].states() if requests else None
-    return states is None or all(input_rows(states, r.table.contract, r.days) < MOST_ROWS for r in requests)
+def least_rows(requests: Sequence[RebuildRequest]) -> int | None:
+    """How many rows each of these is to expect at least, so that some may be computed beside others: 0 where the inputs
+    of all have few, by their receipts as one look at the lake shows them, `LARGE_ROWS` where those of all have many.
+
+    None where they had better follow each other: where some are small and some large, or one very large. Those of a
+    landed table are files.
+    """
+    if not requests or any(r.table.is_landed or len(r.days) > MOST_DAYS for r in requests):
+        return None
+    states = requests[0].states()
+    rows = [input_rows(states, r.table.contract, r.days) for r in requests]
+    if max(rows) < LARGE_ROWS:
+        return 0
+    return LARGE_ROWS if min(rows) >= LARGE_ROWS and max(rows) < MOST_ROWS else None
 
 
 class _Work:

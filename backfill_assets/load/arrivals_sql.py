@@ -3,7 +3,8 @@
 Lives here: two pure functions from SQL to SQL: a day's rows of the ledger, and the days whose rows a load changed. Does
 not live here: which files those queries read, and running them (`arrivals`).
 
-Nothing collects per key: keys with several event days are few, and every step can spill.
+Nothing collects per key: keys with several event days are few, and every step can spill. A key of a single delivery
+takes a short way: nearly all are such keys, and grouping rows by key costs more than their hashes.
 """
 
 from collections.abc import Sequence
@@ -29,21 +30,27 @@ def ledger_rows(mine: str, everything: str | None, raw: Contract, parts: Sets | 
     others = "mine"
     if everything is not None:
         others = f"(SELECT op, event_key, event_ts FROM ({everything}) SEMI JOIN mine USING (event_key))"
+    hashed = ", ".join(f"{text} AS {name}" for name, text in hashes.items())
     return f"""
 WITH mine AS ({mine}),
-days AS (SELECT event_key, {EVENT_DATE} AS event_date FROM {others} WHERE op = 'upsert'),
+several AS (SELECT event_key FROM {others} GROUP BY 1 HAVING count(*) > 1),
+days AS (SELECT event_key, {EVENT_DATE} AS event_date FROM {others} SEMI JOIN several USING (event_key)
+         WHERE op = 'upsert'),
 spans AS (SELECT event_key, min(event_date) AS first, max(event_date) AS last FROM days GROUP BY 1),
 moves AS (SELECT DISTINCT event_key, event_date FROM days
           SEMI JOIN (SELECT event_key FROM spans WHERE first <> last) USING (event_key)),
 per_key AS (SELECT arrival_date, event_key, count(*) AS rows, {per_key}
-            FROM (SELECT *, {", ".join(f"{text} AS {name}" for name, text in hashes.items())} FROM mine) GROUP BY 1, 2),
-touched AS (SELECT arrival_date, first AS event_date, rows, {per_day}, 0 AS moved
-            FROM per_key JOIN spans USING (event_key) WHERE first = last
+            FROM (SELECT *, {hashed} FROM mine SEMI JOIN several USING (event_key)) GROUP BY 1, 2),
+touched AS (SELECT arrival_date, {EVENT_DATE} AS event_date, count(*) AS rows, count(*) AS keys, {per_key}, 0 AS moved
+            FROM (SELECT *, {hashed} FROM mine ANTI JOIN several USING (event_key) WHERE op = 'upsert') GROUP BY 1, 2
             UNION ALL
-            SELECT arrival_date, event_date, rows, {per_day}, 1 FROM per_key JOIN moves USING (event_key)),
+            SELECT arrival_date, first, rows, 1, {per_day}, 0 FROM per_key JOIN spans USING (event_key)
+            WHERE first = last
+            UNION ALL
+            SELECT arrival_date, event_date, rows, 1, {per_day}, 1 FROM per_key JOIN moves USING (event_key)),
 late AS (SELECT arrival_date, {EVENT_DATE} AS event_date, max(epoch_us(arrival_ts) - epoch_us(event_ts)) AS most
          FROM mine WHERE op = 'upsert' GROUP BY 1, 2),
-counted AS (SELECT arrival_date, event_date, sum(rows) AS deliveries, count(*) AS keys, sum(moved) AS moved_keys,
+counted AS (SELECT arrival_date, event_date, sum(rows) AS deliveries, sum(keys) AS keys, sum(moved) AS moved_keys,
                    {fingerprints} AS fingerprint FROM touched GROUP BY 1, 2)
 SELECT arrival_date, event_date, CAST(deliveries AS BIGINT) AS deliveries, CAST(keys AS BIGINT) AS keys,
        CAST(moved_keys AS BIGINT) AS moved_keys,

@@ -70,6 +70,7 @@ class RebuildRequest:
     mode: str = ""
     meter: CpuMeter | None = field(default=None, compare=False)
     ahead: TakeOver | None = field(default=None, compare=False)  # gives what the run has written of it already
+    least_rows: int = 0  # so many are expected, however few there are: tables computed beside it share its session
 
     @property
     def merges(self) -> bool:

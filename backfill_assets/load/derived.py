@@ -18,7 +18,7 @@ from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.states import States
 from backfill_assets.lake.profile import audited, conform
 from backfill_assets.lake.replace import Published, Write, days_held, replace_days
-from backfill_assets.lake.second_engine import refuse_unequal_settings
+from backfill_assets.lake.second_engine_settings import refuse_unequal_settings
 from backfill_assets.lake.staging import Staged
 from backfill_assets.load.candidate import Candidate, Pinned, RebuildRequest, Written, as_profile
 from backfill_assets.load.facts import staged_facts
@@ -32,7 +32,7 @@ def build(request: RebuildRequest) -> Candidate:
     Raises InputMissing, DaysHeld, ContractBroken, EngineLost.
     """
     phase, table, days = request.phases.phase, request.table, request.days
-    refuse_unequal_settings(request.lake_session.lake.settings)
+    refuse_unequal_settings(request.lake_session.lake.settings, request.pipeline.contracts)
     with phase("states"):
         states = request.states()
     refuse_unbuildable(states, table.contract, days)

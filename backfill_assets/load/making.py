@@ -31,7 +31,7 @@ MOST_SPANS = 8  # stale days far apart are computed apart; each span is one more
 def made(request: RebuildRequest, states: States, todo: Sequence[date], settled: Collection[date]) -> "DataFrame":
     """The rows of the days to do, as a plan that Spark has not run."""
     table, spans = request.table, _spans(request.table.contract, todo)
-    request.lake_session.expect(input_rows(states, table.contract, todo))
+    request.lake_session.expect(max(input_rows(states, table.contract, todo), request.least_rows))
     wanted, frontier = frozenset(todo), states.frontier(table.name)
     parts = [Chunk(s, frontier, None if wanted.issuperset(s) else wanted.intersection(s)) for s in spans]
     made = [

@@ -25,6 +25,7 @@ from backfill_assets.lake.differences import DayDifference, SampleRow, Sides, di
 from backfill_assets.lake.ledger import read_arrivals
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.profile import audited, conform
+from backfill_assets.lake.second_engine_settings import refuse_unequal_settings
 from backfill_assets.lake.session import LakeSession, telling_losses
 from backfill_assets.lake.staging import Staged
 from backfill_assets.load.candidate import RebuildRequest
@@ -102,6 +103,7 @@ class _AsThen(States):
 def recompute(request: RebuildRequest) -> Verdict:
     """The days of the request by the engine of its session, each held against its receipt. Commits nothing, and
     deletes what it staged. Raises what a rebuild raises before its commit."""
+    refuse_unequal_settings(request.lake_session.lake.settings, request.pipeline.contracts, request.table.name)
     states, table = request.states(), request.table
     stamps = {d: s for d in request.days if (s := states.stamp(table.name, d)) is not None}
     passed = {d: why for d, s in stamps.items() if (why := _passed_over(states, table, d, s))}

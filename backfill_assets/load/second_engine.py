@@ -25,7 +25,7 @@ from backfill_assets.core.second_engine import (
 from backfill_assets.core.unsteady import keys_of
 from backfill_assets.engine.confs import SAIL
 from backfill_assets.lake.model import Table
-from backfill_assets.lake.second_engine import advice, multiplies, told, unequal_names
+from backfill_assets.lake.second_engine import advice, multiplies, tables_read, told, unequal_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -76,7 +76,7 @@ def unequal_in_plan(frame: "DataFrame", inputs: Mapping[str, "DataFrame"], contr
     types = {n: t for n, t in types.items() if n not in anew}
     whole = not _multiplies(root, known)
     keys = tuple(k for k in keys_of(contracts) if whole and k <= types.keys())
-    return advised(_of_message(root, known, _Known(types, keys)))
+    return advised(_of_message(root, known, _Known(types, keys, frozenset(_given(root, known)))))
 
 
 def _plan_id(frame: Any) -> int:
@@ -97,10 +97,11 @@ def _within(message: Any, known: frozenset[int]) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class _Known:
-    """Types of columns that are as an input has them, and sets of them that tell its rows apart."""
+    """Types of columns that are as an input has them, sets of them that tell its rows apart, what queries may read."""
 
     types: Mapping[str, str]
     keys: tuple[frozenset[str], ...]
+    given: frozenset[str]  # names by which a query reads the frames that it was given; any other is a view, or a file
 
 
 def _multiplies(message: Any, known: frozenset[int]) -> bool:
@@ -126,6 +127,7 @@ def _of_message(message: Any, known: frozenset[int], of: _Known) -> Iterator[str
         if chosen not in RELATIONS and not is_distinct:
             yield chosen
     elif kind == "SQL":
+        yield from (f"table {name}" for name in tables_read(message.query) if name not in of.given)
         yield from unequal_names(message.query, of.types, of.keys)
     elif kind == "Expression":
         yield from _of_expression(message, of)
@@ -172,6 +174,13 @@ def _named_anew(message: Any, known: frozenset[int]) -> Iterator[str]:
         yield from (r.new_col_name.lower() for r in getattr(message, "renames", ()))
     for part in _within(message, known):
         yield from _named_anew(part, known)
+
+
+def _given(message: Any, known: frozenset[int]) -> Iterator[str]:
+    if message.DESCRIPTOR.name == "WithRelations":
+        yield from (r.subquery_alias.alias for r in message.references)
+    for part in _within(message, known):
+        yield from _given(part, known)
 
 
 def _column(expression: Any) -> str:

@@ -3,6 +3,10 @@
 Lives here: asking Spark for the analysed plan, the refusal, and telling mistakes in a transform by file and line. Does
 not live here: what is unsteady (`core.unsteady`). What this package's own tables do is held by its tests instead, so
 that a chunk of them costs no plan more.
+
+Sail's plan tells no column by a number, so that no order can be shown to be total. There the plan that a client keeps
+is read (`second_engine`), and nothing unsteady is on its lists (a test). It cannot take the place of Spark's: it does
+not say what a column's name stands for, nor what is behind a view, and a classic session keeps none.
 """
 
 import uuid
@@ -17,6 +21,7 @@ from backfill_assets.core.errors import BackfillError, ContractBroken
 from backfill_assets.core.texts import shortened
 from backfill_assets.core.unsteady import unsteady
 from backfill_assets.engine.session import explained as loss_told
+from backfill_assets.engine.session import sail_scratch
 from backfill_assets.lake.model import Table, source_files
 from backfill_assets.landing.mapping import SPARKS_LOG, quiet
 
@@ -32,8 +37,11 @@ def refuse_unsteady(
     session: "SparkSession", table: Table, frame: "DataFrame", contracts: Mapping[str, Contract]
 ) -> None:
     """Raise ContractBroken where the analysed plan of a user's frame uses the clock, chance, an order that is not total
-    or Python; it names the expression. Nothing is computed."""
+    or Python; it names the expression. On Sail only what cannot be analysed raises. Nothing is computed."""
     if not table.brings_code:
+        return
+    if sail_scratch(session) is not None:
+        _ = frame.schema  # analysed, which raises what is wrong with it
         return
     found = unsteady(explained_plan(session, frame), [contracts[i.table] for i in table.contract.inputs])
     if not found:

@@ -14,7 +14,8 @@ from backfill_assets.core.unsteady import keys_of
 from backfill_assets.engine.confs import SAIL
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Table, source_files
-from backfill_assets.lake.second_engine import advice, told, unequal_names, unequal_settings
+from backfill_assets.lake.second_engine import advice, told, unequal_names
+from backfill_assets.lake.second_engine_settings import unequal_settings
 from backfill_assets.operations.diagnosis import Diagnosis, broken, fine, odd
 
 HOME = "pyspark.sql.functions"
@@ -32,7 +33,7 @@ def examine_second_engine(lake: Lake, tables: Sequence[Table]) -> list[Diagnosis
     """What would be refused, named; nothing where the lake has another engine."""
     if lake.settings.spark.engine != SAIL:
         return []
-    found = {f"{where} in lake.toml": names for where, names in unequal_settings(lake.settings).items()}
+    found = {str(u): u.names for u in unequal_settings(lake.settings, [t.contract for t in tables])}
     known = {t.name: {c.name.lower(): str(c.type).upper() for c in t.contract.columns} for t in tables}
     for table in tables:
         keys = keys_of([t.contract for t in tables if t.name in {i.table for i in table.contract.inputs}])

@@ -6,12 +6,13 @@ who may take it over (`load.ahead`).
 
 import contextlib
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
 
 from backfill_assets.lake.model import Pipeline, Table
-from backfill_assets.load.ahead import Ahead, are_small
+from backfill_assets.load.ahead import Ahead, least_rows
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.orchestration.runs import op_name
 
@@ -29,17 +30,19 @@ class NextTables:
         """The step of a table begins."""
         self._ahead.turn_of(table)
 
-    def begin(self, makes: str = "") -> None:
+    def begin(self, makes: str = "") -> int:
         """Begin with tables that need none of those which the run is still to make; `makes` is the one that it makes
-        right now, which needs a core, too ("": it is published)."""
+        right now, which needs a core, too ("": it is published). Returns how many rows that one is to expect at least.
+        """
         left = [t for t in self._pipeline.tables if t.name in self._planned and not self._ahead.had_turn(t.name)]
         unmade = {makes, *(t.name for t in left)}
         ready = [t for t in left if unmade.isdisjoint(i.table for i in t.contract.inputs)]
         now = [self._pipeline.table(makes)] if makes else []
         asked = [self._asked(t) for t in (*now, *left) if t in now or not t.is_landed] if ready else []
-        if asked and are_small(asked):
-            for table in ready:
-                self._ahead.begin(self._asked(table), beside=len(now))
+        least = least_rows(asked)
+        for table in ready if least is not None else ():
+            self._ahead.begin(replace(self._asked(table), least_rows=least or 0), beside=len(now))
+        return least or 0
 
     @contextlib.contextmanager
     def dropped_on_failure(self) -> Iterator[None]:

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from backfill_assets.lake.home import DAGSTER_FOLDER, close_folder, project_root
-from backfill_assets.lake.log import Logs
+from backfill_assets.lake.home import DAGSTER_FOLDER, Lake, close_folder, project_root
 from backfill_assets.orchestration.assets import GROUP, IO_MANAGER, lake_asset
 from backfill_assets.orchestration.beginning import is_there, sample_job, stand_in
 from backfill_assets.orchestration.context import LakeContext, Opened, TablesOf
@@ -21,21 +20,22 @@ from backfill_assets.orchestration.runs import LAKE_TAG, REBUILD
 
 
 def assemble(
-    root: Path,
-    tables_of: TablesOf,
-    rebuilt: Collection[str] | None = None,
-    hears: Hears | None = None,
-    logs: Logs | None = None,
+    root: Path, tables_of: TablesOf, rebuilt: Collection[str] | None = None, hears: Hears | None = None
 ) -> dg.Definitions:
     """Definitions of the lake at `root`. Reads its `lake.toml` (raises SettingsError); starts no engine.
 
     `rebuilt` asks for the job `rebuild` of some tables with their checks per day, and for nothing beside it (default:
     of all, with everything). The standing check `no_stale_days` is no part of the job: a run of days would leave a
-    skipped row of it for every day. `hears` is told of every table that a run in this process has published. `logs` is
-    what this process read of the lake's logs before.
+    skipped row of it for every day. `hears` is told of every table that a run in this process has published.
     """
-    lake_context = LakeContext(root, tables_of) if logs is None else LakeContext(root, tables_of, logs)
+    lake_context = LakeContext(root, tables_of)
     return _definitions(lake_context, Opened(*lake_context.open()), rebuilt, hears)
+
+
+def rebuild_job(lake: Lake, tables_of: TablesOf, tables: Collection[str], hears: Hears) -> dg.JobDefinition:
+    """The job `rebuild` of some tables of a lake that a command has opened, and looked at; as `assemble` makes it."""
+    lake_context = LakeContext.of(lake, tables_of)
+    return _definitions(lake_context, Opened(*lake_context.open()), tables, hears).resolve_job_def(REBUILD)
 
 
 def assemble_anyway(root: Path, tables_of: TablesOf) -> dg.Definitions:

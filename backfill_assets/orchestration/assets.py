@@ -145,7 +145,7 @@ def _steps(
     guard = load_lock(lake.locks, source) if landed else contextlib.nullcontext()
     with guard, quick_events(context.instance), coming.dropped_on_failure():
         try:
-            coming.begin(makes=name)
+            rebuild.request = replace(rebuild.request, least_rows=coming.begin(makes=name))
             telling.plan_unsettled()
             findings = rebuild.prepare()
             if any(f.refuses for f in findings):

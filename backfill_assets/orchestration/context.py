@@ -6,6 +6,7 @@ Lives here: opening a lake with its pipeline. Does not live here: any work on it
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Self
 
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.states import States
@@ -28,6 +29,11 @@ class LakeContext:
     root: Path
     tables_of: TablesOf
     logs: Logs = field(default_factory=Logs, compare=False, repr=False)  # what ticks read before
+
+    @classmethod
+    def of(cls, lake: Lake, tables_of: TablesOf) -> Self:
+        """The context of a lake that is open: what was read of its logs is not read again."""
+        return cls(lake.root, tables_of, lake.logs)
 
     def open(self) -> tuple[Lake, Pipeline]:
         """The lake and its pipeline as the settings are now."""

@@ -1,8 +1,9 @@
-"""The one file that touches what Dagster 1.13 does not call public, each with the reason and the test that watches it.
+"""The file that touches what Dagster 1.13 does not call public, each with the reason and the test that watches it.
 
 Lives here: what names an instance, the values of run tags, the target of a check evaluation, the newest verdicts of
 checks, plans that nothing followed, per-partition metadata in one step, and the tables of its event storage. Does not
-live here: anything that a public name can do, and storing events quickly (`quick_events`).
+live here: anything that a public name can do, storing events quickly (`quick_events`), and how runs are launched
+(`dagster_private_launch`, the only other such file).
 """
 
 import logging

@@ -9,14 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from backfill_assets.core.column_types import ColumnType, read_type
-from backfill_assets.core.contracts import Column
+from backfill_assets.core.contracts import AGGREGATION, Column
+from backfill_assets.core.payload import OF_EVERY_EVENT
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.source_settings import FeatureColumnSettings
 from backfill_assets.pipeline.expressions import Expression, read_expression, refused
 from backfill_assets.pipeline.transforms.aggregation import Agg, Aggregation, Reach, Unfit, Value, trailing
 
-# What an expression may name besides the payload; both are the same in every version's row.
-OF_EVERY_EVENT = {"event_key": ColumnType("STRING"), "event_ts": ColumnType("TIMESTAMP")}
 PHRASES = {
     "count": "number of {}", "sum": "sum of {}", "avg": "mean of {}", "min": "least {}", "max": "greatest {}",
     "first": "first {} (by event_ts, then event_key)", "last": "last {} (by event_ts, then event_key)",
@@ -78,7 +77,7 @@ class Declared:
 
     def _tags(self) -> dict[str, str]:
         made = self.aggregation
-        told = {"aggregation": made.agg, "of": self.of or EVENTS[1], "filter": self.where or "", "window": ""}
+        told = {AGGREGATION: made.agg, "of": self.of or EVENTS[1], "filter": self.where or "", "window": ""}
         days = made.reach.days
         told["window"] = f"{days} day{'' if days == 1 else 's'}{'' if made.reach.first == 0 else ' ahead'}"
         return {name: text for name, text in told.items() if text}

@@ -1,19 +1,15 @@
 """Declared labels, from `[labels] label` in lake.toml: a condition over aggregates ahead of a day and behind it.
 
-Lives here: finding the aggregates in the text, and the labels by measure and rule said the same way. Does not live
-here: what an expression may hold (`expressions`) and the computation (`transforms.outcomes`).
+Lives here: the aggregates of the text, and the labels by measure and rule said the same way. Does not live here:
+finding them (`lake.label_calls`), what an expression may hold (`expressions`), the computation (`transforms.outcomes`).
 """
 
-import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import get_args
-
-from sqlglot.dialects.spark import Spark
-from sqlglot.errors import TokenError
-from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from backfill_assets.core.column_types import ColumnType, read_type
 from backfill_assets.core.cuts import matures_after
+from backfill_assets.lake.label_calls import LabelCall, label_calls
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.pipeline.declared import Declared, compiled, sources
 from backfill_assets.pipeline.expressions import Expression, read_expression, refused
@@ -21,7 +17,6 @@ from backfill_assets.pipeline.transforms.aggregation import Agg, Outcome, Reach,
 
 LABEL = "[labels] label"
 AGGS: dict[str, Agg] = {agg: agg for agg in get_args(Agg) if agg != "days_since_last"}
-TERM = re.compile(rf"({'|'.join(AGGS)})_(ahead|behind)", re.IGNORECASE)
 EXACT = ColumnType("DECIMAL", 30, 0)  # as `transforms.measures` gives whole numbers to a condition
 ADVICE = "Write a condition over aggregates of the horizon, e.g. sum_ahead(total) > 2 * sum_behind(total)"
 
@@ -67,16 +62,16 @@ def _terms(label: str, settings: LakeSettings) -> tuple[tuple[Declared, ...], st
     """The aggregates, one column for each different one, and the text with their columns in their place."""
     known, condition, done = sources(settings), "", 0
     found: dict[tuple[str, str, str], Declared] = {}
-    for name, argument, start, end in _calls(label):
-        agg, side = (part.lower() for part in TERM.fullmatch(name).groups())  # type: ignore[union-attr]
-        of = read_expression(argument, known, LABEL) if argument.strip(" *") else None
-        if of is None and agg != "count":
-            raise refused(LABEL, f"{name}() is of nothing", f"Write {name}(…) of a column, or count_{side}()")
-        key = (agg, side, of.text.strip() if of else "")
+    for call in _calls(label):
+        of = read_expression(call.of, known, LABEL) if call.of.strip(" *") else None
+        if of is None and call.agg != "count":
+            name = f"{call.agg}_{call.side}"
+            raise refused(LABEL, f"{name}() is of nothing", f"Write {name}(…) of a column, or count_{call.side}()")
+        key = (call.agg, call.side, of.text.strip() if of else "")
         if key not in found:
-            found[key] = _term(agg, side, of, settings, [t.aggregation.name for t in found.values()])
-        condition += label[done:start] + found[key].aggregation.name
-        done = end
+            found[key] = _term(call.agg, call.side, of, settings, [t.aggregation.name for t in found.values()])
+        condition += label[done : call.start] + found[key].aggregation.name
+        done = call.end
     return tuple(found.values()), condition + label[done:]
 
 
@@ -88,26 +83,9 @@ def _term(agg: str, side: str, of: Expression | None, settings: LakeSettings, ta
     return compiled(name, AGGS[agg], (of, None), reach, LABEL)
 
 
-def _calls(label: str) -> Iterator[tuple[str, str, int, int]]:
-    """Each aggregate of a text: its name, its argument as written, and where it begins and ends (half-open)."""
+def _calls(label: str) -> Sequence[LabelCall]:
+    """The calls of aggregates that there are; what has another name is left in the text, and refused as one."""
     try:
-        tokens = Spark().tokenize(label)
-    except TokenError as error:
-        raise refused(LABEL, f"it cannot be read ({error})", ADVICE) from None
-    for index, token in enumerate(tokens[:-1]):
-        opens = tokens[index + 1].token_type is TokenType.L_PAREN
-        if opens and TERM.fullmatch(label[token.start : token.end + 1]):
-            closing = _closing(tokens, index + 1)
-            if closing is None:
-                raise refused(LABEL, "its brackets do not match", ADVICE)
-            argument = label[tokens[index + 1].end + 1 : closing.start]
-            yield label[token.start : token.end + 1], argument, token.start, closing.end + 1
-
-
-def _closing(tokens: list[Token], opening: int) -> Token | None:
-    depth = 0
-    for token in tokens[opening:]:
-        depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
-        if depth == 0:
-            return token
-    return None
+        return [call for call in label_calls(label) if call.agg in AGGS]
+    except ValueError as error:
+        raise refused(LABEL, str(error), ADVICE) from None

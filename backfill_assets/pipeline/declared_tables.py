@@ -14,7 +14,6 @@ from backfill_assets.pipeline import declared_contracts as contracts
 from backfill_assets.pipeline.contracts import STAGING
 from backfill_assets.pipeline.declared import declared, words
 from backfill_assets.pipeline.declared_label import declared_label
-from backfill_assets.pipeline.declared_on_sail import refuse_on_sail
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,13 +35,11 @@ def features(settings: LakeSettings) -> tuple[Table, Table]:
     def _now(frames: Frames, chunk: Chunk) -> "DataFrame":
         from backfill_assets.pipeline.transforms.declared import now
 
-        refuse_on_sail(frames[staging], made)
         return now(frames[staging], chunk.days, entity, made)
 
     def _at_cut(frames: Frames, chunk: Chunk) -> "DataFrame":
         from backfill_assets.pipeline.transforms.declared import at_cut
 
-        refuse_on_sail(frames[staging], made)
         return at_cut(frames[staging], chunk.days, entity, made, grace)
 
     now, known = (contracts.features(settings, columns, staging, known=known) for known in (False, True))
@@ -61,7 +58,6 @@ def labels(settings: LakeSettings) -> Table:
     def _build(frames: Frames, chunk: Chunk) -> "DataFrame":
         from backfill_assets.pipeline.transforms.outcomes import labels
 
-        refuse_on_sail(frames[staging], outcome.terms)
         asked = frames[staging], frames["features_as_known"]
         return labels(asked, chunk.days, entity, outcome, chunk.frontier)
 

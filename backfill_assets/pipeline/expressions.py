@@ -1,8 +1,8 @@
 """Expressions that a person writes in `lake.toml`: Spark SQL over one event, read and checked before anything runs.
 
 Lives here: what an expression may hold, refused by name, and its compiled text. Does not live here: its type
-(`expression_types`) and what is made of its values (`transforms`). The text is not written anew from the parse: tokens
-alone are replaced (`landing.select`: casts that give NULL instead of ending the job), so that no meaning can change.
+(`lake.expression_types`) and what is made of its values (`transforms`). The text is not written anew from the parse:
+tokens alone are replaced (`landing.select`: casts that give NULL instead of ending the job): no meaning can change.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,8 +14,8 @@ from sqlglot.errors import SqlglotError
 
 from backfill_assets.core.column_types import ColumnType
 from backfill_assets.core.errors import SettingsError
+from backfill_assets.lake.expression_types import Untold, type_of
 from backfill_assets.landing.select import expressions
-from backfill_assets.pipeline.expression_types import Untold, type_of
 
 SUBQUERIES = (exp.Select, exp.Subquery, exp.Query, exp.Table)
 GENERATORS = (exp.UDTF, exp.Explode, exp.Posexplode, exp.Inline)

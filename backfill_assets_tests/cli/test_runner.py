@@ -6,7 +6,6 @@ runs. Not tested here: the run (`test_demo.py`, `end_to_end`) and real signals (
 
 import os
 import shlex
-from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -17,10 +16,8 @@ from backfill_assets.cli import runner
 from backfill_assets.cli.app import app
 from backfill_assets.cli.common import Overrides
 from backfill_assets.cli.dagster_home import ui_command
-from backfill_assets.cli.progress import BackfillRequest, Lines, TableOutcome, told
+from backfill_assets.cli.progress import BackfillRequest, TableOutcome, told
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.core.view import TableView
-from backfill_assets.lake.log import Logs
 from backfill_assets.orchestration.interrupts import Interrupted
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 
@@ -74,22 +71,3 @@ def test_days_that_were_written_again_as_they_were_are_told_apart_from_changed_o
     forced = TableOutcome("staging", days=3, changed=1, rows=9, seconds=1.0, rewritten=2)
     assert told(forced, days).endswith(": 3 days, 1 changed, 2 written again, 1.0 s")
     assert (forced.to_dict()["changed"], forced.to_dict()["rewritten"]) == (1, 2)
-
-
-@pytest.mark.usefixtures("processes")
-def test_a_run_reads_logs_by_what_its_command_has_read_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    looked = list[str]()
-
-    class Noting(Logs):
-        def view(self, table: Path, day_column: str) -> TableView:
-            looked.append(table.name)
-            return super().view(table, day_column)
-
-    made, _ = synthetic_lake(tmp_path / "lake", 1)
-    (tmp_path / "home").mkdir()
-    (tmp_path / "home" / "dagster.yaml").touch()
-    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
-    asked = BackfillRequest(DayRange(START, START + ONE_DAY), ("staging",))
-    outcome = runner.run_backfill(replace(made, logs=Noting()), asked, Lines(asked.days))
-    assert (outcome.success, outcome.tables[0].changed) == (True, 0)
-    assert "staging" in looked

@@ -1,7 +1,7 @@
-"""Declared features on Spark and on Sail: whatever is declared is equal on both, or refused by name on Sail.
+"""What is declared, on Spark and on Sail: features and labels are equal on both, or refused by name on Sail.
 
-Tested here: random declarations over awkward rows, in a program of its own that has a session on either. Not tested
-here: whether Spark's answer is right (`pipeline.transforms.test_declared`).
+Tested here: random declarations over awkward rows, arrays and bytes among them, in a program of its own that has a
+session on either. Not tested here: whether Spark's answer is right (`pipeline.transforms.test_declared`).
 """
 
 import json
@@ -21,9 +21,10 @@ OFTEN_REFUSED = {"avg of DECIMAL", "distinct", "cast as bigint"}
 
 
 @pytest.mark.usefixtures("processes")
-def test_random_declared_features_are_equal_on_both_engines_or_refused_by_name() -> None:
+def test_random_declared_features_and_labels_are_equal_on_both_engines_or_refused_by_name() -> None:
     tried = examples(EXAMPLES)
     told = json.loads(run_python(ASKED, str(tried), str(COLUMNS), timeout=600))
     assert told["other"] == []
+    assert told["labels"] > tried
     assert told["asked"] > tried * COLUMNS // 2
     assert told["refused"].keys() >= (OFTEN_REFUSED if tried == EXAMPLES else set())

@@ -43,6 +43,13 @@ def test_a_process_that_ended_is_gone_and_holds_no_memory() -> None:
     assert known.memory_bytes() is None
     here = PlacedProcess.this()
     assert replace(here, pid=known.pid, started=known.created).is_gone(here)
+    assert not replace(here, pid=known.pid, started=known.created).is_here(here)
+
+
+def test_a_process_of_another_machine_is_not_here_whatever_its_number() -> None:
+    here = PlacedProcess.this()
+    assert here.is_here(here)
+    assert not replace(here, host="elsewhere", boot="another").is_here(here)
 
 
 def test_only_this_module_asks_for_processes_by_number() -> None:

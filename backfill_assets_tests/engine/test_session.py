@@ -80,6 +80,18 @@ print(open_session(lake, settings) is spark)
     assert os.listdir(tmp_path) == []  # noqa: PTH208
 
 
+def test_files_and_folders_get_the_rights_of_the_lake_without_a_program_forked_for_each(spark_server: Path) -> None:
+    code = """
+import psutil
+spark, folder = open_session(lake, settings), lake / "many"
+spark.range(9).selectExpr("id", "id as day").write.partitionBy("day").parquet(str(folder))
+print(*sorted({f"{p.stat().st_mode & 0o777:o}" for p in folder.rglob("*") if p.suffix != ".crc"}))
+times = psutil.Process(server_status(lake).pid).cpu_times()
+print(times.children_user + times.children_system)
+"""
+    assert run(code, spark_server) == ["600 700", "0.0"]
+
+
 def test_a_session_that_answered_is_not_asked_again_nor_told_twice(spark_server: Path) -> None:
     code = """
 spark, key, calls = open_session(lake, settings), "spark.sql.shuffle.partitions", []; inner = spark.client.config

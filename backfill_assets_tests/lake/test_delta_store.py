@@ -1,12 +1,12 @@
 """The store of tables as the load path sees it: by name, whole days, receipts.
 
-Tested here: `lake.delta_store` through what `lake.store` promises. Not tested here: rows through Spark (`test_plain`),
-commits (`test_committer`) and the way back (`test_putback`).
+Tested here: `lake.delta_store` through what `lake.store` promises. Not tested here: rows through an engine
+(`test_plain`), but for what is staged, commits (`test_committer`) and the way back (`test_putback`).
 """
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,7 +14,10 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import Logs
 from backfill_assets.lake.store import TableStore
 from backfill_assets_tests.builders import STAGING, day
-from backfill_assets_tests.files import bare_lake, publish_by_hand
+from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -82,3 +85,12 @@ def test_what_was_read_of_a_table_is_read_again_once_it_has_another_commit(lake:
     publish_by_hand(lake, STAGING, rows(1))
     assert len(known.store.unmoved("staging", "rows", lambda: known.store.rows("staging"))) == 2
     assert replace(lake, logs=None).store.unmoved("staging", "rows", lambda: 7) == 7
+
+
+def test_staged_rows_of_no_day_are_read_as_such_by_either_engine(spark: "SparkSession", lake: Lake) -> None:
+    """Sail takes the folder that stands for NULL for a day of that name, which it is not."""
+    cells: list[dict[str, Any]] = [*rows(0), {"entity": "Ä", "value": None, "event_date": None}]
+    staged = stage_by_hand(lake, STAGING, cells)
+    back = lake.store.read_staged(spark, STAGING, staged)
+    assert sorted((r.asDict() for r in back.collect()), key=lambda r: str(r["entity"])) == cells
+    staged.drop()

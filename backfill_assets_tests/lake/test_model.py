@@ -142,9 +142,10 @@ def test_another_loader_or_parser_makes_raw_outdated_and_nothing_else(
 # What the loaders use to read, write and time; none of it decides a row of raw.
 DECIDES_NO_ROW = {
     "engine.loss", "engine.session", "lake.audit", "lake.committer", "lake.home", "lake.ledger", "lake.lock",
-    "lake.log", "lake.profile", "lake.replace", "lake.second_engine", "lake.session", "lake.settings", "lake.sizes",
-    "lake.staging", "lake.table", "lake.view", "landing.copying", "landing.files", "landing.sail_select",
-    "load.arrivals", "load.candidate", "load.compare", "load.derived", "load.facts", "load.phases", "load.scan",
+    "lake.log", "lake.profile", "lake.replace", "lake.second_engine", "lake.second_engine_settings", "lake.session",
+    "lake.settings", "lake.sizes", "lake.staging", "lake.table", "lake.view", "landing.copying", "landing.files",
+    "landing.sail_select", "load.arrivals", "load.candidate", "load.compare", "load.derived",
+    "load.facts", "load.phases", "load.scan",
 }  # fmt: skip
 
 

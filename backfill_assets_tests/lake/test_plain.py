@@ -4,11 +4,12 @@ Tested here: `lake.plain`, without Spark. Not tested here: that the frames hold 
 """
 
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from backfill_assets.lake.plain import ONE_TASK_BYTES, ONE_TASK_FILES, PlainFiles, plain_files
+from backfill_assets.lake.plain import ONE_TASK_BYTES, ONE_TASK_FILES, PlainFiles, plain_files, read_plain
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 
@@ -46,6 +47,24 @@ def test_what_plain_files_cannot_tell_is_left_to_deltas_own_reader(tmp_path: Pat
     assert plain_files(odd.table_path("staging"), version, "event_date", None) is None, "Spark would see a pattern"
     write_deltalake(path, DeltaTable(path).to_pyarrow_table(), mode="append")
     assert plain_files(path, DeltaTable(path).version(), "event_date", None) is not None, "others' files, our layout"
+
+
+def test_a_server_of_ours_reads_days_off_folders_of_links_and_not_off_the_name_of_each_rows_file(
+    tmp_path: Path,
+) -> None:
+    lake = bare_lake(tmp_path / "lake")
+    version = publish_by_hand(lake, STAGING, ROWS).version
+    files = plain_files(lake.table_path("staging"), version, "event_date", [day(0), day(2)])
+    assert files is not None
+    session = MagicMock()
+    read_plain(session, files, tmp_path)
+    (schema,), (folder,) = session.read.schema.call_args.args, session.read.schema().parquet.call_args.args
+    assert "`event_date` date" in schema
+    found = {p.parent.name: p.resolve() for p in Path(folder).rglob("*.parquet")}
+    named = {f"event_date={day(n)}": Path(p) for n, p in zip((0, 2), sorted(files.paths), strict=True)}
+    assert found.keys() == named.keys()
+    assert sorted(found.values()) == sorted(named.values())
+    assert not session.read.schema().option.called
 
 
 def test_few_small_files_are_read_by_one_task_and_many_or_large_ones_by_several() -> None:

@@ -20,7 +20,7 @@ from backfill_assets.lake.profile import audited, conform, profile
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import read_staged, stage
 from backfill_assets_tests.builders import STAGING, day
-from backfill_assets_tests.files import bare_lake
+from backfill_assets_tests.files import bare_lake, stage_by_hand
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -105,6 +105,26 @@ def test_what_is_too_large_for_one_machine_is_profiled_by_spark(spark: "SparkSes
     small = audited(LakeSession(lake), TABLE, staged, parts)
     assert audited(OnSpark(lake), TABLE, staged, parts, most_bytes=0) == small
     assert all(p.parts.keys() == parts.keys() for p in small.values())
+
+
+def test_on_a_lake_of_sails_the_embedded_engine_audits_what_is_of_any_size(lake: Lake) -> None:
+    """Sail runs on the same machine, tells no bits of a DOUBLE, and cannot be asked for them."""
+
+    class OnSail(LakeSession):
+        """Whoever asks for a session fails."""
+
+        def spark(self) -> "SparkSession":
+            pytest.fail("an engine was asked")
+
+    made = Contract("t", "t", (*COLUMNS, Column("x", "DOUBLE", "x", nullable=True)), "day", ("key",), (), rules=RULES)
+    cells = [dict(zip(made.column_names, (*row, -0.5), strict=True)) for row in AWKWARD]
+    staged = stage_by_hand(lake, made, cells)
+    sail = lake.settings.spark.model_copy(update={"engine": "sail"})
+    on_sail = replace(lake, settings=lake.settings.model_copy(update={"spark": sail}))
+    found = audited(OnSail(on_sail), made, staged, most_bytes=0)
+    assert found == audit(lake, staged.paths, made)
+    assert found[None].rows == 1, "the row of no day is told, and refused by name"
+    staged.drop()
 
 
 def frame_of(spark: "SparkSession", **columns: str) -> "DataFrame":

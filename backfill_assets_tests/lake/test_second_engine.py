@@ -1,17 +1,20 @@
 """What Spark SQL may hold where the second engine runs it. Nothing is run here."""
 
-from datetime import date
-from typing import Any
-
 import pytest
 
-from backfill_assets.core.errors import SettingsError
-from backfill_assets.lake.second_engine import refuse_unequal_settings, unequal_names, unequal_settings
-from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.lake.second_engine import tables_read, unequal_names
 
-DOUBLES = {"x": "DOUBLE", "entity": "STRING"}
 KEY, KEYED = frozenset({"entity", "day"}), "PARTITION BY entity ORDER BY value DESC NULLS LAST, day"
-TYPES = {"value": "BIGINT", "x": "DOUBLE", "event_ts": "TIMESTAMP", "entity": "STRING", "day": "DATE"}
+TYPES = {"value": "BIGINT", "x": "DOUBLE", "event_ts": "TIMESTAMP", "entity": "STRING", "day": "DATE", "z": "BINARY"}
+
+
+def test_the_tables_that_a_query_reads_are_those_it_does_not_make_itself() -> None:
+    query = (
+        "WITH a AS (SELECT * FROM given) SELECT * FROM a JOIN parquet.`/tmp/x` p, `View` AS v, explode(array(1)) AS t"
+    )
+    assert {*tables_read(query)} == {"given", "parquet./tmp/x", "View"}
+    assert tables_read("SELECT 1 IN (SELECT n FROM other) FROM VALUES (1) AS t(n)") == ["other"]
+    assert tables_read("SELECT ((") == []
 
 
 @pytest.mark.parametrize(
@@ -19,6 +22,7 @@ TYPES = {"value": "BIGINT", "x": "DOUBLE", "event_ts": "TIMESTAMP", "entity": "S
     [
         "value > 0 AND entity LIKE 'a%'",
         "coalesce(value, 0)",
+        "concat(hex(z), '-', sha2(z, 256), cast(octet_length(z) AS STRING))",
         "CASE WHEN value > 0 THEN value END",
         "event_ts - INTERVAL '1' HOUR",
         f"SELECT entity, row_number() OVER ({KEYED}) AS n, lag(value, 1, 0) OVER (ORDER BY entity, day) AS m FROM a",
@@ -39,6 +43,10 @@ def test_what_both_engines_compute_alike_is_let_through(text: str) -> None:
         ("value + 1", ["+"]),
         ("-value", ["negative"]),
         ("max(x)", ["max of DOUBLE"]),
+        ("cast(z AS STRING)", ["cast as string"]),
+        ("upper(z)", ["upper of BINARY"]),
+        ("concat(hex(entity), z)", ["concat of BINARY"]),
+        ("concat(unhex(entity), hex(z))", ["concat of BINARY"]),
         ("SELECT max(n) FROM (SELECT x AS n FROM staging)", ["max of DOUBLE", "max of ARRAY"]),
         ("weekday(event_ts) = 1", ["weekday"]),
         ("entity RLIKE '(?i)a'", ["rlike"]),
@@ -61,35 +69,3 @@ def test_what_both_engines_compute_alike_is_let_through(text: str) -> None:
 )
 def test_what_is_not_known_to_be_equal_is_refused_by_name(text: str, names: list[str]) -> None:
     assert list(unequal_names(text, TYPES, [KEY])) == names
-
-
-def _settings(engine: str = "sail", **sections: Any) -> LakeSettings:
-    source = {"files": "landing/*.csv", "format": "csv", "select": "seq, cast(value AS BIGINT) AS value"}
-    return LakeSettings.model_validate(
-        {"start_date": date(2024, 3, 1), "source": source, "spark": {"engine": engine}} | sections
-    )
-
-
-def test_an_expression_of_lake_toml_is_refused_where_the_lake_has_the_second_engine_and_only_there() -> None:
-    columns: Any = [{"name": "n", "agg": "sum", "of": "value * 2", "days": 7}]
-    asked: dict[str, Any] = {"features": {"columns": columns}}
-    refuse_unequal_settings(_settings("embedded", **asked))
-    with pytest.raises(SettingsError, match=r"\[\[features.columns\]\] n: of in lake.toml: \*: not known") as refused:
-        refuse_unequal_settings(_settings(**asked))
-    assert "try_multiply" in refused.value.fix
-    assert "Spark" in refused.value.fix
-
-
-def test_the_greatest_of_doubles_is_no_feature_there() -> None:
-    source: Any = {"files": "landing/*.csv", "format": "csv", "select": "seq"} | {"payload": DOUBLES}
-    columns: Any = [{"name": "n", "agg": agg, "of": "x", "days": 7} for agg in ("max", "avg")]
-    found = unequal_settings(_settings(source=source, features={"columns": columns[:1]}))
-    assert found == {"[[features.columns]] n: of": {"max of DOUBLE": ""}}
-    assert unequal_settings(_settings(source=source, features={"columns": columns[1:]})) == {}
-
-
-def test_a_label_may_compare_its_aggregates() -> None:
-    label = "sum_ahead(value) > 2 AND count_behind() > 1"
-    assert unequal_settings(_settings(labels={"label": label})) == {}
-    assert list(unequal_settings(_settings(labels={"label": f"round({label})"}))) == ["[labels] label"]
-    assert list(unequal_settings(_settings(labels={"label": "sum_ahead(value * 2) > 2"}))) == ["[labels] label"]

@@ -5,6 +5,7 @@ Tested here: `lake.staging`. Not tested here: judging staged rows (`test_audit`)
 
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -126,6 +127,23 @@ def test_spark_writes_one_file_per_day_and_nothing_else(spark: "SparkSession", l
     assert {p for p in staged.folder.rglob("*") if p.is_file()} == {f.path for f in staged.files}
     back = read_staged(spark, STAGING, staged).orderBy("event_date", "entity").collect()
     assert [tuple(r) for r in back] == [("C", 3, None), ("A", 1, day(0)), ("B", None, day(0)), ("A", 1, day(1))]
+
+
+def test_of_columns_that_hardly_repeat_or_take_eight_bytes_no_dictionary_is_made(
+    spark: "SparkSession", lake: Lake
+) -> None:
+    contract = replace(STAGING, key=(), inputs=())
+    frame = spark.range(40).selectExpr("'A' AS entity", "id % 2 AS value", f"DATE'{day(0)}' AS event_date")
+    staged = [stage(lake, c, conform(frame.coalesce(1), c)).paths for c in (STAGING, contract)]
+    made = [_with_dictionary(path) for (path,) in staged]
+    assert STAGING.key == ("entity",)
+    assert made == [set(), {"entity"}]
+
+
+def _with_dictionary(path: str) -> set[str]:
+    group = pq.read_metadata(path).row_group(0)
+    columns = [group.column(i) for i in range(group.num_columns)]
+    return {c.path_in_schema for c in columns if any("DICTIONARY" in e for e in c.encodings)}
 
 
 @pytest.mark.parametrize("rows", [1, IN_TASKS_FROM_ROWS, COMPILED_FROM_ROWS])

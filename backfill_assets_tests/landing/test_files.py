@@ -237,6 +237,6 @@ def test_a_file_that_keeps_growing_or_is_gone_does_not_settle(tmp_path: Path, mo
             growing.write(b"x")
 
     monkeypatch.setattr(time, "sleep", write_meanwhile)
-    assert not settle(file, quiet_seconds=0.4, patience_seconds=0.1)
+    assert not settle(file, quiet_seconds=0.4, patience_seconds=0.01)
     file.path.unlink()
     assert not settle(file, quiet_seconds=0.05)

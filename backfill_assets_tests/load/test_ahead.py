@@ -21,7 +21,7 @@ from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import SparkSettings
-from backfill_assets.load.ahead import MOST_DAYS, MOST_ROWS, Ahead, are_small
+from backfill_assets.load.ahead import LARGE_ROWS, MOST_DAYS, MOST_ROWS, Ahead, least_rows
 from backfill_assets.load.candidate import Pinned, RebuildRequest, Written
 from backfill_assets.load.derived import build, pinned
 from backfill_assets.load.phases import Phases
@@ -197,17 +197,26 @@ def test_nothing_is_begun_where_it_would_not_help_or_may_not_be(made: tuple[Lake
     assert not ahead.begin(replace(ask(made), table=own)), "code from outside may not be safe in threads"
 
 
-def test_a_large_table_and_many_days_have_the_engine_and_its_memory_for_themselves(made: tuple[Lake, Pipeline]) -> None:
+def with_rows(made: tuple[Lake, Pipeline], table: str, **rows: int) -> RebuildRequest:
+    """What is asked of a table, on a lake whose tables have so many rows on each day, as receipts say."""
+    view = ask(made).states().view
+    tables = dict(view.tables)
+    for name, count in rows.items():
+        stamps = tables[name].stamps
+        many = {d: replace(s, entry=replace(s.entry, rows=count)) for d, s in stamps.items()}
+        tables[name] = replace(tables[name], stamps=many)
+    return replace(ask(made, table), look=lambda: made[1].states(replace(view, tables=tables)))
+
+
+def test_tables_are_computed_beside_each_other_where_all_are_small_or_all_large(made: tuple[Lake, Pipeline]) -> None:
     asked = ask(made)
-    states = asked.states()
-    stamps = states.view.tables["staging"].stamps
-    many = {d: replace(s, entry=replace(s.entry, rows=MOST_ROWS)) for d, s in stamps.items()}
-    staging = replace(states.view.tables["staging"], stamps=many)
-    view = replace(states.view, tables={**states.view.tables, "staging": staging})
-    assert are_small([asked])
-    assert not are_small([replace(asked, look=lambda: made[1].states(view))])
-    assert not are_small([asked, replace(asked, days=DayRange(START, START + ONE_DAY * (MOST_DAYS + 1)))])
-    assert not are_small([asked, ask(made, "raw")])
+    large = with_rows(made, "features", staging=LARGE_ROWS)
+    assert least_rows([asked]) == 0
+    assert least_rows([large, replace(large, table=made[1].table("features_as_known"))]) == LARGE_ROWS
+    assert least_rows([large, replace(large, table=made[1].table("training"))]) is None, "a small one beside a large"
+    assert least_rows([with_rows(made, "features", staging=MOST_ROWS)]) is None
+    assert least_rows([asked, replace(asked, days=DayRange(START, START + ONE_DAY * (MOST_DAYS + 1)))]) is None
+    assert least_rows([asked, ask(made, "raw")]) is None
 
 
 def test_whether_tables_are_small_takes_one_look_at_the_lake_for_all_of_them(made: tuple[Lake, Pipeline]) -> None:
@@ -217,5 +226,5 @@ def test_whether_tables_are_small_takes_one_look_at_the_lake_for_all_of_them(mad
         looks.append("")
         return ask(made).states()
 
-    assert are_small([replace(ask(made, name), look=look) for name in ("features", "labels", "training")])
+    assert least_rows([replace(ask(made, name), look=look) for name in ("features", "labels", "training")]) == 0
     assert len(looks) == 1

@@ -1,4 +1,4 @@
-"""Which days are passed over when others are computed again; no engine is asked.
+"""Which days are passed over when others are computed again, and what is not asked of Sail; no engine is asked.
 
 Not tested here: computing (`operations.test_check_engine`).
 """
@@ -8,12 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from backfill_assets.core.contracts import AGGREGATION, Column
 from backfill_assets.core.days import DayRange
+from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.states import Codes
+from backfill_assets.lake.model import Table, make_pipeline
 from backfill_assets.lake.replace import Provenance
+from backfill_assets.lake.source_settings import FeatureColumnSettings
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.recompute import UNNAMED, SessionElsewhere, recompute
-from backfill_assets_tests.builders import day
+from backfill_assets_tests.builders import CONTRACTS, day
 from backfill_assets_tests.operations.planned import Planned
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -31,3 +35,20 @@ def test_a_day_whose_receipt_does_not_say_how_its_rows_came_about_is_passed_over
     assert [(d.day, d.passed_over) for d in told] == [
         (day(n), "it was made with other code or settings") for n in (2, 3)
     ]
+
+
+def test_a_declared_column_that_overflows_silently_on_sail_is_no_opinion_on_what_spark_made(tmp_path: Path) -> None:
+    """The lake is on Spark, so that nobody refused it when it was made."""
+    lake = Planned(tmp_path / "lake").lake
+    column = FeatureColumnSettings(name="n", agg="sum", of="value * 2", days=7)
+    changes = {
+        "features": lake.settings.features.model_copy(update={"columns": (column,)}),
+        "spark": lake.settings.spark.model_copy(update={"engine": "sail"}),
+    }
+    other = replace(lake, settings=lake.settings.model_copy(update=changes))
+    declared = Column("n", "BIGINT", "a sum", nullable=True, tags={AGGREGATION: "sum"})
+    features = replace(CONTRACTS[2], columns=(*CONTRACTS[2].columns, declared))
+    pipeline = make_pipeline(Table(features if c.name == features.name else c) for c in CONTRACTS)
+    session, days = SessionElsewhere(other, tmp_path / "home"), DayRange(day(2), day(4))
+    with pytest.raises(SettingsError, match=r"n: of in lake.toml .*\*: not known to give on sail"):
+        recompute(RebuildRequest(session, pipeline, pipeline.table("features"), days, Provenance("")))

@@ -15,7 +15,10 @@ ASKED = """
     import json, sys
     from pyspark.sql import Window, functions as F
     from backfill_assets.core.contracts import Column, Contract
+    from backfill_assets.lake.model import Table
     from backfill_assets.load.second_engine import unequal_in_plan
+    from backfill_assets.load.steadiness import refuse_unsteady
+    from backfill_assets_tests.load.test_steadiness import SCHEMA, STAGING, UNSTEADY
     from backfill_assets_tests.second_engine_catalogue import COLUMNS
     from backfill_assets_tests.second_engine_probe import session_on, small_rows
 
@@ -46,7 +49,16 @@ ASKED = """
                                      t=rows.select("*", F.explode("ai").alias("e"))),
             "query": session.sql("SELECT g, sum(b) AS n FROM {t} GROUP BY g", None, t=rows),
         }
-        told = {name: list(unequal_in_plan(f, {"rows": rows}, [contract])) for name, f in frames.items()}
+        own, staging = Table(contract, lambda frames, chunk: rows), session.createDataFrame([], SCHEMA)
+        asked = {name: make(staging) for name, (make, _) in UNSTEADY.items()}
+        unsteady = {name: unequal_in_plan(f, {"staging": staging}, [STAGING]) for name, f in asked.items()}
+        try:
+            refuse_unsteady(session, own, rows.where("nothing = 1"), {})
+        except Exception as error:
+            mistake = str(error)
+        told = {"mistake": "nothing" in mistake, "let in": [n for n, names in unsteady.items() if not names]}
+        told["by name"] = list(unsteady["chance behind a view, by its name"])
+        told |= {name: list(unequal_in_plan(f, {"rows": rows}, [contract])) for name, f in frames.items()}
     json.dump(told, sys.stdout)
 """
 
@@ -54,6 +66,9 @@ ASKED = """
 @pytest.mark.usefixtures("processes")
 def test_what_a_plan_asks_for_and_is_not_known_to_be_equal_is_named() -> None:
     told = json.loads(run_python(ASKED))
+    assert told.pop("let in") == [], "refused on Spark for what it may give besides what its inputs say"
+    assert told.pop("by name") == ["table hidden_too"]
+    assert told.pop("mistake"), "it is told by the column that is not there"
     assert told == {
         "counts": [], "joined": [], "decimals": [], "sums": ["sum"], "plus": ["+"], "text": ["*"],
         "greatest": ["max of DOUBLE"], "seconds": ["cast as bigint"], "choice": ["when of several types"],

@@ -61,6 +61,11 @@ def seen_through_a_view(staging: "DataFrame") -> "DataFrame":
     return staging.sparkSession.table("hidden_chance").select("id")
 
 
+def seen_in_a_query(staging: "DataFrame") -> "DataFrame":
+    staging.selectExpr("*", "uuid() AS id").createOrReplaceTempView("hidden_too")
+    return staging.sparkSession.sql("SELECT h.id FROM {staging} JOIN hidden_too h USING (event_key)", staging=staging)
+
+
 def python(staging: "DataFrame") -> "DataFrame":
     from pyspark.sql import functions as F
 
@@ -74,6 +79,7 @@ UNSTEADY: Mapping[str, tuple[Frame, str]] = {
     "chance": (query("SELECT rand() AS r FROM {staging}"), r"`rand\(.*\)` is chance"),
     "chance with a seed": (query("SELECT rand(7) AS r FROM {staging}"), r"`rand\(7\)` is chance, with a seed too"),
     "chance behind a view": (seen_through_a_view, r"`uuid\("),
+    "chance behind a view, by its name": (seen_in_a_query, r"`uuid\("),
     "a sample": (lambda s: s.sample(0.5, seed=1), "`Sample 0.0, 0.5"),
     "numbers of tasks": (query("SELECT monotonically_increasing_id() AS i FROM {staging}"), "depends on where"),
     "a Python UDF": (python, r"`<lambda>\(entity.*is a function of Python"),

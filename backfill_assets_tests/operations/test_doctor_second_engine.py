@@ -5,8 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from backfill_assets.core.contracts import AGGREGATION, Column
+from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Table
+from backfill_assets.lake.second_engine_settings import refuse_unequal_settings
+from backfill_assets.lake.source_settings import FeatureColumnSettings
 from backfill_assets.operations.diagnosis import Level
 from backfill_assets.operations.doctor_second_engine import examine_second_engine, functions_named
 from backfill_assets_tests.builders import CONTRACTS
@@ -32,6 +36,21 @@ def test_a_table_in_sql_that_sail_would_refuse_is_named_where_the_lake_has_it(
     (found,) = examine_second_engine(on("sail", tmp_path), tables)
     assert found.level is (Level.ERROR if culprit else Level.OK)
     assert culprit in found.what
+
+
+def test_a_declared_column_is_named_with_its_tables_as_a_run_refuses_it(tmp_path: Path) -> None:
+    column = FeatureColumnSettings(name="n", agg="distinct", of="entity", days=7)
+    lake = on("sail", tmp_path)
+    features = lake.settings.features.model_copy(update={"columns": (column,)})
+    lake = replace(lake, settings=lake.settings.model_copy(update={"features": features}))
+    declared = Column("n", "BIGINT", "of entities", tags={AGGREGATION: "distinct"})
+    made = [replace(c, columns=(*c.columns, declared)) for c in CONTRACTS[2:4]]
+    (found,) = examine_second_engine(lake, [Table(c) for c in made])
+    assert (found.level, found.object.startswith("[[features.columns]] n: of in lake.toml")) == (Level.ERROR, True)
+    assert found.what == "distinct: not known to give on sail what Spark gives"
+    with pytest.raises(SettingsError) as refused:
+        refuse_unequal_settings(lake.settings, made)
+    assert (refused.value.object, refused.value.culprit, refused.value.fix) == (found.object, found.what, found.advice)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """The type that Spark gives to an expression, told without Spark: contracts are known before anything runs.
 
 Lives here: types of literals, casts, comparisons, arithmetic and the plainest functions, by Spark's rules. Does not
-live here: what an expression may hold (`expressions`). What is not known here is not guessed: a cast says it.
+live here: what an expression may hold (`pipeline.expressions`). What is not known here is not guessed: a cast says it.
 """
 
 from collections.abc import Callable, Mapping

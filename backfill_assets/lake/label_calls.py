@@ -1,0 +1,53 @@
+"""The aggregates in the text of a declared label, e.g. `sum_ahead(total)`: where each stands, and what it is of.
+
+Lives here: finding them by the words of the text, brackets within brackets. Does not live here: which there are and
+what they mean (`pipeline.declared_label`), and what Sail computes of them (`second_engine_settings`).
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sqlglot.tokens import Token  # type: ignore[attr-defined]
+
+TERM = re.compile(r"(\w+)_(ahead|behind)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class LabelCall:
+    """An aggregate as it is written: its word, its side ("ahead" or "behind"), its argument ("" or "*": none), and
+    where it begins and ends in the text (half-open)."""
+
+    agg: str
+    side: str
+    of: str
+    start: int
+    end: int
+
+
+def label_calls(label: str) -> Iterator[LabelCall]:
+    """All that look like aggregates of a horizon, in order. Raises ValueError where the text cannot be read."""
+    from sqlglot.dialects.spark import Spark
+    from sqlglot.errors import TokenError
+
+    try:
+        tokens = Spark().tokenize(label)
+    except TokenError as error:
+        raise ValueError(f"it cannot be read ({error})") from None
+    for index, token in enumerate(tokens[:-1]):
+        term = TERM.fullmatch(label[token.start : token.end + 1])
+        if term and tokens[index + 1].token_type.name == "L_PAREN":
+            closing = _closing(tokens, index + 1)
+            of = label[tokens[index + 1].end + 1 : closing.start]
+            yield LabelCall(term[1].lower(), term[2].lower(), of, token.start, closing.end + 1)
+
+
+def _closing(tokens: "Sequence[Token]", opening: int) -> "Token":
+    depth = 0
+    for token in tokens[opening:]:
+        depth += (token.token_type.name == "L_PAREN") - (token.token_type.name == "R_PAREN")
+        if depth == 0:
+            return token
+    raise ValueError("its brackets do not match")
