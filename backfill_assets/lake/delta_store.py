@@ -15,7 +15,7 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.view import TableView
-from backfill_assets.engine.session import own_scratch, sail_scratch
+from backfill_assets.engine.session import sail_scratch
 from backfill_assets.lake import log, putback, rows, staging
 from backfill_assets.lake.committer import commit_files, commit_receipt, ensure_table, live_files
 from backfill_assets.lake.home import Lake
@@ -121,7 +121,7 @@ class DeltaStore:
         path = self.lake.table_path(table)
         files = plain_files(path, version, day_column, days)
         if files is not None:
-            return read_plain(session, files, own_scratch(session))
+            return read_plain(session, files)
         if sail_scratch(session) is not None:
             raise BackfillError(
                 f"the table {table}", "another program gave it what Sail was not tried with", "It was not read",

@@ -7,13 +7,13 @@ Delta's reader replays the log with jobs of Spark's own, three to six for each n
 than the query.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from backfill_assets.engine.session import sail_scratch
+from backfill_assets.engine.session import own_scratch, sail_scratch
 from backfill_assets.lake.committer import live_files
 from backfill_assets.lake.links import linked
 from backfill_assets.lake.opening import read_delta
@@ -64,13 +64,16 @@ def plain_files(table: Path, version: int, day_column: str, days: Collection[dat
     return PlainFiles(paths, columns, day_column, sum(f.size for f in chosen))
 
 
-def read_plain(session: "SparkSession", files: PlainFiles, scratch: Path | None) -> "DataFrame":
+def read_plain(
+    session: "SparkSession", files: PlainFiles, scratch_of: "Callable[[SparkSession], Path | None]" = own_scratch
+) -> "DataFrame":
     """The rows of the files; the partition's value is read off each file's path, as it was checked to stand there.
-    `scratch`: where the session's server may be given links to files (None: it may not)."""
+    `scratch_of`: where a session's server may be given links to files (None: it may not)."""
     if not files.paths:
         return session.sql("SELECT 1").where("false").selectExpr(
             *(f"CAST(NULL AS {kind}) AS `{name}`" for name, kind in files.columns)
         )  # fmt: skip
+    scratch = scratch_of(session)
     rows = _read_named(session, files) if scratch is None else _read_links(session, files, scratch)
     return rows.coalesce(1) if files.are_few and sail_scratch(session) is None else rows
 

@@ -33,7 +33,7 @@ class LakeContext:
     @classmethod
     def of(cls, lake: Lake, tables_of: TablesOf) -> Self:
         """The context of a lake that is open: what was read of its logs is not read again."""
-        return cls(lake.root, tables_of, lake.logs)
+        return cls(lake.root, tables_of) if lake.logs is None else cls(lake.root, tables_of, lake.logs)
 
     def open(self) -> tuple[Lake, Pipeline]:
         """The lake and its pipeline as the settings are now."""

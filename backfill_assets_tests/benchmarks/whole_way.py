@@ -131,10 +131,10 @@ class Ours:
         self._measure(f"late {name}", ["catch-up"], name)
 
     def _measure(self, what: str, steps: list[Any], check: str = "") -> None:
-        """One line for commands that follow each other; of backfills with the seconds of each phase."""
+        """One line for commands that follow each other, with the seconds of each phase."""
         before, costs, phases = spark_work(self.events), [], []
         for step in steps:
-            command = ["catch-up"] if step == "catch-up" else ["backfill", *map(str, step), "--json"]
+            command = ["catch-up", "--json"] if step == "catch-up" else ["backfill", *map(str, step), "--json"]
             log = self.out / f"{len(list(self.out.glob('*.log')))}.log"
             costs.append(measured(self._command(*command), self.lake, self._env(), log))
             phases += _tables_told(log)
@@ -216,12 +216,11 @@ memory = "{self.memory}"
 
 
 def _tables_told(log: Path) -> list[dict[str, Any]]:
-    """What `--json` said of the tables, if the command was one that does."""
+    """What `--json` said of the tables, of all runs of a catch-up."""
     text = log.read_text(encoding="utf-8", errors="replace")
-    found = text.find('{\n  "from"')
-    if found < 0:
-        found = text.find('{"from"')
-    tables = json.JSONDecoder().raw_decode(text[found:])[0]["tables"] if found >= 0 else []
+    found = max(text.find('{\n  "from"'), text.find('{\n  "runs"'))
+    told = json.JSONDecoder().raw_decode(text[found:])[0] if found >= 0 else {"tables": []}
+    tables = [table for run in told.get("runs", [told]) for table in run["tables"]]
     return [{"table": t["table"], "seconds": t["seconds"], **t["phases"], "before": t["ahead"]} for t in tables]
 
 

@@ -57,7 +57,7 @@ def test_a_server_of_ours_reads_days_off_folders_of_links_and_not_off_the_name_o
     files = plain_files(lake.table_path("staging"), version, "event_date", [day(0), day(2)])
     assert files is not None
     session = MagicMock()
-    read_plain(session, files, tmp_path)
+    read_plain(session, files, lambda _: tmp_path)
     (schema,), (folder,) = session.read.schema.call_args.args, session.read.schema().parquet.call_args.args
     assert "`event_date` date" in schema
     found = {p.parent.name: p.resolve() for p in Path(folder).rglob("*.parquet")}
