@@ -33,7 +33,7 @@ QUICK = "quick"
 # Dagster marks what it may still change; what we use of it is pinned by version and by tests.
 DAGSTERS_WARNINGS = ("PreviewWarning", "BetaWarning", "SupersessionWarning")
 STARTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"})  # of `sys.audit`
-GARBAGE = (100_000, 20, 50)  # objects, then how often for older ones
+GARBAGE = (300_000, 20, 50)  # objects, then how often for older ones
 STARTED = pytest.StashKey[list[str]]()
 FORKED = pytest.StashKey[bool]()
 SPARK_FIXTURES = frozenset({"spark", "lake_session", "spark_server", "dagster_dev"})

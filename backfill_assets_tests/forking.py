@@ -29,6 +29,7 @@ MORE = "more"  # what a child says for the next batch
 class Found:
     """What came of one test: its reports and warnings, serialized, and why it wants the session to stop, if it does."""
 
+    location: tuple[str, int | None, str]
     reports: list[dict[str, Any]] = field(default_factory=list)
     warnings: list[dict[str, Any]] = field(default_factory=list)
     stop: bool | str = False
@@ -110,19 +111,20 @@ class Parent:
             longrepr=f"the process that ran {item.nodeid} died in it: exit code {code}, negative: by that signal",
             when="call",
         )
-        self._tell(item, Found([item.config.hook.pytest_report_to_serializable(config=item.config, report=died)]))
+        said = item.config.hook.pytest_report_to_serializable(config=item.config, report=died)
+        self._tell(item, Found(item.location, [said]))
 
     def _tell(self, item: pytest.Item, found: Found) -> None:
         """To the plugins of this process, as pytest does for a test that it ran itself."""
         session, hook = self._session, item.ihook
-        hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        hook.pytest_runtest_logstart(nodeid=item.nodeid, location=found.location)
         for data in found.reports:
             report = item.config.hook.pytest_report_from_serializable(config=item.config, data=data)
             hook.pytest_runtest_logreport(report=report)
         for warned in found.warnings:
             told = warned | {"warning_message": unserialize_warning_message(warned["warning_message"])}
             item.config.hook.pytest_warning_recorded.call_historic(kwargs=told)
-        hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=found.location)
         if session.shouldfail:
             raise session.Failed(session.shouldfail)
         if found.stop:
@@ -133,7 +135,7 @@ class Ear:
     """The plugin of a child that hears what a test comes to, where the terminal would."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self._config, self.found = config, Found()
+        self._config, self.found = config, Found(("", None, ""))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """A report of one phase of the test."""
@@ -164,7 +166,7 @@ def serve(session: pytest.Session, pipe: "Pipe", others: "list[Pipe]") -> None:
         session.config.pluginmanager.register(ear)
         while index is not None:
             following = next(indexes, None)  # asked before, because what the next one needs is not torn down
-            item, ear.found = session.items[index], Found()
+            item, ear.found = session.items[index], Found(session.items[index].location)
             nextitem = None if following is None else session.items[following]
             session.config.hook.pytest_runtest_protocol(item=item, nextitem=nextitem)
             ear.found.stop = session.shouldstop

@@ -111,6 +111,7 @@ def _parsed(folder: str) -> tuple[Source, ...]:
     try:
         return tuple(Source(path.relative_to(CHECKOUT).as_posix(), text, ast.parse(text)) for path, text in texts)
     finally:
+        gc.freeze()
         gc.enable()
 
 

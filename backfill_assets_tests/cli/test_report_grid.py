@@ -51,4 +51,4 @@ def test_days_that_will_change_look_otherwise_and_say_so(told: LakeReport) -> No
     assert needing(status, 9)[0] == [
         ("raw", "2024-02-27..2024-02-28", "will change", "made from days that need making")
     ]
-    assert "of 3; 2 will change" in page(replace(told, status=status), NOTHING)
+    assert "of 3; 2 will change" in page(replace(told, status=status, lateness=None, durations=()), NOTHING)

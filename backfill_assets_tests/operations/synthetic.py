@@ -51,19 +51,21 @@ maturity_days = 1
 def synthetic_lake(root: Path, days: int, windows: tuple[int, int] = (2, 3)) -> tuple[Lake, Pipeline]:
     """A lake in which one file landed per day, everything is loaded and built, and every day is fresh."""
     if days > MOST_DAYS_KEPT:
-        _make(root, days, windows)
-    else:
-        _kept(days, windows).lay_out(root)
-    lake = open_lake(root)
-    return lake, make_pipeline(tables(lake.settings))
+        pipeline = _make(root, days, windows)
+        return open_lake(root), pipeline
+    kept, pipeline = _kept(days, windows)
+    kept.lay_out(root)
+    return open_lake(root), pipeline
 
 
 @cache
-def _kept(days: int, windows: tuple[int, int]) -> Kept:
-    return keep(lambda root: _make(root, days, windows))
+def _kept(days: int, windows: tuple[int, int]) -> tuple[Kept, Pipeline]:
+    """The pipeline, too: it is frozen, depends on the settings, and takes milliseconds to read its code."""
+    made: list[Pipeline] = []
+    return keep(lambda root: made.append(_make(root, days, windows))), made[0]
 
 
-def _make(root: Path, days: int, windows: tuple[int, int]) -> None:
+def _make(root: Path, days: int, windows: tuple[int, int]) -> Pipeline:
     root.mkdir(parents=True, exist_ok=True)
     (root / "lake.toml").write_text(TOML.format(start=START, windows=list(windows)), encoding="utf-8")
     lake = open_lake(root)
@@ -75,6 +77,7 @@ def _make(root: Path, days: int, windows: tuple[int, int]) -> None:
     write_rows(lake.table_path(ARRIVALS.name), ARRIVALS, [_arrival(d) for d in span], said)
     for contract in pipeline.contracts:
         build(lake, pipeline, contract.name, dict.fromkeys(span, 3))
+    return pipeline
 
 
 def _land(lake: Lake, span: DayRange) -> None:
