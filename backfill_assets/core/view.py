@@ -166,10 +166,10 @@ class Source:
 
     def is_doubted(self, arrival_day: date) -> bool:
         """Whether a ledger may say something else of that day than its load wrote: it must be loaded again."""
-        return arrival_day in self._doubted
+        return arrival_day in self.doubted
 
     @cached_property
-    def _doubted(self) -> frozenset[date]:
+    def doubted(self) -> frozenset[date]:
         """The days that other programs may have changed in a ledger; asked of every arrival day, over and over."""
         return frozenset[date]().union(*(self.view.table(named(ledger, self.name)).foreign for ledger in BESIDE))
 

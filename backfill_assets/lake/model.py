@@ -129,9 +129,10 @@ class Pipeline:
             )
         return known[name]
 
-    def states(self, view: LakeView) -> States:
-        """The states of all days of a view."""
-        return States(self.contracts, view, self.codes)
+    def states(self, view: LakeView, before: States | None = None) -> States:
+        """The states of all days of a view; `before`: those of an earlier one, which need no second look where nothing
+        moved."""
+        return States(self.contracts, view, self.codes, before)
 
 
 def make_pipeline(tables: Iterable[Table]) -> Pipeline:

@@ -88,10 +88,14 @@ def tables_read(text: str) -> list[str]:
         parsed = sqlglot.parse_one(text, read="spark")
     except SqlglotError:
         return []
-    made = {c.alias.lower() for c in parsed.find_all(exp.CTE)}
-    read = [t.sql("spark", comments=False) for t in parsed.find_all(exp.Table) if isinstance(t.this, exp.Identifier)]
-    names = [name.partition(" ")[0].replace("`", "") for name in read]
-    return [name for name in dict.fromkeys(names) if name.lower() not in made]
+    made = [c.alias.lower() for c in parsed.find_all(exp.CTE)]
+    found = list[str]()
+    for table in (t for t in parsed.find_all(exp.Table) if isinstance(t.this, exp.Identifier)):
+        name, within = ".".join(part.name for part in table.parts), table.find_ancestor(exp.CTE)
+        is_itself = within is not None and within.alias.lower() == name.lower()  # nothing is made from itself
+        if made.count(name.lower()) <= is_itself:
+            found.append(name)
+    return list(dict.fromkeys(found))
 
 
 def _multiplies(parsed: Any) -> bool:

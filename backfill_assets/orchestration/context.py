@@ -70,11 +70,12 @@ class Opened:
         return self._ahead[run_id]
 
     def states(self) -> States:
-        """The states of the lake now; the same object as long as nothing in the lake moved, so that what a step found
-        out about its days is known to the next. No JVM."""
+        """The states of the lake now; the same object as long as nothing in the lake moved, and what moved since is all
+        that a new one judges again, so that what a step found out about its days is known to the next. No JVM."""
         view = read_view(self.lake, self.pipeline.contracts)
-        if not self._last or self._last[-1].view != view:
-            self._last[:] = [self.pipeline.states(view)]
+        before = self._last[-1] if self._last else None
+        if before is None or before.view != view:
+            self._last[:] = [self.pipeline.states(view, before)]
         return self._last[-1]
 
     def require(self) -> tuple[Lake, Pipeline]:

@@ -95,7 +95,9 @@ def main(engines: str, launches: int) -> None:
     """Measure both launchers in turns, on one engine or both."""
     print("engine launcher   clicked    begun  process    start     step      end  cpu s")
     for engine in ("spark", "sail") if engines == "both" else (engines,):
-        os.environ[OF_LAKES] = "" if engine == "spark" else engine
+        os.environ.pop(OF_LAKES, None)
+        if engine != "spark":
+            os.environ[OF_LAKES] = engine
         for launcher in ("ours", "dagster's"):
             measure(engine, launcher, launches)
 

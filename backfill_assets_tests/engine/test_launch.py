@@ -33,14 +33,30 @@ print(session.range(1000).selectExpr("sum(id)").collect()[0][0], session.conf.ge
 """
 
 KNOCK = """
-import os, socket, sys
+import ctypes, os, socket, sys
 os.setgroups([])
 os.setgid(65534)
 os.setuid(65534)
-try:
-    socket.socket(socket.AF_UNIX).connect(sys.argv[1])
-except OSError as error:
-    print(repr(error))
+path, pid, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
+def by_path(path):
+    socket.socket(socket.AF_UNIX).connect(path)
+def by_namespace(kind):
+    inside = os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY)  # as nsenter does
+    if ctypes.CDLL(None, use_errno=True).setns(inside, 0):
+        raise OSError(ctypes.get_errno(), "setns")
+    socket.create_connection(("127.0.0.1", port), timeout=2)
+doors = {
+    "socket": lambda: by_path(path), "root": lambda: by_path(f"/proc/{pid}/root{path}"),
+    "folder": lambda: by_path(f"/proc/{pid}/cwd/{os.path.basename(path)}"),
+    "network": lambda: by_namespace("net"), "user": lambda: by_namespace("user"),
+    "files": lambda: os.listdir(f"/proc/{pid}/fd"), "memory": lambda: open(f"/proc/{pid}/mem"),
+}
+for name, door in doors.items():
+    try:
+        door()
+        print(name, "open")
+    except Exception as error:
+        print(name, type(error).__name__)
 """
 
 
@@ -75,7 +91,19 @@ def test_nobody_else_gets_in(lake: Path) -> None:
     for folder in lake.parents[:3]:
         folder.chmod(0o755)
     lake.chmod(0o755)
-    assert "PermissionError" in run_python(KNOCK, str(endpoint.socket))
+    (inside,) = [p for p in _family(endpoint.process.pid) if _network(p) != _network("self")]
+    told = run_python(KNOCK, str(endpoint.socket), inside, str(record.port)).splitlines()
+    doors = ("socket", "root", "folder", "network", "user", "files", "memory")
+    assert told == [f"{door} PermissionError" for door in doors]
+
+
+def _family(pid: int) -> list[str]:
+    """A process and those that it started, by their numbers."""
+    return [str(p.pid) for p in (psutil.Process(pid), *psutil.Process(pid).children(recursive=True))]
+
+
+def _network(pid: str) -> str:
+    return str(Path(f"/proc/{pid}/ns/net").readlink())
 
 
 def test_a_running_server_tells_what_it_is_made_of() -> None:

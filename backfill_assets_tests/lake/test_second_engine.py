@@ -10,10 +10,14 @@ TYPES = {"value": "BIGINT", "x": "DOUBLE", "event_ts": "TIMESTAMP", "entity": "S
 
 def test_the_tables_that_a_query_reads_are_those_it_does_not_make_itself() -> None:
     query = (
-        "WITH a AS (SELECT * FROM given) SELECT * FROM a JOIN parquet.`/tmp/x` p, `View` AS v, explode(array(1)) AS t"
+        "WITH a AS (SELECT * FROM given) SELECT * FROM a JOIN parquet.`/data/x` p, `View` AS v, explode(array(1)) AS t"
     )
-    assert {*tables_read(query)} == {"given", "parquet./tmp/x", "View"}
+    assert {*tables_read(query)} == {"given", "parquet./data/x", "View"}
     assert tables_read("SELECT 1 IN (SELECT n FROM other) FROM VALUES (1) AS t(n)") == ["other"]
+    assert tables_read("WITH a AS (SELECT * FROM a) SELECT * FROM a") == ["a"], "one of that name outside"
+    assert tables_read("WITH a AS (SELECT * FROM b) SELECT * FROM (WITH a AS (SELECT * FROM A) SELECT * FROM a)") == [
+        "b"
+    ]
     assert tables_read("SELECT ((") == []
 
 

@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.states import State
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.log import Logs
 from backfill_assets.lake.model import make_pipeline
 from backfill_assets.orchestration.context import LakeContext, Opened
 from backfill_assets.pipeline.tables import tables
+from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
 from backfill_assets_tests.orchestration.ticking import empty_lake
 
 
@@ -63,3 +66,13 @@ def test_what_an_earlier_run_of_the_process_began_ahead_is_dropped_when_another_
     assert opened.ahead("first") is first
     assert opened.ahead("second") is not first
     assert first.is_closed
+
+
+def test_after_a_write_only_what_it_may_reach_is_judged_again(tmp_path: Path) -> None:
+    opened = Opened(*synthetic_lake(tmp_path / "lake", 9))
+    days = [START + ONE_DAY * n for n in range(9)]
+    assert {opened.states().of("staging", d) for d in days} == {State.FRESH}
+    assert opened.states() is opened.states()
+    build(opened.lake, opened.pipeline, "staging", {days[4]: 3})
+    assert set(opened.states()._found) == {("staging", d) for d in days if d != days[4]}
+    assert {opened.states().of("staging", d) for d in days} == {State.FRESH}

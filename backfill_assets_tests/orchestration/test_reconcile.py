@@ -62,14 +62,6 @@ def test_a_commit_whose_run_ended_without_an_event_is_recorded_once(lake: Made, 
     assert follow_receipts(instance, *lake) == []
 
 
-def test_what_a_run_told_is_looked_up_without_reading_its_events(
-    lake: Made, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    commit(lake, run(instance, FAILURE))
-    monkeypatch.setattr(dg.DagsterInstance, "get_records_for_run", lambda *_, **__: pytest.fail("events are read"))
-    assert follow_receipts(instance, *lake) != []
-
-
 def test_a_commit_of_a_run_that_goes_on_waits_for_its_end_and_later_ones_behind_it(
     lake: Made, instance: dg.DagsterInstance
 ) -> None:
