@@ -28,6 +28,7 @@ from backfill_assets.orchestration.dagster_private_launch import (
 from backfill_assets.orchestration.warm_starts import CAN_FORK, Begun, WarmStarts
 
 PROCESS_TAG = ".dagster/backfill_assets_process"  # hidden in the UI, as that of Dagster's launcher
+WATCHES = "run-"  # how the threads are named that wait for the end of runs' processes
 PACKAGE = __name__.partition(".")[0]
 WARM_UP_SECONDS = 5.0  # after the daemon began: first the pages and the code location, which people wait for
 
@@ -55,7 +56,7 @@ class WarmRunLauncher(dg.DefaultRunLauncher):
         instance.add_run_tags(run_id, {PROCESS_TAG: kept})
         self._run_ids.add(run_id)
         begun.go()
-        threading.Thread(target=_watch, args=(instance, run_id, begun), name=f"run-{run_id}", daemon=True).start()
+        threading.Thread(target=_watch, args=(instance, run_id, begun), name=WATCHES + run_id, daemon=True).start()
 
     def terminate(self, run_id: str) -> bool:
         """Interrupt the process of a run, whoever began it on this machine; False where it has ended already."""

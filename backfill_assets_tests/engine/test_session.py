@@ -84,10 +84,14 @@ def test_files_and_folders_get_the_rights_of_the_lake_without_a_program_forked_f
     code = """
 import psutil
 spark, folder = open_session(lake, settings), lake / "many"
-spark.range(9).selectExpr("id", "id as day").write.partitionBy("day").parquet(str(folder))
+def of_children():
+    times = psutil.Process(server_status(lake).pid).cpu_times()
+    return times.children_user + times.children_system
+spark.range(9).count()  # what a server starts once, it has started
+before = of_children()
+spark.range(90).selectExpr("id", "id as day").write.partitionBy("day").parquet(str(folder))
 print(*sorted({f"{p.stat().st_mode & 0o777:o}" for p in folder.rglob("*") if p.suffix != ".crc"}))
-times = psutil.Process(server_status(lake).pid).cpu_times()
-print(times.children_user + times.children_system)
+print(of_children() - before)
 """
     assert run(code, spark_server) == ["600 700", "0.0"]
 

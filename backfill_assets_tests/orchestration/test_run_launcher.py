@@ -8,6 +8,7 @@ import json
 import os
 import runpy
 import signal
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ import dagster as dg
 import pytest
 
 from backfill_assets.engine.processes import Process
-from backfill_assets.orchestration.run_launcher import PROCESS_TAG, WarmQueue, WarmRunLauncher
+from backfill_assets.orchestration.run_launcher import PROCESS_TAG, WATCHES, WarmQueue, WarmRunLauncher
 from backfill_assets.orchestration.runs import ENDED
 from backfill_assets.orchestration.warm_starts import CAN_FORK, WarmStarts
 from backfill_assets_tests.orchestration.origins import local_origin, remote_origin
@@ -145,6 +146,9 @@ def stage(tmp_path: Path, starts: WarmStarts, monkeypatch: pytest.MonkeyPatch) -
         launcher = WarmRunLauncher(starts=starts, package="own_jobs")
         launcher.register_instance(instance)
         yield Stage(tmp_path, instance, launcher)
+        for thread in threading.enumerate():  # a run writes to the folder until its process ends
+            if thread.name.startswith(WATCHES):
+                thread.join(PATIENCE)
 
 
 def test_a_run_is_a_fork_of_the_process_that_has_the_imports_and_ends_well(stage: Stage, starts: WarmStarts) -> None:
