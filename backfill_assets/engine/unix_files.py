@@ -20,6 +20,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+from backfill_assets.core.disk import publish
 from backfill_assets.engine.cache import cache_folder
 from backfill_assets.engine.confs import UNIX_FILES
 
@@ -49,7 +50,8 @@ def _placed(folder: Path) -> Path:
     handle, fresh = tempfile.mkstemp(dir=folder, prefix=".unix-files-")
     with os.fdopen(handle, "wb") as file:
         file.write(wanted)
-    return Path(fresh).replace(path)
+    publish(Path(fresh), path)
+    return path
 
 
 def _jar() -> bytes:

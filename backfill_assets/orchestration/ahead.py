@@ -38,11 +38,14 @@ class NextTables:
         unmade = {makes, *(t.name for t in left)}
         ready = [t for t in left if unmade.isdisjoint(i.table for i in t.contract.inputs)]
         now = [self._pipeline.table(makes)] if makes else []
-        asked = [self._asked(t) for t in (*now, *left) if t in now or not t.is_landed] if ready else []
-        least = least_rows(asked)
-        for table in ready if least is not None else ():
-            self._ahead.begin(replace(self._asked(table), least_rows=least or 0), beside=len(now))
-        return least or 0
+        # Files say nothing of a landed table's rows before they are read: none is begun ahead.
+        asked = {t.name: self._asked(t) for t in (*now, *left) if t in now or not t.is_landed} if ready else {}
+        least = least_rows([*asked.values()])
+        if least is None:
+            return 0
+        for request in (asked[t.name] for t in ready if t.name in asked):
+            self._ahead.begin(replace(request, least_rows=least), beside=len(now))
+        return least
 
     @contextlib.contextmanager
     def dropped_on_failure(self) -> Iterator[None]:
