@@ -14,18 +14,20 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
-from backfill_assets.engine.cache import present_jars
+from backfill_assets.engine.cache import delta_jars
+from backfill_assets.engine.java import find_java, launch_options
 from backfill_assets_tests.benchmarks.measuring import measured, since, spark_work, stored
 from backfill_assets_tests.processes import CHECKOUT
 
 BENCH = CHECKOUT.parent / "shared" / "tools" / "bench"
 EARLY_DAYS = 226  # the made-up rows hold a few lone events this long before the first day
+LAST_CHARS = 4_000  # of what a failed program told: its end names the error
 FORWARD = ("features", "features_as_known", "labels", "training")
 
 
@@ -60,8 +62,13 @@ def _asked() -> argparse.Namespace:
     return asked
 
 
-def _run(*command: object) -> str:
-    return subprocess.run([sys.executable, *map(str, command)], check=True, capture_output=True, text=True).stdout
+def _run(*command: object, env: Mapping[str, str] | None = None) -> str:
+    """What a Python program prints; where it fails, the benchmark ends with the last that it told, and its worker."""
+    done = subprocess.run([sys.executable, *map(str, command)], env=env, capture_output=True, text=True)
+    if done.returncode:
+        told = "\n".join((done.stdout.replace("\\n", "\n"), done.stderr))  # the scripts tell a worker's log in JSON
+        raise SystemExit(f"{' '.join(map(str, command))} failed:\n{told[-LAST_CHARS:]}")
+    return done.stdout
 
 
 def _tell(root: Path, line: dict[str, Any]) -> None:
@@ -71,12 +78,13 @@ def _tell(root: Path, line: dict[str, Any]) -> None:
 
 
 def _by_script(name: str, workload: Path, out: Path, late: list[str]) -> Iterator[dict[str, Any]]:
-    """One of the scripts to beat, as it measures and checks itself; it gets the jars that we have.
+    """One of the scripts to beat, as it measures and checks itself; it gets the jars that we have, or fetch now.
 
     After the whole range come the late batches, each in a process of its own, as a script is started for one.
     """
     shutil.rmtree(out, ignore_errors=True)
-    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"--jars {','.join(map(str, present_jars()))} pyspark-shell")
+    jars = delta_jars(find_java().executable, launch_options())
+    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"--jars {','.join(map(str, jars))} pyspark-shell")
     params = json.loads((workload / "workload.json").read_text())
     pieces: list[tuple[str, ...]] = [("backfill", "--from", params["D0"], "--to", params["D1"])]
     pieces += [("late", "--arrivals", str(workload / "arrivals" / batch)) for batch in late]
@@ -205,13 +213,14 @@ memory = "{self.memory}"
             f"feature_date {window}) t join (select entity, label_date as d, forward as y_sum from {at['labels']}) l "
             "using (entity, d)",
         }
-        code = "import json, sys; from check import check; print(json.dumps(check(*json.loads(sys.argv[1]))))"
+        code = (
+            "import json, sys; from check import check; "
+            "json.dump(check(*json.loads(sys.argv[1])), open(sys.argv[2], 'w'))"
+        )
         asked = json.dumps([str(self.workload), str(self.out), state, tables])
-        done = subprocess.run(
-            [sys.executable, "-c", code, asked], env={**os.environ, "PYTHONPATH": str(BENCH / "workers")},
-            check=True, capture_output=True, text=True,
-        )  # fmt: skip
-        found = json.loads(done.stdout.splitlines()[-1])  # DuckDB may draw a bar of progress before it
+        told = self.out / "answer.json"  # to stdout DuckDB may draw a bar of progress, after the answer, too
+        _run("-c", code, asked, told, env={**os.environ, "PYTHONPATH": str(BENCH / "workers")})
+        found = json.loads(told.read_text(encoding="utf-8"))
         return {"answer": found["answer"], "wrong": found["wrong"]}
 
 
