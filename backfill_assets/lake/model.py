@@ -60,7 +60,7 @@ Frames = Mapping[str, "DataFrame"]
 Source = ModuleType | str | Path
 Transform = Callable[[Frames, Chunk], "DataFrame"]
 Facts = Callable[[str], str]
-Revisions = Callable[["DataFrame", "DataFrame"], "DataFrame"]
+Revisions = Callable[[str, str], str]
 
 
 @dataclass(frozen=True)
@@ -71,9 +71,9 @@ class Table:
     (JSON); `sources` the modules whose code does, their names, or files of SQL or Python (default: the module of the
     transform; of raw always the modules that load it, too).
     `drops_incomplete`: days with missing required inputs stay empty. `facts` (a query of the embedded engine
-    for rows -> one for a day and numbers) and `revisions` (rows before, rows after -> a day and numbers) are shown to
-    people and reach no content. `account` (a query of that engine for deliveries of whole keys -> one for a day, the
-    deliveries for it, those superseded) is what a plan's gate holds against the rows of a table of versions.
+    for rows -> one for a day and numbers) and `revisions` (queries for the rows before and after -> such a one) are
+    shown to people and reach no content. `account` (a query of that engine for deliveries of whole keys -> one for a
+    day, the deliveries for it, those superseded) is what a plan's gate holds against the rows of a table of versions.
     `compiled`: the SQL that declared columns were compiled to, by column, for people.
     """
 

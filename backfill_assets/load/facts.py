@@ -8,13 +8,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from typing import Any
 
+from backfill_assets.core.contracts import Contract
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.states import States
 from backfill_assets.lake.audit import connection, selection
+from backfill_assets.lake.fingerprints import Dialect, quoted
+from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged
-from backfill_assets.lake.table import days_predicate
 
 Facts = dict[date, dict[str, Any]]
 
@@ -39,10 +41,7 @@ def day_facts(lake_session: LakeSession, table: Table, staged: Staged) -> Facts:
     """What the table's `facts` say of every day of what was staged, by name; NULLs are left out."""
     if table.facts is None or not staged.files:
         return {}
-    with connection(lake_session.lake) as engine:
-        found = engine.execute(table.facts(selection(staged.paths, table.contract)))
-        names = [column[0] for column in found.description or ()]
-        return _by_day(names, found.fetchall())
+    return _found(lake_session.lake, table.facts(selection(staged.paths, table.contract)))
 
 
 def revisions(
@@ -64,12 +63,22 @@ def revisions(
     ]
     if table.revisions is None or not changed:
         return {}
-    column = table.contract.day_column
-    before = lake_session.read(table.name, view.version, column, changed)
-    staged_rows = lake_session.lake.store.read_staged(lake_session.spark(), table.contract, staged)
-    after = staged_rows.where(days_predicate(column, changed))
-    found = table.revisions(before, after)
-    return _by_day(found.columns, found.collect())
+    there = lake_session.lake.store.data_files(table.contract, view.version, changed)
+    before, after = (_of_days(files, table.contract, changed) for files in (there, staged.paths))
+    return _found(lake_session.lake, table.revisions(before, after))
+
+
+def _of_days(files: Sequence[str], contract: Contract, days: Sequence[date]) -> str:
+    """A query for the rows of these days in these files."""
+    listed, day = ", ".join(f"DATE '{d}'" for d in days), quoted(contract.day_column, Dialect.DUCKDB)
+    return f"SELECT * FROM ({selection(files, contract)}) WHERE {day} IN ({listed})"
+
+
+def _found(lake: Lake, query: str) -> Facts:
+    with connection(lake) as engine:
+        found = engine.execute(query)
+        names = [column[0] for column in found.description or ()]
+        return _by_day(names, found.fetchall())
 
 
 def _by_day(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Facts:

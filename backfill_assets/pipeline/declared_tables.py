@@ -14,6 +14,7 @@ from backfill_assets.pipeline import declared_contracts as contracts
 from backfill_assets.pipeline.contracts import STAGING
 from backfill_assets.pipeline.declared import declared, words
 from backfill_assets.pipeline.declared_label import declared_label
+from backfill_assets.pipeline.transforms.flips import flips
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -61,9 +62,7 @@ def labels(settings: LakeSettings) -> Table:
         asked = frames[staging], frames["features_as_known"]
         return labels(asked, chunk.days, entity, outcome, chunk.frontier)
 
-    def _flips(before: "DataFrame", after: "DataFrame") -> "DataFrame":
-        from backfill_assets.pipeline.transforms.outcomes import flips
-
+    def _flips(before: str, after: str) -> str:
         return flips(before, after, entity)
 
     reach = {"entity": list(entity), "terms": words(terms), "condition": outcome.condition, **_times(settings)}

@@ -16,6 +16,7 @@ from backfill_assets.lake.model import Chunk, Frames, Table
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.pipeline import contracts
 from backfill_assets.pipeline.transforms import lateness, layers
+from backfill_assets.pipeline.transforms.flips import flips
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -125,10 +126,8 @@ def _staged(settings: LakeSettings, section: Literal["features", "labels"]) -> s
     return named(contracts.STAGING, settings.source_of(section))
 
 
-def _flips(before: "DataFrame", after: "DataFrame") -> "DataFrame":
-    from backfill_assets.pipeline.transforms.labels import flips
-
-    return flips(before, after)
+def _flips(before: str, after: str) -> str:
+    return flips(before, after, ("entity",))
 
 
 def _training(frames: Frames, chunk: Chunk) -> "DataFrame":

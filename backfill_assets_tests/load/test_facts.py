@@ -1,7 +1,6 @@
 """Numbers about days for people: what a table's own query counts on files, per day and by name.
 
-Tested here: `load.facts` without an engine. Not tested here: the queries of our tables (`pipeline`), and comparing with
-the rows that are there (`orchestration.test_metadata`, with Spark).
+Tested here: `load.facts`, without Spark. Not tested here: the queries of our tables (`pipeline`).
 """
 
 from pathlib import Path
@@ -10,12 +9,15 @@ from typing import Any
 import pytest
 
 from backfill_assets.core.profiles import DayProfile
+from backfill_assets.lake.audit import audit
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.view import read_view
 from backfill_assets.load.facts import day_facts, revisions, staged_facts
 from backfill_assets_tests.builders import STAGING, Story, day, loaded
-from backfill_assets_tests.files import bare_lake, stage_by_hand
+from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
+from backfill_assets_tests.operations.test_compare import PIPELINE, TABLE, rows
 
 ROWS: list[dict[str, Any]] = [
     {"entity": "a", "value": 2, "event_date": day(0)},
@@ -61,3 +63,16 @@ def test_days_that_are_new_or_hold_the_same_rows_have_no_revisions_and_are_not_r
         {day(0): same, day(1): DayProfile(1, "B"), None: DayProfile(1, "C")},
     )  # fmt: skip
     assert told == {}
+
+
+def test_rows_before_and_after_are_those_of_the_days_that_differ(lake: Lake) -> None:
+    def compared(before: str, after: str) -> str:
+        return f"SELECT day, b.n AS was, a.n AS is_now FROM ({before}) b FULL JOIN ({after}) a USING (day, key)"
+
+    publish_by_hand(lake, TABLE, rows({(1, "a"): (1, "x"), (2, "a"): (2, "x"), (3, "a"): (3, "x")}))
+    staged = stage_by_hand(lake, TABLE, rows({(1, "a"): (10, "x"), (2, "a"): (2, "x"), (3, "b"): (3, "x")}))
+    states = PIPELINE.states(read_view(lake, [TABLE]))
+    found = audit(lake, staged.paths, TABLE)
+    told = revisions(LakeSession(lake), states, Table(TABLE, revisions=compared), staged, found)
+    assert told.keys() == {day(1), day(3)}
+    assert told[day(1)] == {"was": 1, "is_now": 10}

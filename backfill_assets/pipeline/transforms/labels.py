@@ -74,30 +74,21 @@ def labels(
     )
 
 
-def flips(before: DataFrame, after: DataFrame) -> DataFrame:
-    """Per day how many labels that were mature have another value, or are gone: `label_date`, `label_flips`."""
-    mature = before.where("label_state = 'mature'").select("label_date", "entity", "label")
-    now = after.select("label_date", "entity", F.col("label").alias("label_now"))
-    flipped = (~F.col("label").eqNullSafe(F.col("label_now"))).cast("int")
-    joined = mature.join(now, ["label_date", "entity"], "left")
-    return joined.groupBy("label_date").agg(F.sum(flipped).alias("label_flips"))
-
-
 def _changes(staging: DataFrame, outcome: LabelOutcome) -> DataFrame:
     """What changes on which day, by the steps of the horizon (`horizon_steps`)."""
     high, low = halves(_amount(outcome))
     daily = _current(staging).groupBy("entity", "event_date").agg(F.sum(high).alias("high"), F.sum(low).alias("low"))
-    parts = [
-        daily.select(
-            "entity",
+    steps = [
+        F.struct(
             F.date_add("event_date", shift).alias("day"),
             *((F.col(half) * F.lit(ahead)).alias(f"forward_{half}") for half in ("high", "low")),
             *((F.col(half) * F.lit(behind)).alias(f"backward_{half}") for half in ("high", "low")),
-            F.lit(False).alias("asked"),
         )
         for shift, ahead, behind in horizon_steps(outcome.horizon_days)
     ]
-    return parts[0].unionByName(parts[1]).unionByName(parts[2])
+    # One pass: a union of the steps would read and group the rows once for each of them.
+    changed = daily.select("entity", F.explode(F.array(*steps)).alias("change"))
+    return changed.select("entity", "change.*", F.lit(False).alias("asked"))
 
 
 def _amounts_on(staging: DataFrame, day: DayRange, outcome: LabelOutcome) -> DataFrame:

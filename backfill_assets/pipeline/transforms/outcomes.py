@@ -46,15 +46,6 @@ def labels(
     )  # fmt: skip
 
 
-def flips(before: DataFrame, after: DataFrame, entity: Sequence[str]) -> DataFrame:
-    """Per day how many labels that were mature have another value, or are gone: `label_date`, `label_flips`."""
-    mature = before.where("label_state = 'mature'").select("label_date", *entity, "label")
-    now = after.select("label_date", *entity, F.col("label").alias("label_now"))
-    flipped = (~F.col("label").eqNullSafe(F.col("label_now"))).cast("int")
-    joined = mature.join(now, ["label_date", *entity], "left")
-    return joined.groupBy("label_date").agg(F.sum(flipped).alias("label_flips"))
-
-
 def training(features_as_known: DataFrame, labelled: DataFrame, days: DayRange, entity: Sequence[str]) -> DataFrame:
     """The feature columns and `label` for entities and days of `days` (half-open) whose label is mature."""
     inside = F.col("feature_date").between(F.lit(days.start), F.lit(days.last))

@@ -54,7 +54,7 @@ def _expected(rows: Any, asked: set[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 
 def test_labels_are_what_a_look_at_every_event_of_the_horizon_comes_to(spark: "SparkSession") -> None:
-    from backfill_assets.pipeline.transforms.outcomes import flips, labels
+    from backfill_assets.pipeline.transforms.outcomes import labels
 
     random = Random(7)
     rows = versions(random, 60)
@@ -69,6 +69,3 @@ def test_labels_are_what_a_look_at_every_event_of_the_horizon_comes_to(spark: "S
     assert made.columns == [*ENTITY, *(t.name for t in TERMS), "label", "label_state", "label_date"]
     here = sorted(rows_of(made.toArrow()), key=lambda row: (row[0], row[1], row[-1]))
     assert here == _expected(rows, {row for row in asked if DAYS.start <= row[-1] <= DAYS.last})
-    turned = made.withColumn("label", 1 - made["label"]).where("label_date <> '2024-02-28'")
-    mature = {row[-1] for row in here if row[-2] == "mature"}
-    assert {row["label_date"] for row in flips(made, turned, ENTITY).collect()} == mature
