@@ -26,11 +26,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MOST_SPANS = 8  # stale days far apart are computed apart; each span is one more plan for Spark to make (about 0.5 s)
+ROWS_OF_A_PLAN = 100_000  # of so many between two spans, read and made, the work is no more than that of another plan
 
 
 def made(request: RebuildRequest, states: States, todo: Sequence[date], settled: Collection[date]) -> "DataFrame":
     """The rows of the days to do, as a plan that Spark has not run."""
-    table, spans = request.table, _spans(request.table.contract, todo)
+    table, spans = request.table, _spans(states.view, request.table.contract, todo)
     request.lake_session.expect(max(input_rows(states, table.contract, todo), request.least_rows))
     wanted, frontier = frozenset(todo), states.frontier(table.name)
     parts = [Chunk(s, frontier, None if wanted.issuperset(s) else wanted.intersection(s)) for s in spans]
@@ -43,11 +44,24 @@ def made(request: RebuildRequest, states: States, todo: Sequence[date], settled:
     return _without_days(frame, table.contract, [d for span in spans for d in span if d in settled])
 
 
-def _spans(contract: Contract, todo: Sequence[date]) -> list[DayRange]:
-    """The ranges that are computed apart. Days made from deliveries are one, however far apart they are: the same
-    deliveries would be read for most of them."""
-    by_arrivals = all(i.basis is Basis.ARRIVALS for i in contract.inputs)
-    return covering(todo, 1 if by_arrivals else MOST_SPANS)
+def _spans(view: LakeView, contract: Contract, todo: Sequence[date]) -> list[DayRange]:
+    """The ranges that are computed apart, settled days of few rows between them along with them. Days made from
+    deliveries are one, however far apart they are: the same deliveries would be read for most of them."""
+    if all(i.basis is Basis.ARRIVALS for i in contract.inputs):
+        return covering(todo, 1)
+    spans: list[DayRange] = []
+    for span in covering(todo, MOST_SPANS):
+        if spans and _rows_on(view, contract, DayRange(spans[-1].end, span.start)) < ROWS_OF_A_PLAN:
+            spans[-1] = DayRange(spans[-1].start, span.end)
+        else:
+            spans.append(span)
+    return spans
+
+
+def _rows_on(view: LakeView, contract: Contract, days: DayRange) -> int:
+    """How many rows a table and those that it is made from hold on these days, by their receipts."""
+    stamps = [view.table(name).stamps for name in {contract.name, *(i.table for i in contract.inputs)}]
+    return sum(found[d].entry.rows for found in stamps for d in days if d in found)
 
 
 def input_rows(states: States, contract: Contract, todo: Iterable[date]) -> int:

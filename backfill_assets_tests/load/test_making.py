@@ -8,7 +8,8 @@ from datetime import date
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.load.making import _of_its_span, _with_columns, _without_days
+from backfill_assets.load.making import ROWS_OF_A_PLAN, _of_its_span, _spans, _with_columns, _without_days
+from backfill_assets_tests.builders import FEATURES, STAGING, day, loaded
 from backfill_assets_tests.lakes import ECHO
 
 if TYPE_CHECKING:
@@ -40,6 +41,22 @@ def test_a_row_that_one_span_made_for_a_day_of_another_or_between_is_not_taken_f
     assert days_in(_of_its_span(made, ECHO, SPANS[0], SPANS)) == [0, 9, None, None, None]
     assert days_in(_of_its_span(made, ECHO, SPANS[1], SPANS)) == [4, 9, None, None, None]
     assert days_in(_of_its_span(made, ECHO, SPANS[0], SPANS[:1])) == [0, 2, 4, 9, None]
+
+
+def test_days_of_few_rows_between_two_spans_are_computed_along_with_them_and_days_of_many_are_not() -> None:
+    story = loaded(9)
+    story.build("staging", *map(day, range(9)), rows=ROWS_OF_A_PLAN // 2 - 1)
+    story.build("features", *map(day, range(9)), rows=1)
+    todo = [day(0), day(2), day(3), day(6)]
+    assert _spans(story.view(), FEATURES, todo) == [DayRange(day(0), day(4)), DayRange(day(6), day(7))]
+    story.build("features", day(1), rows=ROWS_OF_A_PLAN // 2 + 1)
+    apart = [DayRange(day(0), day(1)), DayRange(day(2), day(4)), DayRange(day(6), day(7))]
+    assert _spans(story.view(), FEATURES, todo) == apart
+
+
+def test_days_made_from_deliveries_are_one_span_however_many_rows_lie_between() -> None:
+    story = loaded(9).build("staging", *map(day, range(9)), rows=ROWS_OF_A_PLAN)
+    assert _spans(story.view(), STAGING, [day(0), day(7)]) == [DayRange(day(0), day(8))]
 
 
 class Frame:
