@@ -6,8 +6,8 @@ are fed and heard (`forking.py`); which test is quick (`conftest.py`).
 
 import atexit
 import gc
-import os
 import shutil
+import tempfile
 from collections.abc import Generator
 from functools import cache
 from pathlib import Path
@@ -29,8 +29,17 @@ FORKS = pytest.StashKey[forking.Parent]()
 LONG_ROOMS = frozenset({"end_to_end", "browser"})
 ROOMS_OF_ONE_PROCESS = frozenset({"browser"})  # its modules share a site; it is the longest
 PARSING = "backfill_assets_tests.sources import"  # modules that say so share the syntax trees of all files
+DRAWING = ("cli/test_lateness.py", "cli/test_lateness_page.py", "cli/test_report_page.py")  # matplotlib, half a second
 # These import next to nothing, so that a fork is at work on them while Dagster, pandas and the rest are imported.
-EARLY = ("core", "test_architecture.py", "test_house.py", "test_one_day.py", "test_signposts.py")
+EARLY = (
+    "core",
+    "engine/test_processes.py",
+    "test_architecture.py",
+    "test_house.py",
+    "test_one_day.py",
+    "test_rooms.py",
+    "test_signposts.py",
+)
 # On two cores: servers, daemons and browsers are waited for half of the time. More would not fit a laptop's memory.
 PROCESSES = 3
 QUICK_PROCESSES = 3  # forks: a tenth of the time is waiting for locks and sockets
@@ -78,7 +87,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         if option.markexpr == QUICK and CAN_FORK:
             config.stash[FORKED] = True
             if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM_BYTES:
-                os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+                tempfile.tempdir = str(MEMORY)  # pytest's folders, too
             return
         option.numprocesses, option.dist = PROCESSES, "loadscope"
         option.loadscopereorder = False  # it would begin with the many quick tests, and wait for a long one at the end
@@ -102,6 +111,8 @@ def scope_of(module: Path) -> str:
     room = module.parent
     if room.name in ROOMS_OF_ONE_PROCESS:
         return str(room)
+    if f"{room.name}/{module.name}" in DRAWING:
+        return DRAWING[0]
     return PARSING if PARSING in module.read_text(encoding="utf-8") else str(module)
 
 
@@ -115,7 +126,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         forks.stop()
         return None
     begun = forks.begun()
-    batches: dict[str, list[int]] = {PARSING: []}  # seconds, all others tenths of one
+    batches: dict[str, list[int]] = {PARSING: [], DRAWING[0]: []}  # seconds, all others tenths of one
     for index, item in enumerate(session.items):
         if index not in begun:
             batches.setdefault(scope_of(item.path), []).append(index)
