@@ -29,6 +29,9 @@ FORKS = pytest.StashKey[forking.Parent]()
 LONG_ROOMS = frozenset({"end_to_end", "browser"})
 ROOMS_OF_ONE_PROCESS = frozenset({"browser"})  # its modules share a site; it is the longest
 PARSING = "backfill_assets_tests.sources import"  # modules that say so share the syntax trees of all files
+# Modules on the classic session of their process share its JVM: three would start, load and warm up the same. Not what
+# kills JVMs.
+ON_SPARK, SESSION, KILLING = "mark.on_spark(", 'spark: "SparkSession', "it kills JVMs"
 DRAWING = ("cli/test_lateness.py", "cli/test_lateness_page.py", "cli/test_report_page.py")  # matplotlib, half a second
 # These import next to nothing, so that a fork is at work on them while Dagster, pandas and the rest are imported.
 EARLY = (
@@ -113,7 +116,10 @@ def scope_of(module: Path) -> str:
         return str(room)
     if f"{room.name}/{module.name}" in DRAWING:
         return DRAWING[0]
-    return PARSING if PARSING in module.read_text(encoding="utf-8") else str(module)
+    text = module.read_text(encoding="utf-8")
+    if PARSING in text:
+        return PARSING
+    return ON_SPARK if ON_SPARK in text and SESSION in text and KILLING not in text else str(module)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -136,13 +142,16 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest room, go on with the other long one and with modules that start programs, and let the many
-    quick ones fill what is left, so that the processes end together; among equals the order is random."""
+    """Begin with what is longest in one process, go on with slow modules, the long room and modules that start
+    programs, and let the many quick ones fill what is left, so that the processes end together; among equals the order
+    is random."""
     engines.refuse_unfounded(items)
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
     dear = {item.path for item in items if not item.get_closest_marker(QUICK)}
 
-    def rank(item: pytest.Item) -> tuple[bool, bool, bool]:
-        room = item.path.parent.name
-        return room not in ROOMS_OF_ONE_PROCESS, room not in LONG_ROOMS, item.path not in dear
+    def rank(item: pytest.Item) -> tuple[bool, ...]:
+        path, room = item.path, item.path.parent.name
+        first = room in ROOMS_OF_ONE_PROCESS, scope_of(path) == ON_SPARK, path in slow, room in LONG_ROOMS, path in dear
+        return tuple(not is_so for is_so in first)
 
     items.sort(key=rank)
