@@ -33,6 +33,7 @@ QUICK = "quick"
 # Dagster marks what it may still change; what we use of it is pinned by version and by tests.
 DAGSTERS_WARNINGS = ("PreviewWarning", "BetaWarning", "SupersessionWarning")
 STARTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"})  # of `sys.audit`
+FONTS = "fc-list"  # matplotlib's, once in each home, by whichever test draws first
 GARBAGE = (300_000, 20, 50)  # objects, then how often for older ones
 STARTED = pytest.StashKey[list[str]]()
 FORKED = pytest.StashKey[bool]()
@@ -73,7 +74,7 @@ def pytest_configure(config: pytest.Config) -> None:
     started = config.stash[STARTED] = []
 
     def note(event: str, args: tuple[object, ...]) -> None:
-        if event in STARTS:
+        if event in STARTS and args[:1] != (FONTS,):
             started.append(f"{event} {args[0] if args else ''}")
 
     sys.addaudithook(note)
