@@ -17,6 +17,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged
+from backfill_assets.lake.stretches import stretches
 
 Facts = dict[date, dict[str, Any]]
 
@@ -39,9 +40,12 @@ def staged_facts(
 
 def day_facts(lake_session: LakeSession, table: Table, staged: Staged) -> Facts:
     """What the table's `facts` say of every day of what was staged, by name; NULLs are left out."""
-    if table.facts is None or not staged.files:
+    if table.facts is None:
         return {}
-    return _found(lake_session.lake, table.facts(selection(staged.paths, table.contract)))
+    told: Facts = {}
+    for files in stretches(staged.paths, table.contract):
+        told |= _found(lake_session.lake, table.facts(selection(files, table.contract)))
+    return told
 
 
 def revisions(
@@ -51,7 +55,7 @@ def revisions(
     staged: Staged,
     profiles: Mapping[date | None, DayProfile],
 ) -> Facts:
-    """What the table's `revisions` say of the days whose rows differ from those that are there."""
+    """What the table's `revisions` say of the days whose rows differ from those that are there, each by itself."""
     view = states.view.table(table.name)
     changed: Sequence[date] = [
         d
@@ -63,9 +67,13 @@ def revisions(
     ]
     if table.revisions is None or not changed:
         return {}
-    there = lake_session.lake.store.data_files(table.contract, view.version, changed)
-    before, after = (_of_days(files, table.contract, changed) for files in (there, staged.paths))
-    return _found(lake_session.lake, table.revisions(before, after))
+    told: Facts = {}
+    there = frozenset(lake_session.lake.store.data_files(table.contract, view.version, changed))
+    for files in stretches([*there, *staged.paths], table.contract):  # of a day both sides come together
+        sides = [f for f in files if f in there], [f for f in files if f not in there]
+        before, after = (_of_days(side, table.contract, changed) for side in sides)
+        told |= _found(lake_session.lake, table.revisions(before, after))
+    return told
 
 
 def _of_days(files: Sequence[str], contract: Contract, days: Sequence[date]) -> str:
