@@ -17,7 +17,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged
-from backfill_assets.lake.stretches import stretches
+from backfill_assets.lake.stretches import AT_ONCE, stretches
 
 Facts = dict[date, dict[str, Any]]
 
@@ -54,6 +54,8 @@ def revisions(
     table: Table,
     staged: Staged,
     profiles: Mapping[date | None, DayProfile],
+    *,
+    at_once: int = AT_ONCE,
 ) -> Facts:
     """What the table's `revisions` say of the days whose rows differ from those that are there, each by itself."""
     view = states.view.table(table.name)
@@ -69,7 +71,7 @@ def revisions(
         return {}
     told: Facts = {}
     there = frozenset(lake_session.lake.store.data_files(table.contract, view.version, changed))
-    for files in stretches([*there, *staged.paths], table.contract):  # of a day both sides come together
+    for files in stretches([*there, *staged.paths], table.contract, at_once):  # of a day both sides come together
         sides = [f for f in files if f in there], [f for f in files if f not in there]
         before, after = (_of_days(side, table.contract, changed) for side in sides)
         told |= _found(lake_session.lake, table.revisions(before, after))

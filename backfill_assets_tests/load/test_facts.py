@@ -65,7 +65,8 @@ def test_days_that_are_new_or_hold_the_same_rows_have_no_revisions_and_are_not_r
     assert told == {}
 
 
-def test_rows_before_and_after_are_those_of_the_days_that_differ(lake: Lake) -> None:
+@pytest.mark.parametrize("at_once", [1, 512])
+def test_rows_before_and_after_are_those_of_the_days_that_differ(lake: Lake, at_once: int) -> None:
     def compared(before: str, after: str) -> str:
         return f"SELECT day, b.n AS was, a.n AS is_now FROM ({before}) b FULL JOIN ({after}) a USING (day, key)"
 
@@ -73,6 +74,7 @@ def test_rows_before_and_after_are_those_of_the_days_that_differ(lake: Lake) -> 
     staged = stage_by_hand(lake, TABLE, rows({(1, "a"): (10, "x"), (2, "a"): (2, "x"), (3, "b"): (3, "x")}))
     states = PIPELINE.states(read_view(lake, [TABLE]))
     found = audit(lake, staged.paths, TABLE)
-    told = revisions(LakeSession(lake), states, Table(TABLE, revisions=compared), staged, found)
+    table = Table(TABLE, revisions=compared)
+    told = revisions(LakeSession(lake), states, table, staged, found, at_once=at_once)
     assert told.keys() == {day(1), day(3)}
     assert told[day(1)] == {"was": 1, "is_now": 10}

@@ -6,12 +6,10 @@ here: making labels (`labels`, `outcomes`), and what late deliveries turned over
 
 from collections.abc import Sequence
 
-from backfill_assets.lake.fingerprints import Dialect, quoted
-
 
 def flips(before: str, after: str, entity: Sequence[str]) -> str:
     """Per day how many labels that were mature have another value, or are gone: `label_date`, `label_flips`."""
-    names = ("label_date", *(quoted(e, Dialect.DUCKDB) for e in entity))
+    names = ['"' + column.replace('"', '""') + '"' for column in ("label_date", *entity)]
     same = " AND ".join(f"before.{n} = after.{n}" for n in names)
     return (
         "SELECT before.label_date, count(*) FILTER (before.label IS DISTINCT FROM after.label) AS label_flips "

@@ -11,7 +11,7 @@ import duckdb
 from backfill_assets.pipeline.transforms.flips import flips
 
 FIRST, SECOND = date(2024, 3, 1), date(2024, 3, 2)
-COLUMNS = 'rows(label_date, "who is it", label, label_state)'
+COLUMNS = 'rows(label_date, "who "" is", label, label_state)'
 BEFORE = f"""SELECT * FROM (VALUES
 (DATE '2024-03-01', 'stays', 1, 'mature'), (DATE '2024-03-01', 'turns', 0, 'mature'),
 (DATE '2024-03-01', 'goes', 0, 'mature'), (DATE '2024-03-01', 'had none', NULL, 'mature'),
@@ -25,7 +25,7 @@ AFTER = f"""SELECT * FROM (VALUES
 
 
 def test_a_mature_label_that_has_another_value_or_is_gone_counts_and_no_other() -> None:
-    found = dict(duckdb.execute(flips(BEFORE, AFTER, ["who is it"])).fetchall())
+    found = dict(duckdb.execute(flips(BEFORE, AFTER, ['who " is'])).fetchall())
     assert found == {FIRST: 3, SECOND: 0}
 
 
