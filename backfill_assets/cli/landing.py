@@ -47,6 +47,8 @@ def _draw(report: "ScanReport") -> None:
     for word, names in {"altered": report.altered, "missing": report.missing}.items():
         for name in names:
             click.echo(f"{word:10s} {plain(name)}")
+    for name in report.let_go:
+        click.echo(f"let go     {plain(name)}: it changed or vanished, and nothing was ever made of it")
     if report.blocked:
         first = min(report.blocked)
         click.echo(

@@ -18,8 +18,8 @@ class ScanReport:
 
     `new` rows and bad rows per file read for the first time; `copies` path -> the path of the same content; `refused`
     and `waiting` path -> reason (never read; read at the next scan); `altered` and `missing` stop rebuilds of `blocked`
-    days until `landing accept`; `unreadable` path -> reason (counted as one bad row, kept in quarantine). `known` are
-    the files that the ledger named before.
+    days until `landing accept`; `let_go` changed or vanished, and nothing was ever made of them; `unreadable` path ->
+    reason (counted as one bad row, kept in quarantine). `known` are the files that the ledger named before.
     """
 
     new: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -30,6 +30,7 @@ class ScanReport:
     altered: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     blocked: frozenset[date] = frozenset()
+    let_go: tuple[str, ...] = ()
     known: int = 0
 
     @property
@@ -42,7 +43,7 @@ class ScanReport:
         return {
             "new": {k: {"rows": r, "bad_rows": b} for k, (r, b) in self.new.items()},
             "copies": self.copies, "refused": self.refused, "waiting": self.waiting, "unreadable": self.unreadable,
-            "altered": list(self.altered), "missing": list(self.missing),
+            "altered": list(self.altered), "missing": list(self.missing), "let_go": list(self.let_go),
             "blocked_days": sorted(map(str, self.blocked)), "known": self.known,
         }  # fmt: skip
 
@@ -76,6 +77,7 @@ def together(reports: Mapping[str, ScanReport]) -> ScanReport:
         unreadable={shown(p, n): why for n, r in found for p, why in r.unreadable.items()},
         altered=paths((n, r.altered) for n, r in found),
         missing=paths((n, r.missing) for n, r in found),
+        let_go=paths((n, r.let_go) for n, r in found),
         blocked=frozenset(day for _, r in found for day in r.blocked),
         known=sum(r.known for _, r in found),
     )

@@ -88,7 +88,8 @@ def of_source(ledger: Contract, source: str) -> Contract:
 class FileRecord:
     """One content at one path, as the ledger knows it now. `days` are (rows, bad rows, usable rows) per arrival day.
 
-    `refused`: why no row of it can be judged; it then counts as one unusable row.
+    `refused`: why no row of it can be judged; it then counts as one unusable row. `used_days`: those on which the
+    content ever had usable rows, at any path and under any settings: raw may still hold what was made from them then.
     """
 
     path: str
@@ -101,6 +102,12 @@ class FileRecord:
     withdrawn: bool = False
     counted_by: str = ""
     refused: str | None = None
+    used_days: frozenset[date] = frozenset()
+
+    @property
+    def is_basis(self) -> bool:
+        """Whether raw may hold rows of it. A recount alone never ends that, `landing accept` does."""
+        return bool(self.used_days) or self.usable_rows > 0
 
     @property
     def rows(self) -> int:
@@ -120,9 +127,13 @@ def read_files(store: TableStore, source: str = "") -> list[FileRecord]:
     BackfillError where a data file of ours is gone.
     """
     events: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    used: dict[str, set[date]] = defaultdict(set)
     for row in store.own_rows(ledgers.named(FILES.name, source)):
         events[row["path"], row["sha256"]].append(row)
-    return sorted((_newest(rows) for rows in events.values()), key=lambda r: (r.path, r.first_scan, r.sha256))
+        if row["event"] == LANDED and row["usable_rows"]:
+            used[row["sha256"]].add(row["arrival_date"])
+    found = (replace(_newest(rows), used_days=frozenset(used[sha])) for (_, sha), rows in events.items())
+    return sorted(found, key=lambda r: (r.path, r.first_scan, r.sha256))
 
 
 def _newest(rows: list[dict[str, Any]]) -> FileRecord:

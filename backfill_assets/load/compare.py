@@ -22,7 +22,8 @@ def look(lake_session: LakeSession) -> tuple[Listing, list[FileRecord]]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The landing folder against the ledger. `lapsed`: records without usable rows whose file changed or vanished."""
+    """The landing folder against the ledger. `lapsed`: records whose file changed or vanished, and that are
+    no basis of raw, or no longer the only path of theirs."""
 
     fresh: list[LandedFile]
     altered: list[FileRecord]
@@ -38,8 +39,9 @@ def _is_as_recorded(file: LandedFile, record: FileRecord, hashes: Hashes) -> boo
 def compare(listing: Listing, records: Sequence[FileRecord], hashes: Hashes) -> Comparison:
     """What is new, altered, missing. Hashes only files of equal size whose time changed, each once; no JVM.
 
-    A record none of whose rows was usable is no basis of raw: its file may change or vanish freely. A missing file is
-    not missing while the same content lies at another path.
+    A record none of whose rows was ever usable is no basis of raw: its file may change or vanish freely. What settings
+    of today say of its rows does not matter: raw holds what was made under others. A missing file is not missing while
+    the same content lies at another path.
     """
     here = {f.name: f for f in listing.files}
     live = [r for r in records if not r.withdrawn]
@@ -52,15 +54,15 @@ def compare(listing: Listing, records: Sequence[FileRecord], hashes: Hashes) -> 
             same.add(record.path)
         else:
             altered.append(record)
-    taken = same | {r.path for r in altered if r.usable_rows}
+    taken = same | {r.path for r in altered if r.is_basis}
     present = {r.sha256 for r in live if r.path in same}
     return Comparison(
         fresh=[f for f in listing.files if f.name not in taken],
-        altered=[r for r in altered if r.usable_rows],
-        missing=[r for r in gone if r.usable_rows and r.sha256 not in present],
+        altered=[r for r in altered if r.is_basis],
+        missing=[r for r in gone if r.is_basis and r.sha256 not in present],
         lapsed=[
-            *(r for r in altered if not r.usable_rows),
-            *(r for r in gone if not r.usable_rows or r.sha256 in present),
+            *(r for r in altered if not r.is_basis),
+            *(r for r in gone if not r.is_basis or r.sha256 in present),
         ],
     )
 

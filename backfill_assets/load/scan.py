@@ -55,7 +55,8 @@ def scan(lake_session: LakeSession, now: datetime | None = None) -> ScanReport:
         unreadable={p.path: p.refused for p in landings if p.refused},
         altered=tuple(sorted(r.path for r in altered)),
         missing=tuple(sorted(r.path for r in missing)),
-        blocked=frozenset(d for r in (*altered, *missing) for d in r.days),
+        blocked=frozenset(d for r in (*altered, *missing) for d in {*r.days, *r.used_days}),
+        let_go=tuple(sorted(r.path for r in found.lapsed if not r.is_basis)),
         known=len(records),
     )
 

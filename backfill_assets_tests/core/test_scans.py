@@ -32,6 +32,7 @@ def test_what_several_sources_count_is_added_up_by_key() -> None:
 
 def test_new_files_copies_and_files_still_being_written_ask_for_nobody() -> None:
     report = ScanReport(new={"a.csv": (3, 1)}, copies={"b.csv": "a.csv"}, waiting={"c.csv": "still growing"}, known=4)
+    report = replace(report, let_go=("d.csv",))
     assert report.is_clean
 
 
@@ -40,5 +41,6 @@ def test_a_report_is_json_with_days_in_order() -> None:
     told = json.loads(json.dumps(report.to_dict()))
     assert told["new"] == {"a.csv": {"rows": 3, "bad_rows": 1}}
     assert told["altered"] == ["b.csv"]
+    assert told["let_go"] == []
     assert told["blocked_days"] == ["2024-02-26", "2024-02-28"]
     assert json.loads(json.dumps(replace(report, known=9).to_dict()))["known"] == 9

@@ -4,6 +4,7 @@ Lives here: the comparison and what it remembers. Does not live here: what a sca
 """
 
 import os
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -119,6 +120,15 @@ def test_a_file_without_a_usable_row_may_change_and_vanish_freely(folder: Path) 
     found = compared(folder, changed, gone)
     assert [f.name for f in found.fresh] == ["a.csv"]
     assert (found.altered, found.missing, found.lapsed) == ([], [], [changed, gone])
+
+
+def test_what_raw_was_made_from_stays_its_basis_though_a_recount_finds_no_usable_row(folder: Path) -> None:
+    changed, gone = (
+        replace(recorded(folder, name, b"1", usable=0), used_days=frozenset({DAY})) for name in ("a.csv", "b.csv")
+    )
+    land(folder, "a.csv", b"3!")
+    (folder / "b.csv").unlink()
+    assert compared(folder, changed, gone) == Comparison([], [changed], [gone], [])
 
 
 def test_a_withdrawn_content_that_lies_there_again_is_new(folder: Path) -> None:

@@ -204,6 +204,39 @@ def test_a_refused_file_is_one_bad_row_by_name_and_is_looked_at_again_under_anot
     assert world.content("quarantine") == []
 
 
+def test_two_faults_of_the_settings_one_after_the_other_take_nothing_from_raw(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    world = make_world(tmp_path, RULES, as_of=False)
+    land(world, "a.jsonl", [delivery(1, "2024-03-05 10:00")])
+    day = DayRange(date(2024, 3, 5), date(2024, 3, 6))
+    world.backfill(day, "raw")
+    toml = world.root / "lake.toml"
+    right = toml.read_text(encoding="utf-8")
+    toml.write_text(right.replace("2024-03-01", "2030-01-01"), encoding="utf-8")
+    scan(world.open()[0])
+    assert [r.usable_rows for r in read_files(open_lake(world.root).store)] == [0]
+    toml.write_text(right.replace("landing/**", "elsewhere/**"), encoding="utf-8")
+    (world.root / "elsewhere").mkdir()
+    with pytest.raises(LandingError, match=r"a\.jsonl \(missing\).*Put the file back"):
+        world.backfill(day, "raw")
+    assert files_of(world) == {"a.jsonl": (1, False)}
+    toml.write_text(right, encoding="utf-8")
+    world.backfill(day, "raw")
+    assert [row["seq"] for row in world.content("raw")] == [1]
+
+
+def test_a_file_of_which_nothing_was_ever_made_is_let_go_by_name(spark: "SparkSession", tmp_path: Path) -> None:
+    world = make_world(tmp_path, RULES)
+    path = land_bytes(world, "lost.jsonl", b"no json\n")
+    lake_session, _ = world.open()
+    scan(lake_session)
+    path.unlink()
+    assert scan(lake_session).let_go == ("lost.jsonl",)
+    assert files_of(world) == {"lost.jsonl": (1, True)}
+    assert scan(lake_session).let_go == ()
+
+
 def poisoned(sha: str) -> Callable[..., Any]:
     """Reading that fails as soon as a row of this content is computed."""
 
