@@ -9,12 +9,14 @@ import logging
 import os
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from shlex import quote
 
 import dagster as dg
+import sqlalchemy as sa
 
-from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.lake.home import (
     DAGSTER_FOLDER,
     LAKE_VARIABLE,
@@ -51,7 +53,7 @@ def instance_of(lake: Lake, project: Path | None = None) -> Iterator[dg.DagsterI
     while it is used.
     """
     if named := os.environ.get("DAGSTER_HOME"):
-        with _opened(named, dg.DagsterInstance.get) as instance:
+        with _told(named), _opened(named, dg.DagsterInstance.get) as instance:
             yield instance
         return
     home = project or project_root()
@@ -62,7 +64,8 @@ def instance_of(lake: Lake, project: Path | None = None) -> Iterator[dg.DagsterI
                 yield instance
             return
         home = _home_in(lake)
-    with contextlib.chdir(home), _opened(str(home), lambda: dg.DagsterInstance.from_config(str(home))) as instance:
+    open_it = partial(dg.DagsterInstance.from_config, str(home))
+    with contextlib.chdir(home), _told(str(home)), _opened(str(home), open_it) as instance:
         yield instance
 
 
@@ -80,6 +83,19 @@ def _home_in(lake: Lake) -> Path:
         part.write_text(OF_A_LAKE.read_text(encoding="utf-8"), encoding="utf-8")
         part.replace(home / "dagster.yaml")
     return home
+
+
+@contextlib.contextmanager
+def _told(home: str) -> Iterator[None]:
+    """Within, what the storage of runs and events fails with, a full disk above all, is one line."""
+    try:
+        yield
+    except sa.exc.DBAPIError as error:
+        raise BackfillError(
+            f"Dagster's home {home}", str(error.orig or error).splitlines()[0],
+            "The run was not finished; what it had committed says so by its receipts",
+            "See that its disk has space and may be written, then run again",
+        ) from error  # fmt: skip
 
 
 def _opened(home: str, open_it: Callable[[], dg.DagsterInstance]) -> dg.DagsterInstance:

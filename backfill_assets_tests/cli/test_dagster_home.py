@@ -4,11 +4,14 @@ Tested here: the instance inside a lake whose programs were installed from a whe
 """
 
 import os
+import sqlite3
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from backfill_assets.cli.dagster_home import OF_A_LAKE, instance_of, lake_words, silenced, ui_command
+from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.lake.home import LAKE_VARIABLE, Lake
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 from backfill_assets_tests.sources import CHECKOUT
@@ -55,6 +58,26 @@ def test_a_lake_that_may_only_be_read_is_looked_at_without_an_instance(
     with silenced(), instance_of(installed, project=installed.root.parent / "elsewhere") as instance:
         assert instance.is_ephemeral
     assert not (installed.root / ".dagster").exists()
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["by DAGSTER_HOME", "of the lake"])
+def test_a_full_disk_under_the_storage_of_runs_is_one_line(
+    installed: Lake, monkeypatch: pytest.MonkeyPatch, named: bool
+) -> None:
+    home = installed.root / ".dagster"
+    if named:
+        home.mkdir(exist_ok=True)
+        monkeypatch.setenv("DAGSTER_HOME", str(home))
+    full = sqlite3.OperationalError("database or disk is full")
+    with (
+        pytest.raises(BackfillError, match=r"home .*: database or disk is full\. The run was not finished") as caught,
+        silenced(),
+        instance_of(installed, project=installed.root.parent / "elsewhere"),
+    ):
+        raise sa.exc.OperationalError("INSERT INTO event_logs", {}, full)
+    assert str(home) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not isinstance(caught.value, SettingsError), "exit code 1"
 
 
 def test_the_instance_of_a_project_is_that_of_its_own_lake_and_no_other_lake_is_shown_there(
