@@ -20,6 +20,7 @@ from backfill_assets.core.days import from_inclusive
 if TYPE_CHECKING:
     from backfill_assets.core.needs import Needs
     from backfill_assets.core.requests import RunRequest
+    from backfill_assets.core.scans import ScanReport
     from backfill_assets.core.states import States
     from backfill_assets.lake.home import Lake
 
@@ -29,16 +30,18 @@ Settled = Collection[Day]
 
 @dataclass
 class CaughtUp:
-    """The runs of a catch-up, in order, and what stays undone: days per table that still need making, and why."""
+    """The runs of a catch-up, in order, and what stays undone: days per table that still need making, and why.
+    `blocked`: days whose landed files are altered or missing, which nobody loads until a person says so."""
 
     runs: list[tuple[BackfillRequest, RunOutcome]] = field(default_factory=list)
     left: dict[str, list[str]] = field(default_factory=dict)
     why: dict[str, str] = field(default_factory=dict)
+    blocked: Collection[date] = ()
 
     @property
     def success(self) -> bool:
-        """Whether every run succeeded and nothing is left."""
-        return all(outcome.success for _, outcome in self.runs) and not self.left
+        """Whether every run succeeded, nothing is left and nothing waits for a person."""
+        return all(outcome.success for _, outcome in self.runs) and not self.left and not self.blocked
 
 
 @dataclass
@@ -96,7 +99,7 @@ def _part(request: "RunRequest", days: list[str]) -> "RunRequest":
 def catch_up(dry_run: bool, note: str, as_json: bool) -> None:
     """Load what landed and rebuild every day that needs it, level by level: what the sensors do by themselves.
 
-    Exit code 1 if a run fails or a day still needs making afterwards.
+    Exit code 1 if a run fails, a day still needs making afterwards, or altered or missing files hold days back.
     """
     from backfill_assets.lake.home import open_lake
 
@@ -104,8 +107,8 @@ def catch_up(dry_run: bool, note: str, as_json: bool) -> None:
     if dry_run:
         _tell_first(lake, as_json)
         return
-    _scan(lake)
-    _report(until_settled(lake, note, "catch-up"), as_json)
+    blocked = _scan(lake)
+    _report(replace(until_settled(lake, note, "catch-up"), blocked=blocked), as_json)
 
 
 @click.command("replay-late")
@@ -145,21 +148,38 @@ def _draw_late(found: Mapping[tuple[date, date], int], verb: str) -> None:
     click.echo(f"{number(sum(found.values()))} row(s) that came too late {verb}.")
 
 
-def _scan(lake: "Lake") -> None:
+def _scan(lake: "Lake") -> frozenset[date]:
+    """The days that are left alone, since files that they were made from are altered or missing."""
     from backfill_assets.lake.session import LakeSession
     from backfill_assets.load.known import landed
 
     on = LakeSession(lake)
     found = landed(on)
     if found.is_scanned:
-        return
+        return frozenset()
     if found.counts_rows:
         on.begin()  # while files are read and parsed
     from backfill_assets.load.sources import scan_all
 
     report = scan_all(on)
-    for path in (*report.altered, *report.missing):
-        aside(f"{path} is altered or missing: the days made from it are left alone (see `backfill-assets scan`)")
+    for line in told_of(report):
+        aside(line)
+    return report.blocked
+
+
+def told_of(report: "ScanReport") -> list[str]:
+    """What a person must know of the scan before the runs: files that hold days back, and rows that no table gets."""
+    told = [
+        f"{path} is altered or missing: the days made from it are left alone (see `backfill-assets scan`)"
+        for path in (*report.altered, *report.missing)
+    ]
+    if report.blocked:
+        way = 'put them back, or say `backfill-assets landing accept --note "why"`'
+        told += [f"Error: these files hold back {len(report.blocked)} day(s) from {min(report.blocked)}: {way}"]
+    rows, bad = (sum(counts) for counts in zip((0, 0), *report.new.values(), strict=True))
+    if bad:
+        told += [f"{number(bad)} of {number(rows)} new row(s) are unusable: the table quarantine keeps them, and why"]
+    return told
 
 
 def _states(lake: "Lake") -> "States":
@@ -253,7 +273,7 @@ def _tell_first(lake: "Lake", as_json: bool) -> None:
 def _report(done: CaughtUp, as_json: bool) -> None:
     if as_json:
         runs = [{"days": str(a.days), "reason": a.reason, **o.to_dict()} for a, o in done.runs]
-        print_json({"runs": runs, "left": done.left, "why": done.why})
+        print_json({"runs": runs, "left": done.left, "why": done.why, "blocked": sorted(map(str, done.blocked))})
     else:
         _draw(done)
     for asked, outcome in done.runs:

@@ -11,10 +11,11 @@ from pathlib import Path
 import click
 import pytest
 
-from backfill_assets.cli.catch_up import CaughtUp, until_settled
+from backfill_assets.cli.catch_up import CaughtUp, told_of, until_settled
 from backfill_assets.cli.common import Overrides
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome
 from backfill_assets.core.days import ONE_DAY
+from backfill_assets.core.scans import ScanReport
 from backfill_assets.lake.home import LAKE_VARIABLE, Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
@@ -96,3 +97,14 @@ def test_where_nothing_needs_making_the_lake_is_looked_at_once(lake: tuple[Lake,
     with click.Context(click.Command("catch-up"), obj=Overrides(opened=opened)):
         assert until_settled(lake[0], "", "catch-up").success
     assert looks == ["a look"]
+
+
+def test_days_held_back_by_files_and_rows_for_quarantine_are_told_and_the_former_are_no_success() -> None:
+    found = ScanReport(new={"b.csv": (9, 2), "c.csv": (1, 0)}, altered=("a.csv",), blocked=frozenset({day(0)}))
+    file, days, rows = told_of(found)
+    assert file.startswith("a.csv is altered or missing")
+    assert days.startswith(f"Error: these files hold back 1 day(s) from {day(0)}: put them back, or say")
+    assert rows.startswith("2 of 10 new row(s) are unusable: the table quarantine keeps them")
+    assert told_of(ScanReport(new={"c.csv": (1, 0)})) == []
+    assert CaughtUp().success
+    assert not CaughtUp(blocked=found.blocked).success
