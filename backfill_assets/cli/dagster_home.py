@@ -15,7 +15,8 @@ from shlex import quote
 import dagster as dg
 
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.lake.home import DAGSTER_FOLDER, Lake, close_folder, project_root
+from backfill_assets.core.lake_meant import LAKE_VARIABLE, lake_folder, project_root
+from backfill_assets.lake.home import DAGSTER_FOLDER, Lake, close_folder
 
 OF_A_LAKE = Path(__file__).with_name("templates") / "dagster.yaml"
 
@@ -76,8 +77,6 @@ def _opened(home: str, open_it: Callable[[], dg.DagsterInstance]) -> dg.DagsterI
 
 def ui_command(lake: Lake) -> str:
     """What to type so that the UI shows the runs of this lake."""
-    from backfill_assets.lake.home import LAKE_VARIABLE, lake_folder
-
     variable = "" if lake_folder() == lake.root else f"{LAKE_VARIABLE}={quote(str(lake.root))} "
     if not os.environ.get("DAGSTER_HOME") and not (project_root() / "dagster.yaml").exists():
         home = lake.root / ".dagster"
