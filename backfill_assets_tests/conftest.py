@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from backfill_assets.engine.waiting_place import OFF
 from backfill_assets_tests import engines, forking
 from backfill_assets_tests.processes import CAN_FORK, CHECKOUT
 from backfill_assets_tests.strategies import THOROUGH_EXAMPLES
@@ -69,6 +70,7 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile(QUICK)
     for name in ("COLUMNS", "LINES"):
         os.environ.pop(name, None)
+    os.environ[OFF] = "off"  # no command of a test leaves a process that waits for others
     os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
     started = config.stash[STARTED] = []
 

@@ -6,7 +6,6 @@ begins here, nothing is imported but the standard library. Whatever is odd, the 
 """
 
 import contextlib
-import fcntl
 import json
 import os
 import select
@@ -105,7 +104,7 @@ def _fork() -> Accompanied | None:
     """A fork for this very command, where there is a process to have it from; else None."""
     try:
         place = WaitingPlace.of(lake_folder(named_in(sys.argv[1:]))) if is_possible() else None
-        if place is None or not place.socket.exists() or not _has_plain_streams():
+        if place is None or not place.socket.exists() or _is_behind():
             return None
         address = UnixAddress(place.socket)
         try:
@@ -119,23 +118,30 @@ def _fork() -> Accompanied | None:
         return None
 
 
-def _has_plain_streams() -> bool:
-    """Whether what is open here are the three streams, and a terminal is ours to read from: a fork gets no more."""
-    own = [int(n) for n in os.listdir("/proc/self/fd")]  # noqa: PTH208  # nothing is imported for it
-    for number in own:
+def _is_behind() -> bool:
+    """Whether the terminal would stop this process when it reads; a fork, which has no terminal, would not be."""
+    return os.isatty(0) and os.tcgetpgrp(0) != os.getpgrp()
+
+
+def _inherited() -> list[int]:
+    """The descriptors that this process was given, and gives to those that it starts: the streams, and perhaps more."""
+    found = []
+    for number in sorted(int(entry.name) for entry in os.scandir("/proc/self/fd")):
         with contextlib.suppress(OSError):  # that of the listing itself
-            if number > 2 and not fcntl.fcntl(number, fcntl.F_GETFD) & fcntl.FD_CLOEXEC:
-                return False
-    return {0, 1, 2} <= set(own) and not (os.isatty(0) and os.tcgetpgrp(0) != os.getpgrp())
+            found += [number] if os.get_inheritable(number) else []
+    return found
 
 
 def _asked(line: socket.socket) -> Accompanied | None:
+    given = _inherited()
+    if not {0, 1, 2} <= set(given):
+        return None
     watched, life = os.pipe()
     with os.fdopen(os.memfd_create("asked"), "w", encoding="utf-8") as asked:
-        json.dump(_request(), asked)
+        json.dump({"descriptors": given, **_request()}, asked)
         asked.flush()
         asked.seek(0)
-        socket.send_fds(line, [ASK], [asked.fileno(), watched, 0, 1, 2])
+        socket.send_fds(line, [ASK], [asked.fileno(), watched, *given])
     os.close(watched)
     answer, descriptors, _, _ = socket.recv_fds(line, NUMBER.size, 1)
     if not descriptors:

@@ -23,8 +23,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from backfill_assets.cli.surroundings import surroundings
-from backfill_assets.engine.server_state import Record, ServerFolder
-from backfill_assets.engine.supervisor import START_TIMEOUT_SECONDS
+from backfill_assets.engine.server_state import Record, ServerFolder, take
 from backfill_assets.engine.unix_sockets import UnixAddress
 from backfill_assets.engine.waiting_place import ASK, NUMBER, WaitingPlace, is_own, is_possible
 from backfill_assets.orchestration.warm_process import (
@@ -45,7 +44,7 @@ LOOK_SECONDS = 0.5  # at the server's record
 HEARING_SECONDS = 2.0  # for who connects and says nothing
 CODE = "from backfill_assets.cli.waiting import main; main()"
 IN_THE_BACKGROUND = ("/bin/sh", "-c", '"$@" &', "sh")  # so that it is no child of the command
-DESCRIPTORS = 5  # what is asked, the life of who asks, and the three streams
+MOST_DESCRIPTORS = 200  # the system passes on 253 at once
 
 
 def begin(lake: Path, coming: bool = False) -> None:
@@ -106,9 +105,9 @@ class Waiting:
         line, _ = self.door.accept()
         line.settimeout(HEARING_SECONDS)
         asked = None
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, IndexError):  # whatever somebody else says there
             if is_own(line):
-                _, descriptors, _, _ = socket.recv_fds(line, len(ASK), DESCRIPTORS)
+                _, descriptors, _, _ = socket.recv_fds(line, len(ASK), MOST_DESCRIPTORS)
                 asked = Asked(line, read_asked(descriptors[0]), descriptors[1:])
         if asked is None:
             line.close()
@@ -140,9 +139,9 @@ class Waiting:
         os.close(self.lock)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Asked:
-    """What one command asks: the line to it, what it says, the descriptor of its life, and its three streams."""
+    """What one command asks: the line to it, what it says, the descriptor of its life, and those it would inherit."""
 
     line: socket.socket
     what: dict[str, Any]
@@ -155,16 +154,18 @@ class Asked:
 
     def become(self) -> None:
         """Be the process of the command, as if an interpreter had been started for it, and wait for leave to go on."""
-        life, *streams = self.descriptors
-        for number, stream in enumerate(streams):
-            os.dup2(stream, number)
-            os.close(stream)
+        life, *given = self._above(wanted := self.what["descriptors"])
+        for number, descriptor in zip(wanted, given, strict=True):
+            os.dup2(descriptor, number)
+            os.close(descriptor)
         # The kernel's doing: a command that is killed is killed, whatever this process or the one that forked it do.
         fcntl.fcntl(life, fcntl.F_SETOWN, os.getpid())
         fcntl.fcntl(life, fcntl.F_SETSIG, signal.SIGKILL)
         fcntl.fcntl(life, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
         become(self.what, self.what["argv"])
         sys.path[:0] = [self.what["path0"]]
+        for number in (signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM, signal.SIGTSTP):
+            signal.signal(number, signal.SIG_DFL)
         for number in self.what["ignored"]:
             signal.signal(number, signal.SIG_IGN)
         if isinstance(sys.stdout, io.TextIOWrapper):
@@ -172,6 +173,15 @@ class Asked:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPTS)
         if not go_on(self.line):
             os._exit(0)
+
+    def _above(self, wanted: Sequence[int]) -> list[int]:
+        """The descriptors, and the line, moved above the numbers that they are wanted at."""
+        least = max(wanted) + 1
+        moved = [fcntl.fcntl(d, fcntl.F_DUPFD_CLOEXEC, least) for d in (self.line.fileno(), *self.descriptors)]
+        self.line.close()
+        self.close()
+        self.line, self.descriptors = socket.socket(fileno=moved[0]), moved[1:]
+        return self.descriptors
 
 
 def has_server(place: WaitingPlace) -> bool:
@@ -181,11 +191,19 @@ def has_server(place: WaitingPlace) -> bool:
 
 
 def _await_server(place: WaitingPlace) -> None:
-    deadline = time.monotonic() + START_TIMEOUT_SECONDS
+    """Return once there is a server; where none is and nobody is there who would start one, this process ends."""
     while not has_server(place):
-        if time.monotonic() > deadline or not place.folder.exists():
+        if not place.folder.exists() or _is_idle(place):
             os._exit(0)
         time.sleep(LOOK_SECONDS)
+
+
+def _is_idle(place: WaitingPlace) -> bool:
+    file = ServerFolder(place.folder).open_in_use()
+    try:
+        return take(file)
+    finally:
+        os.close(file)
 
 
 def _door(place: WaitingPlace) -> socket.socket:
