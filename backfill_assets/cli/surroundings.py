@@ -15,7 +15,7 @@ from typing import Any
 # Read when a command works, and by nothing that is imported: a test holds it. The rest of the environment is equal.
 READ_LATE = frozenset(
     (
-        "COLUMNS", "LINES", "TERM", "COLORTERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "WINDOWID", "TMUX",
+        "TERM", "COLORTERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "WINDOWID", "TMUX",
         "TMUX_PANE", "STY", "WINDOW", "PWD", "OLDPWD", "SHLVL", "_", "DAGSTER_HOME", "SSH_AUTH_SOCK",
         "SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "GPG_TTY", "XDG_SESSION_ID", "XDG_VTNR", "XDG_SEAT",
         "DBUS_SESSION_BUS_ADDRESS",

@@ -111,7 +111,8 @@ class Waiting:
                 asked = Asked(line, read_asked(descriptors[0]), descriptors[1:])
         if asked is None:
             line.close()
-        elif asked.what["surroundings"] != self.own or stamp() != self.of:
+            return None
+        if asked.what["surroundings"] != self.own or stamp() != self.of:
             self._refuse(asked)
             return None
         line.settimeout(None)

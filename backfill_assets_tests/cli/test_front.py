@@ -9,6 +9,7 @@ import pty
 import signal
 import subprocess
 import sys
+import termios
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import pytest
 
 from backfill_assets.engine.processes import Process
 from backfill_assets.engine.waiting_place import OFF
-from backfill_assets_tests.cli.waited import OF_TESTS, PATIENCE_SECONDS, WaitedLake, told, waited_lake
+from backfill_assets_tests.cli.waited import OF_TESTS, OPEN, PATIENCE_SECONDS, WaitedLake, told, waited_lake
 from backfill_assets_tests.processes import until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="commands are forks on Linux only")
@@ -121,29 +122,31 @@ def test_a_command_whose_reader_has_gone_ends_quietly(lake: WaitedLake) -> None:
     assert _without_processes(err) == []
 
 
-def test_a_terminal_stays_one(lake: WaitedLake) -> None:
+def test_a_terminal_stays_one_and_as_wide(lake: WaitedLake) -> None:
     waiting = lake.wait()
-    ours, theirs = pty.openpty()
-    with lake.start("status", stdout=theirs, env={"COLUMNS": "60"}) as process:
-        os.close(theirs)
-        _, err = process.communicate(timeout=PATIENCE_SECONDS)
-    shown = os.read(ours, 1 << 16).decode()
-    os.close(ours)
-    assert told(err)[1] == waiting
-    assert "2024-02-26" in shown
-    assert max(len(line) for line in shown.splitlines()) <= 60
+    shown = []
+    for env in ({}, {OFF: "off"}):
+        ours, theirs = pty.openpty()
+        termios.tcsetwinsize(theirs, (24, 60))
+        with lake.start("show", "staging", "2024-02-27", stdout=theirs, env=env) as process:
+            os.close(theirs)
+            _, err = process.communicate(timeout=PATIENCE_SECONDS)
+        shown.append(os.read(ours, 1 << 16).decode())
+        os.close(ours)
+        assert told(err)[1] == (os.getpid() if env else waiting)
+    assert shown[0] == shown[1]
+    assert shown[0] != lake.run("show", "staging", "2024-02-27").stdout.replace("\n", "\r\n")
 
 
 def test_what_else_is_open_is_handed_on(lake: WaitedLake, tmp_path: Path) -> None:
     waiting = lake.wait()
-    page = tmp_path / "page.html"
-    file = os.open(page, os.O_RDWR | os.O_CREAT)
+    file = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
     try:
-        done = lake.run("report", "--html", f"/dev/fd/{file}", pass_fds=[file])
+        done = lake.run("status", pass_fds=[file], env={OPEN: str(file)})
     finally:
         os.close(file)
     assert (done.returncode, told(done.stderr)[1]) == (0, waiting), done.stderr
-    assert "<html" in page.read_text()
+    assert (tmp_path / "file").read_text() == "written"
 
 
 def test_a_relative_lake_and_the_working_folder_are_those_of_the_caller(lake: WaitedLake) -> None:

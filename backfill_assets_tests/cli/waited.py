@@ -22,12 +22,15 @@ from backfill_assets_tests.operations.synthetic import synthetic_lake
 from backfill_assets_tests.processes import until
 
 HELD = "BACKFILL_ASSETS_TEST_HELD"
+OPEN = "BACKFILL_ASSETS_TEST_OPEN"
 # Tells its process and that one's parent, and waits where a file says so.
 OWN = """
 import os, sys, time
 print("own tables of", os.getpid(), os.getppid(), file=sys.stderr, flush=True)
 if os.environ.get("BACKFILL_ASSETS_TEST_HELD"):
     time.sleep(600)
+if os.environ.get("BACKFILL_ASSETS_TEST_OPEN"):
+    os.write(int(os.environ["BACKFILL_ASSETS_TEST_OPEN"]), b"written")
 from backfill_assets import tables
 """
 PATIENCE_SECONDS = 60.0
