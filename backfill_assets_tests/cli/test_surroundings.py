@@ -33,12 +33,18 @@ def test_one_that_is_read_late_does_not(name: str, monkeypatch: pytest.MonkeyPat
     assert surroundings() == before
 
 
-def test_where_modules_are_looked_for_shows_but_not_the_folder_of_the_script(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = surroundings()
-    monkeypatch.setattr(sys, "path", ["another", *sys.path[1:]])
-    assert surroundings() == before
-    monkeypatch.setattr(sys, "path", [*sys.path, "another"])
-    assert surroundings() != before
+def test_where_modules_are_looked_for_shows_but_not_the_folder_of_the_script() -> None:
+    before, own = surroundings(), sys.path[0]
+    sys.path[0] = "another"
+    try:
+        assert surroundings() == before
+    finally:
+        sys.path[0] = own
+    sys.path.append("another")
+    try:
+        assert surroundings() != before
+    finally:
+        sys.path.pop()
 
 
 def test_processors_and_priority_show() -> None:
