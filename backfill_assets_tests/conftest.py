@@ -1,17 +1,14 @@
-"""Fixtures that several rooms share, the police of the cost tiers, and how the suite is spread over processes.
+"""Fixtures that several rooms share, and the police of the cost tiers.
 
 Lives here: the Spark session of the test run, the folder of shared data, and the rule that the markers `spark`,
 `browser`, `processes` and `storages` are what a test's fixtures say. A test with none of them is `quick`: it may start
-no program, and fails where it does. Does not live here: builders and scenarios. Nothing starts unless a test asks.
+no program, and fails where it does. Does not live here: how the suite is spread over processes (`spreading.py`),
+builders and scenarios. Nothing starts unless a test asks.
 """
 
-import atexit
-import gc
 import os
-import shutil
 import sys
-from collections.abc import Generator, Iterator
-from functools import cache
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,34 +16,40 @@ import pytest
 from hypothesis import settings
 
 from backfill_assets.engine.waiting_place import OFF
-from backfill_assets_tests import engines, forking
-from backfill_assets_tests.processes import CAN_FORK, CHECKOUT
+from backfill_assets_tests import engines
+from backfill_assets_tests.processes import CHECKOUT
+from backfill_assets_tests.spreading import (  # hooks are pytest's by their names
+    LONG_ROOMS,
+    QUICK,
+    pytest_cmdline_main,
+    pytest_collection,
+    pytest_collection_modifyitems,
+    pytest_runtestloop,
+    pytest_xdist_make_scheduler,
+)
 from backfill_assets_tests.strategies import THOROUGH_EXAMPLES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from xdist.remote import Producer
-    from xdist.scheduler import LoadScopeScheduling
+
+__all__ = (
+    "pytest_cmdline_main",
+    "pytest_collection",
+    "pytest_collection_modifyitems",
+    "pytest_runtestloop",
+    "pytest_xdist_make_scheduler",
+)
 
 PROCESSES_FIXTURE = "processes"
 MARKED_BY = {"chromium": "browser", PROCESSES_FIXTURE: "processes", "storages": "storages"}  # fixture -> marker
-QUICK = "quick"
 # Dagster marks what it may still change; what we use of it is pinned by version and by tests.
 DAGSTERS_WARNINGS = ("PreviewWarning", "BetaWarning", "SupersessionWarning")
+DAGSTERS_WARNINGS_LIE_IN = "dagster_shared.utils.warnings"  # importing them as Dagster's takes nearly a second
 STARTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"})  # of `sys.audit`
-GARBAGE = (300_000, 20, 50)  # objects, then how often for older ones
+MATPLOTLIBS = frozenset({"fc-list", "system_profiler"})  # where a user never drew before, it lists the fonts, once
 STARTED = pytest.StashKey[list[str]]()
-FORKED = pytest.StashKey[bool]()
 SPARK_FIXTURES = frozenset({"spark", "lake_session", "spark_server", "dagster_dev"})
-LONG_ROOMS = frozenset({"end_to_end", "browser"})
-ROOMS_OF_ONE_PROCESS = frozenset({"browser"})  # its modules share a site; it is the longest
-PARSING = "backfill_assets_tests.sources import"  # modules that say so share the syntax trees of all files
 ROOMS_WITHOUT_SPARK = frozenset({"core"})  # milliseconds each, and what they test knows the standard library only
-
-# On two cores: servers, daemons and browsers are waited for half of the time. More would not fit a laptop's memory.
-PROCESSES = 3
-QUICK_PROCESSES = 3  # forks: a tenth of the time is waiting for locks and sockets
-MEMORY, ROOM_BYTES = Path("/dev/shm"), 1 << 30  # a folder in memory of Linux; all quick tests together write less
 
 # How long an example takes says something about the machine, which others use too, and nothing about the code.
 settings.register_profile("thorough", deadline=None, max_examples=THOROUGH_EXAMPLES)
@@ -61,9 +64,8 @@ def pytest_configure(config: pytest.Config) -> None:
     compiles quickly and not well, which is right for drivers and servers that live for minutes: half the CPU. Python
     keeps what it compiled, also where the machine says no: each process would rewrite the assertions of every module.
     """
-    if not getattr(config.option, "numprocesses", 0):  # who only hands out tests needs no Dagster, nearly a second
-        for name in DAGSTERS_WARNINGS:
-            config.addinivalue_line("filterwarnings", f"ignore::dagster.{name}")
+    for name in DAGSTERS_WARNINGS:
+        config.addinivalue_line("filterwarnings", f"ignore::{DAGSTERS_WARNINGS_LIE_IN}.{name}")
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if config.option.markexpr == QUICK:
@@ -75,7 +77,7 @@ def pytest_configure(config: pytest.Config) -> None:
     started = config.stash[STARTED] = []
 
     def note(event: str, args: tuple[object, ...]) -> None:
-        if event in STARTS:
+        if event in STARTS and MATPLOTLIBS.isdisjoint(args[:1]):
             started.append(f"{event} {args[0] if args else ''}")
 
     sys.addaudithook(note)
@@ -87,24 +89,6 @@ def pytest_report_header(config: pytest.Config) -> str | None:
         return None
     why = engines.why_spark()
     return f"engine: Spark ({why})" if why else f"engine: Sail; Spark where a module is marked {engines.ON_SPARK}"
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
-    """What is imported and collected stays until the end: no collection of garbage looks at it, now or later.
-
-    It is let go at the very end, where libraries look for what they left and take what is frozen for lost. Tests make
-    little garbage in circles: looking for it as often as Python does by default takes a twelfth of their time.
-    """
-    gc.disable()
-    try:
-        return (yield)
-    finally:
-        gc.freeze()
-        gc.set_threshold(*GARBAGE)
-        gc.enable()
-        if not session.config.stash.get(FORKED, False):  # who runs no test itself made nothing to be lost: a second
-            atexit.register(gc.unfreeze)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -132,72 +116,6 @@ def migrations_read_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ScriptDirectory, "from_config", from_config)
         yield
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Folders, and so the whole suite, run in several processes, whole modules in each; named files and tests in one.
-
-    Quick tests run in forks, and what they write is in memory where that is as large. `-n` and `--pdb` win over it.
-    """
-    option = config.option
-    named = any(".py" in arg for arg in config.args)
-    if getattr(option, "numprocesses", 0) is None and not (named or option.usepdb or hasattr(config, "workerinput")):
-        if option.markexpr == QUICK and CAN_FORK:
-            config.stash[FORKED] = True
-            if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM_BYTES:
-                os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
-            return
-        option.numprocesses, option.dist = PROCESSES, "loadscope"
-        option.loadscopereorder = False  # it would begin with the many quick tests, and wait for a long one at the end
-
-
-@pytest.hookimpl(tryfirst=True, optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> "LoadScopeScheduling":
-    """A module goes to one process; so do modules that share what is dear to start, or to parse."""
-    from xdist.scheduler import LoadScopeScheduling
-
-    class ByModuleOrRoom(LoadScopeScheduling):  # type: ignore[misc]  # xdist ships no types
-        def _split_scope(self, nodeid: str) -> str:
-            return scope_of(config.rootpath / nodeid.partition("::")[0])
-
-    return ByModuleOrRoom(config, log)
-
-
-@cache
-def scope_of(module: Path) -> str:
-    """The name of what goes to one process: equal for modules that share what is dear to start, or to parse."""
-    room = module.parent
-    if room.name in ROOMS_OF_ONE_PROCESS:
-        return str(room)
-    return PARSING if PARSING in module.read_text(encoding="utf-8") else str(module)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtestloop(session: pytest.Session) -> bool | None:
-    """Quick tests are imported and collected once, then run in forks, begun before any library has threads at work."""
-    config = session.config
-    if not config.stash.get(FORKED, False) or config.option.collectonly or session.testsfailed:
-        return None  # pytest's own loop
-    batches: dict[str, list[int]] = {PARSING: []}  # seconds, all others tenths of one
-    for index, item in enumerate(session.items):
-        batches.setdefault(scope_of(item.path), []).append(index)
-    forking.Parent(session, filter(None, batches.values())).run(QUICK_PROCESSES)
-    return True
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest room, go on with the other long one and with modules that start programs, and let the many
-    quick ones fill what is left, so that the processes end together; among equals the order is random."""
-    engines.refuse_unfounded(items)
-    dear = {item.path for item in items if not item.get_closest_marker(QUICK)}
-
-    def rank(item: pytest.Item) -> tuple[bool, bool, bool]:
-        room = item.path.parent.name
-        return room not in ROOMS_OF_ONE_PROCESS, room not in LONG_ROOMS, item.path not in dear
-
-    items.sort(key=rank)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -1,15 +1,19 @@
 """Runs collected tests in forked children: imported and collected once, in as many processes as there are cores.
 
 Lives here: who gets which tests, and that the parent tells what the children found as if it had run them. A child that
-dies is told as the failure of the test it was in; another one goes on. Does not live here: which run is forked and what
-belongs together (`conftest.py`); the whole suite, whose servers and browsers want interpreters of their own (xdist).
+dies is told as the failure of the test it was in; another one goes on. An early child is forked before collection: it
+collects what needs few imports itself, and is through with much of it before the parent has collected the rest. Does
+not live here: which run is forked and what belongs together (`conftest.py`); the whole suite, whose servers and
+browsers want interpreters of their own (xdist).
 """
 
 import traceback
 import warnings
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
     Pipe = Connection[Any, Any]
 
 MORE = "more"  # what a child says for the next batch
+LISTENING = "listening"  # what the parent says once to an early child
 
 
 @dataclass
@@ -41,48 +46,74 @@ class Child:
 
     process: ForkProcess
     todo: deque[int] = field(default_factory=deque)
+    early: bool = False  # it keeps what it found until it is listened to: nobody knows which test it is in
 
 
 class Parent:
     """Hands out batches of tests, lists of indexes into the session's items, and tells what the children found."""
 
-    def __init__(self, session: pytest.Session, batches: Iterable[list[int]]) -> None:
-        self._session, self._batches = session, deque(batches)
+    def __init__(self, session: pytest.Session) -> None:
+        self._session = session
+        self._batches: deque[list[int]] = deque()
         self._children: dict[Pipe, Child] = {}
 
-    def run(self, processes: int) -> None:
+    def begin(self, args: list[str]) -> None:
+        """Fork a child that collects these arguments itself, and runs what it finds while this process collects."""
+        self._start(partial(collect_and_serve, args=args)).early = True
+
+    def begun(self) -> set[int]:
+        """What a child that began before collection has taken, and runs; nothing of one that died."""
+        for pipe, child in self._children.items():
+            index_of = {item.nodeid: index for index, item in enumerate(self._session.items)}
+            with suppress(EOFError, ConnectionError):
+                child.todo.extend(index_of[nodeid] for nodeid in self._received(pipe))
+        return {index for child in self._children.values() for index in child.todo}
+
+    def run(self, batches: Iterable[list[int]], processes: int) -> None:
         """All of them, in so many children; raises what pytest's own loop does, and `RuntimeError` of a child's."""
-        self._session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]  # one folder for all
+        self._batches.extend(batches)
         try:
-            for _ in range(min(processes, len(self._batches))):
-                self._start()
+            for early in self._children:
+                early.send(LISTENING)
+            for _ in range(min(processes - len(self._children), len(self._batches))):
+                self._start(serve)
             while self._children:
                 for pipe in wait(list(self._children)):
                     assert isinstance(pipe, Connection)
                     self._hear(pipe)
         finally:
-            for child in self._children.values():
-                child.process.terminate()
-            for child in self._children.values():
-                child.process.join()
+            self.stop()
 
-    def _start(self) -> None:
+    def stop(self) -> None:
+        """End what still runs."""
+        for child in self._children.values():
+            child.process.terminate()
+        for child in self._children.values():
+            child.process.join()
+
+    def _start(self, target: "Callable[[pytest.Session, Pipe, list[Pipe]], None]") -> Child:
+        self._session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]  # one folder for all
         context = get_context("fork")
         ours, theirs = context.Pipe()
-        process = context.Process(target=serve, args=(self._session, theirs, [ours, *self._children]))
+        process = context.Process(target=target, args=(self._session, theirs, [ours, *self._children]))
         process.start()
         theirs.close()  # or its end would not be seen
         self._children[ours] = Child(process)
+        return self._children[ours]
+
+    def _received(self, pipe: "Pipe") -> Any:
+        message = pipe.recv()
+        if isinstance(message, BaseException):
+            raise message
+        return message
 
     def _hear(self, pipe: "Pipe") -> None:
         child = self._children[pipe]
         try:
-            message = pipe.recv()
+            message = self._received(pipe)
         except (EOFError, ConnectionError):
             self._ended(pipe)
             return
-        if isinstance(message, BaseException):
-            raise message
         if isinstance(message, Found):
             self._tell(self._session.items[child.todo.popleft()], message)
         else:
@@ -91,18 +122,22 @@ class Parent:
             pipe.send(batch)
 
     def _ended(self, pipe: "Pipe") -> None:
-        """A child that still had tests died in the first of them; what comes after it is for another child."""
+        """A child that still had tests died in the first of them; what comes after it is for another child.
+
+        Of an early child all are: the one it died in ends the other child, too.
+        """
         child = self._children.pop(pipe)
         pipe.close()
         child.process.join()
-        if not child.todo:
-            return
-        item = self._session.items[child.todo.popleft()]
+        died_in = child.todo.popleft() if child.todo and not child.early else None
         if child.todo:
             self._batches.appendleft(list(child.todo))
         if self._batches:
-            self._start()
-        code = child.process.exitcode
+            self._start(serve)
+        if died_in is not None:
+            self._tell_death(self._session.items[died_in], child.process.exitcode)
+
+    def _tell_death(self, item: pytest.Item, code: int | None) -> None:
         died = pytest.TestReport(
             nodeid=item.nodeid,
             location=item.location,
@@ -156,23 +191,57 @@ class Ear:
 
 def serve(session: pytest.Session, pipe: "Pipe", others: "list[Pipe]") -> None:
     """What a child does: asks for tests and tells of each, until there are no more. The parent's exit codes count."""
+    with _heard(pipe, others):
+        _own_streams(session.config)
+        _run(session, _asked(pipe), pipe.send)
+
+
+def collect_and_serve(session: pytest.Session, pipe: "Pipe", others: "list[Pipe]", args: list[str]) -> None:
+    """What an early child does: collects, says which tests it found, runs them, and tells of them once it is heard."""
+    kept: list[Found] = []
+
+    def keep(found: Found) -> None:
+        kept.append(found)
+        if pipe.poll():
+            tell()
+
+    def tell() -> None:
+        for found in kept:
+            pipe.send(found)
+        kept.clear()
+
+    with _heard(pipe, others):
+        _own_streams(session.config)
+        session.config.args = args
+        session.config.hook.pytest_collection(session=session)
+        pipe.send([item.nodeid for item in session.items])
+        _run(session, iter(range(len(session.items))), keep)
+        pipe.recv()  # LISTENING, unless it was heard before: it stays in the pipe
+        tell()
+
+
+def _run(session: pytest.Session, indexes: Iterator[int], tell: Callable[[Found], None]) -> None:
+    ear = Ear(session.config)
+    index = next(indexes, None)
+    session.config.pluginmanager.register(ear)
+    while index is not None:
+        following = next(indexes, None)  # asked before, because what the next one needs is not torn down
+        item, ear.found = session.items[index], Found(session.items[index].location)
+        nextitem = None if following is None else session.items[following]
+        session.config.hook.pytest_runtest_protocol(item=item, nextitem=nextitem)
+        ear.found.stop = session.shouldstop
+        tell(ear.found)
+        index = following
+
+
+@contextmanager
+def _heard(pipe: "Pipe", others: "list[Pipe]") -> Iterator[None]:
+    """What goes wrong in a child outside of its tests is raised by the parent."""
     for other in others:  # the parent's ends: held here, nobody would see that the parent is gone
         other.close()
     try:
-        _own_streams(session.config)
-        ear = Ear(session.config)
-        indexes = _asked(pipe)
-        index = next(indexes, None)
-        session.config.pluginmanager.register(ear)
-        while index is not None:
-            following = next(indexes, None)  # asked before, because what the next one needs is not torn down
-            item, ear.found = session.items[index], Found(session.items[index].location)
-            nextitem = None if following is None else session.items[following]
-            session.config.hook.pytest_runtest_protocol(item=item, nextitem=nextitem)
-            ear.found.stop = session.shouldstop
-            pipe.send(ear.found)
-            index = following
-    except (KeyboardInterrupt, ConnectionError):
+        yield
+    except (KeyboardInterrupt, EOFError, ConnectionError):
         return  # the parent heard of it too, or is gone
     except pytest.exit.Exception as stopped:
         pipe.send(stopped)

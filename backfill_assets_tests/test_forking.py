@@ -21,11 +21,23 @@ import os
 import pytest
 from backfill_assets_tests import forking
 
+FORKS = pytest.StashKey()
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session):
+    early = session.config.rootpath / "early"
+    if FORKS not in session.config.stash:
+        forks = session.config.stash[FORKS] = forking.Parent(session)
+        if early.is_dir():
+            forks.begin([str(early)])
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session):
-    items = range(len(session.items))
+    forks = session.config.stash[FORKS]
+    begun = forks.begun()
+    items = [index for index in range(len(session.items)) if index not in begun]
     (session.config.rootpath / "pids").write_text(f"{os.getpid()}\\n")
-    forking.Parent(session, [list(items[first : first + 4]) for first in items[::4]]).run(2)
+    forks.run([items[first : first + 4] for first in range(0, len(items), 4)], 2)
     return True
 
 @pytest.fixture(scope="session")
@@ -146,6 +158,44 @@ def test_what_failed_is_run_again_on_demand(tmp_path: Path) -> None:
     some = "def test_fails(): assert False\ndef test_passes(): pass"
     assert run(tmp_path, some).returncode == 1
     assert " 1 failed in " in run(tmp_path, some, "--lf").stdout
+
+
+EARLY = """
+import os, pytest
+
+@pytest.mark.parametrize("number", range(400))
+def test_more_than_a_pipe_holds(number):
+    if number == 399:
+        open("ran", "w").close()  # only now the other module can be imported
+"""
+WAITS_FOR_IT = "open('ran').close()\ndef test_later(): pass"
+EARLY_DEATH = """
+import os
+def test_before(): pass
+def test_dies(): os._exit(7)
+def test_after(): pass
+"""
+
+
+def run_early(folder: Path, early: str, late: str, *options: str) -> "subprocess.CompletedProcess[str]":
+    (folder / "early").mkdir()
+    (folder / "early" / "test_early.py").write_text(early)
+    os.mkfifo(folder / "ran")
+    return run(folder, late, *options)
+
+
+def test_an_early_child_runs_its_tests_while_others_are_collected(tmp_path: Path) -> None:
+    told = run_early(tmp_path, EARLY, WAITS_FOR_IT, "-v", "--junitxml=told.xml")
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert told.stdout.count("PASSED") == 401
+    assert ElementTree.parse(tmp_path / "told.xml").getroot()[0].get("tests") == "401"  # noqa: S314  # made here
+
+
+def test_the_death_of_an_early_child_fails_the_test_that_killed_it_and_no_other(tmp_path: Path) -> None:
+    told = run_early(tmp_path, EARLY_DEATH, "def test_later(): pass", "-v")
+    assert told.returncode == 1, told.stdout + told.stderr
+    assert "1 failed, 3 passed" in told.stdout
+    assert "test_dies died in it: exit code 7" in told.stdout
 
 
 ENDLESS = """

@@ -39,7 +39,9 @@ def silenced() -> Iterator[None]:
 def instance_of(lake: Lake, project: Path | None = None) -> Iterator[dg.DagsterInstance]:
     """$DAGSTER_HOME's, else that of the project's dagster.yaml (`project`: its folder), else one inside the lake.
 
-    The project's file names folders relative to itself, so that we stand there while it is used.
+    Two lakes in one instance would show each other's days, since their tables have the same names: a lake that is not
+    the one that `dagster dev` means in the project has an instance of its own. The project's file names folders
+    relative to itself, so that we stand there while it is used.
     """
     if named := os.environ.get("DAGSTER_HOME"):
         with _opened(named, dg.DagsterInstance.get) as instance:
@@ -47,10 +49,15 @@ def instance_of(lake: Lake, project: Path | None = None) -> Iterator[dg.DagsterI
         return
     home = project or project_root()
     close_folder(home / DAGSTER_FOLDER, lake.settings.access.umask)
-    if not (home / "dagster.yaml").exists():
+    if not _is_of_the_project(lake, home):
         home = _home_in(lake)
     with contextlib.chdir(home), _opened(str(home), lambda: dg.DagsterInstance.from_config(str(home))) as instance:
         yield instance
+
+
+def _is_of_the_project(lake: Lake, project: Path) -> bool:
+    """Whether the project has an instance, and this is the lake that it shows."""
+    return (project / "dagster.yaml").exists() and lake.root == lake_folder()
 
 
 def _home_in(lake: Lake) -> Path:
@@ -75,11 +82,16 @@ def _opened(home: str, open_it: Callable[[], dg.DagsterInstance]) -> dg.DagsterI
         ) from error
 
 
+def lake_words(lake: Lake) -> str:
+    """The option that a command needs to mean this lake, and a blank; nothing where it means it anyway."""
+    return "" if lake_folder() == lake.root else f"--lake {quote(str(lake.root))} "
+
+
 def ui_command(lake: Lake) -> str:
     """What to type so that the UI shows the runs of this lake."""
     variable = "" if lake_folder() == lake.root else f"{LAKE_VARIABLE}={quote(str(lake.root))} "
-    if not os.environ.get("DAGSTER_HOME") and not (project_root() / "dagster.yaml").exists():
-        home = lake.root / ".dagster"
+    if not os.environ.get("DAGSTER_HOME") and not _is_of_the_project(lake, project_root()):
+        home = lake.root / DAGSTER_FOLDER
         return f"{variable}DAGSTER_HOME={quote(str(home))} dagster dev -m backfill_assets.definitions"
     place = "" if Path.cwd() == project_root() else f"cd {quote(str(project_root()))} && "
     return f"{place}{variable}dagster dev"

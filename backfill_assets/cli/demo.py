@@ -111,7 +111,7 @@ def quarantined(lake: "Lake") -> dict[str, int]:
 
 
 def _draw(lake: "Lake", report: "StatusReport", refused: dict[str, int], outcomes: list[RunOutcome]) -> None:
-    from backfill_assets.cli.dagster_home import ui_command
+    from backfill_assets.cli.dagster_home import lake_words, ui_command
     from backfill_assets.operations.reasons import kinds
 
     lines: list[Any] = list(zip(*report.tables.values(), strict=True))
@@ -131,8 +131,8 @@ def _draw(lake: "Lake", report: "StatusReport", refused: dict[str, int], outcome
     draw_table(["table", "first run", "again"], took)
     click.echo()
     click.echo(f"See both runs in Dagster:  {ui_command(lake)}")
-    table = [*report.tables][:2][-1]
-    click.echo(f"Look at any day:           backfill-assets show {table} {report.days.last if report.days else ''}")
+    table, day = [*report.tables][:2][-1], report.days.last if report.days else ""
+    click.echo(f"Look at any day:           backfill-assets {lake_words(lake)}show {table} {day}")
 
 
 def _cell(day: Any) -> str:

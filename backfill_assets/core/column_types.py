@@ -58,6 +58,9 @@ class ColumnType:
         return f"ARRAY<{self.element}>" if self.kind == ARRAY else self.kind
 
 
+EXACT = ColumnType(DECIMAL, 30, 0)  # as `transforms.measures` gives whole numbers to a condition; holds any sum of them
+
+
 @lru_cache(maxsize=1024)
 def read_type(text: str) -> ColumnType:
     """The type that a text names, in any case and with any blanks; raises ValueError saying what to write instead."""

@@ -14,7 +14,7 @@ import threading
 import time
 import warnings
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = [
-    "EngineSettings", "drop_session", "engine_lost", "explained", "is_engine_loss", "open_session", "opening_seconds",
-    "own_scratch", "said_or_asked", "sail_scratch", "say", "session_confs",
+    "EngineSettings", "OwnServer", "drop_session", "engine_lost", "explained", "is_engine_loss", "open_session",
+    "opening_seconds", "own_server", "said_or_asked", "sail_scratch", "say", "session_confs",
 ]  # fmt: skip
 CLIENTS_LOG = "pyspark.sql.connect.logging"  # prints every error that is raised as well, as JSON
 _CONNECT_PORT = 15002  # Spark Connect's default
@@ -120,20 +120,24 @@ def open_session(lake: Path, settings: EngineSettings) -> "SparkSession":
 
 def sail_scratch(session: "SparkSession") -> Path | None:
     """The folder for temporary files of the Sail server behind a session of this process; None where that is Spark."""
-    return _scratch(session, (SAIL,))
+    server = own_server(session)
+    return server.scratch if server and server.engine == SAIL else None
 
 
-def own_scratch(session: "SparkSession") -> Path | None:
-    """The folder for temporary files of the lake's own server behind a session of this process, on this machine; None
-    where the engine is another."""
-    return _scratch(session, OWN_SERVERS)
+@dataclass(frozen=True)
+class OwnServer:
+    """A server of a lake's own, on this machine: its engine and its folder for temporary files."""
+
+    engine: str
+    scratch: Path
 
 
-def _scratch(session: "SparkSession", engines: Collection[str]) -> Path | None:
+def own_server(session: "SparkSession") -> OwnServer | None:
+    """The lake's own server behind a session of this process; None where the engine is another."""
     with (sessions := _sessions()).lock:
         for (_, lake), known in sessions.open.items():
-            if known.session is session and known.settings.engine in engines:
-                return ServerFolder.of(lake).scratch
+            if known.session is session and known.settings.engine in OWN_SERVERS:
+                return OwnServer(known.settings.engine, ServerFolder.of(lake).scratch)
     return None
 
 

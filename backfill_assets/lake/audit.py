@@ -12,7 +12,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
-from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,11 +35,13 @@ from backfill_assets.lake.fingerprints import (
 )
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.rules import breaking, breaking_groups
+from backfill_assets.lake.stretches import stretches
 from backfill_assets.lake.type_names import duckdb_name, type_of_arrow
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+Profiles = Mapping[date | None, DayProfile]
 SAMPLE_KEYS = 10
 SAMPLE_KEY_CHARS = 200
 MEMORY = "1GB"  # beyond it DuckDB spills; the Spark server's heap is the lake's larger share
@@ -114,16 +115,17 @@ def _name(column: str) -> str:
     return quoted(column, Dialect.DUCKDB)
 
 
-def audit(
-    lake: Lake, files: Sequence[str], contract: Contract, parts: Sets | None = None
-) -> Mapping[date | None, DayProfile]:
+def audit(lake: Lake, files: Sequence[str], contract: Contract, parts: Sets | None = None) -> Profiles:
     """The profile of every day that occurs in the files (None: rows whose day is NULL), with the fingerprints of these
     sets of columns.
 
     Raises ContractBroken where a file cannot be read as the contract's columns, e.g. text that is not UTF-8.
     """
-    if not files:
-        return {}
+    by_stretch = (_audited(lake, some, contract, parts) for some in stretches(files, contract))
+    return {day: profile for found in by_stretch for day, profile in found.items()}
+
+
+def _audited(lake: Lake, files: Sequence[str], contract: Contract, parts: Sets | None) -> Profiles:
     hashes = part_hashes(contract, parts or {}, Dialect.DUCKDB)
     figures = [*_figures(contract), *(f"sum({p})" for hashed in hashes for p in pieces(hashed, Dialect.DUCKDB))]
     hashes["hashed"] = row_hash(contract.columns, Dialect.DUCKDB)
@@ -141,7 +143,7 @@ def audit(
     begin = end - len(measured)
     return {
         row[0]: replace(
-            _profile(row[1:begin], contract, repeated.get(row[0], 0), _of_day(groups, row[0])),
+            _profile(row, contract, repeated, groups),
             histograms={c: h for c, h in zip(measured, row[begin:end], strict=True) if h},
             parts=part_texts(names, row[end:]),
         )
@@ -181,7 +183,7 @@ def _figures(contract: Contract) -> list[str]:
 
 def audit_table(
     lake: Lake, contract: Contract, version: int | None = None, days: Collection[date] | None = None
-) -> Mapping[date | None, DayProfile]:
+) -> Profiles:
     """The profile of what stands in a table at a version (None: the newest), of all days or of these."""
     found = audit(lake, lake.store.data_files(contract, version, days), contract)
     return found if days is None else {d: p for d, p in found.items() if d in set(days)}
@@ -214,34 +216,34 @@ def _columns(schema: Any) -> tuple[tuple[str, str], ...]:
 
 
 def count_rows(lake: Lake, files: Sequence[str], contract: Contract, columns: Sequence[str]) -> list[tuple[Any, ...]]:
-    """The rows of these files per value of the columns: the values, then how many."""
-    if not files:
-        return []
-    by = ", ".join(map(_name, columns))
+    """The rows of these files per day and value of the columns: the day, the values, then how many."""
+    by = ", ".join(map(_name, (contract.day_column, *columns)))
+    selected = (selection(some, contract) for some in stretches(files, contract))
     with connection(lake) as engine:
-        return engine.execute(f"SELECT {by}, count(*) FROM ({selection(files, contract)}) GROUP BY ALL").fetchall()
-
-
-def _of_day(groups: Mapping[str, Mapping[date | None, int]], day: date | None) -> dict[str, int]:
-    return {rule: days[day] for rule, days in groups.items() if day in days}
+        return [
+            r for s in selected for r in engine.execute(f"SELECT {by}, count(*) FROM ({s}) GROUP BY ALL").fetchall()
+        ]
 
 
 def _profile(
-    figures: Sequence[int | Decimal | None], contract: Contract, repeated: int, groups: Mapping[str, int]
+    row: Sequence[Any], contract: Contract, repeated: Mapping[Any, int], groups: Mapping[str, Mapping[Any, int]]
 ) -> DayProfile:
+    """Of a day and its figures, of which those after the counts of broken rules are left alone."""
+    day, figures = row[0], row[1:]
     columns, numbers = contract.column_names, contract.summed_columns
     after = 1 + PIECES + len(columns)
     sums = [f or 0 for f in figures[after : after + len(numbers)]]
-    whole = [int(f or 0) for f in figures]
+    end = after + len(numbers) + len(contract.row_rules)
+    whole = [int(f or 0) for f in figures[:end]]
     broken = zip((r.name for r in contract.row_rules), whole[after + len(numbers) :], strict=True)
     nulls = dict(zip(columns, whole[1 + PIECES :], strict=False))
     return DayProfile(
         rows=whole[0],
         fingerprint=fingerprint_text(whole[1 : 1 + PIECES]),
         nulls={c: n for c, n in nulls.items() if n},
-        duplicates=repeated,
+        duplicates=repeated.get(day, 0),
         sums=dict(zip(numbers, sums, strict=True)),
-        broken={**{rule: n for rule, n in broken if n}, **groups},
+        broken={**{rule: n for rule, n in broken if n}, **{rule: n[day] for rule, n in groups.items() if day in n}},
     )
 
 

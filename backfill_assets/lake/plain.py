@@ -13,7 +13,8 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from backfill_assets.engine.session import own_scratch, sail_scratch
+from backfill_assets.engine.confs import SAIL
+from backfill_assets.engine.session import OwnServer, own_server
 from backfill_assets.lake.committer import live_files
 from backfill_assets.lake.links import linked
 from backfill_assets.lake.opening import read_delta
@@ -65,17 +66,17 @@ def plain_files(table: Path, version: int, day_column: str, days: Collection[dat
 
 
 def read_plain(
-    session: "SparkSession", files: PlainFiles, scratch_of: "Callable[[SparkSession], Path | None]" = own_scratch
+    session: "SparkSession", files: PlainFiles, server_of: "Callable[[SparkSession], OwnServer | None]" = own_server
 ) -> "DataFrame":
     """The rows of the files; the partition's value is read off each file's path, as it was checked to stand there.
-    `scratch_of`: where a session's server may be given links to files (None: it may not)."""
+    `server_of`: the server behind a session that may be given links to files (None: it may not)."""
     if not files.paths:
         return session.sql("SELECT 1").where("false").selectExpr(
             *(f"CAST(NULL AS {kind}) AS `{name}`" for name, kind in files.columns)
         )  # fmt: skip
-    scratch = scratch_of(session)
-    rows = _read_named(session, files) if scratch is None else _read_links(session, files, scratch)
-    return rows.coalesce(1) if files.are_few and sail_scratch(session) is None else rows
+    server = server_of(session)
+    rows = _read_links(session, files, server.scratch) if server else _read_named(session, files)
+    return rows if (server and server.engine == SAIL) or not files.are_few else rows.coalesce(1)
 
 
 def _read_named(session: "SparkSession", files: PlainFiles) -> "DataFrame":

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from backfill_assets.core.column_types import DECIMAL, ColumnType, read_type
+from backfill_assets.core.column_types import DECIMAL, EXACT, ColumnType, read_type
 from backfill_assets.core.contracts import AGGREGATION, Contract
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.payload import OF_EVERY_EVENT
@@ -19,7 +19,6 @@ from backfill_assets.lake.label_calls import label_calls
 from backfill_assets.lake.second_engine import advice, told, unequal_names
 from backfill_assets.lake.settings import LakeSettings
 
-A_NUMBER = "CAST(1 AS DECIMAL(30,0))"  # as `transforms.measures` gives whole numbers to a condition
 Types = Mapping[str, ColumnType]
 
 
@@ -84,7 +83,7 @@ def _of_labels(settings: LakeSettings) -> Iterator[tuple[str, Mapping[str, str]]
     found, condition, done = dict[str, str](), "", 0
     for call in label_calls(asked.label):
         found |= _of_aggregation(call.agg, call.of.strip(" *"), types)
-        condition, done = f"{condition}{asked.label[done : call.start]}{A_NUMBER}", call.end
+        condition, done = f"{condition}{asked.label[done : call.start]}CAST(1 AS {EXACT})", call.end
     yield "[labels] label", found | _names(condition + asked.label[done:], types)
 
 

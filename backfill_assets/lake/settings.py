@@ -5,10 +5,12 @@ value. Does not live here: the keys of deliveries and features (`source_settings
 (`pipeline`), and secrets, which are never in the file.
 """
 
+import json
 import os
 import re
 import tomllib
 from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
@@ -281,5 +283,19 @@ def _tell(error: Any, variables: dict[tuple[str, ...], str]) -> str:
     where = ".".join(keys) + (f" (from ${source})" if source else "")
     if not keys:  # about several keys, which the text names
         return str(error["msg"])
-    given = "" if error["type"] == "missing" else f", got {shown(keys[-1], error.get('input'))!r}"
+    if error["type"] == "extra_forbidden":
+        return f"{where}: there is no such setting{_meant(keys)}"
+    value = error.get("input")
+    text = shown(keys[-1], value)
+    given = "" if error["type"] == "missing" else f", got {json.dumps(text) if isinstance(value, str) else text}"
     return f"{where}: {error['msg']}{given}"
+
+
+def _meant(keys: tuple[str, ...]) -> str:
+    """The setting beside a mistyped one that is spelt most like it, as a question; nothing where none is alike."""
+    model: Any = LakeSettings
+    for key in keys[:-1]:
+        field = getattr(model, "model_fields", {}).get(key)
+        model = field and field.annotation
+    alike = get_close_matches(keys[-1], getattr(model, "model_fields", {}), 1)
+    return f"; is {alike[0]} meant?" if alike else ""

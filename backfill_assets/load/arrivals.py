@@ -8,7 +8,8 @@ thin days its plans and jobs cost more than the load. Cost: finding the other de
 columns event_key, op, event_ts of all loaded raw days.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -19,14 +20,16 @@ from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.readings import Sets, deliveries_read
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.view import LakeView, Source, TableView
-from backfill_assets.lake.audit import connection, selection
+from backfill_assets.lake.audit import connection
+from backfill_assets.lake.gathered import gathered
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS, of_source
 from backfill_assets.lake.profile import audited
 from backfill_assets.lake.replace import Provenance, Published, Write, replace_days
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged
-from backfill_assets.load.arrivals_sql import changed_days, ledger_rows
+from backfill_assets.lake.stretches import AT_ONCE
+from backfill_assets.load.arrivals_sql import changed_days, ledger_rows, of_keys, placed_keys
 
 WHOLE_SHARE = 0.5  # above this share of loaded days it is cheaper to compute all rows than to find the touched ones
 
@@ -105,16 +108,19 @@ class _Deliveries:
     head: int
     parts: Sets
 
-    def before(self, days: set[date]) -> str:
-        """A query for the rows of these days as the ledger knew them."""
-        return self._of(self.named, days)
+    def before(self, days: set[date]) -> list[str]:
+        """The files of these days as the ledger knew them."""
+        return self.lake.store.data_files(self.contract, self.named, days)
 
-    def now(self, days: set[date] | None = None) -> str:
-        """A query for the rows of these days (None: all) as they are."""
-        return self._of(self.head, days)
+    def now(self, days: set[date] | None = None) -> list[str]:
+        """The files of these days (None: all) as they are."""
+        return self.lake.store.data_files(self.contract, self.head, days)
 
-    def _of(self, version: int, days: set[date] | None) -> str:
-        return selection(self.lake.store.data_files(self.contract, version, days), self.contract)
+    def gathered(
+        self, files: list[str], asked: Callable[[str], str] = str, *, keep: bool = False
+    ) -> AbstractContextManager[str]:
+        """A query for what is asked of their rows (`lake.gathered`)."""
+        return gathered(self.lake, files, self.contract, asked, keep=keep)
 
 
 def _affected(deliveries: _Deliveries, moved: set[date], loaded: set[date], source: Source) -> set[date]:
@@ -128,16 +134,33 @@ def _affected(deliveries: _Deliveries, moved: set[date], loaded: set[date], sour
         return moved | loaded
     # Nothing of these days in the ledger: what they held before, if anything, gave no key an event day.
     known = any(a in moved for rows in source.arrivals.values() for a, _ in rows)
-    before = deliveries.before(moved if known else set())
-    query = changed_days(before, deliveries.now(moved), deliveries.now(loaded - moved))
-    with connection(deliveries.lake) as engine:
-        return moved | {day for (day,) in engine.execute(query).fetchall()}
+    others = deliveries.now(loaded - moved)
+    many = len(others) > AT_ONCE
+    with (
+        deliveries.gathered(deliveries.before(moved if known else set()), placed_keys, keep=many) as before,
+        deliveries.gathered(deliveries.now(moved), placed_keys, keep=many) as after,
+        deliveries.gathered(others, _near(many, before, after)) as near,
+        connection(deliveries.lake) as engine,
+    ):
+        return moved | {day for (day,) in engine.execute(changed_days(before, after, near)).fetchall()}
+
+
+def _near(many: bool, *keys: str) -> Callable[[str], str]:
+    """What is asked of the rows of other days. Of `many` files, which are asked in turn, just those of these keys are
+    kept; of few files the query itself leaves the others out."""
+    return lambda rows: of_keys(placed_keys(rows), *keys) if many else placed_keys(rows)
 
 
 def _staged(deliveries: _Deliveries, ledger: Contract, days: set[date], loaded: set[date]) -> Staged:
     """The ledger's rows for these arrival days."""
+    store = deliveries.lake.store
     if not days:
-        return deliveries.lake.store.begin(ledger)
-    everything = None if days == loaded else deliveries.now()
-    query = ledger_rows(deliveries.now(days), everything, deliveries.contract, deliveries.parts)
-    return deliveries.lake.store.stage_query(ledger, query)
+        return store.begin(ledger)
+    others = [] if days == loaded else deliveries.now()
+    many = len(others) > AT_ONCE
+    with (
+        deliveries.gathered(deliveries.now(days), keep=many) as mine,
+        deliveries.gathered(others, lambda rows: of_keys(rows, mine) if many else rows) as near,
+    ):
+        everything = None if days == loaded else near
+        return store.stage_query(ledger, ledger_rows(mine, everything, deliveries.contract, deliveries.parts))

@@ -68,16 +68,27 @@ def _fingerprints(sums: Sequence[str], parts: Sets) -> str:
     return f"concat_ws('{SEPARATOR}', {', '.join((texts[0], *named))})"
 
 
+def placed_keys(rows: str) -> str:
+    """What of these rows tells where their keys lie: key, arrival day and event day (NULL of a delete)."""
+    return f"SELECT event_key, arrival_date, {EVENT_DATE} AS event_date FROM ({rows})"
+
+
+def of_keys(rows: str, *others: str) -> str:
+    """Of these rows those whose key occurs in one of the other queries."""
+    keys = " UNION ALL ".join(f"SELECT event_key FROM ({query})" for query in others)
+    return f"SELECT * FROM ({rows}) SEMI JOIN ({keys}) USING (event_key)"
+
+
 def changed_days(before: str, after: str, others: str) -> str:
     """The arrival days of all keys whose set of event days differs between `before` and `after`.
 
-    `before` and `after` are the rows of the loaded days then and now, `others` those of all other days.
+    `before` and `after` are the rows of the loaded days then and now, as `placed_keys` tells them; `others` those of
+    all other days, or of these just those of their keys.
     """
-    narrow = f"SELECT event_key, arrival_date, {EVENT_DATE} AS event_date FROM"
     return f"""
-WITH old AS ({narrow} ({before})), new AS ({narrow} ({after})),
+WITH old AS ({before}), new AS ({after}),
 keys AS (SELECT event_key FROM old UNION SELECT event_key FROM new),
-near AS ({narrow} ({others}) SEMI JOIN keys USING (event_key)),
+near AS (SELECT * FROM ({others}) SEMI JOIN keys USING (event_key)),
 then_days AS (SELECT event_key, event_date FROM old UNION SELECT event_key, event_date FROM near),
 now_days AS (SELECT event_key, event_date FROM new UNION SELECT event_key, event_date FROM near),
 changed AS (SELECT event_key FROM (FROM (SELECT * FROM then_days WHERE event_date IS NOT NULL) EXCEPT FROM now_days)

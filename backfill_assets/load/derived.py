@@ -11,7 +11,8 @@ from datetime import date
 
 from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.days import DayRange, contiguous
-from backfill_assets.core.errors import InputMissing
+from backfill_assets.core.errors import InputMissing, SettingsError
+from backfill_assets.core.frontier import is_lowered
 from backfill_assets.core.profiles import DayProfile, kept_counts
 from backfill_assets.core.readings import rows_read
 from backfill_assets.core.receipts import Built, DayEntry
@@ -29,7 +30,7 @@ from backfill_assets.load.merging import as_merged, merged
 def build(request: RebuildRequest) -> Candidate:
     """The candidate of a table that is made from other tables. Nothing is written.
 
-    Raises InputMissing, DaysHeld, ContractBroken, EngineLost.
+    Raises InputMissing, DaysHeld, SettingsError, ContractBroken, EngineLost.
     """
     phase, table, days = request.phases.phase, request.table, request.days
     refuse_unequal_settings(request.lake_session.lake.settings, request.pipeline.contracts)
@@ -102,10 +103,12 @@ def settled_days(request: RebuildRequest, states: States) -> frozenset[date]:
 
 
 def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> None:
-    """Raise where a day is held, or does not exist itself in an input table; names what to do first."""
+    """Raise where a day is held, `as_of` was lowered, or the day itself does not exist in an input table; names what
+    to do first."""
     held = [d for d in days if (s := states.stamp(contract.name, d)) is not None and s.entry.built is Built.HELD]
     if held:
         raise days_held(contract, held)
+    refuse_lowered(states, contract)
     _refuse_doubted(states, contract)
     lacking: dict[str, list[date]] = {}
     for wanted in contract.inputs:
@@ -125,6 +128,18 @@ def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> No
             "Nothing was written",
             f"Materialize them first: `backfill-assets backfill --from {every[0]} --to {every[-1]} --tables "
             f"{','.join(lacking)}`",
+        )
+
+
+def refuse_lowered(states: States, contract: Contract) -> None:
+    """Raise where `as_of` lies before what is loaded of a source of the table: its days would forget what they know."""
+    as_of, sources = states.view.as_of, states.frontiers.sources_of(contract.name)
+    if as_of is not None and any(is_lowered(states.view.source(s)) for s in sources):
+        raise SettingsError(
+            "as_of in lake.toml",
+            f"{as_of:%Y-%m-%dT%H:%M:%SZ} lies before what is loaded already",
+            "Nothing was written",
+            "Raise it again; to see the past, make a second lake with the earlier as_of over the same files",
         )
 
 

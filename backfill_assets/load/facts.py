@@ -14,6 +14,7 @@ from backfill_assets.lake.audit import connection, selection
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged
+from backfill_assets.lake.stretches import stretches
 from backfill_assets.lake.table import days_predicate
 
 Facts = dict[date, dict[str, Any]]
@@ -37,12 +38,14 @@ def staged_facts(
 
 def day_facts(lake_session: LakeSession, table: Table, staged: Staged) -> Facts:
     """What the table's `facts` say of every day of what was staged, by name; NULLs are left out."""
-    if table.facts is None or not staged.files:
+    if table.facts is None:
         return {}
+    told: Facts = {}
     with connection(lake_session.lake) as engine:
-        found = engine.execute(table.facts(selection(staged.paths, table.contract)))
-        names = [column[0] for column in found.description or ()]
-        return _by_day(names, found.fetchall())
+        for files in stretches(staged.paths, table.contract):
+            found = engine.execute(table.facts(selection(files, table.contract)))
+            told |= _by_day([column[0] for column in found.description or ()], found.fetchall())
+    return told
 
 
 def revisions(

@@ -120,7 +120,7 @@ def _short_way(landed: Landed) -> Placed | None:
         raise
 
 
-_OF = ("arrival_date", "source_file")
+_OF = ("source_file",)  # per arrival day
 
 
 def _careful_way(landed: Landed, late: "Column") -> Placed:

@@ -11,8 +11,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.days import DayRange, midnight
-from backfill_assets.core.errors import LandingError, SettingsError, telling_source
-from backfill_assets.core.frontier import is_lowered
+from backfill_assets.core.errors import LandingError, telling_source
 from backfill_assets.core.profiles import DayProfile, kept_counts
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.scans import ScanReport
@@ -30,7 +29,7 @@ from backfill_assets.load.arrivals import commit_arrivals
 from backfill_assets.load.candidate import Candidate, RebuildRequest, as_profile
 from backfill_assets.load.counting import stocked
 from backfill_assets.load.deliveries import read_deliveries
-from backfill_assets.load.derived import nothing_to_do, settled_days
+from backfill_assets.load.derived import nothing_to_do, refuse_lowered, settled_days
 from backfill_assets.load.facts import staged_facts
 from backfill_assets.load.placing import Accounts, Landed, Part, Placed, place
 from backfill_assets.load.scan import scan
@@ -62,6 +61,7 @@ def _load(request: RebuildRequest) -> Candidate:
         states = request.states()
     source = states.view.source(contract.name)
     _refuse(report, source, request.days)
+    refuse_lowered(states, contract)
     settled = settled_days(request, states)
     todo = [d for d in request.days if d not in settled]
     if not todo and not source.doubted_arrivals():  # a ledger that others changed is repaired by any load
@@ -106,14 +106,6 @@ def _refuse(report: ScanReport, source: Source, days: DayRange) -> None:
             f"{', '.join(files[:10])}: {len(blocked)} day(s) from {blocked[0]} were made from it",
             "Nothing was written",
             'Put the file back, or say `backfill-assets landing accept --note "why"` to follow what lies there now',
-        )
-    as_of = source.view.as_of
-    if as_of is not None and is_lowered(source):
-        raise SettingsError(
-            "as_of in lake.toml",
-            f"{as_of:%Y-%m-%dT%H:%M:%SZ} lies before what is loaded already",
-            "Nothing was written",
-            "Raise it again; to see the past, make a second lake with the earlier as_of over the same files",
         )
 
 

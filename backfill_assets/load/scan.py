@@ -91,8 +91,8 @@ class _Landing:
     size: int
     mtime_ns: int
     rows: int
-    bad_rows: int = 0
     is_new: bool = True
+    bad_rows: int = 0
     refused: str | None = None
 
     @property
@@ -123,9 +123,9 @@ def _record(
         lake_session.expect(sum(f.rows for f in files.values()))
     counted = count_days(lake_session.spark(), list(files.values()), settings) if files else {}
     _refuse_a_select_that_fits_nothing(files, counted, known)
-    landings = [_Landing(f.name, i.sha256, f.size, f.mtime_ns, i.rows, i.bad_rows) for f, i in intakes]
+    landings = [_Landing(f.name, i.sha256, f.size, f.mtime_ns, i.rows) for f, i in intakes]
     landings += [
-        _Landing(r.path, r.sha256, r.size, r.mtime_ns, files[r.sha256].rows if r.sha256 in files else r.rows, 0, False)
+        _Landing(r.path, r.sha256, r.size, r.mtime_ns, files[r.sha256].rows if r.sha256 in files else r.rows, False)
         for r in recount
     ]
     rows: list[tuple[object, ...]] = []
@@ -138,6 +138,7 @@ def _record(
         else:
             days, home = settle_days(fresh.days, settings.start_date)
             _add_up(landing, days)
+        landing = replace(landing, bad_rows=sum(bad for _, bad, _ in days.values()))
         seen_at = seen.get(landing.sha256, moment)
         common = (landing.size, landing.mtime_ns, seen_at, home, moment, today, landing.refused)
         rows += [(LANDED, landing.path, landing.sha256, d, *counts, *common) for d, counts in sorted(days.items())]

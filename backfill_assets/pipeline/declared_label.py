@@ -7,7 +7,7 @@ finding them (`lake.label_calls`), what an expression may hold (`expressions`), 
 from collections.abc import Sequence
 from typing import get_args
 
-from backfill_assets.core.column_types import ColumnType, read_type
+from backfill_assets.core.column_types import EXACT, ColumnType, read_type
 from backfill_assets.core.cuts import matures_after
 from backfill_assets.lake.label_calls import LabelCall, label_calls
 from backfill_assets.lake.settings import LakeSettings
@@ -17,7 +17,6 @@ from backfill_assets.pipeline.transforms.aggregation import Agg, Outcome, Reach,
 
 LABEL = "[labels] label"
 AGGS: dict[str, Agg] = {agg: agg for agg in get_args(Agg) if agg != "days_since_last"}
-EXACT = ColumnType("DECIMAL", 30, 0)  # as `transforms.measures` gives whole numbers to a condition
 ADVICE = "Write a condition over aggregates of the horizon, e.g. sum_ahead(total) > 2 * sum_behind(total)"
 
 

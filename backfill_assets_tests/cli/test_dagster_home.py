@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.cli.dagster_home import OF_A_LAKE, instance_of, silenced
-from backfill_assets.lake.home import Lake
+from backfill_assets.cli.dagster_home import OF_A_LAKE, instance_of, lake_words, silenced, ui_command
+from backfill_assets.lake.home import LAKE_VARIABLE, Lake
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 from backfill_assets_tests.sources import CHECKOUT
 
@@ -45,3 +45,21 @@ def test_what_a_person_wrote_for_the_instance_of_a_lake_stays(installed: Lake) -
     with silenced(), instance_of(installed, project=installed.root.parent / "elsewhere") as instance:
         assert not instance.run_monitoring_enabled
     assert (home / "dagster.yaml").read_text() == "telemetry:\n  enabled: false\n"
+
+
+def test_the_instance_of_a_project_is_that_of_its_own_lake_and_no_other_lake_is_shown_there(
+    installed: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "dagster.yaml").write_text("telemetry:\n  enabled: false\n")
+    own, _ = synthetic_lake(tmp_path / "own", 1)
+    monkeypatch.setenv(LAKE_VARIABLE, str(own.root))
+    homes = {}
+    for lake in (own, installed):
+        with silenced(), instance_of(lake, project=project) as instance:
+            homes[lake.root] = Path(instance.root_directory)
+    assert homes == {own.root: project, installed.root: installed.root / ".dagster"}
+    assert ui_command(own).endswith("dagster dev")
+    assert (lake_words(own), lake_words(installed)) == ("", f"--lake {installed.root} ")
+    assert f"DAGSTER_HOME={installed.root / '.dagster'} dagster dev -m" in ui_command(installed)

@@ -194,6 +194,19 @@ def test_a_long_bad_value_is_cut(lake: Path) -> None:
     assert len(_refusal(lake, LABELS__RULE="x" * 1_000)) < 300
 
 
+@pytest.mark.parametrize(
+    ("rest", "told"),
+    {
+        "[labels]\nhorizon_dayz = 7": "labels.horizon_dayz: there is no such setting; is horizon_days meant?",
+        "[labelz]\nhorizon_days = 7": "labelz: there is no such setting; is labels meant?",
+        "[spark]\nqqq = 1": "spark.qqq: there is no such setting",
+        '[labels]\nhorizon_days = "7"': 'labels.horizon_days: Input should be a valid integer, got "7"',
+    }.items(),
+)
+def test_a_slip_in_a_name_or_in_quotes_can_be_seen(lake: Path, rest: str, told: str) -> None:
+    assert _refusal(lake, rest=rest) == told
+
+
 def test_a_folder_without_settings_is_no_lake_and_the_error_says_how_to_make_one(lake: Path) -> None:
     with pytest.raises(SettingsError, match=f"{re.escape(str(lake))}: it has no lake.toml") as caught:
         load_settings(lake, {})

@@ -16,7 +16,7 @@ from backfill_assets.core.payload import LANDED
 from backfill_assets.core.readings import fingerprint_in
 from backfill_assets.lake.audit import connection, selection
 from backfill_assets.lake.home import Lake
-from backfill_assets.load.arrivals_sql import changed_days, ledger_rows
+from backfill_assets.load.arrivals_sql import changed_days, ledger_rows, of_keys, placed_keys
 from backfill_assets.pipeline.contracts import raw
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 from backfill_assets_tests.oracle import Row, arrivals_of, delivery, unruly
@@ -55,6 +55,8 @@ def test_the_rows_of_all_days_and_of_some_are_what_python_counts(lake: Lake, see
     assert {r[:2]: r[2:6] for r in everything} == arrivals_of(rows)
     mine = answer(lake, ledger_rows(query_for(lake, on(rows, some)), query_for(lake, rows), RAW))
     assert sorted(mine) == sorted(r for r in everything if r[0] in some), "fingerprints too"
+    near = of_keys(query_for(lake, rows), query_for(lake, on(rows, some)))
+    assert sorted(answer(lake, ledger_rows(query_for(lake, on(rows, some)), near, RAW))) == sorted(mine)
 
 
 def test_deliveries_without_some_columns_have_the_fingerprint_of_deliveries_that_never_had_them(lake: Lake) -> None:
@@ -72,8 +74,11 @@ def test_deliveries_without_some_columns_have_the_fingerprint_of_deliveries_that
 def test_the_days_a_load_changes_hold_every_day_whose_rows_differ(lake: Lake, seed: int) -> None:
     rows, moved = unruly(seed, START), {date(2024, 3, 4)}
     others = [r for r in rows if r["arrival_ts"].date() not in moved]
-    query = changed_days(query_for(lake, []), query_for(lake, on(rows, moved)), query_for(lake, others))
-    changed = {day for (day,) in answer(lake, query)}
+    none, mine, all_others = (placed_keys(query_for(lake, r)) for r in ([], on(rows, moved), others))
+    changed = {day for (day,) in answer(lake, changed_days(none, mine, all_others))}
+    near = of_keys(all_others, none, mine)
+    assert len(answer(lake, near)) < len(answer(lake, all_others)), "rows of other keys are left out"
+    assert {day for (day,) in answer(lake, changed_days(none, mine, near))} == changed
     before, after = arrivals_of(others), arrivals_of(rows)
     differ = {key[0] for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
     assert differ - moved <= changed

@@ -11,13 +11,17 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from backfill_assets.core.days import ONE_DAY
+import pytest
+
+from backfill_assets.core.days import ONE_DAY, DayRange, midnight
+from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake.log import table_view
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.load.derived import build
+from backfill_assets.load.derived import build, refuse_unbuildable
 from backfill_assets.pipeline import contracts
+from backfill_assets_tests.builders import CONTRACTS, day, loaded
 from backfill_assets_tests.lakes import ECHO, backfill, death_before_the_ledger, delivery, land, make_lake, request, toy
 
 if TYPE_CHECKING:
@@ -33,6 +37,19 @@ def lost(settings: LakeSettings) -> tuple[Table, ...]:
         return frames["raw"].where("seq = 1").selectExpr("event_key", "value", "cast(NULL AS date) AS event_date")
 
     return Table(contracts.raw()), Table(replace(ECHO, waits_for_cut=True), transform, sources=(sys.modules[__name__],))
+
+
+@pytest.mark.parametrize("table", ["raw", "staging", "labels", "training"])
+def test_an_as_of_below_what_is_loaded_is_refused_for_every_table_and_one_above_is_not(table: str) -> None:
+    story, of = loaded(3), DayRange(day(0), day(1))
+    story.build_all(day(0))
+    asked = next(c for c in CONTRACTS if c.name == table)
+    for as_of in (midnight(day(1)), midnight(day(2))):
+        story.as_of = as_of
+        with pytest.raises(SettingsError, match=r"lies before what is loaded already.*Nothing was written"):
+            refuse_unbuildable(story.states(), asked, of)
+    story.as_of = midnight(day(5))
+    refuse_unbuildable(story.states(), asked, of)
 
 
 def test_a_row_without_a_day_is_told_where_some_days_of_the_chunk_are_pending(

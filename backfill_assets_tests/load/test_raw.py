@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.core.days import DayRange, midnight
-from backfill_assets.core.errors import LandingError, SettingsError
+from backfill_assets.core.errors import LandingError
 from backfill_assets.core.scans import ScanReport
 from backfill_assets.lake.ledger import FILES, LANDED
 from backfill_assets.lake.replace import Provenance
@@ -32,17 +32,6 @@ def test_days_made_from_a_file_that_is_altered_or_missing_are_refused_with_every
         f"the table raw: a.jsonl (altered), b.jsonl (missing): 2 day(s) from {day(1)} were made from it. Nothing was "
     )
     _refuse(report, loaded(3).view().source("raw"), DayRange(day(3), day(9)))
-
-
-def test_an_as_of_below_what_is_loaded_is_refused_and_one_above_is_not() -> None:
-    story = loaded(3)
-    for as_of, refused in ((midnight(day(1)), True), (midnight(day(2)), True), (midnight(day(5)), False)):
-        story.as_of = as_of
-        if refused:
-            with pytest.raises(SettingsError, match=r"lies before what is loaded already.*Nothing was written"):
-                _refuse(ScanReport(), story.view().source("raw"), DAYS)
-        else:
-            _refuse(ScanReport(), story.view().source("raw"), DAYS)
 
 
 def test_receipts_count_what_is_not_in_raw_by_where_it_went_zeros_too() -> None:

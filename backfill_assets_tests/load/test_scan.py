@@ -52,7 +52,7 @@ def test_a_scan_records_each_content_once_and_a_second_one_writes_nothing(
     land_bytes(world, "none.jsonl", b"")
     lake_session, _ = world.open()
     first = scan(lake_session)
-    assert first.new == {"a.jsonl": (2, 0), "none.jsonl": (0, 0)}
+    assert first.new == {"a.jsonl": (2, 1), "none.jsonl": (0, 0)}
     assert first.copies == {"copy/of/a.jsonl": "a.jsonl"}
     version = DeltaTable(str(world.root / "tables" / FILES.name)).version()
     second = scan(lake_session)

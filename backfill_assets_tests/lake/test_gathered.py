@@ -1,0 +1,60 @@
+"""Gathered rows: the same as of all files at once, whole while the block runs, and gone after it.
+
+Tested here: `lake.gathered`, without an engine. Not tested here: which files are a stretch (`test_stretches`).
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backfill_assets.lake.audit import connection
+from backfill_assets.lake.gathered import gathered
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.stretches import AT_ONCE
+from backfill_assets_tests.builders import STAGING, day
+from backfill_assets_tests.files import bare_lake, stage_by_hand
+
+DAYS = AT_ONCE + 2
+ROWS: list[dict[str, Any]] = [{"entity": "a", "value": n, "event_date": day(n)} for n in range(DAYS)]
+
+
+def answer(lake: Lake, query: str) -> list[tuple[Any, ...]]:
+    with connection(lake) as engine:
+        return engine.execute(query).fetchall()
+
+
+def tables(lake: Lake) -> list[tuple[Any, ...]]:
+    return answer(lake, "SELECT table_name FROM duckdb_tables()")
+
+
+def odd(rows: str) -> str:
+    return f"SELECT value FROM ({rows}) WHERE value % 2 = 1"
+
+
+def test_rows_of_more_files_than_a_stretch_are_kept_while_the_block_runs(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    files = stage_by_hand(lake, STAGING, ROWS).paths
+    with gathered(lake, files, STAGING, odd) as query:
+        assert len(tables(lake)) == 1
+        assert sorted(answer(lake, query)) == [(n,) for n in range(1, DAYS, 2)]
+    assert tables(lake) == []
+
+
+def test_rows_of_few_files_are_read_by_the_query_itself_unless_they_are_to_be_kept(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    files = stage_by_hand(lake, STAGING, ROWS[:2]).paths
+    for keep in (False, True):
+        with gathered(lake, files, STAGING, odd, keep=keep) as query:
+            assert len(tables(lake)) == keep
+            assert answer(lake, query) == [(1,)]
+    with gathered(lake, [], STAGING, keep=True) as query:
+        assert answer(lake, query) == []
+
+
+def test_what_was_gathered_is_gone_where_its_query_fails(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    files = stage_by_hand(lake, STAGING, ROWS[:2]).paths
+    with pytest.raises(RuntimeError), gathered(lake, files, STAGING, keep=True):
+        raise RuntimeError("the query")
+    assert tables(lake) == []
