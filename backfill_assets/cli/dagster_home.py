@@ -40,8 +40,9 @@ def instance_of(lake: Lake, project: Path | None = None) -> Iterator[dg.DagsterI
     """$DAGSTER_HOME's, else that of the project's dagster.yaml (`project`: its folder), else one inside the lake.
 
     Two lakes in one instance would show each other's days, since their tables have the same names: a lake that is not
-    the one that `dagster dev` means in the project has an instance of its own. The project's file names folders
-    relative to itself, so that we stand there while it is used.
+    the one that `dagster dev` means in the project has an instance of its own; where this user may not make one, there
+    is nothing to remember, and nothing is. The project's file names folders relative to itself, so that we stand there
+    while it is used.
     """
     if named := os.environ.get("DAGSTER_HOME"):
         with _opened(named, dg.DagsterInstance.get) as instance:
@@ -50,6 +51,10 @@ def instance_of(lake: Lake, project: Path | None = None) -> Iterator[dg.DagsterI
     home = project or project_root()
     close_folder(home / DAGSTER_FOLDER, lake.settings.access.umask)
     if not _is_of_the_project(lake, home):
+        if not (lake.root / DAGSTER_FOLDER).exists() and not os.access(lake.root, os.W_OK):
+            with dg.DagsterInstance.ephemeral() as instance:
+                yield instance
+            return
         home = _home_in(lake)
     with contextlib.chdir(home), _opened(str(home), lambda: dg.DagsterInstance.from_config(str(home))) as instance:
         yield instance

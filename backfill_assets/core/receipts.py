@@ -28,7 +28,7 @@ class Built(StrEnum):
     MERGED = "merged"  # complete, and rows are kept besides that its inputs do not give (write mode `merge`)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)  # tens of thousands are held
 class DayEntry:
     """One day of a receipt: its row count, content fingerprint, input digest and what was said of it.
 
@@ -134,7 +134,9 @@ def parse_receipt(text: str | None) -> Receipt | None:
 
 
 def _from_body(body: Mapping[str, Any]) -> Receipt:
-    counts, parts = body.get("counts", {}), body.get("parts", {})  # receipts of earlier versions have none
+    parts = body.get("parts", {})  # receipts of earlier versions have neither these nor counts
+    counts = _shared({day: {str(k): int(n) for k, n in found.items()} for day, found in body.get("counts", {}).items()})
+    nothing: Mapping[str, Any] = {}  # one for all days without counts or parts
     scheme, schemes = int(body.get("scheme", UNNUMBERED)), body.get("schemes", {})
     days = {
         date.fromisoformat(day): DayEntry(
@@ -142,9 +144,9 @@ def _from_body(body: Mapping[str, Any]) -> Receipt:
             str(fingerprint),
             str(digest),
             Built(built),
-            {str(k): int(n) for k, n in counts.get(day, {}).items()},
+            counts.get(day, nothing),
             int(schemes.get(day, scheme)),
-            {str(k): str(fingerprint) for k, fingerprint in parts.get(day, {}).items()},
+            {str(k): str(fingerprint) for k, fingerprint in parts[day].items()} if day in parts else nothing,
         )
         for day, (rows, fingerprint, digest, built) in body["days"].items()
     }
@@ -165,6 +167,12 @@ def _from_body(body: Mapping[str, Any]) -> Receipt:
         start_seconds=_number(body.get("start_seconds")),
         bytes=int(told) if (told := body.get("bytes")) is not None else None,
     )
+
+
+def _shared(counts: dict[str, dict[str, int]]) -> Mapping[str, Mapping[str, int]]:
+    """The counts of each day; days that count the same share them: of years of days most do, by half a KiB each."""
+    known: dict[tuple[tuple[str, int], ...], dict[str, int]] = {}
+    return {day: known.setdefault(tuple(found.items()), found) for day, found in counts.items()}
 
 
 def _number(told: Any) -> float | None:

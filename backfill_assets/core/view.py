@@ -14,7 +14,7 @@ from backfill_assets.core.ledgers import ARRIVALS, BESIDE, named
 from backfill_assets.core.receipts import DayEntry
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)  # tens of thousands are held
 class Stamp:
     """The newest receipt of a day: what it says, in which table version, by which write, code and settings.
 

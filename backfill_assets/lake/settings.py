@@ -295,7 +295,6 @@ def _meant(keys: tuple[str, ...]) -> str:
     """The setting beside a mistyped one that is spelt most like it, as a question; nothing where none is alike."""
     model: Any = LakeSettings
     for key in keys[:-1]:
-        field = getattr(model, "model_fields", {}).get(key)
-        model = field and field.annotation
+        model = getattr(getattr(model, "model_fields", {}).get(key), "annotation", None)
     alike = get_close_matches(keys[-1], getattr(model, "model_fields", {}), 1)
     return f"; is {alike[0]} meant?" if alike else ""

@@ -32,10 +32,11 @@ def row_bytes(table: Path) -> float:
     are read, and no engine opens the table."""
     size = rows = sampled = 0
     for version in reversed(versions(table)[-SEEN_COMMITS:]):
-        adds = [add for a in actions(table, version) if (add := a.get("add")) and add.get("stats")]
-        size += sum(int(add["size"]) for add in adds)
-        rows += sum(int(json.loads(add["stats"]).get("numRecords", 0)) for add in adds)
-        sampled += bool(adds)
+        before = size
+        for add in (found for a in actions(table, version) if (found := a.get("add")) and found.get("stats")):
+            size += int(add["size"])
+            rows += int(json.loads(add["stats"]).get("numRecords", 0))
+        sampled += size > before
         if sampled == SAMPLED_COMMITS:
             break
     return size / rows if rows else 0.0

@@ -67,7 +67,8 @@ def settle(contract: Contract, unfit: Mapping[date, State], chosen: Unfit) -> No
     error = UnfitDays(
         f"the table {contract.name}", f"{len(unfit)} of the days asked for are not fit to be used: {told(unfit)}",
         "Nothing was read" if chosen == "refuse" else "They were read all the same",
-        "Run `backfill-assets catch-up`, see `backfill-assets status --why`; or ask with unfit=\"warn\" or \"take\"",
+        "Run `backfill-assets catch-up`, see `backfill-assets status --why`; or ask with unfit=\"warn\" or \"take\" "
+        "(a command: --unfit)",
     )  # fmt: skip
     if chosen == "refuse":
         raise error

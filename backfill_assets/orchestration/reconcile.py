@@ -21,10 +21,12 @@ from backfill_assets.orchestration.dagster_private import partitions_made_by
 from backfill_assets.orchestration.healing import TOLD_FROM, UNDONE, heal
 from backfill_assets.orchestration.markers import end_dead_runs, markers_of
 from backfill_assets.orchestration.metadata import WRITE_ID, retold
+from backfill_assets.orchestration.quick_events import quick_events
 from backfill_assets.orchestration.runs import ENDED
 
 UNDOING = (ROLLBACK, RELEASE)
 UNDONE_FROM = "a rollback or release: no run made it"
+ELSEWHERE_FROM = "the receipt: the run is one of another Dagster instance"
 
 
 def reconcile(instance: dg.DagsterInstance, lake: Lake, pipeline: Pipeline, run_id: str) -> list[str]:
@@ -61,24 +63,27 @@ def follow_receipts(instance: dg.DagsterInstance, lake: Lake, pipeline: Pipeline
 def _record(instance: dg.DagsterInstance, lake: Lake, contract: Contract, commit: Commit) -> tuple[bool, list[str]]:
     """Whether Dagster knows all days of the commit now; False while its run still goes on.
 
-    A rollback or release mostly has no run, and only the days whose newest receipt it is are told: Dagster hears of
-    them late, and may know of newer writes already. Any other commit without a run is nobody's to tell.
+    A rollback or release mostly has no run, and the run of another commit may be known to another Dagster instance
+    alone: then only the days whose newest receipt it is are told, since this one hears of them late, and may know of
+    newer writes already. A commit that names no run is nobody's to tell.
     """
     receipt, version, name = commit.receipt, commit.version, contract.name
     if receipt is None:
         return True, []
     undoing = receipt.reason in UNDOING
     run = instance.get_run_by_id(receipt.run_id) if receipt.run_id else None
-    days = _newest(lake, contract, commit) if undoing else list(receipt.days)
-    if not days or (run is None and not undoing):
+    if run is None and not undoing and not receipt.run_id:
         return True, []
+    days = _newest(lake, contract, commit) if undoing or run is None else list(receipt.days)
     if run is not None and run.status not in ENDED:
         return False, []
     known = partitions_made_by(instance, run.run_id, name) if run is not None else set()
     lost = [d for d in days if str(d) not in known]
-    for day in lost:
-        told = _event(name, day, receipt.days[day], version, receipt.write_id, UNDONE_FROM if undoing else TOLD_FROM)
-        instance.report_runless_asset_event(told)
+    source = UNDONE_FROM if undoing else TOLD_FROM if run is not None else ELSEWHERE_FROM
+    with quick_events(instance):
+        for day in lost:
+            told = _event(name, day, receipt.days[day], version, receipt.write_id, source)
+            instance.report_runless_asset_event(told)
     how = ", put back or released," if undoing else ""
     return True, [f"{name}: {len(lost)} day(s) of version {version}{how} recorded from the receipt"] if lost else []
 

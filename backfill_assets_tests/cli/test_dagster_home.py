@@ -3,6 +3,7 @@
 Tested here: the instance inside a lake whose programs were installed from a wheel. Not tested here: `dagster dev`.
 """
 
+import os
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,15 @@ def test_what_a_person_wrote_for_the_instance_of_a_lake_stays(installed: Lake) -
     with silenced(), instance_of(installed, project=installed.root.parent / "elsewhere") as instance:
         assert not instance.run_monitoring_enabled
     assert (home / "dagster.yaml").read_text() == "telemetry:\n  enabled: false\n"
+
+
+def test_a_lake_that_may_only_be_read_is_looked_at_without_an_instance(
+    installed: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != installed.root)  # root may write everything
+    with silenced(), instance_of(installed, project=installed.root.parent / "elsewhere") as instance:
+        assert instance.is_ephemeral
+    assert not (installed.root / ".dagster").exists()
 
 
 def test_the_instance_of_a_project_is_that_of_its_own_lake_and_no_other_lake_is_shown_there(

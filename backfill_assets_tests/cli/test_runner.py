@@ -19,12 +19,14 @@ from backfill_assets.cli.dagster_home import ui_command
 from backfill_assets.cli.progress import BackfillRequest, TableOutcome, told
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.orchestration.interrupts import Interrupted
-from backfill_assets_tests.operations.synthetic import START, synthetic_lake
+from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
 
 
 def test_what_an_interrupted_run_had_written_is_told_by_its_receipts(tmp_path: Path) -> None:
-    lake, _ = synthetic_lake(tmp_path / "lake", 3)
+    lake, pipeline = synthetic_lake(tmp_path / "lake", 3)
     last = START + ONE_DAY * 2
+    for table in ("raw", "staging"):
+        build(lake, pipeline, table, dict.fromkeys(DayRange(START, last + ONE_DAY), 3), run_id="run-1")
     said = runner.written(lake, ["raw", "staging"], "run-1")
     assert said == f"written before that: raw {START}..{last}; staging {START}..{last}; nothing else"
     assert runner.written(lake, ["raw", "staging"], "another run") == "nothing was written"

@@ -4,6 +4,7 @@ Tested here: `core.receipts`. Not tested here: finding receipts in a log (`lake/
 """
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -153,6 +154,17 @@ def test_fingerprints_of_parts_are_read_back_and_decide_nothing_of_a_day_itself(
     assert read is not None
     assert read.days[day(1)].parts == {"some": "B"}
     assert entry == DayEntry(3, "A", "d")
+
+
+def test_days_that_count_the_same_share_their_counts_when_read() -> None:
+    counts = [{"null entity": 2}, {"null entity": 2}, {"null entity": 3}, {}, {}]
+    days = {day(n): DayEntry(3, "A", "d", counts=found) for n, found in enumerate(counts)}
+    read = parse_receipt(replace(receipt(), days=days).to_json())
+    assert read is not None
+    assert [dict(e.counts) for e in read.days.values()] == counts
+    first, second, other, none, nothing = (e.counts for e in read.days.values())
+    assert first is second is not other
+    assert none is nothing
 
 
 def test_a_receipt_of_an_earlier_version_has_no_counts() -> None:

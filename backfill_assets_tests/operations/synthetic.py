@@ -98,8 +98,10 @@ def build(
     rows: Mapping[date, int],
     inputs: Any = None,
     digests: Mapping[date, str] | None = None,
+    run_id: str = "",
 ) -> Receipt:
-    """One more write of some days with so many rows each, its input digests those of this moment unless given."""
+    """One more write of some days with so many rows each, its input digests those of this moment unless given; of no
+    run unless one is named."""
     contract = next(c for c in (*pipeline.contracts, QUARANTINE) if c.name == table)
     states = pipeline.states(read_view(lake, pipeline.contracts))
     codes = pipeline.codes.get(table)
@@ -113,7 +115,7 @@ def build(
         table,
         "manual",
         entries,
-        run_id="run-1",
+        run_id=run_id,
         code_digest=codes.code_digest if codes else "",
         settings_digest=codes.settings_digest if codes else "",
         frontier=states.frontier(table),

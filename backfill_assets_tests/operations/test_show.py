@@ -16,10 +16,12 @@ from backfill_assets_tests.operations.synthetic import START, build, synthetic_l
 
 
 def test_a_day_shows_its_receipt_its_inputs_and_their_states(tmp_path: Path) -> None:
-    report = show(*synthetic_lake(tmp_path, 5), "features", START + ONE_DAY * 3)
+    lake, pipeline = synthetic_lake(tmp_path, 5)
+    build(lake, pipeline, "features", {START + ONE_DAY * 3: 3}, run_id="run-1")
+    report = show(lake, pipeline, "features", START + ONE_DAY * 3)
     assert report.state is State.FRESH
     assert [(i.table, i.day, i.rows) for i in report.inputs] == [("staging", START + ONE_DAY * n, 3) for n in (1, 2, 3)]
-    assert report.history[0].receipt.write_id == "write-features-0"
+    assert [made.receipt.write_id for made in report.history] == ["write-features-2", "write-features-0"]
     assert report.to_dict()["receipt"]["run_id"] == "run-1"
 
 

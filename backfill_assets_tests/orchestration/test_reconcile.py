@@ -89,6 +89,18 @@ def test_days_that_were_put_back_are_told_though_no_run_did_it(lake: Made, insta
     assert told(instance) == dict.fromkeys(map(str, DAYS), f"w-{version}")
 
 
+def test_days_that_a_run_of_another_instance_wrote_are_told_by_their_newest_commits(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
+    older, newer = (commit(lake, f"of-another-home-{n}") for n in range(2))
+    done = [line for line in follow_receipts(instance, *lake) if "staging" in line]
+    assert done == [f"staging: 2 day(s) of version {newer} recorded from the receipt"]
+    assert told(instance) == dict.fromkeys(map(str, DAYS), f"w-{newer}")
+    assert older < newer
+    commit(lake, "")
+    assert follow_receipts(instance, *lake) == []
+
+
 def test_what_is_told_of_a_day_that_was_put_back_names_its_write_and_no_run(lake: Made) -> None:
     commit(lake, "", reason=ROLLBACK)
     contract = lake[1].table("staging").contract
