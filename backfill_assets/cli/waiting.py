@@ -208,11 +208,13 @@ def _is_idle(place: WaitingPlace) -> bool:
 
 
 def _door(place: WaitingPlace) -> socket.socket:
-    place.socket.unlink(missing_ok=True)
-    door, address = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET), UnixAddress(place.socket)
+    fresh = place.socket.with_suffix(".new")  # nobody finds it before it answers
+    fresh.unlink(missing_ok=True)
+    door, address = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET), UnixAddress(fresh)
     door.bind(address.text)
     address.close()
     door.listen()
+    fresh.replace(place.socket)
     return door
 
 
