@@ -46,7 +46,9 @@ MARKED_BY = {"chromium": "browser", PROCESSES_FIXTURE: "processes", "storages": 
 DAGSTERS_WARNINGS = ("PreviewWarning", "BetaWarning", "SupersessionWarning")
 DAGSTERS_WARNINGS_LIE_IN = "dagster_shared.utils.warnings"  # importing them as Dagster's takes nearly a second
 STARTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"})  # of `sys.audit`
-MATPLOTLIBS = frozenset({"fc-list", "system_profiler"})  # where a user never drew before, it lists the fonts, once
+# What libraries start, once: matplotlib lists the fonts where a user never drew before; Dagster's cron asks `platform`
+# for the bits of this Python as it is imported, whichever test has it imported first.
+BY_LIBRARIES = frozenset({"fc-list", "system_profiler", "file"})
 STARTED = pytest.StashKey[list[str]]()
 SPARK_FIXTURES = frozenset({"spark", "lake_session", "spark_server", "dagster_dev"})
 ROOMS_WITHOUT_SPARK = frozenset({"core"})  # milliseconds each, and what they test knows the standard library only
@@ -77,7 +79,7 @@ def pytest_configure(config: pytest.Config) -> None:
     started = config.stash[STARTED] = []
 
     def note(event: str, args: tuple[object, ...]) -> None:
-        if event in STARTS and MATPLOTLIBS.isdisjoint(args[:1]):
+        if event in STARTS and BY_LIBRARIES.isdisjoint(args[:1]):
             started.append(f"{event} {args[0] if args else ''}")
 
     sys.addaudithook(note)
