@@ -23,7 +23,7 @@ from backfill_assets.core.lake_meant import lake_folder, named_in
 from backfill_assets.engine.unix_sockets import UnixAddress
 from backfill_assets.engine.waiting_place import ASK, GO, NUMBER, WaitingPlace, is_own, is_possible
 
-ANSWER_SECONDS = 2.0  # a fork is there within some ten milliseconds
+ANSWER_SECONDS = 5.0  # a fork is there within some ten milliseconds, unless the machine stalls
 STATUS_SECONDS = 5.0
 # What a terminal tells all of a job's processes; TERM is told to one.
 OF_A_JOB = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGWINCH)
@@ -67,7 +67,7 @@ class Accompanied:
         self._answer(signal.SIGTSTP, self._stop)
         self._answer(signal.SIGCONT, self._pass_on)
         self.line.send(GO)
-        select.select([self.told], [], [])
+        self._await_end()
         self.line.settimeout(STATUS_SECONDS)
         ended = _number(self.line)
         if ended is None:
@@ -76,6 +76,14 @@ class Accompanied:
         if os.WIFSIGNALED(ended):
             _die_of(os.WTERMSIG(ended))
         os._exit(os.waitstatus_to_exitcode(ended))
+
+    def _await_end(self) -> None:
+        """Signals wake this up through a pipe: one that comes just before `select` would not end it, and not be passed
+        on."""
+        woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        while self.told not in select.select([self.told, woken], [], [])[0]:
+            os.read(woken, 64)
 
     def _answer(self, number: int, how: Callable[[int, FrameType | None], None]) -> None:
         if signal.getsignal(number) is not signal.SIG_IGN:

@@ -112,15 +112,16 @@ class Waiting:
         if asked is None:
             line.close()
             return None
-        if asked.what["surroundings"] != self.own or stamp() != self.of:
-            self._refuse(asked)
+        changed = stamp() != self.of
+        if changed or asked.what["surroundings"] != self.own:
+            self._refuse(asked, in_vain=not changed)
             return None
         line.settimeout(None)
         return asked
 
-    def _refuse(self, asked: "Asked") -> None:
-        """Of no use to who asks, and so perhaps to nobody: another may take the place."""
-        if not self.served and (record := ServerFolder(self.place.folder).record()):
+    def _refuse(self, asked: "Asked", in_vain: bool) -> None:
+        """Of no use to who asks, and where that is `in_vain`, perhaps to nobody: another may take the place."""
+        if in_vain and not self.served and (record := ServerFolder(self.place.folder).record()):
             with suppress(OSError):
                 self.place.in_vain.write_text(str(record.jvm))
         self._end()

@@ -3,6 +3,7 @@
 Tested here: `cli.waiting`, with real processes. Not tested here: what a command is to its caller (`test_front`).
 """
 
+import contextlib
 import os
 import signal
 import socket
@@ -15,6 +16,7 @@ import pytest
 
 from backfill_assets.cli.surroundings import READ_LATE
 from backfill_assets.engine.processes import Process
+from backfill_assets.engine.unix_sockets import UnixAddress
 from backfill_assets_tests.cli.waited import OWN, WaitedLake, told, waited_lake
 from backfill_assets_tests.processes import run_python, until
 
@@ -82,8 +84,9 @@ def test_one_that_was_killed_is_no_hindrance(lake: WaitedLake) -> None:
 
 def test_who_says_nothing_is_left_and_the_next_is_served(lake: WaitedLake) -> None:
     waiting = lake.wait()
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as silent:
-        silent.connect(f"/proc/self/cwd/{os.path.relpath(lake.place.socket)}")
+    address = UnixAddress(lake.place.socket)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as silent, contextlib.closing(address):
+        silent.connect(address.text)
     assert told(lake.run("status").stderr)[1] == waiting
 
 
