@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from backfill_assets.core.contracts import Basis, Column, Contract, Input, Rule
     from backfill_assets.core.days import DayRange
     from backfill_assets.core.errors import BackfillError, ContractBroken, SettingsError, TransientError
-    from backfill_assets.lake.home import lake_folder
+    from backfill_assets.core.lake_meant import lake_folder
     from backfill_assets.lake.model import Chunk, Table
     from backfill_assets.lake.settings import LakeSettings
     from backfill_assets.orchestration.assemble import assemble
@@ -46,7 +46,7 @@ _NAMES_OF = {
     "core.contracts": ("Basis", "Column", "Contract", "Input", "Rule"),
     "core.days": ("DayRange",),
     "core.errors": ("BackfillError", "ContractBroken", "SettingsError", "TransientError"),
-    "lake.home": ("lake_folder",),
+    "core.lake_meant": ("lake_folder",),
     "lake.model": ("Chunk", "Table"),
     "lake.settings": ("LakeSettings",),
     "orchestration.assemble": ("assemble",),

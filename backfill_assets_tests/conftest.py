@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from backfill_assets.engine.waiting_place import OFF
 from backfill_assets_tests import engines
 from backfill_assets_tests.processes import CHECKOUT
 from backfill_assets_tests.spreading import (  # hooks are pytest's by their names
@@ -45,7 +46,9 @@ MARKED_BY = {"chromium": "browser", PROCESSES_FIXTURE: "processes", "storages": 
 DAGSTERS_WARNINGS = ("PreviewWarning", "BetaWarning", "SupersessionWarning")
 DAGSTERS_WARNINGS_LIE_IN = "dagster_shared.utils.warnings"  # importing them as Dagster's takes nearly a second
 STARTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"})  # of `sys.audit`
-MATPLOTLIBS = frozenset({"fc-list", "system_profiler"})  # where a user never drew before, it lists the fonts, once
+# What libraries start, once: matplotlib lists the fonts where a user never drew before; Dagster's cron asks `platform`
+# for the bits of this Python as it is imported, whichever test has it imported first.
+BY_LIBRARIES = frozenset({"fc-list", "system_profiler", "file"})
 STARTED = pytest.StashKey[list[str]]()
 SPARK_FIXTURES = frozenset({"spark", "lake_session", "spark_server", "dagster_dev"})
 ROOMS_WITHOUT_SPARK = frozenset({"core"})  # milliseconds each, and what they test knows the standard library only
@@ -71,11 +74,12 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile(QUICK)
     for name in ("COLUMNS", "LINES"):
         os.environ.pop(name, None)
+    os.environ[OFF] = "off"  # no command of a test leaves a process that waits for others
     os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
     started = config.stash[STARTED] = []
 
     def note(event: str, args: tuple[object, ...]) -> None:
-        if event in STARTS and MATPLOTLIBS.isdisjoint(args[:1]):
+        if event in STARTS and BY_LIBRARIES.isdisjoint(args[:1]):
             started.append(f"{event} {args[0] if args else ''}")
 
     sys.addaudithook(note)

@@ -8,6 +8,7 @@ import contextlib
 import os
 import signal
 import sys
+from collections.abc import Callable
 
 import click
 
@@ -120,17 +121,17 @@ for _command, _told in (
     _command.short_help = _told
 
 
-def main() -> None:
-    """The console script. Interrupted, it ends here and now: with calls of gRPC still under way, the interpreter may
-    hang while it shuts down."""
+def main(end: Callable[[int], object] = os._exit) -> None:
+    """The command. Interrupted, it is ended here and now: with calls of gRPC still under way, the interpreter may hang
+    while it shuts down."""
     os.umask(0o077)  # until the lake says otherwise
     collect_seldom()
     try:
         app(prog_name="backfill-assets")
-    except SystemExit as end:
-        if end.code not in INTERRUPTED:
+    except SystemExit as ended:
+        if ended.code not in INTERRUPTED:
             raise
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError):
                 stream.flush()
-        os._exit(int(end.code))
+        end(int(ended.code))

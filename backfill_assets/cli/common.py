@@ -17,6 +17,7 @@ import click
 
 from backfill_assets.core.days import DayRange, from_inclusive, parse_day, parse_span
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.lake_meant import LAKE_OPTION, lake_folder
 
 if TYPE_CHECKING:
     from backfill_assets.cli.progress import BackfillRequest, RunOutcome
@@ -34,7 +35,7 @@ def _remember(ctx: click.Context, _parameter: click.Parameter, value: str | None
 
 # Before or after the verb: `meta` is shared by a command and its groups, and the innermost is read last.
 lake_option = click.option(
-    "--lake",
+    LAKE_OPTION,
     metavar="DIR",
     expose_value=False,
     callback=_remember,
@@ -99,8 +100,6 @@ def inclusive(first: date, last: date) -> DayRange:
 
 def lake_root() -> Path:
     """The folder of the lake meant, absolute; it need not exist."""
-    from backfill_assets.lake.home import lake_folder
-
     return lake_folder(click.get_current_context().meta.get(LAKE_KEY))
 
 

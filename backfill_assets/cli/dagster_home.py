@@ -17,14 +17,8 @@ import dagster as dg
 import sqlalchemy as sa
 
 from backfill_assets.core.errors import BackfillError, SettingsError
-from backfill_assets.lake.home import (
-    DAGSTER_FOLDER,
-    LAKE_VARIABLE,
-    Lake,
-    close_folder,
-    lake_folder,
-    project_root,
-)
+from backfill_assets.core.lake_meant import LAKE_VARIABLE, lake_folder, project_root
+from backfill_assets.lake.home import DAGSTER_FOLDER, Lake, close_folder
 
 OF_A_LAKE = Path(__file__).with_name("templates") / "dagster.yaml"
 

@@ -17,7 +17,11 @@ MIB = 1 << 20
 
 @click.group()
 def server() -> None:
-    """The lake's Spark server. It starts by itself at the first use, and ends when idle."""
+    """The lake's Spark server. It starts by itself at the first use, and ends when idle.
+
+    Beside it a process waits that has all imports done: commands on the lake begin as forks of it (Linux). It ends with
+    the server; with BACKFILL_ASSETS_FORKS=off in the environment there is none.
+    """
 
 
 @server.command()
@@ -71,9 +75,12 @@ def _lake() -> "Lake":
 
 def _facts(lake: "Lake") -> dict[str, Any]:
     from backfill_assets.engine.server import server_status
+    from backfill_assets.engine.waiting_place import WaitingPlace
 
     found = server_status(lake.root)
-    return {"running": False} if found is None else {"running": True, **vars(found)}
+    if found is None:
+        return {"running": False}
+    return {"running": True, **vars(found), "waiting_pid": WaitingPlace.of(lake.root).pid()}
 
 
 def _tell(facts: dict[str, Any], as_json: bool) -> None:
@@ -82,8 +89,9 @@ def _tell(facts: dict[str, Any], as_json: bool) -> None:
     elif not facts["running"]:
         click.echo("not running; it starts at the first use")
     else:
+        waiting = facts["waiting_pid"]
         used = "in use" if facts["in_use"] else "idle"
         click.echo(
             f"process {facts['pid']}, {facts['version']}, {used}, up {facts['uptime_seconds']:.0f} s, "
-            f"{facts['rss_bytes'] // MIB} MiB"
+            f"{facts['rss_bytes'] // MIB} MiB" + (f"; process {waiting} waits for commands" if waiting else "")
         )

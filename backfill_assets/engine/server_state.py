@@ -22,6 +22,7 @@ from pathlib import Path
 from backfill_assets.engine.confs import LOOPBACK
 from backfill_assets.engine.processes import Process
 from backfill_assets.engine.unix_sockets import accepts
+from backfill_assets.engine.waiting_place import RECORD
 
 _ANSWER_TIMEOUT_SECONDS = 2.0  # a connect on the loopback takes microseconds, more only on a stalled machine
 
@@ -108,14 +109,14 @@ class ServerFolder:
     def record(self) -> Record | None:
         """The record, None if there is none or it is damaged (both mean: no server to use)."""
         try:
-            body = json.loads((self.folder / "endpoint.json").read_text(encoding="utf-8"))
+            body = json.loads((self.folder / RECORD).read_text(encoding="utf-8"))
             return Record(**body | {k: Process(**body[k]) for k in ("jvm", "supervisor")})
         except (OSError, ValueError, TypeError, KeyError):
             return None
 
     def write_record(self, record: Record) -> None:
         """Publish `record`."""
-        self.write_private(self.folder / "endpoint.json", json.dumps(asdict(record)))
+        self.write_private(self.folder / RECORD, json.dumps(asdict(record)))
 
     def close_record(self, record: Record) -> None:
         """Mark the server as going down, for all; the JVM stays named until it is gone."""
@@ -123,7 +124,7 @@ class ServerFolder:
 
     def remove_record(self) -> None:
         """Forget the server."""
-        (self.folder / "endpoint.json").unlink(missing_ok=True)
+        (self.folder / RECORD).unlink(missing_ok=True)
 
     def request(self) -> ServerRequest:
         """What the supervisor is to start; raises OSError or ValueError where that cannot be read."""

@@ -1,6 +1,7 @@
-"""A lake's folder: where its tables, ledgers, locks and state lie, and which lake is meant when none is named.
+"""A lake's folder: where its tables, ledgers, locks and state lie.
 
-Lives here: paths and the loading of the settings. Does not live here: reading or writing a table.
+Lives here: paths and the loading of the settings. Does not live here: which lake is meant (`core.lake_meant`), and
+reading or writing a table.
 """
 
 import contextlib
@@ -17,8 +18,6 @@ from backfill_assets.lake.settings import LakeSettings, load_settings
 if TYPE_CHECKING:
     from backfill_assets.lake.store import TableStore
 
-LAKE_VARIABLE = "BACKFILL_ASSETS_LAKE"
-DEFAULT_FOLDER = ".lake"
 # What the lake's own programs make in its folder; the rest is the user's.
 SNAPSHOTS = ".snapshots"
 OWN_FOLDERS = ("tables", ".stock", ".locks", ".runs", ".dagster", ".plans", SNAPSHOTS)
@@ -105,15 +104,3 @@ def refuse_unwritable(lake: Lake) -> None:
                 "Nothing was started",
                 "Run as the owner of the lake, or have the rights changed",
             )
-
-
-def project_root() -> Path:
-    """The checkout this package runs from, else the working folder (an installed package has no project of its own)."""
-    checkout = Path(__file__).resolve().parents[2]
-    return checkout if (checkout / "dagster.yaml").exists() else Path.cwd()
-
-
-def lake_folder(named: str | None = None) -> Path:
-    """The folder of the lake meant: the one named, else $BACKFILL_ASSETS_LAKE, else `.lake` in the project."""
-    chosen = named or os.environ.get(LAKE_VARIABLE)
-    return Path(chosen).expanduser().resolve() if chosen else project_root() / DEFAULT_FOLDER

@@ -1,8 +1,9 @@
 """The process that has imported what a run imports, and forks one that goes on as each run: `python -m` this.
 
-Lives here: what is imported before, and how a fork becomes a run. Does not live here: who begins this process and asks
-it for runs (`warm_starts`). It reads no lake and imports nothing of a user's: tables, settings and secrets are read by
-each run anew. It has one thread, opens no connection, and ends when nobody can ask any more and its runs have ended.
+Lives here: what is imported before, forking, and how a fork becomes a run; most of it serves the process that waits for
+commands, too (`cli.waiting`). Does not live here: who begins this process and asks it for runs (`warm_starts`). It
+reads no lake and imports nothing of a user's: tables, settings and secrets are read by each run anew. It has one
+thread, opens no connection, and ends when nobody can ask any more and its runs have ended.
 """
 
 import atexit
@@ -16,12 +17,15 @@ import runpy
 import select
 import signal
 import socket
-import struct
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
+
+from backfill_assets.engine.waiting_place import ASK, GO, NUMBER
 
 # Rooms of this package, all of their modules. Not `definitions`, which reads the lake and the tables of its owner.
 ROOMS = ("core", "engine", "landing", "lake", "load", "operations", "orchestration", "pipeline", "pipeline.transforms")
@@ -41,9 +45,43 @@ ONE_THREAD = {
     "_RJEM_MALLOC_CONF": "background_thread:false",
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
 }
-NUMBER = struct.Struct("i")  # a process's, then how it ended as `waitpid` tells it
-ASK, GO = b"ask", b"go"
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
+
+
+@dataclass
+class Forks:
+    """The processes that were forked here and live: by the descriptor that tells of its end, a process and its line."""
+
+    lines: dict[int, tuple[int, socket.socket]] = field(default_factory=dict)
+    apart: bool = False  # each in a process group of its own
+
+    def begin(self, line: socket.socket) -> bool:
+        """Fork. True in the fork, which hears no interrupts yet; on the line its number is told, with a descriptor of
+        it, and later how it ended."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)  # of a fork that could not answer them yet
+        pid = os.fork()
+        if self.apart:
+            with suppress(ProcessLookupError):
+                os.setpgid(pid, pid)
+        if not pid:
+            for told, (_, other) in self.lines.items():
+                os.close(told)
+                other.close()
+            return True
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPTS)
+        told = os.pidfd_open(pid)
+        self.lines[told] = pid, line
+        with suppress(OSError):  # who asked is gone
+            socket.send_fds(line, [NUMBER.pack(pid)], [told])
+        return False
+
+    def end(self, told: int) -> None:
+        """Tell how a process has ended, of which this descriptor told."""
+        pid, line = self.lines.pop(told)
+        ended = os.waitpid(pid, 0)[1]
+        with line, suppress(OSError):
+            line.send(NUMBER.pack(ended))
+        os.close(told)
 
 
 def serve(door: socket.socket) -> tuple[dict[str, Any], socket.socket]:
@@ -52,66 +90,55 @@ def serve(door: socket.socket) -> tuple[dict[str, Any], socket.socket]:
     On the line the process is told, and its end. Returns in forks alone: what was asked, and the line, on which the
     fork waits for leave to go on.
     """
-    lines: dict[int, tuple[int, socket.socket]] = {}  # by the descriptor that tells of its end: a process, its line
-    asking = True
-    while asking or lines:
-        for found in select.select([*([door.fileno()] if asking else []), *lines], [], [])[0]:
-            if found in lines:
-                pid, line = lines.pop(found)
-                _tell(line, os.waitpid(pid, 0)[1])
-                line.close()
-                os.close(found)
+    forks, asking = Forks(), True
+    while asking or forks.lines:
+        for found in select.select([*([door.fileno()] if asking else []), *forks.lines], [], [])[0]:
+            if found in forks.lines:
+                forks.end(found)
                 continue
             _, descriptors, _, _ = socket.recv_fds(door, len(ASK), 2)
             if not descriptors:
                 asking = False
                 continue
             line, asked = socket.socket(fileno=descriptors[0]), descriptors[1]
-            signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)  # of a fork that could not answer them yet
-            pid = os.fork()
-            if not pid:
-                _close(door, lines)
-                with os.fdopen(asked, encoding="utf-8") as words:
-                    return json.load(words), line
+            if forks.begin(line):
+                door.close()
+                return read_asked(asked), line
             os.close(asked)
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPTS)
-            lines[os.pidfd_open(pid)] = pid, line
-            _tell(line, pid)
     os._exit(0)
 
 
-def _tell(line: socket.socket, number: int) -> None:
-    with suppress(OSError):  # who asked is gone
-        line.send(NUMBER.pack(number))
+def read_asked(descriptor: int) -> dict[str, Any]:
+    """What a file without a name says that came with a request; it is closed."""
+    with os.fdopen(descriptor, encoding="utf-8") as words:
+        asked: dict[str, Any] = json.load(words)
+        return asked
 
 
-def _close(door: socket.socket, lines: dict[int, tuple[int, socket.socket]]) -> None:
-    """Let go in a fork of what belongs to the process that serves."""
-    door.close()
-    for told, (_, line) in lines.items():
-        os.close(told)
-        line.close()
-
-
-def _become(asked: dict[str, Any]) -> None:
-    """Take on what a new interpreter has from who starts it."""
+def become(asked: dict[str, Any], words: list[str]) -> None:
+    """Take on what a new interpreter has from who starts it, with these words as its own."""
     os.environ.clear()
     os.environ.update(asked["env"])
     time.tzset()
     os.chdir(asked["cwd"])
-    sys.argv[:] = ["dagster", *asked["words"]]
+    sys.argv[:] = words
     random.seed()
     if numpy := sys.modules.get("numpy.random"):
         numpy.seed()
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _import_all() -> None:
-    """What runs import, so that it is shared by all of them; refuses threads, which forks would not have."""
+def go_on(line: socket.socket) -> bool:
+    """Whether leave came to go on; else nobody knows of this process: what was asked is done by another, or by none."""
+    return line.recv(len(GO)) == GO
+
+
+def import_all(rooms: Sequence[str] = ROOMS) -> None:
+    """What forks import, so that it is shared by all of them; refuses threads, which forks would not have."""
     from backfill_assets.core.garbage import collect_seldom
 
     collect_seldom()
-    for room in ROOMS:
+    for room in rooms:
         found = importlib.import_module(f"backfill_assets.{room}")
         for module in pkgutil.iter_modules(found.__path__, f"{found.__name__}."):
             importlib.import_module(module.name)
@@ -121,7 +148,7 @@ def _import_all() -> None:
         importlib.import_module(name)
     threads = [Path(task, "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
     if len(threads) > 1:
-        sys.exit(f"An import began threads, which forks do not have: {threads}. Runs are started one by one.")
+        sys.exit(f"An import began threads, which forks do not have: {threads}. Forks of it are no good.")
     gc.collect()
     gc.freeze()
 
@@ -129,33 +156,43 @@ def _import_all() -> None:
 def main() -> None:
     """Import, then serve; a fork goes on here as `python -m dagster` with the words that were asked for."""
     code = [1]  # of an exception that nobody catches: the interpreter prints it, then calls what is registered
-    atexit.register(_leave, code)  # before anything else is, and so the last
+    atexit.register(leave, code)  # before anything else is, and so the last
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal, whose end of the door closes, too
     door = socket.socket(fileno=int(sys.argv[1]))
-    _import_all()
+    import_all()
     from backfill_assets.orchestration.dagster_private_launch import held_back
 
     asked, line = serve(door)
-    _become(asked)
+    become(asked, ["dagster", *asked["words"]])
     with held_back():
         signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPTS)
-        if line.recv(len(GO)) != GO:
-            os._exit(0)  # nobody knows of this process: the run was given to another one, or is not any more
+        if not go_on(line):
+            os._exit(0)
         line.close()
-        try:
+        with exit_noted(code):
             runpy.run_module("dagster", run_name="__main__", alter_sys=True)
-            code[0] = 0
-        except SystemExit as end:
-            code[0] = end.code if isinstance(end.code, int) else bool(end.code)
-            raise
 
 
-def _leave(code: list[int]) -> NoReturn:
-    """The end of a run, when its threads have ended and all else that is registered was called: nothing is taken apart,
-    which costs more than a step."""
+@contextmanager
+def exit_noted(code: list[int]) -> Iterator[None]:
+    """Note with which exit code the block ends; that it exits is passed on."""
+    try:
+        yield
+        code[0] = 0
+    except SystemExit as end:
+        code[0] = end.code if isinstance(end.code, int) else bool(end.code)
+        raise
+
+
+def leave(code: Sequence[int], line: socket.socket | None = None) -> NoReturn:
+    """The end of a fork, when its threads have ended and all else that is registered was called: nothing is taken
+    apart, which costs more than a step. On the `line`, if any, it is told as `waitpid` would."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()
+    if line is not None:
+        with suppress(OSError):
+            line.send(NUMBER.pack((code[0] & 0xFF) << 8))
     os._exit(code[0])
 
 

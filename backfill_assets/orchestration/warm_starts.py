@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from backfill_assets.engine.processes import PlacedProcess, Process
-from backfill_assets.orchestration.warm_process import ASK, GO, NUMBER, ONE_THREAD
+from backfill_assets.engine.waiting_place import ASK, GO, NUMBER
+from backfill_assets.orchestration.warm_process import ONE_THREAD
 
 CAN_FORK = hasattr(os, "pidfd_open") and hasattr(socket, "send_fds")  # Linux
 PACKAGE = Path(__file__).parents[1]

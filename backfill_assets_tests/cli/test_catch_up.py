@@ -15,8 +15,9 @@ from backfill_assets.cli.catch_up import CaughtUp, told_of, until_settled
 from backfill_assets.cli.common import Overrides
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome
 from backfill_assets.core.days import ONE_DAY
+from backfill_assets.core.lake_meant import LAKE_VARIABLE
 from backfill_assets.core.scans import ScanReport
-from backfill_assets.lake.home import LAKE_VARIABLE, Lake
+from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
 

@@ -1,4 +1,4 @@
-"""A lake's folder: where its parts lie, and which lake is meant when none is named.
+"""A lake's folder: where its parts lie.
 
 Tested here: `lake.home`. Not tested here: the settings it loads (`test_settings.py`).
 """
@@ -10,15 +10,9 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.lake.home import DEFAULT_FOLDER, LAKE_VARIABLE, lake_folder, open_lake, project_root
-from backfill_assets_tests.processes import CHECKOUT, run_python
+from backfill_assets.lake.home import open_lake
 
 SETTINGS = 'start_date = 2013-10-01\n[source]\nfiles = "*.csv"\nformat = "csv"\nselect = "seq"\n'
-PRINT_FOLDERS = """
-    import sys
-    from backfill_assets.lake.home import lake_folder
-    print(lake_folder(sys.argv[1]), lake_folder(), sep="\\n")
-"""
 
 
 def test_tables_stock_and_locks_lie_in_different_folders_of_the_lake(tmp_path: Path) -> None:
@@ -46,23 +40,6 @@ def test_a_link_to_a_lake_is_that_lake(tmp_path: Path) -> None:
 def test_a_folder_without_settings_is_no_lake(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"it has no lake\.toml"):
         open_lake(tmp_path)
-
-
-@pytest.mark.usefixtures("processes")
-def test_the_lake_named_wins_over_the_variable_and_the_variable_over_the_default(tmp_path: Path) -> None:
-    named, variable = (tmp_path / "named").resolve(), (tmp_path / "variable").resolve()
-    for value, expected in ((str(variable), variable), ("", CHECKOUT / DEFAULT_FOLDER)):
-        found = run_python(PRINT_FOLDERS, named, env={LAKE_VARIABLE: value}).splitlines()
-        assert found == [str(named), str(expected)]
-
-
-def test_a_home_folder_is_spelled_out() -> None:
-    assert lake_folder("~/lake") == (Path.home() / "lake").resolve()
-
-
-def test_the_project_is_this_checkout() -> None:
-    assert project_root() == CHECKOUT
-    assert (CHECKOUT / DEFAULT_FOLDER).name.startswith("."), "hidden, and ignored by git"
 
 
 @pytest.mark.parametrize(("readers", "folder", "file"), [("owner", 0o700, 0o600), ("group", 0o750, 0o640)])

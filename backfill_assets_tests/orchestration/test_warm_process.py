@@ -11,9 +11,9 @@ from backfill_assets_tests.processes import run_python
 
 IMPORT = """
 import sys
-from backfill_assets.orchestration.warm_process import _import_all
+from backfill_assets.orchestration.warm_process import import_all
 before = list(sys.path)
-_import_all()
+import_all()
 print(sorted({"backfill_assets.definitions", "duckdb", "pandas", "own_tables"} & set(sys.modules)), sys.path == before)
 """
 

@@ -1,0 +1,79 @@
+"""Where the process waits that commands on a lake are forks of, beside the lake's server, and what is said there.
+
+Lives here: its socket, its lock, and the few words of its talk. Does not live here: the process (`cli.waiting`) and who
+asks it (`cli.front`). A command looks here before it has imported anything, so this imports the standard library only.
+"""
+
+import fcntl
+import os
+import socket
+import struct
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+OFF = "BACKFILL_ASSETS_FORKS"  # `off`: no process waits for commands, and none is asked
+NUMBER = struct.Struct("i")  # a process's (0: refused), then how it ended as `waitpid` tells it
+ASK, GO = b"ask", b"go"
+RECORD = "endpoint.json"  # of the server
+CREDENTIALS = struct.Struct("3i")  # of who is at the other end: process, user, group
+
+
+def is_possible() -> bool:
+    """Whether commands may be forks here: on Linux, unless it was switched off."""
+    return sys.platform == "linux" and hasattr(os, "pidfd_open") and os.environ.get(OFF) != "off"
+
+
+def is_own(line: socket.socket) -> bool:
+    """Whether the one at the other end of a line is this user's."""
+    found = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+    return bool(CREDENTIALS.unpack(found)[1] == os.geteuid())
+
+
+@dataclass(frozen=True)
+class WaitingPlace:
+    """The files of the process that waits, in the private folder of the lake's server."""
+
+    folder: Path
+
+    @classmethod
+    def of(cls, lake: Path) -> "WaitingPlace":
+        """That of `lake`; touches nothing."""
+        return cls(lake.resolve() / ".server")
+
+    @property
+    def socket(self) -> Path:
+        """Where it is asked."""
+        return self.folder / "commands.sock"
+
+    @property
+    def in_vain(self) -> Path:
+        """Names the server beside which one waited that could be of use to nobody: no other is begun."""
+        return self.folder / "commands.vain"
+
+    @property
+    def is_beside_server(self) -> bool:
+        """Whether there seems to be a server."""
+        return (self.folder / RECORD).exists()
+
+    def take(self) -> int | None:
+        """Be the only one that waits, until the descriptor is closed; None where one is there."""
+        file = os.open(self.folder / "commands.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(file)
+            return None
+        os.ftruncate(file, 0)
+        os.write(file, str(os.getpid()).encode())
+        return file
+
+    def pid(self) -> int | None:
+        """The process that waits, or is about to; None where there is none."""
+        with suppress(OSError, ValueError), (self.folder / "commands.lock").open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return int(file.read())
+        return None
