@@ -16,6 +16,7 @@ from backfill_assets.cli.common import days_options, inclusive, json_option, lak
 from backfill_assets.cli.drawing import aside, draw_table, number
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome
 from backfill_assets.core.days import from_inclusive
+from backfill_assets.core.ledgers import QUARANTINE
 
 if TYPE_CHECKING:
     from backfill_assets.core.needs import Needs
@@ -178,7 +179,7 @@ def told_of(report: "ScanReport") -> list[str]:
         told += [f"Error: these files hold back {len(report.blocked)} day(s) from {min(report.blocked)}: {way}"]
     rows, bad = (sum(counts) for counts in zip((0, 0), *report.new.values(), strict=True))
     if bad:
-        told += [f"{number(bad)} of {number(rows)} new row(s) are unusable: the table quarantine keeps them, and why"]
+        told += [f"{number(bad)} of {number(rows)} new row(s) are unusable: {QUARANTINE} keeps them, and why"]
     return told
 
 

@@ -105,7 +105,7 @@ def test_days_held_back_by_files_and_rows_for_quarantine_are_told_and_the_former
     file, days, rows = told_of(found)
     assert file.startswith("a.csv is altered or missing")
     assert days.startswith(f"Error: these files hold back 1 day(s) from {day(0)}: put them back, or say")
-    assert rows.startswith("2 of 10 new row(s) are unusable: the table quarantine keeps them")
+    assert rows.startswith("2 of 10 new row(s) are unusable: quarantine keeps them")
     assert told_of(ScanReport(new={"c.csv": (1, 0)})) == []
     assert CaughtUp().success
     assert not CaughtUp(blocked=found.blocked).success
