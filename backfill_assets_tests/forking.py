@@ -74,7 +74,8 @@ class Parent:
         self._batches.extend(batches)
         try:
             for early in self._children:
-                early.send(LISTENING)
+                with suppress(ConnectionError):  # it died: to be found below
+                    early.send(LISTENING)
             for _ in range(min(processes - len(self._children), len(self._batches))):
                 self._start(serve)
             while self._children:
