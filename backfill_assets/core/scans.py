@@ -67,6 +67,7 @@ def together(reports: Mapping[str, ScanReport]) -> ScanReport:
     found = [(name, r) for name, r in reports.items()]
 
     def paths(told: Iterable[tuple[str, Iterable[str]]]) -> tuple[str, ...]:
+        """All that was told of any source, each path with its source's name."""
         return tuple(shown(path, name) for name, each in told for path in each)
 
     return ScanReport(
