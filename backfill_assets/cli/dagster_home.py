@@ -63,9 +63,14 @@ def instance_of(lake: Lake, project: Path | None = None) -> Iterator[dg.DagsterI
         yield instance
 
 
+def _is_meant(lake: Lake) -> bool:
+    """Whether it is the lake that is meant where none is named."""
+    return lake.root == lake_folder()
+
+
 def _is_of_the_project(lake: Lake, project: Path) -> bool:
     """Whether the project has an instance, and this is the lake that it shows."""
-    return (project / "dagster.yaml").exists() and lake.root == lake_folder()
+    return (project / "dagster.yaml").exists() and _is_meant(lake)
 
 
 def _home_in(lake: Lake) -> Path:
@@ -105,12 +110,12 @@ def _opened(home: str, open_it: Callable[[], dg.DagsterInstance]) -> dg.DagsterI
 
 def lake_words(lake: Lake) -> str:
     """The option that a command needs to mean this lake, and a blank; nothing where it means it anyway."""
-    return "" if lake_folder() == lake.root else f"--lake {quote(str(lake.root))} "
+    return "" if _is_meant(lake) else f"--lake {quote(str(lake.root))} "
 
 
 def ui_command(lake: Lake) -> str:
     """What to type so that the UI shows the runs of this lake."""
-    variable = "" if lake_folder() == lake.root else f"{LAKE_VARIABLE}={quote(str(lake.root))} "
+    variable = "" if _is_meant(lake) else f"{LAKE_VARIABLE}={quote(str(lake.root))} "
     if not os.environ.get("DAGSTER_HOME") and not _is_of_the_project(lake, project_root()):
         home = lake.root / DAGSTER_FOLDER
         return f"{variable}DAGSTER_HOME={quote(str(home))} dagster dev -m backfill_assets.definitions"

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 from backfill_assets.cli.surroundings import surroundings
 from backfill_assets.core.lake_meant import lake_folder, named_in
 from backfill_assets.engine.unix_sockets import UnixAddress
-from backfill_assets.engine.waiting_place import ASK, GO, NUMBER, WaitingPlace, is_own, is_possible
+from backfill_assets.engine.waiting_place import ASK, GO, NUMBER, WaitingPlace, is_own, is_possible, number_on
 
 ANSWER_SECONDS = 5.0  # a fork is there within some ten milliseconds, unless the machine stalls
 STATUS_SECONDS = 5.0
@@ -44,7 +44,7 @@ def _begin_for_others() -> None:
     """Beside a server that runs, this command is the last that begins without a fork."""
     with contextlib.suppress(OSError, RuntimeError):
         lake = lake_folder(named_in(sys.argv[1:]))
-        if WaitingPlace.of(lake).is_beside_server:
+        if is_possible() and WaitingPlace.of(lake).is_beside_server:
             from backfill_assets.cli.waiting import begin
 
             begin(lake)
@@ -69,7 +69,7 @@ class Accompanied:
         self.line.send(GO)
         self._await_end()
         self.line.settimeout(STATUS_SECONDS)
-        ended = _number(self.line)
+        ended = number_on(self.line)
         if ended is None:
             os.write(2, b"Error: how this command ended is not known. See `backfill-assets status`.\n")
             os._exit(1)
@@ -167,11 +167,3 @@ def _request() -> dict[str, Any]:
         "ignored": [n for n in (*PASSED_ON, signal.SIGTSTP) if signal.getsignal(n) is signal.SIG_IGN],
         "surroundings": surroundings(),
     }  # fmt: skip
-
-
-def _number(line: socket.socket) -> int | None:
-    try:
-        told = line.recv(NUMBER.size)
-    except OSError:
-        return None
-    return int(NUMBER.unpack(told)[0]) if told else None

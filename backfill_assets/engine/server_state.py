@@ -22,7 +22,7 @@ from pathlib import Path
 from backfill_assets.engine.confs import LOOPBACK
 from backfill_assets.engine.processes import Process
 from backfill_assets.engine.unix_sockets import accepts
-from backfill_assets.engine.waiting_place import RECORD
+from backfill_assets.engine.waiting_place import FOLDER, RECORD
 
 _ANSWER_TIMEOUT_SECONDS = 2.0  # a connect on the loopback takes microseconds, more only on a stalled machine
 
@@ -80,7 +80,7 @@ class ServerFolder:
     @classmethod
     def of(cls, lake: Path) -> "ServerFolder":
         """The state folder of `lake`; touches nothing."""
-        return cls(lake.resolve() / ".server")
+        return cls(lake.resolve() / FOLDER)
 
     @property
     def log(self) -> Path:

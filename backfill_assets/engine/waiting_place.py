@@ -16,7 +16,7 @@ from pathlib import Path
 OFF = "BACKFILL_ASSETS_FORKS"  # `off`: no process waits for commands, and none is asked
 NUMBER = struct.Struct("i")  # a process's (0: refused), then how it ended as `waitpid` tells it
 ASK, GO = b"ask", b"go"
-RECORD = "endpoint.json"  # of the server
+FOLDER, RECORD = ".server", "endpoint.json"  # of the server
 CREDENTIALS = struct.Struct("3i")  # of who is at the other end: process, user, group
 
 
@@ -31,6 +31,15 @@ def is_own(line: socket.socket) -> bool:
     return bool(CREDENTIALS.unpack(found)[1] == os.geteuid())
 
 
+def number_on(line: socket.socket) -> int | None:
+    """The next number that is told on a line; None where nobody tells one any more, or in time."""
+    try:
+        told = line.recv(NUMBER.size)
+    except OSError:
+        return None
+    return int(NUMBER.unpack(told)[0]) if told else None
+
+
 @dataclass(frozen=True)
 class WaitingPlace:
     """The files of the process that waits, in the private folder of the lake's server."""
@@ -40,7 +49,7 @@ class WaitingPlace:
     @classmethod
     def of(cls, lake: Path) -> "WaitingPlace":
         """That of `lake`; touches nothing."""
-        return cls(lake.resolve() / ".server")
+        return cls(lake.resolve() / FOLDER)
 
     @property
     def socket(self) -> Path:

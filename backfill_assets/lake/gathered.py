@@ -1,8 +1,8 @@
 """Rows of many data files for one query of the embedded engine, read stretch by stretch.
 
 Lives here: the few files in which such rows lie until their query is done: staged, and so swept where a process is
-killed, and never published. Does not live here: which files are a stretch
-(`stretches`) and the queries (`load.arrivals_sql`). Of few files nothing is kept: they are read by the query itself.
+killed, and never published. Does not live here: which files are a stretch (`stretches`) and the queries
+(`load.arrivals_sql`). Of few files nothing is kept: they are read by the query itself.
 """
 
 import contextlib

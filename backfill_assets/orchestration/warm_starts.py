@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from backfill_assets.engine.processes import PlacedProcess, Process
-from backfill_assets.engine.waiting_place import ASK, GO, NUMBER
+from backfill_assets.engine.waiting_place import ASK, GO, number_on
 from backfill_assets.orchestration.warm_process import ONE_THREAD
 
 CAN_FORK = hasattr(os, "pidfd_open") and hasattr(socket, "send_fds")  # Linux
@@ -49,7 +49,7 @@ class Begun:
     def wait(self) -> int | None:
         """How it ended, as `subprocess` tells it; None where the process that would know has ended before it."""
         with self.line:
-            told = _told(self.line)
+            told = number_on(self.line)
         return None if told is None else os.waitstatus_to_exitcode(told)
 
 
@@ -130,18 +130,10 @@ def _asked(door: socket.socket, message: bytes) -> Begun | None:
             ours.close()
             return None
     ours.settimeout(START_SECONDS)
-    pid = _told(ours)
+    pid = number_on(ours)
     if pid is None:
         ours.close()
         return None
     ours.settimeout(None)
     here, found = PlacedProcess.this(), Process.of(pid)
     return Begun(replace(here, pid=pid, started=found.created if found else 0.0), ours)
-
-
-def _told(line: socket.socket) -> int | None:
-    try:
-        told = line.recv(NUMBER.size)
-    except OSError:
-        return None
-    return int(NUMBER.unpack(told)[0]) if told else None
