@@ -7,12 +7,14 @@ or uses `subprocess`: what is imported when, how an interpreter ends, time zones
 """
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,23 @@ def start(
     command = [sys.executable, *(os.fspath(word) for word in words)]
     kind = Fork if CAN_FORK and not fresh else subprocess.Popen
     return kind(command, cwd=cwd, env={**os.environ, **(env or {})}, text=True, **more)
+
+
+@contextmanager
+def as_in_a_terminal() -> Iterator[None]:
+    """What is started meanwhile hears a terminal's signals; a shell has them ignored for what it begins in the
+    background, tests included.
+
+    Not by a `preexec_fn`: it has this very process forked, and gRPC, where an earlier test used it, aborts in the fork.
+    """
+    ignored = [n for n in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP) if signal.getsignal(n) is signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        for number in ignored:
+            signal.signal(number, signal.SIG_IGN)
 
 
 def run(

@@ -5,7 +5,6 @@ not live here: fixtures and tests (`test_waiting`, `test_front`).
 """
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -20,7 +19,7 @@ from backfill_assets.engine.processes import Process
 from backfill_assets.engine.server_state import Record, ServerFolder
 from backfill_assets.engine.waiting_place import OFF, WaitingPlace
 from backfill_assets_tests.operations.synthetic import synthetic_lake
-from backfill_assets_tests.processes import until
+from backfill_assets_tests.processes import as_in_a_terminal, until
 
 HELD = "BACKFILL_ASSETS_TEST_HELD"
 OPEN = "BACKFILL_ASSETS_TEST_OPEN"
@@ -78,9 +77,8 @@ class WaitedLake:
         inherited = {n: v for n, v in os.environ.items() if n not in OF_TESTS}
         streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | more
         command = [sys.executable, "-m", "backfill_assets", "--lake", str(self.root), *words]
-        return subprocess.Popen(
-            command, env={**inherited, **(env or {})}, text=True, preexec_fn=_hear_a_terminal, **streams
-        )
+        with as_in_a_terminal():
+            return subprocess.Popen(command, env={**inherited, **(env or {})}, text=True, **streams)
 
     def run(self, *words: str, **more: Any) -> "subprocess.CompletedProcess[str]":
         """The same, ended."""
@@ -92,12 +90,6 @@ class WaitedLake:
         """A command that does not end by itself, the process in which it works, and that one's parent."""
         process = self.start("status", env={HELD: "1", **(env or {})})
         return process, *told(process.stderr.readline() if process.stderr else "")
-
-
-def _hear_a_terminal() -> None:
-    """The tests themselves may have been begun in the background, where a shell has these ignored."""
-    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
 
 
 def told(stderr: str) -> tuple[int, int]:

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from backfill_assets.operations.plan_children import Child, causes_of, said
-from backfill_assets_tests.processes import CHECKOUT, until
+from backfill_assets_tests.processes import CHECKOUT, as_in_a_terminal, until
 
 SAYS = "import sys; asked = sys.stdin.read(); print('noise'); print(asked)"
 PARENT = """
@@ -37,10 +37,9 @@ def test_each_says_its_cause_and_one_that_dies_is_told_by_its_exit_code() -> Non
 def test_an_interrupt_ends_the_children_before_the_parent(tmp_path: Path, number: int) -> None:
     log = tmp_path / "log"
     log.touch()
-    with Popen(
-        [sys.executable, "-c", PARENT], cwd=CHECKOUT, stderr=PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    ) as parent:  # fmt: skip
+    with as_in_a_terminal():
+        started = Popen([sys.executable, "-c", PARENT], cwd=CHECKOUT, stderr=PIPE)
+    with started as parent:
         seen = psutil.Process(parent.pid)
         until(lambda: len(seen.children()) == 2, log, 60)
         children = seen.children()
