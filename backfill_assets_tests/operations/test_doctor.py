@@ -46,7 +46,8 @@ def test_the_process_that_waits_for_commands_is_told_with_its_memory_and_how_to_
     assert not _about(lake, "commands")
     place = WaitingPlace.of(lake.root)
     place.folder.mkdir()
-    assert (held := place.take()) is not None
+    held = place.take()
+    assert held is not None
     (told,) = _about(lake, "commands")
     os.close(held)
     assert told.level is Level.OK
