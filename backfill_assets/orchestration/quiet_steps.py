@@ -4,7 +4,7 @@ Lives here: what stands in for a step where many events are told of it, and tell
 events (`telling`).
 
 Dagster hands every event to a logger, whose handlers make a record, an identity and a message of it that nobody reads,
-and then the event that is stored. Half of what telling of a day took was that. Where a person has named handlers of
+and then the event that is stored: half of the time that telling took. Where a person has named handlers of
 their own in `dagster.yaml`, events take Dagster's way.
 """
 
