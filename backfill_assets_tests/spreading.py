@@ -74,7 +74,11 @@ def _begin_early(session: pytest.Session) -> None:
     if not config.stash.get(FORKED, False) or option.collectonly or FORKS in config.stash:
         return
     forks = config.stash[FORKS] = forking.Parent(session)
-    if config.args_source is pytest.Config.ArgsSource.TESTPATHS and not option.lf and not option.stepwise:
+    if (
+        config.args_source is pytest.Config.ArgsSource.TESTPATHS
+        and not getattr(option, "lf", False)
+        and not getattr(option, "stepwise", False)
+    ):
         forks.begin([str(Path(__file__).parent / name) for name in EARLY])
 
 

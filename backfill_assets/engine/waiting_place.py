@@ -9,6 +9,7 @@ import os
 import socket
 import struct
 import sys
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ OFF = "BACKFILL_ASSETS_FORKS"  # `off`: no process waits for commands, and none 
 NUMBER = struct.Struct("i")  # a process's (0: refused), then how it ended as `waitpid` tells it
 ASK, GO = b"ask", b"go"
 FOLDER, RECORD = ".server", "endpoint.json"  # of the server
+PAUSES = (0.01, 0.05, 0.2)  # seconds: who asks for the pid holds the lock for microseconds, who waits keeps it
 CREDENTIALS = struct.Struct("3i")  # of who is at the other end: process, user, group
 
 
@@ -69,11 +71,15 @@ class WaitingPlace:
     def take(self) -> int | None:
         """Be the only one that waits, until the descriptor is closed; None where one is there."""
         file = os.open(self.folder / "commands.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(file)
-            return None
+        for pause in (*PAUSES, None):
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if pause is None:
+                    os.close(file)
+                    return None
+                time.sleep(pause)
         os.ftruncate(file, 0)
         os.write(file, str(os.getpid()).encode())
         return file

@@ -3,9 +3,11 @@
 Tested here: `engine.waiting_place`. Not tested here: the process (`cli.test_waiting`).
 """
 
+import fcntl
 import os
 import socket
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,19 @@ def test_only_one_waits_and_others_know_which(tmp_path: Path) -> None:
     assert place.pid() == os.getpid()
     os.close(file)
     assert place.pid() is None
+
+
+def test_who_only_asks_for_the_pid_keeps_nobody_from_waiting(tmp_path: Path) -> None:
+    place = WaitingPlace.of(tmp_path)
+    place.folder.mkdir()
+    asking = os.open(place.folder / "commands.lock", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(asking, fcntl.LOCK_SH)
+    done = threading.Timer(0.02, os.close, [asking])
+    done.start()
+    file = place.take()
+    done.join()
+    assert file is not None
+    os.close(file)
 
 
 def test_it_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
