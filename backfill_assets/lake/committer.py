@@ -21,7 +21,7 @@ from backfill_assets.core.errors import BackfillError, TransientError
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake.evolution import evolve
 from backfill_assets.lake.log import ACTIONS, commit_file, find_write, refuse_torn
-from backfill_assets.lake.opening import checkpoint_files, open_delta
+from backfill_assets.lake.opening import checkpoint_files, let_go, open_delta
 from backfill_assets.lake.staging import StagedFile
 from backfill_assets.lake.statistics import file_statistics, read_footer
 from backfill_assets.lake.store import Conflict, LiveFile
@@ -99,6 +99,7 @@ def commit_files(
     Raises Conflict where another commit came first, BackfillError where an action is not what it should be (then
     nothing was written). After any other error the log decides whether it happened.
     """
+    let_go(path)
     opened, now_ms = open_table(path), int(time.time() * 1000)
     if evolve(opened, path, contract):
         _sync_log(path, opened.version())
