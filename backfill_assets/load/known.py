@@ -1,8 +1,8 @@
 """Whether a scan would find anything at all: known from the listing and the ledger `files`. No JVM.
 
 Lives here: that one question, for those who need not scan where nothing landed, and by which settings files were
-counted. Does not live here: the comparison (`compare`), and what a scan does about what it finds (`scan`). Imports no
-reader of files: where nothing landed, none is needed.
+counted. Does not live here: the comparison (`landed_changes`), and what a scan does about what it finds (`scan`).
+Imports no reader of files: where nothing landed, none is needed.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.stock import VERSION
-from backfill_assets.load.compare import Comparison, compared
+from backfill_assets.load.landed_changes import Comparison, compared
 
 
 @dataclass(frozen=True)

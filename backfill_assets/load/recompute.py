@@ -29,7 +29,7 @@ from backfill_assets.lake.second_engine_settings import refuse_unequal_settings
 from backfill_assets.lake.session import LakeSession, telling_losses
 from backfill_assets.lake.staging import Staged
 from backfill_assets.load.candidate import RebuildRequest
-from backfill_assets.load.compare import compared
+from backfill_assets.load.landed_changes import compared
 from backfill_assets.load.making import made
 from backfill_assets.load.raw import placed_again
 
