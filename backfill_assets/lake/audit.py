@@ -45,8 +45,6 @@ Profiles = Mapping[date | None, DayProfile]
 SAMPLE_KEYS = 10
 SAMPLE_KEY_CHARS = 200
 MEMORY = "1GB"  # beyond it DuckDB spills; the Spark server's heap is the lake's larger share
-# DuckDB gives back what it frees at once; else 30 MiB stay of 3,650 files for as long as it has nothing to do.
-GIVES_BACK = ("DUCKDB_JE_MALLOC_CONF", "dirty_decay_ms:0,muzzy_decay_ms:0")
 SPILL = Path(".staging", ".spill")  # where it keeps what memory does not hold, below the lake
 
 
@@ -79,7 +77,6 @@ def new_engine(lake: Lake) -> "DuckDBPyConnection":
 
 
 def _started(spill: str) -> "DuckDBPyConnection":
-    os.environ.setdefault(*GIVES_BACK)
     import duckdb
 
     config: dict[str, str | bool | int | float | list[str]] = {

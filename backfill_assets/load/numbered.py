@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.disk import publish
-from backfill_assets.core.garbage import give_back
 from backfill_assets.engine.session import sail_scratch
 from backfill_assets.lake.links import linked
 from backfill_assets.landing.intake_rows import BAD_REASON, BAD_TEXT, ROW_NUMBER
@@ -66,6 +65,7 @@ def numbered_rows(session: "SparkSession", files: Sequence[StockFile]) -> Number
 
 def _copy(scratch: Path, file: StockFile) -> Path:
     """The file with its rows numbered, made once for as long as the engine's server lives."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     target = scratch / "numbered" / f"{file.sha256}.parquet"
@@ -75,7 +75,7 @@ def _copy(scratch: Path, file: StockFile) -> Path:
     partial = target.with_suffix(f".{os.getpid()}.partial")
     try:
         _write(file, partial)
-        give_back()  # of 150,000 rows 56 MiB, which would be kept for as long as we live
+        pa.default_memory_pool().release_unused()  # of 150,000 rows 56 MiB, kept for as long as we live otherwise
         publish(partial, target)
     finally:
         partial.unlink(missing_ok=True)
@@ -86,7 +86,6 @@ def _write(file: StockFile, target: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    pa.set_memory_pool(pa.system_memory_pool())  # what its own keeps of 150,000 rows, nothing gives back
     with pq.ParquetFile(file.parquet) as source:
         schema = _schema(source.schema_arrow)
         first = 1

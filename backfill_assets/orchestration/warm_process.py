@@ -41,7 +41,6 @@ LIBRARIES = (  # what those modules import when they work
 )
 # A fork has one thread: libraries that begin some when they are imported are told not to.
 ONE_THREAD = {
-    "DUCKDB_JE_MALLOC_CONF": "dirty_decay_ms:0,muzzy_decay_ms:0",  # no thread: as in `lake.audit`, read at its import
     "OPENBLAS_NUM_THREADS": "1",
     "_RJEM_MALLOC_CONF": "background_thread:false",
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
