@@ -21,13 +21,14 @@ from backfill_assets.core.errors import BackfillError, TransientError
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake.evolution import evolve
 from backfill_assets.lake.log import ACTIONS, commit_file, find_write, refuse_torn
-from backfill_assets.lake.opening import checkpoint_files, open_delta
+from backfill_assets.lake.opening import checkpoint_files, let_go, open_delta
 from backfill_assets.lake.staging import StagedFile
-from backfill_assets.lake.statistics import file_statistics
+from backfill_assets.lake.statistics import file_statistics, read_footer
 from backfill_assets.lake.store import Conflict, LiveFile
 from backfill_assets.lake.type_names import arrow_name, arrow_type, delta_type
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from deltalake import DeltaTable
 
 FEATURE_OF_BEFORE = "inCommitTimestamp"  # tables of version 0.1 have it, and delta-rs refuses to write them
@@ -98,6 +99,7 @@ def commit_files(
     Raises Conflict where another commit came first, BackfillError where an action is not what it should be (then
     nothing was written). After any other error the log decides whether it happened.
     """
+    let_go(path)
     opened, now_ms = open_table(path), int(time.time() * 1000)
     if evolve(opened, path, contract):
         _sync_log(path, opened.version())
@@ -194,24 +196,23 @@ def _additions(path: Path, contract: Contract, adds: Sequence[StagedFile], now_m
 def _checked(path: Path, contract: Contract, file: StagedFile) -> str:
     """The file's statistics; raises BackfillError where it is not whole or not of the contract."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     try:
-        metadata = pq.read_metadata(file.path)
+        footer = read_footer(file.path)
     except (OSError, pa.ArrowInvalid) as error:
         raise _wrong(path, f"{file.path.name} cannot be read: {error}") from error
-    misfit = columns_misfit(metadata, contract)
+    misfit = columns_misfit(footer.schema, contract)
     if misfit:
         raise _wrong(path, f"the columns of {file.path.name} are {misfit}")
-    stats = file_statistics(metadata)
+    stats = file_statistics(footer)
     _refuse_nulls(path, contract, file, stats)
     return stats
 
 
-def columns_misfit(metadata: Any, contract: Contract) -> str:
-    """In words what a file's columns (its Parquet metadata) are and should be; empty where they are the contract's."""
+def columns_misfit(schema: "pa.Schema", contract: Contract) -> str:
+    """In words what a file's columns are and should be; empty where they are the contract's."""
     wanted = {c.name: arrow_name(arrow_type(c.kind)) for c in contract.columns if c.name != contract.partition_column}
-    found = {f.name: arrow_name(f.type) for f in metadata.schema.to_arrow_schema()}
+    found = {f.name: arrow_name(f.type) for f in schema}
     return "" if found == wanted else f"{found}, not {wanted}"
 
 

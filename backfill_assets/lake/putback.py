@@ -33,6 +33,7 @@ from backfill_assets.lake.log import commits, table_view, views_at
 from backfill_assets.lake.opening import open_delta
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.staging import StagedFile
+from backfill_assets.lake.statistics import read_footer
 from backfill_assets.lake.store import Commit, LiveFile
 
 NEVER_MADE = DayEntry(0, EMPTY_FINGERPRINT, NO_DIGEST)
@@ -175,7 +176,6 @@ def _path(file: LiveFile) -> str:
 def _refuse_unusable(path: Path, contract: Contract, files: Sequence[LiveFile]) -> None:
     """Raise where a file is gone, is not the one that the log names, or has other columns than the table now."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     gone = [f for f in files if not (path / f.path).is_file() or (path / f.path).stat().st_size != f.size]
     if gone:
@@ -188,7 +188,7 @@ def _refuse_unusable(path: Path, contract: Contract, files: Sequence[LiveFile]) 
         )
     for file in files:
         try:
-            misfit = columns_misfit(pq.read_metadata(path / file.path), contract)
+            misfit = columns_misfit(read_footer(path / file.path).schema, contract)
         except (OSError, pa.ArrowInvalid) as error:
             misfit = f"not to be read ({error})"
         if misfit:

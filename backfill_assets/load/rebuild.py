@@ -36,6 +36,7 @@ import stamina
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.engines import disagreement
 from backfill_assets.core.errors import ContractBroken, Superseded
+from backfill_assets.core.garbage import give_back
 from backfill_assets.core.gates import NOT_NULL, PROFILE, RULES, UNIQUE_KEY, Finding, with_warning
 from backfill_assets.lake.audit import sample_keys
 from backfill_assets.lake.model import Table
@@ -47,6 +48,7 @@ from backfill_assets.load.judging import bench, may_be_empty
 from backfill_assets.load.merging import refuse_merge
 from backfill_assets.load.raw import load
 
+MANY_DAYS = 365  # so many leave pages behind that are worth a look
 SUPERSEDED_ATTEMPTS = 3  # each one reads the newest inputs; more would mean writers that never rest
 
 
@@ -71,6 +73,7 @@ class Rebuild:
             refuse_merge(self.table.contract)
         self.candidate = load(self.request) if self.table.is_landed else build(self.request)
         self._refuse_strays()
+        self._give_back()
         with self.request.phases.phase("gate"):
             self.disagreements = self._disagreements()
             self.findings = self._judge()
@@ -93,6 +96,7 @@ class Rebuild:
         """Free what Spark keeps of the candidate; harmless when the engine is gone."""
         if self.candidate is not None:
             self.candidate.release()
+        self._give_back()
 
     @property
     def table(self) -> Table:
@@ -133,6 +137,10 @@ class Rebuild:
             return []
         lake = self.request.lake_session.lake
         return sample_keys(lake, staged.paths, self.table.contract, finding.day, finding.check)
+
+    def _give_back(self) -> None:
+        if len(self.days) >= MANY_DAYS:
+            give_back()
 
     def _refuse_strays(self) -> None:
         strays = self.ready.strays()

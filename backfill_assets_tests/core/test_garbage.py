@@ -38,3 +38,19 @@ import backfill_assets.definitions
 """
     wanted, found = run_python(code, env={"BACKFILL_ASSETS_LAKE": str(tmp_path)}, fresh=True).splitlines()
     assert wanted == found
+
+
+def test_pages_that_are_free_between_those_in_use_are_given_back() -> None:
+    code = """
+import re
+from pathlib import Path
+from backfill_assets.core.garbage import give_back
+def resident():
+    return int(re.search(r"VmRSS:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) // 1024
+held = [bytes(4000) for _ in range(20_000)]
+kept, full = held[::500] + held[-1:], resident()
+del held
+give_back()
+print(full - resident() > 40)
+"""
+    assert run_python(code).strip() == "True"

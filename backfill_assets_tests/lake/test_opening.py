@@ -4,6 +4,7 @@ Tested here: `lake.opening` on files made by hand. Not tested here: how a checkp
 command that is told (`test_commit_steps`).
 """
 
+import weakref
 from pathlib import Path
 
 from backfill_assets.lake.opening import (
@@ -71,3 +72,15 @@ def test_who_only_reads_gets_the_same_table_again_until_its_commits_are_others(t
     first = path / "_delta_log" / f"{0:020d}.json"
     first.write_bytes(first.read_bytes())
     assert read_delta(path, 1) is not newest
+
+
+def test_of_a_table_one_version_is_kept_opened_and_none_once_a_write_begins(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    publish_by_hand(lake, STAGING, ROWS)
+    path = lake.table_path(STAGING.name)
+    old = weakref.ref(read_delta(path, 0))
+    newest = weakref.ref(read_delta(path))
+    assert old() is None
+    assert newest() is not None
+    publish_by_hand(lake, STAGING, [*ROWS, {"entity": "B", "value": 2, "event_date": day(1)}])
+    assert newest() is None

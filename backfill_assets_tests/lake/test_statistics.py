@@ -3,6 +3,7 @@
 Tested here: `lake.statistics` on real Parquet files. Not tested here: their use by a reader.
 """
 
+import gc
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,14 +14,14 @@ import pyarrow.parquet as pq
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.lake.statistics import file_statistics
+from backfill_assets.lake.statistics import file_statistics, read_footer
 
 INSTANTS = st.datetimes(datetime(1, 1, 1), datetime(9998, 12, 31), timezones=st.just(UTC))  # noqa: DTZ001
 
 
 def stats_of(folder: Path, **columns: Any) -> dict[str, Any]:
     pq.write_table(pa.table(columns), folder / "x.parquet", row_group_size=2)
-    found: dict[str, Any] = json.loads(file_statistics(pq.read_metadata(folder / "x.parquet")))
+    found: dict[str, Any] = json.loads(file_statistics(read_footer(folder / "x.parquet")))
     return found
 
 
@@ -49,3 +50,19 @@ def test_bounds_of_times_are_milliseconds_and_hold_every_value(tmp_path_factory:
 def test_a_time_at_the_end_of_the_calendar_has_no_bound(tmp_path: Path) -> None:
     end = datetime.max.replace(tzinfo=UTC)
     assert "at" not in stats_of(tmp_path, at=pa.array([end], pa.timestamp("us", "UTC")))["maxValues"]
+
+
+def test_of_an_arrays_elements_nothing_is_told(tmp_path: Path) -> None:
+    found = stats_of(tmp_path, n=[1, 2], many=[[3, None], None])
+    assert found["nullCount"] == {"n": 0}
+    assert (found["minValues"], found["maxValues"]) == ({"n": 1}, {"n": 2})
+
+
+def test_a_footer_that_was_looked_at_is_gone_without_a_search_for_garbage(tmp_path: Path) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        stats_of(tmp_path, n=[1, 2], many=[[3, None], None])
+        assert not [found for found in gc.get_objects() if isinstance(found, pq.FileMetaData)]
+    finally:
+        gc.enable()
