@@ -83,7 +83,7 @@ def test_nobody_else_adds_days_to_find_a_cut_or_maturity(word: str) -> None:
 
 
 def _adds(node: ast.expr, word: str) -> bool:
-    if isinstance(node, ast.Call) and ast.unparse(node.func) == word:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == word:
         return any(isinstance(inner, ast.BinOp) for argument in node.args for inner in ast.walk(argument))
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         return any(ast.unparse(side).rpartition(".")[2] == word for side in (node.left, node.right))
