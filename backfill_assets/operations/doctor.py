@@ -29,7 +29,7 @@ from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
 from backfill_assets.landing.hashes import Hashes
-from backfill_assets.load.compare import compare, look
+from backfill_assets.load.landed_changes import compare, look
 from backfill_assets.operations.account import Account, accounts
 from backfill_assets.operations.diagnosis import Diagnosis, Level, broken, fine, odd, some
 from backfill_assets.operations.doctor_second_engine import examine_second_engine
