@@ -229,14 +229,6 @@ def materializations(
     yield from (event for event in told if isinstance(event, dg.AssetMaterialization))
 
 
-def tell(context: dg.AssetExecutionContext, event: dg.AssetMaterialization | dg.AssetCheckEvaluation) -> None:
-    """Store an event of the step. One that is yielded is also kept in memory until the run ends: 8 kB each."""
-    if isinstance(event, dg.AssetMaterialization):
-        dg.DagsterEvent.asset_materialization(_step(context), event)
-    else:
-        dg.DagsterEvent.asset_check_evaluation(_step(context), event)
-
-
 def plan(context: dg.AssetExecutionContext, table: str, partitions: Iterable[str]) -> None:
     """Record that the run intends to make these partitions, as Dagster does for all partitions of a run it creates."""
     instance: Any = context.instance
