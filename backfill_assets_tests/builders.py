@@ -217,7 +217,8 @@ class Story:
 
     def _made_with(self, table: str) -> str:
         contract = next((c for c in CONTRACTS if c.name == table), None)
-        return parameters_of(contract, self.view()).to_json() if contract else ""
+        settings_alone = LakeView(self.start, self.as_of, self.grace, {}, {})  # all that is asked of it, for each stamp
+        return parameters_of(contract, settings_alone).to_json() if contract else ""
 
     def rewrite(self, table: str, of: date, **changes: Any) -> "Story":
         """Commit the newest receipt of a day again, with other facts (a rollback: `built=Built.HELD`)."""

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from backfill_assets.core.days import from_inclusive
 from backfill_assets_tests.pipeline import oracle as content
-from backfill_assets_tests.pipeline.oracle import Measure, Rule, answers, staging_of
+from backfill_assets_tests.pipeline.oracle import Measure, Rule, answers, engine, staging_of
 
 Row = dict[str, Any]
 COLUMNS = ("seq", "arrival_ts", "version_ts", "event_ts", "event_key", "op", "entity", "value", "flag")
@@ -105,7 +105,7 @@ USABLE = """SELECT * FROM landed WHERE arrival_ts < $until AND (op = 'delete' OR
 
 def expected(rows: Iterable[Mapping[str, Any]], rules: Rules) -> dict[str, list[Row]]:
     """The rows of every table for the days from the lake's first through `last_day`, sorted."""
-    db = duckdb.connect()
+    db = engine()
     db.register("landed", table_of(rows))
     used = {"until": rules.until, "start": rules.start, "tolerance": rules.early_tolerance_days}
     usable = db.sql(USABLE, params=used).to_arrow_table()

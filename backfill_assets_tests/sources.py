@@ -7,11 +7,12 @@ the rules themselves (`test_architecture.py`, `test_house.py`). Nothing is impor
 import ast
 import gc
 import subprocess
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar, cast
 
 import pytest
 
@@ -21,6 +22,7 @@ TESTS = "backfill_assets_tests"
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Definition = Function | ast.ClassDef
+Node = TypeVar("Node", bound=ast.AST)
 
 
 class Import(NamedTuple):
@@ -50,13 +52,32 @@ class Source:
 
     @cached_property
     def nodes(self) -> tuple[ast.AST, ...]:
-        """Every node of the tree, at any depth."""
-        return tuple(ast.walk(self.tree))
+        """Every node of the tree, at any depth, in the order of `ast.walk`, in half of its time."""
+        found: list[ast.AST] = [self.tree]
+        for node in found:  # it grows
+            for name in node._fields:
+                value = getattr(node, name, None)
+                if isinstance(value, ast.AST):
+                    found.append(value)
+                elif isinstance(value, list):
+                    found += [v for v in value if isinstance(v, ast.AST)]
+        return tuple(found)
+
+    @cached_property
+    def _by_kind(self) -> dict[type[ast.AST], list[ast.AST]]:
+        kinds = defaultdict[type[ast.AST], list[ast.AST]](list)
+        for node in self.nodes:
+            kinds[type(node)].append(node)
+        return dict(kinds)
+
+    def of(self, *kinds: type[Node]) -> Iterator[Node]:
+        """The nodes of these kinds, kind by kind: rules look for few of a million nodes."""
+        return (cast(Node, node) for kind in kinds for node in self._by_kind.get(kind, ()))
 
     @cached_property
     def texts(self) -> tuple[ast.Constant, ...]:
         """Every text between quotes, those of f-strings too."""
-        return tuple(n for n in self.nodes if isinstance(n, ast.Constant) and isinstance(n.value, str))
+        return tuple(n for n in self.of(ast.Constant) if isinstance(n.value, str))
 
     @cached_property
     def imports(self) -> tuple[Import, ...]:
@@ -64,13 +85,12 @@ class Source:
         return tuple(self._every_import())
 
     def _every_import(self) -> Iterator[Import]:
-        for node in self.nodes:
-            if isinstance(node, ast.Import):
-                yield from (Import(alias.name, node.lineno) for alias in node.names)
-            elif isinstance(node, ast.ImportFrom):
-                base = self._absolute(node)
-                yield Import(base, node.lineno)
-                yield from (Import(f"{base}.{alias.name}", node.lineno) for alias in node.names)
+        for plain in self.of(ast.Import):
+            yield from (Import(alias.name, plain.lineno) for alias in plain.names)
+        for node in self.of(ast.ImportFrom):
+            base = self._absolute(node)
+            yield Import(base, node.lineno)
+            yield from (Import(f"{base}.{alias.name}", node.lineno) for alias in node.names)
 
     def _absolute(self, node: ast.ImportFrom) -> str:
         if not node.level:
@@ -80,7 +100,8 @@ class Source:
 
     def functions(self) -> Iterator[Function]:
         """Every function and method, at any depth."""
-        return (n for n in self.nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
+        yield from self.of(ast.FunctionDef)
+        yield from self.of(ast.AsyncFunctionDef)
 
     def public_definitions(self) -> Iterator[Definition]:
         """Classes, functions and methods that others may name: not underscored, not nested in a function."""

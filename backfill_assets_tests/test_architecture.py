@@ -7,7 +7,7 @@ level of the repository (`test_house.py`). Only syntax trees are read: nothing i
 import ast
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 import pytest
 
@@ -81,7 +81,7 @@ def test_the_rooms_do_not_go_through_the_public_surface() -> None:
     offences = [
         f"{f.place}:{node.lineno}"
         for f in sources(PACKAGE)
-        for node in f.nodes
+        for node in f.of(ast.ImportFrom, ast.Import)
         if (isinstance(node, ast.ImportFrom) and node.module == PACKAGE and not node.level)
         or (isinstance(node, ast.Import) and PACKAGE in [alias.name for alias in node.names])
     ]
@@ -168,10 +168,10 @@ def test_contracts_have_no_floating_point_types() -> None:
     contracts = [f for f in _room("pipeline", "core", "lake") if any(n in f.place.split("/")[-1] for n in named)]
     floating = {"float", "double", "real"}
     offences = [
-        f"{f.place}:{node.lineno} {node.value}"
+        f"{f.place}:{node.lineno} {node.value!r}"
         for f in contracts
-        for node in f.nodes
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.strip().lower() in floating
+        for node in f.texts
+        if str(node.value).strip().lower() in floating
     ]
     assert not offences
     assert not [
@@ -186,7 +186,7 @@ NAMING = r"(?:FROM|JOIN|--tables|the table) (?:{})\b"  # a table's name inside S
 def _table_names() -> frozenset[str]:
     """The first text of every contract that the product makes, and the names of the machinery's tables."""
     contracts = next(f for f in sources(PACKAGE) if f.place == f"{PACKAGE}/pipeline/contracts.py")
-    calls = [n for n in contracts.nodes if isinstance(n, ast.Call) and ast.unparse(n.func) == "Contract"]
+    calls = [n for n in contracts.of(ast.Call) if ast.unparse(n.func) == "Contract"]
     first = [n.value for c in calls for n in ast.walk(c.args[0]) if isinstance(n, ast.Constant)]
     ledgers = next(f for f in sources(PACKAGE) if f.place == LEDGER_NAMES)
     assigned = [
@@ -195,18 +195,17 @@ def _table_names() -> frozenset[str]:
     return frozenset(map(str, [*first, *assigned]))
 
 
-def _spelled(nodes: Sequence[ast.AST], names: frozenset[str]) -> list[str]:
+def _spelled(source: Source, names: frozenset[str]) -> list[str]:
     """Where a text is a table's name, or names one to an engine or a person. Spared are docstrings, keys of dicts in
     the making (names of what is told, as in JSON) and choices of a setting (`Literal`)."""
-    spared = {id(k) for n in nodes if isinstance(n, ast.Dict) for k in n.keys}
-    spared |= {id(n.value) for n in nodes if isinstance(n, ast.Expr)}
-    choices = [n for n in nodes if isinstance(n, ast.Subscript) and ast.unparse(n.value) == "Literal"]
+    spared = {id(k) for n in source.of(ast.Dict) for k in n.keys}
+    spared |= {id(n.value) for n in source.of(ast.Expr)}
+    choices = [n for n in source.of(ast.Subscript) if ast.unparse(n.value) == "Literal"]
     spared |= {id(c) for n in choices for c in ast.walk(n)}
     naming = re.compile(NAMING.format("|".join(sorted(names))))
-    texts = [n for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)]
     return [
         f"{n.lineno} {str(n.value)[:60]!r}"
-        for n in texts
+        for n in source.texts
         if id(n) not in spared and (n.value in names or naming.search(str(n.value)))
     ]
 
@@ -216,7 +215,7 @@ def test_below_the_pipeline_no_table_is_known_by_its_name() -> None:
     names = _table_names()
     assert {"raw", "features_as_known", "training", "too_late"} <= names
     rooms = [f for f in sources(PACKAGE) if f.room != "pipeline" and f.place != LEDGER_NAMES]
-    assert not [f"{f.place}:{found}" for f in rooms for found in _spelled(f.nodes, names)]
+    assert not [f"{f.place}:{found}" for f in rooms for found in _spelled(f, names)]
 
 
 @pytest.mark.parametrize(
@@ -233,12 +232,14 @@ def test_below_the_pipeline_no_table_is_known_by_its_name() -> None:
     ],
 )
 def test_the_search_for_names_of_tables_finds_them_and_nothing_else(code: str, found: int) -> None:
-    assert len(_spelled(tuple(ast.walk(ast.parse(f"x = {code}"))), frozenset({"raw"}))) == found
+    source = Source("x.py", code, ast.parse(f"x = {code}"))
+    assert len(_spelled(source, frozenset({"raw"}))) == found
 
 
 # How tables are kept on a file system: what only the adapter of the port of storage (`lake.store`) may know.
 PIECES = ("committer", "delta_store", "inspection", "log", "merge", "rows", "sizes", "stage_query", "staging")
 KEEPING = tuple(f"{PACKAGE}.lake.{m}" for m in PIECES)
+LOG = "_delta_log"
 KEPT = ("table_path", "DeltaTable", "QueryBuilder", "commit_files", "commit_receipt")
 UNOPENED = ("lake.log", "lake.log.Logs", "lake.staging", "lake.staging.Staged")  # handed back to the store as they are
 
@@ -249,14 +250,14 @@ def test_outside_the_lakes_room_nobody_knows_how_or_where_tables_are_kept() -> N
     imported = _offences(others, ("deltalake", *KEEPING))
     offences = [o for o in imported if not o.endswith(UNOPENED)]
     for file in others:
-        for node in file.nodes:
-            name = getattr(node, "attr", getattr(node, "id", None))
-            if name in KEPT or (isinstance(node, ast.Constant) and "_delta_log" in str(node.value)):
-                offences.append(f"{file.place}:{getattr(node, 'lineno', 0)} {name or '_delta_log'}")
+        offences += [f"{file.place}:{n.lineno} {n.attr}" for n in file.of(ast.Attribute) if n.attr in KEPT]
+        offences += [f"{file.place}:{n.lineno} {n.id}" for n in file.of(ast.Name) if n.id in KEPT]
+        offences += [f"{file.place}:{n.lineno} {n.value!r}" for n in file.of(ast.Constant) if LOG in str(n.value)]
     assert not offences
 
 
 SPARKS_WRITERS = ("save", "saveAsTable", "insertInto", "writeTo", "createOrReplace", "overwritePartitions")
+COMMITS = ("create_write_transaction", "write_deltalake")
 STATEMENTS_THAT_WRITE = ("replaceWhere", "INSERT INTO", "MERGE INTO", "CREATE TABLE", "DELETE FROM", "RESTORE TABLE")
 
 
@@ -265,24 +266,19 @@ def test_only_the_committer_writes_tables() -> None:
     offences = [
         f"{f.place}:{node.lineno} {node.attr}"
         for f in sources(PACKAGE)
-        for node in f.nodes
-        if isinstance(node, ast.Attribute) and node.attr in SPARKS_WRITERS
+        for node in f.of(ast.Attribute)
+        if node.attr in SPARKS_WRITERS
     ]
     offences += [
         f"{f.place}:{node.lineno} {word}"
         for f in sources(PACKAGE)
-        for node in f.nodes
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        for node in f.texts
         for word in STATEMENTS_THAT_WRITE
-        if word in node.value
+        if word in str(node.value)
     ]
-    committing = {f.place for f in sources(PACKAGE) for n in f.nodes if _commits(n)}
+    committing = {f.place for f in sources(PACKAGE) for n in f.of(ast.Attribute) if n.attr in COMMITS}
     assert not offences
     assert committing == {f"{PACKAGE}/lake/committer.py"}
-
-
-def _commits(node: ast.AST) -> bool:
-    return isinstance(node, ast.Attribute) and node.attr in ("create_write_transaction", "write_deltalake")
 
 
 def test_in_the_lakes_room_only_the_pieces_of_the_adapter_know_where_a_table_lies() -> None:

@@ -137,22 +137,22 @@ def test_what_the_package_defines_it_also_uses() -> None:
 
 def _names_used(source: Source) -> set[str]:
     """Names that are read, imported attributes of modules, and words of annotations in quotes."""
-    found = {n.id for n in source.nodes if isinstance(n, ast.Name)}
-    found |= {n.attr for n in source.nodes if isinstance(n, ast.Attribute)}
-    found |= {a.name for n in source.nodes if isinstance(n, ast.ImportFrom) for a in n.names if a.asname}
-    notes = [getattr(n, field, None) for n in source.nodes for field in ("annotation", "returns")]
+    found = {n.id for n in source.of(ast.Name)} | {n.attr for n in source.of(ast.Attribute)}
+    found |= {a.name for n in source.of(ast.ImportFrom) for a in n.names if a.asname}
+    notes = [*(n.annotation for n in source.of(ast.arg)), *(n.annotation for n in source.of(ast.AnnAssign))]
+    notes += [n.returns for n in source.functions()]
     quoted = [c.value for note in notes if note for c in ast.walk(note) if isinstance(c, ast.Constant)]
     return found | {word for text in quoted for word in re.findall(r"\w+", str(text))}
 
 
 def test_tests_swap_names_of_the_product_no_more_often_than_they_did() -> None:
-    found = [f"{f.place}:{ast.unparse(n)}" for f in sources(TESTS) for n in f.nodes if _patches_the_product(n)]
+    found = [f"{f.place}:{ast.unparse(n)}" for f in sources(TESTS) for n in f.of(ast.Call) if _patches_the_product(n)]
     assert len(found) <= MOST_PATCHES, "\n".join(["take a parameter instead of one of these:", *found])
 
 
-def _patches_the_product(node: ast.AST) -> bool:
+def _patches_the_product(node: ast.Call) -> bool:
     """Whether it is `setattr`, pytest's or Python's, of anything but a neighbour."""
-    if not isinstance(node, ast.Call) or not node.args:
+    if not node.args:
         return False
     named = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
     return named == "setattr" and ast.unparse(node.args[0]) not in NEIGHBOURS

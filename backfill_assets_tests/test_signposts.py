@@ -52,7 +52,7 @@ def _is_in(room: str, parts: list[str]) -> bool:
 
 
 def _defined(source: Source) -> set[str]:
-    return {n.name for n in source.nodes if isinstance(n, ast.ClassDef | ast.FunctionDef)}
+    return {n.name for n in source.of(ast.ClassDef)} | {n.name for n in source.of(ast.FunctionDef)}
 
 
 def test_what_a_sign_points_to_is_there() -> None:

@@ -203,6 +203,7 @@ def _modules(table: Table) -> tuple[Source, ...]:
     return table.sources or ((own,) if own is not None else ())
 
 
+@cache
 def _intakes() -> tuple[str, ...]:
     """The modules that parse landed files, by name, so that a new format is never forgotten."""
     found = find_spec(LANDING)
@@ -220,7 +221,19 @@ def _source(module: Source) -> str:
     """A module's source; one that is named is not imported, because transforms import Spark and `status` needs none."""
     if isinstance(module, ModuleType):
         return inspect.getsource(module)
-    with tokenize.open(module if isinstance(module, Path) else _file(module)) as source:
+    if isinstance(module, str) and module.split(".")[0] == PACKAGE:
+        return _packaged(module)
+    return _read(module if isinstance(module, Path) else _file(module))
+
+
+@cache
+def _packaged(module: str) -> str:
+    """A module of this package, which stays as it was while a process runs: each pipeline made asks for twenty."""
+    return _read(_file(module))
+
+
+def _read(path: Path) -> str:
+    with tokenize.open(path) as source:
         return source.read()
 
 

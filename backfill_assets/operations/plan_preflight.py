@@ -74,9 +74,9 @@ def _unsteady_in(path: Path) -> Iterator[tuple[int, str]]:
 
 def unsteady(source: str) -> Iterator[tuple[int, str]]:
     """Lines that call what differs from call to call: by a name of Python, or in a text that Spark parses."""
-    tree = ast.parse(source)
-    prose = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}
-    for node in ast.walk(tree):
+    nodes = tuple(ast.walk(ast.parse(source)))
+    prose = {id(n.value) for n in nodes if isinstance(n, ast.Expr)}
+    for node in nodes:
         if isinstance(node, ast.Call):
             called = node.func
             name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")

@@ -58,8 +58,7 @@ def test_only_this_module_asks_for_processes_by_number() -> None:
         f"{f.place}:{node.lineno} {ast.unparse(node)}"
         for f in sources(PACKAGE)
         if f.module != f"{PACKAGE}.engine.processes"
-        for node in f.nodes
-        if isinstance(node, ast.Attribute)
+        for node in f.of(ast.Attribute)
         if node.attr == "create_time" or (node.attr == "Process" and ast.unparse(node) == "psutil.Process")
     ]
     assert not offences

@@ -230,11 +230,12 @@ def test_a_clock_that_runs_ahead_does_not_keep_a_file_from_settling(tmp_path: Pa
 
 
 def test_a_file_that_keeps_growing_or_is_gone_does_not_settle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = land(tmp_path, "a", b"x")
+    file, pause = land(tmp_path, "a", b"x"), time.sleep
 
     def write_meanwhile(seconds: float) -> None:
         with file.path.open("ab") as growing:
             growing.write(b"x")
+        pause(seconds / 10)  # or it would write as fast as the machine can
 
     monkeypatch.setattr(time, "sleep", write_meanwhile)
     assert not settle(file, quiet_seconds=0.4, patience_seconds=0.01)

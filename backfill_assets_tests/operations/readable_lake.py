@@ -6,11 +6,13 @@ The receipts are made by hand, so that every day is stale; readers say `unfit="t
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from backfill_assets.operations.reader import LakeReader
 from backfill_assets.pipeline.chosen import chosen_pipeline
+from backfill_assets_tests.copies import Kept, keep
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 
 FIRST = date(2024, 3, 1)
@@ -30,13 +32,26 @@ OLD = [version_of_event(0, "b", 2), version_of_event(0, "a", 1), version_of_even
 NEW = [version_of_event(1, "c", 30), version_of_event(1, "d", 1 << 60)]
 
 
-def readable_lake(root: Path, rows: Sequence[Sequence[dict[str, Any]]] = (OLD, NEW)) -> LakeReader:
-    """The lake; each part of `rows` is one version of `staging`, from version 1 on."""
+def readable_lake(root: Path) -> LakeReader:
+    """The lake: OLD is version 1 of `staging`, NEW version 2."""
+    _kept().lay_out(root)
+    return _opened(root)
+
+
+@cache
+def _kept() -> Kept:
+    return keep(_make)
+
+
+def _make(root: Path) -> None:
+    reader = _opened(root)
+    for n, rows in enumerate((OLD, NEW)):
+        write(reader, rows, f"digest {n}")
+
+
+def _opened(root: Path) -> LakeReader:
     lake = bare_lake(root)
-    reader = LakeReader(lake, chosen_pipeline(lake))
-    for n, part in enumerate(rows):
-        write(reader, part, f"digest {n}")
-    return reader
+    return LakeReader(lake, chosen_pipeline(lake))
 
 
 def write(reader: LakeReader, rows: Sequence[dict[str, Any]], digest: str) -> None:

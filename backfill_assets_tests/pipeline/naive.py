@@ -11,11 +11,11 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.pipeline.transforms.aggregation import UnfitAggregation, result_type
+from backfill_assets_tests.pipeline.oracle import engine
 
 FIRST = date(2024, 2, 24)  # a leap day lies within
 EVENT_DAYS = 16
@@ -119,7 +119,7 @@ def answers(
     entity: Sequence[str] = ENTITY,
 ) -> Any:
     """Per entity and day with an event in reach the columns asked for, as Arrow: as known now, or at the day's cut."""
-    connection, who = duckdb.connect(), ", ".join(entity)
+    connection, who = engine(), ", ".join(entity)
     connection.execute("SET timezone = 'UTC'")
     connection.register("versions", rows)
     cut = f"CAST(range AS TIMESTAMPTZ) + INTERVAL 1 DAY + INTERVAL {grace_hours} HOUR"

@@ -5,8 +5,11 @@ deliveries of a lake count (`backfill_assets_tests.oracle`) and the comparison w
 with the transforms, so both cannot be wrong in the same way.
 """
 
+import atexit
+import os
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Literal
 
 import duckdb
@@ -85,12 +88,26 @@ SELECT f.*, l.label FROM features_as_known f JOIN labels l
 """
 
 
+def engine() -> duckdb.DuckDBPyConnection:
+    """A connection with temporary tables and settings of its own to the one engine of this process.
+
+    To start one takes longer than what most tests ask of it.
+    """
+    return _engine(os.getpid()).cursor()
+
+
+@lru_cache(maxsize=1)
+def _engine(_process: int) -> duckdb.DuckDBPyConnection:
+    atexit.register(_engine.cache_clear)  # else DuckDB takes it for lost
+    return duckdb.connect()
+
+
 def staging_of(raw: Any) -> duckdb.DuckDBPyConnection:
     """A connection with the tables raw (from an Arrow table with zone-less times) and staging, of all event days."""
-    answered = duckdb.connect()
+    answered = engine()
     answered.register("landed", raw)
-    answered.execute("CREATE TABLE raw AS SELECT * FROM landed")
-    answered.execute(f"CREATE TABLE staging AS {STAGING}")
+    answered.execute("CREATE TEMP TABLE raw AS SELECT * FROM landed")
+    answered.execute(f"CREATE TEMP TABLE staging AS {STAGING}")
     return answered
 
 
@@ -115,7 +132,7 @@ def answers(raw: Any, rules: Rules, *, waits_for_cut: bool = False) -> duckdb.Du
         "training": TRAINING,
     }
     for name, sql in tables.items():
-        answered.execute(f"CREATE TABLE {name} AS {sql}")
+        answered.execute(f"CREATE TEMP TABLE {name} AS {sql}")
     return answered
 
 

@@ -21,7 +21,7 @@ from backfill_assets.pipeline.transforms.staging import staging
 from backfill_assets.pipeline.transforms.training import training
 from backfill_assets_tests import by_hand, oracle
 from backfill_assets_tests.pipeline.frames import to_spark, without_zone
-from backfill_assets_tests.pipeline.oracle import Rules, answers
+from backfill_assets_tests.pipeline.oracle import Rules, answers, engine
 from backfill_assets_tests.pipeline.worlds import aware
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def open_set(shared: Path, name: str, at: str = "T") -> Known:
     """The data set of that name as of its `T` or `T1`."""
     told = json.loads((shared / "data" / name / "golden.json").read_text(encoding="utf-8"))
     params, golden = told["params"], told["golden"]
-    read = duckdb.connect()
+    read = duckdb.connect()  # the answers' own SQL makes views that are not temporary
     read.execute(told["sql"]["deliveries_view"].replace("$DATASETS", str(shared / "data")))
     raw = read.sql(
         "SELECT seq, arrival_ts, version_ts, event_ts, event_key, op, entity, value::bigint AS value, "
@@ -95,7 +95,7 @@ def md5(connection: duckdb.DuckDBPyConnection, table: str, source: str) -> str:
 
 def made_md5(frame: "DataFrame", table: str) -> str:
     """The checksum of a frame."""
-    return md5(duckdb.connect().register("made", without_zone(frame.toArrow())), table, "made")
+    return md5(engine().register("made", without_zone(frame.toArrow())), table, "made")
 
 
 def test_the_oracle_gives_the_answers_reasoned_by_hand() -> None:

@@ -23,20 +23,22 @@ def test_the_same_files_are_made_every_time() -> None:
 
 
 def test_offsets_are_a_total_order_of_all_copies() -> None:
-    offsets = [r["offset"] for r in rows()]
+    sent = rows()
+    offsets = [r["offset"] for r in sent]
     assert sorted(offsets) == list(range(1, len(offsets) + 1))
-    assert [r["ingested_at"] for r in sorted(rows(), key=lambda r: int(r["offset"]))] == sorted(
-        r["ingested_at"] for r in rows()
+    assert [r["ingested_at"] for r in sorted(sent, key=lambda r: int(r["offset"]))] == sorted(
+        r["ingested_at"] for r in sent
     )
 
 
 def test_clicks_are_sent_again_some_changed_and_two_copies_tie() -> None:
-    copies = Counter(r["click_id"] for r in rows())
+    sent = rows()
+    copies = Counter(r["click_id"] for r in sent)
     assert 1 in copies.values()
     assert max(copies.values()) >= 3
-    tied = [r for r in rows() if r["click_id"] == TIE]
+    tied = [r for r in sent if r["click_id"] == TIE]
     assert len({r["ingested_at"] for r in tied}) == 1
     assert len({r["page"] for r in tied}) == 2
-    seconds = {name: {r["seconds"] for r in rows() if r["click_id"] == name} for name in copies}
+    seconds = {name: {r["seconds"] for r in sent if r["click_id"] == name} for name in copies}
     assert any(len(told) > 1 for told in seconds.values())
-    assert any(r["later"] for r in rows())
+    assert any(r["later"] for r in sent)

@@ -7,18 +7,18 @@ Tested here: `pipeline.transforms.layers`, without Spark. Not tested here: the g
 from collections import Counter
 from datetime import date
 
-import duckdb
 import pytest
 
 from backfill_assets.pipeline.transforms import layers
 from backfill_assets_tests.oracle import delivery, staged, table_of, unruly
+from backfill_assets_tests.pipeline.oracle import engine
 
 COUNTED = layers.of_deliveries("SELECT * REPLACE (CAST(event_ts AS TIMESTAMPTZ) AS event_ts) FROM landed")
 
 
 def counted(rows: list[dict[str, object]]) -> dict[date, tuple[int, int]]:
     """What the query says of these deliveries."""
-    db = duckdb.connect()
+    db = engine()
     db.execute("SET TimeZone = 'UTC'")
     db.register("landed", table_of({row["seq"]: row for row in rows}.values()))
     return {day: (came, superseded) for day, came, superseded in db.execute(COUNTED).fetchall()}

@@ -9,7 +9,6 @@ from functools import reduce
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-import duckdb
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -21,6 +20,7 @@ from backfill_assets.load.steadiness import explained_plan
 from backfill_assets.pipeline import contracts
 from backfill_assets.pipeline.transforms.windows import trailing
 from backfill_assets_tests.pipeline.frames import assert_same, rows_of, to_spark
+from backfill_assets_tests.pipeline.oracle import engine
 from backfill_assets_tests.pipeline.worlds import FIRST, TRIED_IN_SPARK
 
 if TYPE_CHECKING:
@@ -82,14 +82,14 @@ def test_any_rows_come_to_what_a_look_at_every_row_on_every_day_comes_to(
 ) -> None:
     short, long = sorted(windows)
     rows, days = crowd(seed), DayRange(day(first), day(first + length))
-    naive = duckdb.connect().register("landed", rows).sql(NAIVE.format(short=short, long=long, days=days))
+    naive = engine().register("landed", rows).sql(NAIVE.format(short=short, long=long, days=days))
     made = trailing(to_spark(spark, rows), days, (short, long), replaced=True)
     assert_same(made, naive.to_arrow_table(), contracts.features((short, long)))
 
 
 def test_days_made_one_by_one_are_grouped_once_and_come_to_the_same(spark: "SparkSession") -> None:
     rows, days = crowd(7), DayRange(day(0), day(12))
-    naive = duckdb.connect().register("landed", rows).sql(NAIVE.format(short=2, long=5, days=days))
+    naive = engine().register("landed", rows).sql(NAIVE.format(short=2, long=5, days=days))
     landed = to_spark(spark, rows).localCheckpoint()
     each = [trailing(landed, DayRange(d, d + ONE_DAY), (2, 5), replaced=True) for d in days]
     assert_same(reduce(DataFrame.union, each), naive.to_arrow_table(), contracts.features((2, 5)))
