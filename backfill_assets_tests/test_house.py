@@ -105,6 +105,15 @@ def test_every_public_name_says_what_it_is() -> None:
     assert not offences
 
 
+def test_no_two_classes_of_the_package_share_a_name() -> None:
+    places: dict[str, list[str]] = {}
+    for source in sources(PACKAGE):
+        for node in source.tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(source.place)
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
 def test_texts_hold_no_phrase_that_only_their_author_understands() -> None:
     texts = {f.place: f.text for f in sources(PACKAGE)} | {"README.md": (CHECKOUT / "README.md").read_text("utf-8")}
     lines = [(place, n, line) for place, text in texts.items() for n, line in enumerate(text.splitlines(), 1)]

@@ -1,6 +1,6 @@
 """`backfill-assets audit`: every write of every day, from the logs.
 
-Lives here: the command and how writes are drawn. Does not live here: collecting them (`operations.audit`).
+Lives here: the command and how writes are drawn. Does not live here: collecting them (`operations.write_history`).
 """
 
 from datetime import date
@@ -15,7 +15,7 @@ from backfill_assets.cli.drawing import aside, draw_table, number
 from backfill_assets.core.days import contiguous
 
 if TYPE_CHECKING:
-    from backfill_assets.operations.audit import DayAudit
+    from backfill_assets.operations.write_history import DayAudit
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 COLUMNS = ("at", "table", "version", "days", "changed", "rows before", "rows", "by", "reason", "plan", "run", "note")
@@ -38,8 +38,8 @@ def audit(  # noqa: PLR0913 - a command has as many parameters as options
 
     Read from the logs at every call. No JVM.
     """
-    from backfill_assets.operations.audit import AuditRequest, write_table
-    from backfill_assets.operations.audit import audit as audit_of
+    from backfill_assets.operations.write_history import AuditRequest, write_table
+    from backfill_assets.operations.write_history import audit as audit_of
 
     lake, pipeline = opened()
     found = audit_of(lake, pipeline, AuditRequest(table, day, plan, since))

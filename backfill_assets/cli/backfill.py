@@ -61,6 +61,11 @@ def backfill(first: date, last: date, named: str | None, force: bool, note: str,
 def allowed(days: DayRange, start: date) -> DayRange:
     """The days, if all of them are partitions: from the lake's first day through yesterday (UTC)."""
     newest = datetime.now(UTC).date() - ONE_DAY
+    if start > newest:
+        raise click.UsageError(
+            f"the days {days}: the lake's first day, {start}, is not over yet (UTC), so that no day can be made. "
+            "Nothing was done. Correct start_date in lake.toml, or wait until that day is over."
+        )
     if days.start < start:
         raise click.UsageError(
             f"the days {days}: {days.start} lies before the lake's first day, {start}. Nothing was done. "

@@ -20,7 +20,8 @@ from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.lake_meant import LAKE_VARIABLE, lake_folder, project_root
 from backfill_assets.lake.home import DAGSTER_FOLDER, Lake, close_folder
 
-OF_A_LAKE = Path(__file__).with_name("templates") / "dagster.yaml"
+FILE = "dagster.yaml"
+OF_A_LAKE = Path(__file__).with_name("templates") / FILE
 
 
 @contextlib.contextmanager
@@ -63,6 +64,14 @@ def instance_of(lake: Lake, project: Path | None = None) -> Iterator[dg.DagsterI
         yield instance
 
 
+def settings_file(lake: Lake) -> Path:
+    """The file with the settings of the instance that `instance_of` opens, there or not; touches nothing."""
+    if named := os.environ.get("DAGSTER_HOME"):
+        return Path(named) / FILE
+    home = project_root()
+    return (home if _is_of_the_project(lake, home) else lake.root / DAGSTER_FOLDER) / FILE
+
+
 def _is_meant(lake: Lake) -> bool:
     """Whether it is the lake that is meant where none is named."""
     return lake.root == lake_folder()
@@ -70,17 +79,17 @@ def _is_meant(lake: Lake) -> bool:
 
 def _is_of_the_project(lake: Lake, project: Path) -> bool:
     """Whether the project has an instance, and this is the lake that it shows."""
-    return (project / "dagster.yaml").exists() and _is_meant(lake)
+    return (project / FILE).exists() and _is_meant(lake)
 
 
 def _home_in(lake: Lake) -> Path:
     """The instance inside the lake, made with our settings if there is none; what a person wrote there stays."""
     home = lake.root / DAGSTER_FOLDER
     home.mkdir(parents=True, exist_ok=True)
-    if not (home / "dagster.yaml").exists():
-        part = home / f"dagster.yaml.{os.getpid()}.part"
+    if not (home / FILE).exists():
+        part = home / f"{FILE}.{os.getpid()}.part"
         part.write_text(OF_A_LAKE.read_text(encoding="utf-8"), encoding="utf-8")
-        part.replace(home / "dagster.yaml")
+        part.replace(home / FILE)
     return home
 
 

@@ -7,13 +7,13 @@ Lives here: the lines and rows. Does not live here: looking (`operations.plan_lo
 from collections.abc import Iterator
 
 from backfill_assets.core.days import DayRange, contiguous
-from backfill_assets.core.plan_looks import Look
+from backfill_assets.core.plan_looks import PlanLook
 
 LOOK_COLUMNS = ("table", "day", "gains", "loses", "other content", "in the range")
 LISTED_DAYS = 31
 
 
-def look_rows(look: Look, days: DayRange) -> list[list[str]]:
+def look_rows(look: PlanLook, days: DayRange) -> list[list[str]]:
     """The days that gain or lose keys, up to a month of them, first those beyond the range."""
     moved = sorted((m for m in look.moves if m.gains or m.loses), key=lambda m: m.day in days)
     return [
@@ -22,7 +22,7 @@ def look_rows(look: Look, days: DayRange) -> list[list[str]]:
     ]
 
 
-def look_lines(look: Look, days: DayRange) -> Iterator[str]:
+def look_lines(look: PlanLook, days: DayRange) -> Iterator[str]:
     """What a person should know besides: sums, days beyond the range, what follows."""
     if not look.moves:
         yield "look: with today's settings what landed gives what stands there"

@@ -1,7 +1,7 @@
 """Running a backfill through Dagster, in this process.
 
 Lives here: the one run of the job `rebuild`, and what its events say per table. Does not live here: the load path
-(`orchestration`), and which Dagster instance is meant (`dagster_home`).
+(`load`), and which Dagster instance is meant (`dagster_home`).
 """
 
 import time

@@ -83,7 +83,7 @@ class Waiting:
     served: int = 0
     asking: bool = True
 
-    def serve(self) -> "Asked":
+    def serve(self) -> "ForkRequest":
         """Fork for who asks, until this is over and the forks have ended. Returns in forks alone."""
         while self.asking or self.forks.lines:
             wanted = [*([self.door.fileno()] if self.asking else []), *self.forks.lines]
@@ -100,7 +100,7 @@ class Waiting:
                 self._end()
         os._exit(0)
 
-    def _heard(self) -> "Asked | None":
+    def _heard(self) -> "ForkRequest | None":
         """What somebody asks who may; None where nothing is to be forked."""
         line, _ = self.door.accept()
         line.settimeout(HEARING_SECONDS)
@@ -108,7 +108,7 @@ class Waiting:
         with suppress(OSError, ValueError, IndexError):  # whatever somebody else says there
             if is_own(line):
                 _, descriptors, _, _ = socket.recv_fds(line, len(ASK), MOST_DESCRIPTORS)
-                asked = Asked(line, read_asked(descriptors[0]), descriptors[1:])
+                asked = ForkRequest(line, read_asked(descriptors[0]), descriptors[1:])
         if asked is None:
             line.close()
             return None
@@ -119,7 +119,7 @@ class Waiting:
         line.settimeout(None)
         return asked
 
-    def _refuse(self, asked: "Asked", in_vain: bool) -> None:
+    def _refuse(self, asked: "ForkRequest", in_vain: bool) -> None:
         """Of no use to who asks, and where that is `in_vain`, perhaps to nobody: another may take the place."""
         if in_vain and not self.served and (record := ServerFolder(self.place.folder).record()):
             with suppress(OSError):
@@ -142,7 +142,7 @@ class Waiting:
 
 
 @dataclass
-class Asked:
+class ForkRequest:
     """What one command asks: the line to it, what it says, the descriptor of its life, and those it would inherit."""
 
     line: socket.socket
@@ -221,7 +221,7 @@ def _door(place: WaitingPlace) -> socket.socket:
 
 def main() -> None:
     """Import, wait, serve; a fork goes on here as the command, and tells how it ended: who forked it may be gone."""
-    told: list[Asked] = []
+    told: list[ForkRequest] = []
     code = [1]  # of an exception that nobody catches: the interpreter prints it, then calls what is registered
 
     def end(code: Sequence[int]) -> NoReturn:

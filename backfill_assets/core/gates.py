@@ -1,7 +1,8 @@
 """The gate: what must hold of a day's rows before anything is written, and what is only worth a warning.
 
 Lives here: judging a profile, in plain values. Does not live here: computing the profile (`lake.audit`) and telling
-Dagster (`orchestration.checks`). A finding is a recorded value, never an exception.
+Dagster (`orchestration.checks`). A bound that is added is read in `lake.settings`, judged by `load.judging`, and is one
+of what may refuse a run (`orchestration.requesting`). A finding is a recorded value, never an exception.
 """
 
 from collections.abc import Mapping, Sequence

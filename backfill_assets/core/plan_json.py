@@ -11,7 +11,7 @@ from typing import Any
 
 from backfill_assets.core.days import DayRange, from_inclusive
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plan_looks import DayMove, Look
+from backfill_assets.core.plan_looks import DayMove, PlanLook
 from backfill_assets.core.plans import (
     ChunkKind,
     Pins,
@@ -88,11 +88,11 @@ def _impact(body: Mapping[str, Any]) -> TableImpact:
     )
 
 
-def _look(body: Mapping[str, Any] | None) -> Look | None:
+def _look(body: Mapping[str, Any] | None) -> PlanLook | None:
     if body is None:
         return None
     moves = (DayMove(**{**m, "day": date.fromisoformat(m["day"])}) for m in body["moves"])
-    return Look(tuple(moves), {table: _ranges(spans) for table, spans in body["follows"].items()})
+    return PlanLook(tuple(moves), {table: _ranges(spans) for table, spans in body["follows"].items()})
 
 
 def _from_body(body: Mapping[str, Any]) -> Plan:

@@ -23,7 +23,7 @@ class DayMove:
 
 
 @dataclass(frozen=True)
-class Look:
+class PlanLook:
     """What a look at what landed found: days with moves, also outside the range, and per table downstream of these the
     days that follow through its windows."""
 

@@ -129,7 +129,7 @@ def _numbers(listed: str) -> frozenset[str]:
 
 
 @dataclass(frozen=True)
-class Names:
+class PlanColumns:
     """What columns were called where they came from: renaming one does not make it another."""
 
     origin: dict[str, str]
@@ -148,11 +148,11 @@ class Names:
         return number
 
 
-def names_in(root: Node) -> Names:
+def names_in(root: Node) -> PlanColumns:
     """The columns of a plan by their numbers."""
     origin: dict[str, str] = {}
     first: dict[str, str] = {}
     for node in root.walk():
         origin |= {new: old for _, old, new in RENAMED.findall(node.line) if new != old}
         first |= {number: name for name, number in COLUMN.findall(node.line)}
-    return Names(origin, first)
+    return PlanColumns(origin, first)

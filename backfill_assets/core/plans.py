@@ -15,7 +15,7 @@ from typing import Literal
 
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plan_looks import Look
+from backfill_assets.core.plan_looks import PlanLook
 
 PLAN_TAG, CHUNK_TAG = "plan", "chunk"  # in `Provenance.tags` and `Receipt.tags`: the plan's id, and the chunk's number
 PLAN_REASON = "plan"  # the reason of every receipt that a plan's run wrote
@@ -197,7 +197,7 @@ class Plan:
     reason: str = ""
     note: str = ""
     retention_days: int | None = None
-    look: Look | None = None
+    look: PlanLook | None = None
     code: PlanCode | None = None
     besides: Mapping[str, Price] = field(default_factory=dict)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.plan_text import Call, Names, Node, brackets, calls, names_in, outputs, parse_plan
+from backfill_assets.core.plan_text import Call, Node, PlanColumns, brackets, calls, names_in, outputs, parse_plan
 from backfill_assets.core.texts import shortened
 
 CLOCK = frozenset({"current_timestamp", "now", "current_date", "curdate", "localtimestamp", "current_time"})
@@ -86,7 +86,7 @@ def _days_by(contract: Contract) -> Iterator[str]:
         yield time
 
 
-def _of_node(node: Node, keys: list[Key], names: Names) -> Iterator[Unsteady]:
+def _of_node(node: Node, keys: list[Key], names: PlanColumns) -> Iterator[Unsteady]:
     if node.operator == "Sample":
         yield Unsteady(node.line, "takes rows by chance, and by how they are spread over tasks", SEED)
     if node.operator in PYTHON:
@@ -105,7 +105,7 @@ def _of_node(node: Node, keys: list[Key], names: Names) -> Iterator[Unsteady]:
         yield from _of_deduplicate(node, known, names)
 
 
-def _of_doubles(node: Node, doubles: Key, names: Names) -> Iterator[Unsteady]:
+def _of_doubles(node: Node, doubles: Key, names: PlanColumns) -> Iterator[Unsteady]:
     """Sums of floating-point numbers: each order of rows rounds another way."""
     if node.operator not in ("Aggregate", "Window"):
         return
@@ -129,7 +129,7 @@ def _of_call(call: Call) -> Iterator[Unsteady]:
         yield Unsteady(call.text, "depends on where and by whom rows are computed", TAKE)
 
 
-def _of_aggregate(call: Call, node: Node, keys: list[Key], names: Names) -> Iterator[Unsteady]:
+def _of_aggregate(call: Call, node: Node, keys: list[Key], names: PlanColumns) -> Iterator[Unsteady]:
     if call.is_numbered or "windowspecdefinition" in call.within:
         return
     given = names.of(call.arguments) | names.of(brackets(node.line, 0))
@@ -143,7 +143,7 @@ def _of_aggregate(call: Call, node: Node, keys: list[Key], names: Names) -> Iter
         yield Unsteady(call.text, "takes any of the rows that tie", ORDER)
 
 
-def _of_window(call: Call, keys: list[Key], names: Names) -> Iterator[Unsteady]:
+def _of_window(call: Call, keys: list[Key], names: PlanColumns) -> Iterator[Unsteady]:
     """A call right before `windowspecdefinition(…)` is computed over the rows in that order."""
     after = call.after.lstrip()
     if call.is_numbered or not after.startswith("windowspecdefinition(") or call.name in BY_RANK:
@@ -158,7 +158,7 @@ def _of_window(call: Call, keys: list[Key], names: Names) -> Iterator[Unsteady]:
         yield Unsteady(shown, "depends on the order of rows that tie", ORDER)
 
 
-def _of_limit(node: Node, keys: list[Key], names: Names) -> Iterator[Unsteady]:
+def _of_limit(node: Node, keys: list[Key], names: PlanColumns) -> Iterator[Unsteady]:
     if node.line.split()[1:2] == ["0"]:
         return
     below = node
@@ -168,7 +168,7 @@ def _of_limit(node: Node, keys: list[Key], names: Names) -> Iterator[Unsteady]:
         yield Unsteady(node.line, "takes any rows, or any of those that tie", ORDER)
 
 
-def _of_deduplicate(node: Node, keys: list[Key], names: Names) -> Iterator[Unsteady]:
+def _of_deduplicate(node: Node, keys: list[Key], names: PlanColumns) -> Iterator[Unsteady]:
     chosen, every = brackets(node.line, 0), frozenset[str]().union(*map(outputs, node.children))
     if not (every <= set(re.findall(r"#(\d+)", chosen)) or _covers(names.of(chosen), keys)):
         fix = "use max_by or a window that orders by the key, or deduplicate by all columns"
@@ -179,7 +179,7 @@ def _covers(columns: Key, keys: list[Key]) -> bool:
     return any(key <= columns for key in keys)
 
 
-def _grouped_below(node: Node, names: Names) -> list[Key]:
+def _grouped_below(node: Node, names: PlanColumns) -> list[Key]:
     """The keys of the rows that the node reads, where they were grouped or deduplicated and not multiplied since."""
     found, below = [], node
     while len(below.children) == 1:

@@ -29,7 +29,7 @@ STOP_GRACE_SECONDS = 5.0
 _LISTENING = re.compile(r"Spark Connect server started at: \S*?:(\d+)")
 
 
-class Stopped(Exception):
+class StopAsked(Exception):
     """Somebody asked the supervisor to stop (SIGTERM)."""
 
 
@@ -53,7 +53,7 @@ class Supervisor:
             return
         try:
             self._watch(record)
-        except Stopped:
+        except StopAsked:
             pass
         finally:
             self._stop(record)
@@ -92,7 +92,7 @@ class Supervisor:
         self.state.write_record(record)
         try:
             port = self._port()
-        except Stopped:
+        except StopAsked:
             port = None
         if request.properties:
             (self.state.folder / request.properties).unlink(missing_ok=True)  # read by now
@@ -168,7 +168,7 @@ def _taken_in_time(lock: int) -> bool:
 
 
 def _on_terminate(_signal: int, _frame: FrameType | None) -> None:
-    raise Stopped
+    raise StopAsked
 
 
 def main(lake: str) -> None:
@@ -178,7 +178,7 @@ def main(lake: str) -> None:
     try:
         with state.supervising():
             Supervisor(state, state.request()).run()
-    except Stopped:
+    except StopAsked:
         return
 
 

@@ -28,7 +28,7 @@ MADE = {
 
 
 @dataclass(frozen=True)
-class Term:
+class LabelTerm:
     """An aggregate that a label is decided by: over the events of the days day - `last` .. day - `first`."""
 
     name: str
@@ -45,7 +45,7 @@ class DeclaredLabel:
     """A declared label: whose it is, its aggregates, the condition over them (Spark's SQL), and its horizon (days)."""
 
     entity: tuple[str, ...]
-    terms: tuple[Term, ...]
+    terms: tuple[LabelTerm, ...]
     condition: str
     horizon_days: int
 
@@ -55,7 +55,7 @@ def declared_label(settings: Mapping[str, Any]) -> DeclaredLabel | None:
     if "terms" not in settings or "condition" not in settings:
         return None
     terms = tuple(
-        Term(name, agg, value["of"] or "1", value["type"], value["scale"], *days)
+        LabelTerm(name, agg, value["of"] or "1", value["type"], value["scale"], *days)
         for name, agg, value, days in settings["terms"]
     )
     return DeclaredLabel(tuple(settings["entity"]), terms, settings["condition"], settings["horizon_days"])
@@ -110,7 +110,7 @@ def _query(label: DeclaredLabel, since: datetime, last: Sequence[date]) -> str:
     SELECT {", ".join(counts)} FROM n JOIN t USING ({who}, d)"""
 
 
-def _term(term: Term, known: str) -> str:
+def _term(term: LabelTerm, known: str) -> str:
     """The aggregate of the versions for which `known` is true, as a term of a query grouped by entity and day."""
     of = f"({_duck(term.of)})"
     if term.type == "DOUBLE":  # as the product sums it: whatever the order of rows

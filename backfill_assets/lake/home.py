@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.lake.log import Logs
 from backfill_assets.lake.settings import LakeSettings, load_settings
 
@@ -79,11 +79,21 @@ def open_lake(root: Path) -> Lake:
     folders, also those that an earlier version made for everyone.
     """
     root = root.expanduser().resolve()
+    refuse_file(root)
     settings = load_settings(root)
     os.umask(settings.access.umask)
     for name in OWN_FOLDERS:
         close_folder(root / name, settings.access.umask)
     return Lake(root, settings, Logs())
+
+
+def refuse_file(root: Path) -> None:
+    """Raise where `root` cannot be a lake's folder, since a file is there, or above it."""
+    if file := next((p for p in (root, *root.parents) if p.is_file()), None):
+        raise SettingsError(
+            f"the lake {root}", f"{file} is a file, and a lake is a folder", "Nothing was done",
+            "Name the folder that holds, or is to hold, its lake.toml",
+        )  # fmt: skip
 
 
 def close_folder(folder: Path, umask: int) -> None:

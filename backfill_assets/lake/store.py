@@ -1,7 +1,8 @@
 """The port of storage: all that the load path and its readers need of whatever holds the tables.
 
 Lives here: the promise (`TableStore`) and its words. Does not live here: keeping it; `delta_store` does so with Delta
-tables on a file system, and is the only place to exchange for another store. Tables are named here, never located.
+tables on a file system, and is the place to exchange for another store. Tables are named here, never located. What is
+staged, and the addresses of data files, are local paths so far: DuckDB, snapshots and recomputation open them as such.
 
 A table has versions 0, 1, 2, …; each is one commit, whole or absent, with a receipt: who made it, from what.
 What is staged is not readable through the table until `replace_days` or `append` names it.
@@ -85,6 +86,11 @@ class Inspection:
     mend: str = ""
 
 
+def folder_of(address: str) -> str:
+    """The name of a data file's folder: its day's where the table is laid out by days, whichever write made it."""
+    return address.rsplit("/", 2)[-2]
+
+
 class TableStore(Protocol):
     """Tables by name. Every method may raise BackfillError for a log that has a gap or a torn commit.
 
@@ -117,7 +123,7 @@ class TableStore(Protocol):
     ) -> list[str]:
         """Addresses of the Parquet files that hold these days (None: all) at a version (None: the newest).
 
-        They may hold other days besides where the table is not laid out by its day.
+        They may hold other days besides where the table is not laid out by its day; `folder_of` tells the day else.
         """
 
     def columns(self, table: str) -> dict[str, str]:

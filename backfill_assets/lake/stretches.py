@@ -9,9 +9,9 @@ the same CPU seconds.
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from pathlib import Path
 
 from backfill_assets.core.contracts import Contract
+from backfill_assets.lake.store import folder_of
 
 AT_ONCE = 512  # files: of 256 each start of a statement begins to show (a quarter more CPU), of 1,024 the memory
 
@@ -25,15 +25,10 @@ def stretches(files: Sequence[str], contract: Contract, at_once: int = AT_ONCE) 
         yield from [list(files)] if files else []
         return
     stretch: list[str] = []
-    for _, of_day in groupby(sorted(files, key=_day), key=_day):
+    for _, of_day in groupby(sorted(files, key=folder_of), key=folder_of):
         together = list(of_day)
         if stretch and len(stretch) + len(together) > at_once:
             yield stretch
             stretch = []
         stretch += together
     yield stretch
-
-
-def _day(file: str) -> str:
-    """The name of its folder, which is the day's, whichever write it belongs to."""
-    return Path(file).parent.name

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 
 from backfill_assets.landing.intake_bytes import Limits, Line, Oversized, Unreadable
-from backfill_assets.landing.intake_rows import BadRecord, Batch, Collector, Names, Values, kept_text
+from backfill_assets.landing.intake_rows import BadRecord, Batch, Collector, ColumnNames, Values, kept_text
 
 # Possessive throughout (`++`, `*+`), so that no line can make them take more than linear time.
 _BODY = rb'(?:[^"]++|"")*+'
@@ -56,7 +56,7 @@ class CsvRecords:
     """The parser of one file."""
 
     def __init__(self, limits: Limits) -> None:
-        self._limits, self._names = limits, Names(limits)
+        self._limits, self._names = limits, ColumnNames(limits)
         self._line = 0  # physical lines read so far
 
     @property

@@ -2,7 +2,7 @@
 
 Lives here: what a usable line is, the text and the type of its values. Does not live here: lines (`intake_bytes`),
 batches (`intake_rows`). Blank lines are no records. Numbers keep their digits as written, so that no float rounds them;
-nested values become compact JSON text. Names of unusable lines never become columns.
+nested values become compact JSON text. ColumnNames of unusable lines never become columns.
 """
 
 import json
@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Any
 
 from backfill_assets.landing.intake_bytes import Limits, Line
-from backfill_assets.landing.intake_rows import BadRecord, Batch, Collector, Names, Values, kept_text, shown
+from backfill_assets.landing.intake_rows import BadRecord, Batch, Collector, ColumnNames, Values, kept_text, shown
 
 BLANKS = b" \t\r\n"
 BOOLEANS, INTEGERS, OTHERS = 1, 2, 4
@@ -48,7 +48,7 @@ class JsonLines:
     """The parser of one file."""
 
     def __init__(self, limits: Limits) -> None:
-        self._limits, self._names, self._kinds = limits, Names(limits), dict[str, int]()
+        self._limits, self._names, self._kinds = limits, ColumnNames(limits), dict[str, int]()
         self._decoder = json.JSONDecoder(
             object_pairs_hook=_object, parse_int=_Integer, parse_float=_Number, parse_constant=_constant
         )

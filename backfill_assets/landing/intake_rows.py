@@ -88,7 +88,7 @@ class Collector(Generic[Row]):
         return made
 
 
-class Names:
+class ColumnNames:
     """The column names of a file, kept apart as Spark does: without regard to case."""
 
     def __init__(self, limits: Limits) -> None:

@@ -37,7 +37,7 @@ SPARKS_LOG = "SQLQueryContextLogger"  # of plans that cannot be analysed
 CONTEXT_LOGGERS = (SPARKS_LOG, "DataFrameQueryContextLogger")
 
 
-class Unfit(Exception):
+class UnfitSelect(Exception):
     """`select` cannot be applied to files of this schema; the text says why. The files are refused, others are read."""
 
     def __init__(self, why: str) -> None:
@@ -63,7 +63,7 @@ def mapped(
 
     A column that the files lack is NULL (`absent_is_null`) or the reason; so is one of `inexact` (name -> why). The
     frame has `__sha256` and `__number`, and FILE and ROW where `select` names them. `on_sail`: what was not tried there
-    is refused by name. Raises Unfit, and SettingsError
+    is refused by name. Raises UnfitSelect, and SettingsError
     where the expressions cannot be meant for any file.
     """
     from pyspark.sql import functions as F
@@ -115,10 +115,10 @@ def prepare(session: "SparkSession", select: str, payload: Sequence[PayloadColum
 
 
 def refusal(error: Exception) -> Exception:
-    """What an error of analysing a schema says: Unfit, or SettingsError where no other file could do better."""
+    """What an error of analysing a schema says: UnfitSelect, or SettingsError where no other file could do better."""
     line = str(error).splitlines()[0]
     if not is_of_the_text(error):
-        return Unfit(line)
+        return UnfitSelect(line)
     return SettingsError(
         "[source] select in lake.toml", f"{'Sail' if is_sails(error) else 'Spark'} refuses it ({line})",
         "Nothing was read",
@@ -140,7 +140,7 @@ def _cast(frame: "DataFrame", chosen: _Chosen) -> "DataFrame":
     for name, (index, found) in selected.items():
         kind, place, text = types[name], f"__d{index}", chosen.forgiving[index]
         if misfit(found, kind):
-            raise Unfit(f"{name} must be a {spark_word(kind)}, but select makes it {found[:200]}")
+            raise UnfitSelect(f"{name} must be a {spark_word(kind)}, but select makes it {found[:200]}")
         given = F.expr(f"struct({text})").getField(name)
         value = as_target(given, found, kind)
         if chosen.on_sail:
@@ -167,9 +167,9 @@ def _cast(frame: "DataFrame", chosen: _Chosen) -> "DataFrame":
 
 
 def _doubts(name: str, given: "Column", found: str, kind: ColumnType) -> "list[Column]":
-    """When a value is one that Sail reads otherwise than Spark; raises Unfit where all of its type are."""
+    """When a value is one that Sail reads otherwise than Spark; raises UnfitSelect where all of its type are."""
     if not is_tried(found, kind):
-        raise Unfit(f'{name} is {found}, of which engine = "sail" was not tried to make a {kind}')
+        raise UnfitSelect(f'{name} is {found}, of which engine = "sail" was not tried to make a {kind}')
     doubted = doubt(given, found, kind)
     return [] if doubted is None else [doubted]
 

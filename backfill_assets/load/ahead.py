@@ -21,7 +21,7 @@ from datetime import date
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.states import States
 from backfill_assets.engine.confs import COMPILED_FROM_ROWS
-from backfill_assets.load.candidate import Pinned, RebuildRequest, Written
+from backfill_assets.load.candidate import PinnedInputs, RebuildRequest, Written
 from backfill_assets.load.derived import pinned, profiled, refuse_unbuildable, settled_days, written
 from backfill_assets.load.making import input_rows
 from backfill_assets.load.phases import Phases
@@ -64,7 +64,7 @@ def least_rows(requests: Sequence[RebuildRequest]) -> int | None:
 class _Work:
     """One candidate on its way. It is taken once, or dropped."""
 
-    def __init__(self, wanted: Pinned, phases: Phases, do: Callable[[], Written]) -> None:
+    def __init__(self, wanted: PinnedInputs, phases: Phases, do: Callable[[], Written]) -> None:
         self.pinned, self.phases = wanted, phases
         self._do, self._lock, self._done = do, threading.Lock(), threading.Event()
         self._made: Written | None = None
@@ -150,7 +150,7 @@ class Ahead:
         self._works[name] = work
         return True
 
-    def take(self, wanted: Pinned, phases: Phases) -> Written | None:
+    def take(self, wanted: PinnedInputs, phases: Phases) -> Written | None:
         """What was written ahead of the table, if from exactly what is wanted now; else it is dropped: None."""
         work = self._works.pop(wanted.table, None)
         if work is None:

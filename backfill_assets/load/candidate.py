@@ -26,7 +26,7 @@ from backfill_assets.load.phases import Phases
 
 
 @dataclass(frozen=True)
-class Pinned:
+class PinnedInputs:
     """What the rows of a candidate follow from: where two are equal, so are the rows.
 
     `days` are those to be made, each with the digest of its inputs and what a write says of it; `inputs` are tables,
@@ -49,7 +49,7 @@ class Written:
     profiles: Mapping[date | None, DayProfile]
 
 
-TakeOver = Callable[[Pinned, Phases], Written | None]
+TakeOver = Callable[[PinnedInputs, Phases], Written | None]
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from backfill_assets.landing.intake import Intake, take
 from backfill_assets.landing.mapping import quiet
 from backfill_assets.landing.place import uses_path
 from backfill_assets.landing.stock import StockFile, discard, find
-from backfill_assets.load.compare import look
 from backfill_assets.load.deliveries import read_deliveries
+from backfill_assets.load.landed_changes import look
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

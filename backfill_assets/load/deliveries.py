@@ -19,7 +19,7 @@ from backfill_assets.lake.session import small_frame
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.casting import spark_word
 from backfill_assets.landing.engine_errors import analysis_errors
-from backfill_assets.landing.mapping import RAISED, Unfit, delivery_types, mapped, prepare, quiet, refusal
+from backfill_assets.landing.mapping import RAISED, UnfitSelect, delivery_types, mapped, prepare, quiet, refusal
 from backfill_assets.landing.place import FILE, ROW
 from backfill_assets.landing.select import names_of
 from backfill_assets.landing.stock import StockFile
@@ -52,7 +52,7 @@ def read_deliveries(session: "SparkSession", files: Sequence[StockFile], setting
     for _, alike in sorted(kinds.items()):
         try:
             frames.append(_alike(session, alike, settings))
-        except Unfit as error:
+        except UnfitSelect as error:
             whole += [(f.sha256, 0, "", str(error)) for f in alike]
     if whole:
         rows = small_frame(session, whole, "sha256 string, row_number bigint, text string, reason string")

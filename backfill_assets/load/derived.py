@@ -21,7 +21,7 @@ from backfill_assets.lake.profile import audited, conform
 from backfill_assets.lake.replace import Published, Write, days_held, replace_days
 from backfill_assets.lake.second_engine_settings import refuse_unequal_settings
 from backfill_assets.lake.staging import Staged
-from backfill_assets.load.candidate import Candidate, Pinned, RebuildRequest, Written, as_profile
+from backfill_assets.load.candidate import Candidate, PinnedInputs, RebuildRequest, Written, as_profile
 from backfill_assets.load.facts import staged_facts
 from backfill_assets.load.making import made, version_read
 from backfill_assets.load.merging import as_merged, merged
@@ -64,12 +64,12 @@ def _taken_over(request: RebuildRequest, states: States, todo: Sequence[date]) -
     return request.ahead(pinned(request, states, todo), request.phases)
 
 
-def pinned(request: RebuildRequest, states: States, todo: Sequence[date]) -> Pinned:
+def pinned(request: RebuildRequest, states: States, todo: Sequence[date]) -> PinnedInputs:
     """What the rows of the days to do follow from, as the lake is."""
     name, view = request.table.name, states.view
     inputs = request.table.contract.inputs
     ledgers = [view.source(i.table).ledger.version for i in inputs if i.basis is Basis.ARRIVALS]
-    return Pinned(
+    return PinnedInputs(
         name,
         tuple((d, states.digests.of(name, d), states.built_as(name, d)) for d in todo),
         tuple((i.table, version_read(view, i), view.table(i.table).version) for i in inputs),

@@ -1,8 +1,8 @@
 """Whether a scan would find anything at all: known from the listing and the ledger `files`. No JVM.
 
 Lives here: that one question, for those who need not scan where nothing landed, and by which settings files were
-counted. Does not live here: the comparison (`compare`), and what a scan does about what it finds (`scan`). Imports no
-reader of files: where nothing landed, none is needed.
+counted. Does not live here: the comparison (`landed_changes`), and what a scan does about what it finds (`scan`).
+Imports no reader of files: where nothing landed, none is needed.
 """
 
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.stock import VERSION
-from backfill_assets.load.compare import Comparison, compared
+from backfill_assets.load.landed_changes import Comparison, compared
 
 
 @dataclass(frozen=True)
-class Landed:
+class LandingStatus:
     """The landing folder as it lies there against what is recorded of it; `uncounted`: files that were counted under
     other settings."""
 
@@ -40,7 +40,7 @@ class Landed:
         return bool(self.found.altered or self.found.missing)
 
 
-def landed(lake_session: LakeSession) -> Landed:
+def landed(lake_session: LakeSession) -> LandingStatus:
     """The landing folder as it is now; of several sources all of theirs together. A file that is still being written
     counts as new. Raises what listing raises."""
     each = [_landed(LakeSession(lake)) for lake in lake_session.lake.by_source()]
@@ -50,13 +50,13 @@ def landed(lake_session: LakeSession) -> Landed:
         [r for one in each for r in one.found.missing],
         [r for one in each for r in one.found.lapsed],
     )
-    return Landed(found, any(one.uncounted for one in each))
+    return LandingStatus(found, any(one.uncounted for one in each))
 
 
-def _landed(lake_session: LakeSession) -> Landed:
+def _landed(lake_session: LakeSession) -> LandingStatus:
     found, _, records = compared(lake_session)
     settings = lake_session.lake.settings
-    return Landed(found, not all(r.withdrawn or is_counted(r, settings) for r in records))
+    return LandingStatus(found, not all(r.withdrawn or is_counted(r, settings) for r in records))
 
 
 def is_counted(record: FileRecord, settings: LakeSettings) -> bool:

@@ -16,7 +16,7 @@ from backfill_assets.core.disk import publish
 from backfill_assets.engine.session import sail_scratch
 from backfill_assets.lake.links import linked
 from backfill_assets.landing.intake_rows import BAD_REASON, BAD_TEXT, ROW_NUMBER
-from backfill_assets.landing.mapping import Unfit
+from backfill_assets.landing.mapping import UnfitSelect
 from backfill_assets.landing.stock import StockFile
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _write(file: StockFile, target: Path) -> None:
 
 
 def _schema(found: "pa.Schema") -> "pa.Schema":
-    """The types as Spark would read them; raises Unfit for one that Sail was not tried with."""
+    """The types as Spark would read them; raises UnfitSelect for one that Sail was not tried with."""
     import pyarrow as pa
 
     fields = [pa.field(f.name, _type(f.name, f.type), f.nullable) for f in found]
@@ -126,4 +126,4 @@ def _type(name: str, found: Any) -> Any:
         return found
     if kinds.is_list(found) or kinds.is_struct(found):
         return found
-    raise Unfit(f'{name} is {found}, which engine = "sail" was not tried with; engine = "embedded" reads it')
+    raise UnfitSelect(f'{name} is {found}, which engine = "sail" was not tried with; engine = "embedded" reads it')

@@ -33,7 +33,7 @@ Counts = Mapping[tuple[date, str], Mapping[str, int]]  # of an arrival day and c
 
 
 @dataclass(frozen=True)
-class Landed:
+class LandedRows:
     """What a load has to place: the contents by sha256, the due days, and how to get the judged rows of contents."""
 
     lake_session: LakeSession
@@ -55,7 +55,7 @@ class Landed:
 
 
 @dataclass(frozen=True)
-class Part:
+class PlacedPart:
     """The rows of a load for one table, staged and audited; None where it has none."""
 
     contract: Contract
@@ -72,9 +72,9 @@ class Part:
 class Placed:
     """The parts of a load, and per arrival day and path of a file the rows of each outcome."""
 
-    raw: Part
-    beyond: Part
-    kept: Part
+    raw: PlacedPart
+    beyond: PlacedPart
+    kept: PlacedPart
     accounts: Accounts
 
     def drop(self) -> None:
@@ -83,7 +83,7 @@ class Placed:
             part.drop()
 
 
-def place(landed: Landed, late: "Column", *, simple: bool) -> Placed:
+def place(landed: LandedRows, late: "Column", *, simple: bool) -> Placed:
     """The landed rows in their places. `simple`: no row can be too late or not due yet, so that only rows which share
     a number within their day need the careful way. Raises LandingError where the account does not add up.
     """
@@ -92,11 +92,11 @@ def place(landed: Landed, late: "Column", *, simple: bool) -> Placed:
     return (_short_way(landed) if simple else None) or _careful_way(landed, late)
 
 
-def _no_rows(landed: Landed) -> tuple[Part, Part, Part]:
-    return Part(landed.contract), Part(contract_of(landed.contract)), Part(landed.quarantine)
+def _no_rows(landed: LandedRows) -> tuple[PlacedPart, PlacedPart, PlacedPart]:
+    return PlacedPart(landed.contract), PlacedPart(contract_of(landed.contract)), PlacedPart(landed.quarantine)
 
 
-def _short_way(landed: Landed) -> Placed | None:
+def _short_way(landed: LandedRows) -> Placed | None:
     """Read, judged and written once; None where a number came twice within a day. Files without bad rows are read
     once, the others a second time for these."""
     columns, bad = landed.contract.column_names, landed.with_bad_rows()
@@ -113,7 +113,7 @@ def _short_way(landed: Landed) -> Placed | None:
             files = part.staged.paths if part.staged else []
             for day, sha256, rows in count_rows(landed.lake_session.lake, files, part.contract, _OF):
                 counts[day, sha256][outcome] = rows
-        return Placed(raw, Part(contract_of(landed.contract)), kept, _accounts(landed, counts))
+        return Placed(raw, PlacedPart(contract_of(landed.contract)), kept, _accounts(landed, counts))
     except BaseException:
         raw.drop()
         kept.drop()
@@ -123,7 +123,7 @@ def _short_way(landed: Landed) -> Placed | None:
 _OF = ("source_file",)  # per arrival day
 
 
-def _careful_way(landed: Landed, late: "Column") -> Placed:
+def _careful_way(landed: LandedRows, late: "Column") -> Placed:
     contract, judged = landed.contract, landed.judged(list(landed.records.values()))
     delivered = [c for c in contract.column_names if c not in LANDED]
     rows = split_day_rows(judged, late, contract.name, delivered).persist()
@@ -150,14 +150,14 @@ def _careful_way(landed: Landed, late: "Column") -> Placed:
         free(rows)
 
 
-def _staged_parts(landed: Landed, wanted: "Sequence[tuple[Contract, DataFrame | None]]") -> list[Part]:
+def _staged_parts(landed: LandedRows, wanted: "Sequence[tuple[Contract, DataFrame | None]]") -> list[PlacedPart]:
     """The parts of a load, staged and audited; all dropped where one fails."""
-    made, session, days = list[Part](), landed.lake_session, len(landed.days)
+    made, session, days = list[PlacedPart](), landed.lake_session, len(landed.days)
     try:
         with landed.phases.phase("write"):
             for contract, frame in wanted:
                 staged = session.lake.store.stage(contract, conform(frame, contract), days) if frame else None
-                made.append(Part(contract, staged))
+                made.append(PlacedPart(contract, staged))
         with landed.phases.phase("audit"):
             return [
                 p if p.staged is None else replace(p, profiles=audited(session, p.contract, p.staged)) for p in made
@@ -168,7 +168,7 @@ def _staged_parts(landed: Landed, wanted: "Sequence[tuple[Contract, DataFrame | 
         raise
 
 
-def _accounts(landed: Landed, counts: Counts) -> Accounts:
+def _accounts(landed: LandedRows, counts: Counts) -> Accounts:
     """Rows per day, file (path) and outcome; raises LandingError unless they add up to what the ledger counted."""
     accounts: Accounts = {d: {} for d in landed.days}
     for record in landed.records.values():

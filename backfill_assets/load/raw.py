@@ -31,7 +31,7 @@ from backfill_assets.load.counting import stocked
 from backfill_assets.load.deliveries import read_deliveries
 from backfill_assets.load.derived import nothing_to_do, refuse_lowered, settled_days
 from backfill_assets.load.facts import staged_facts
-from backfill_assets.load.placing import Accounts, Landed, Part, Placed, place
+from backfill_assets.load.placing import Accounts, LandedRows, Placed, PlacedPart, place
 from backfill_assets.load.scan import scan
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def placed_again(request: RebuildRequest, states: States, todo: Sequence[date]) 
     of the request is that of the table's source."""
     contract, lake_session = request.table.contract, request.lake_session
     records = _named(lake_session, states, todo)
-    landed = Landed(
+    landed = LandedRows(
         lake_session,
         contract,
         {r.sha256: r for r in records},
@@ -168,8 +168,8 @@ class _Loading:
     request: RebuildRequest
     states: States
     todo: Sequence[date]
-    raw: Part
-    aside: tuple[Part, ...]
+    raw: PlacedPart
+    aside: tuple[PlacedPart, ...]
     counts: Mapping[date, Mapping[str, int]]
 
     def candidate(self, settled: frozenset[date]) -> Candidate:
@@ -195,7 +195,7 @@ class _Loading:
         for part in (self.raw, *self.aside):
             part.drop()
 
-    def _entries(self, part: Part) -> dict[date, DayEntry]:
+    def _entries(self, part: PlacedPart) -> dict[date, DayEntry]:
         none, digest, name = DayProfile(), self.states.digests.of, self.request.table.name
         found = {d: part.profiles.get(d, none) for d in self.todo}
         nullable = part.contract.nullable_columns
@@ -218,14 +218,14 @@ class _Loading:
             commit_arrivals(self.request.lake_session, self.request.pipeline.contracts, after, said)
         return published
 
-    def _write_aside(self, part: Part) -> int:
+    def _write_aside(self, part: PlacedPart) -> int:
         """The version afterwards. Days that have no row there and never had one need no commit."""
         contract = part.contract
         before = self.request.lake_session.lake.store.view(contract.name, contract.day_column)
         concerned = any(part.profiles) or any(d in before.stamps or d in before.foreign for d in self.todo)
         return self._write(part, self._entries(part), {}).version if concerned else before.version
 
-    def _write(self, part: Part, entries: Mapping[date, DayEntry], inputs: Mapping[str, int]) -> Published:
+    def _write(self, part: PlacedPart, entries: Mapping[date, DayEntry], inputs: Mapping[str, int]) -> Published:
         contract = part.contract
         base = self.request.lake_session.lake.store.view(contract.name, contract.day_column).version
         write = Write(

@@ -29,7 +29,7 @@ from backfill_assets.lake.second_engine_settings import refuse_unequal_settings
 from backfill_assets.lake.session import LakeSession, telling_losses
 from backfill_assets.lake.staging import Staged
 from backfill_assets.load.candidate import RebuildRequest
-from backfill_assets.load.compare import compared
+from backfill_assets.load.landed_changes import compared
 from backfill_assets.load.making import made
 from backfill_assets.load.raw import placed_again
 
@@ -68,7 +68,7 @@ class Recomputed:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RecomputeVerdict:
     """What computing days of a table again gave, and what differs where it does."""
 
     table: str
@@ -100,18 +100,20 @@ class _AsThen(States):
 
 
 @telling_losses()
-def recompute(request: RebuildRequest) -> Verdict:
+def recompute(request: RebuildRequest) -> RecomputeVerdict:
     """The days of the request by the engine of its session, each held against its receipt. Commits nothing, and
     deletes what it staged. Raises what a rebuild raises before its commit."""
     refuse_unequal_settings(request.lake_session.lake.settings, request.pipeline.contracts, request.table.name)
     states, table = request.states(), request.table
     stamps = {d: s for d in request.days if (s := states.stamp(table.name, d)) is not None}
     passed = {d: why for d, s in stamps.items() if (why := _passed_over(states, table, d, s))}
-    verdict = Verdict(table.name, tuple(Recomputed(d, stamps[d].entry.rows, passed_over=w) for d, w in passed.items()))
+    verdict = RecomputeVerdict(
+        table.name, tuple(Recomputed(d, stamps[d].entry.rows, passed_over=w) for d, w in passed.items())
+    )
     left = {d: s for d, s in stamps.items() if d not in passed}
     groups = [_landed(request, states, left)] if table.is_landed else _written_together(request, states, left)
     for found in groups:
-        verdict = Verdict(
+        verdict = RecomputeVerdict(
             table.name, (*verdict.days, *found.days), (*verdict.differing, *found.differing),
             (*verdict.samples, *found.samples),
         )  # fmt: skip
@@ -130,7 +132,7 @@ def _passed_over(states: States, table: Table, day: date, stamp: Stamp) -> str:
     return ""
 
 
-def _landed(request: RebuildRequest, states: States, stamps: Mapping[date, Stamp]) -> Verdict:
+def _landed(request: RebuildRequest, states: States, stamps: Mapping[date, Stamp]) -> RecomputeVerdict:
     """Arrival days of a landed table, from its files, where these are as they were."""
     name = request.table.name
     request = replace(request, lake_session=request.lake_session.of_source(request.table.contract.source))
@@ -140,7 +142,7 @@ def _landed(request: RebuildRequest, states: States, stamps: Mapping[date, Stamp
     told = [Recomputed(d, stamps[d].entry.rows, passed_over="its landed files are not as they were") for d in other]
     todo = [d for d in stamps if d not in other]
     if not todo:
-        return Verdict(name, tuple(told))
+        return RecomputeVerdict(name, tuple(told))
     placed = placed_again(request, states, todo)
     try:
         verdict = _held_against(request, {d: stamps[d] for d in todo}, placed.raw.staged, placed.raw.profiles)
@@ -149,14 +151,16 @@ def _landed(request: RebuildRequest, states: States, stamps: Mapping[date, Stamp
     return replace(verdict, days=(*told, *verdict.days))
 
 
-def _written_together(request: RebuildRequest, states: States, stamps: Mapping[date, Stamp]) -> Iterator[Verdict]:
+def _written_together(
+    request: RebuildRequest, states: States, stamps: Mapping[date, Stamp]
+) -> Iterator[RecomputeVerdict]:
     """The days of other tables, those at once that were made from the same versions up to the same frontier."""
     store, groups, receipts = request.lake_session.lake.store, defaultdict[str, list[date]](list), dict[str, Receipt]()
     needed = {i.table for i in request.table.contract.inputs}
     for day, stamp in stamps.items():
         receipt = store.read_commit(request.table.name, stamp.version).receipt
         if receipt is None or not needed <= {*receipt.inputs}:
-            yield Verdict(request.table.name, (Recomputed(day, stamp.entry.rows, passed_over=UNNAMED),))
+            yield RecomputeVerdict(request.table.name, (Recomputed(day, stamp.entry.rows, passed_over=UNNAMED),))
             continue
         key = f"{sorted(receipt.inputs.items())} {receipt.frontier}"
         groups[key].append(day)
@@ -165,13 +169,15 @@ def _written_together(request: RebuildRequest, states: States, stamps: Mapping[d
         yield _again(request, states, receipts[key], {d: stamps[d] for d in days})
 
 
-def _again(request: RebuildRequest, states: States, receipt: Receipt, stamps: Mapping[date, Stamp]) -> Verdict:
+def _again(request: RebuildRequest, states: States, receipt: Receipt, stamps: Mapping[date, Stamp]) -> RecomputeVerdict:
     contract = request.table.contract
     view = _view_then(request, states, receipt)
     then = _AsThen(states, view, receipt.frontier, {d: s.entry for d, s in stamps.items()})
     lost = _lost_input(request, then, stamps)
     if lost:
-        return Verdict(contract.name, tuple(Recomputed(d, s.entry.rows, passed_over=lost) for d, s in stamps.items()))
+        return RecomputeVerdict(
+            contract.name, tuple(Recomputed(d, s.entry.rows, passed_over=lost) for d, s in stamps.items())
+        )
     days = from_inclusive(min(stamps), max(stamps))
     asked = replace(request, days=days)
     frame = made(asked, then, sorted(stamps), [d for d in days if d not in stamps])
@@ -216,7 +222,7 @@ def _lost_input(request: RebuildRequest, then: States, days: Collection[date]) -
 def _held_against(
     request: RebuildRequest, stamps: Mapping[date, Stamp], staged: Staged | None,
     profiles: Mapping[date | None, DayProfile],
-) -> Verdict:  # fmt: skip
+) -> RecomputeVerdict:  # fmt: skip
     """Each day against its receipt; rows of days that were not asked for are nobody's, and count as differing."""
     found, contract = [], request.table.contract
     for day, stamp in stamps.items():
@@ -224,7 +230,7 @@ def _held_against(
         found.append(Recomputed(day, stamp.entry.rows, again.rows, stamp.entry.agrees_with(again)))
     differing = [d.day for d in found if not d.equal]
     if not differing:
-        return Verdict(contract.name, tuple(found))
+        return RecomputeVerdict(contract.name, tuple(found))
     store = request.lake_session.lake.store
     before = [f for d in differing for f in store.data_files(contract, stamps[d].version, [d])]
     after = [str(f.path) for f in staged.files if f.day in differing] if staged is not None else []
@@ -233,4 +239,4 @@ def _held_against(
         contract,
         Sides(sorted(set(before)), after, from_inclusive(differing[0], differing[-1])),
     )
-    return Verdict(contract.name, tuple(found), told.days, told.samples)
+    return RecomputeVerdict(contract.name, tuple(found), told.days, told.samples)

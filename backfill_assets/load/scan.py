@@ -1,8 +1,8 @@
 """The scan: taking new files of the landing folder into the stock once, and into the ledger `files` with their days.
 
 Lives here: what is new, a copy, refused; the append to `files`; `landing accept`. Does not live here: listing, strict
-parsing and comparing (`landing.files`, `landing.intake`, `compare`), counting (`counting`), loading days into raw
-(`raw`). The caller holds the load lock.
+parsing and comparing (`landing.files`, `landing.intake`, `landed_changes`), counting (`counting`), loading days into
+raw (`raw`). The caller holds the load lock.
 """
 
 import os
@@ -22,7 +22,6 @@ from backfill_assets.landing.hashes import Hashes
 from backfill_assets.landing.intake import Intake
 from backfill_assets.landing.mapping import UNFIT
 from backfill_assets.landing.stock import StockFile, find
-from backfill_assets.load.compare import compare, compared, look
 from backfill_assets.load.counting import (
     Counted,
     count_days,
@@ -32,6 +31,7 @@ from backfill_assets.load.counting import (
     with_path,
 )
 from backfill_assets.load.known import counting_digest
+from backfill_assets.load.landed_changes import compare, compared, look
 
 
 def scan(lake_session: LakeSession, now: datetime | None = None) -> ScanReport:

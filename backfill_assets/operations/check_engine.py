@@ -20,7 +20,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Table
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.load.candidate import RebuildRequest
-from backfill_assets.load.recompute import SessionElsewhere, Verdict, recompute
+from backfill_assets.load.recompute import RecomputeVerdict, SessionElsewhere, recompute
 
 REASON = "check-engine"
 
@@ -30,7 +30,7 @@ class EngineReport:
     """What the other engine says of some days; `refused` are tables that it may not compute, with the reason."""
 
     engine: str
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[RecomputeVerdict, ...]
     refused: tuple[tuple[str, str], ...] = ()
 
     @property

@@ -17,6 +17,7 @@ from backfill_assets.core.gates import LARGE_DRIFT
 from backfill_assets.lake.differences import DayDifference, Differences, SampleRow, Sides, differences
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.store import folder_of
 
 STATISTIC = "population stability index"
 
@@ -146,12 +147,8 @@ def _contract(pipeline: Pipeline, asked: CompareRequest) -> Contract:
 
 def _of_moved_days(side: set[str], common: set[str], moved: set[str]) -> set[str]:
     """The side's files of days of which any file differs: `moved` files name them by their folder."""
-    folders = {_day_folder(f) for f in moved}
-    return {f for f in side if f not in common or _day_folder(f) in folders}
-
-
-def _day_folder(file: str) -> str:
-    return file.rsplit("/", 2)[-2]
+    folders = {folder_of(f) for f in moved}
+    return {f for f in side if f not in common or folder_of(f) in folders}
 
 
 def _read(lake: Lake, contract: Contract, sides: Sides) -> Differences:

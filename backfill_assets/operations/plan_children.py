@@ -25,7 +25,7 @@ class Child:
     stdin: str = ""
 
 
-class Stopped(KeyboardInterrupt):
+class ChildrenStopped(KeyboardInterrupt):
     """The signal `number` came while children were at work; they have ended."""
 
     def __init__(self, number: int) -> None:
@@ -92,7 +92,7 @@ def _heard() -> Iterator[None]:
 
     def stop(number: int, _: FrameType | None) -> None:
         """The handler."""
-        raise Stopped(number)
+        raise ChildrenStopped(number)
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

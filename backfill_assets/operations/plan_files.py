@@ -68,20 +68,20 @@ def plans(lake: Lake) -> Iterator[Plan]:
 
 
 @dataclass(frozen=True)
-class Part:
+class ChunkPart:
     """The days of a chunk, and the number of the plan's seams, which may have written some of them again."""
 
     days: DayRange
     seams: str
 
 
-def part_of(lake: Lake, plan_id: str, chunk: str) -> Part | None:
+def part_of(lake: Lake, plan_id: str, chunk: str) -> ChunkPart | None:
     """What the plan's file says of a chunk; None where no chunk is named, the file is gone, or there are no seams."""
     if not chunk.isdigit() or plan_id not in plan_ids(lake):
         return None
     plan = find_plan(lake, plan_id)
     seams = next((c for c in plan.chunks if c.kind is ChunkKind.SEAMS), None)
-    return Part(plan.chunk(int(chunk)).days, str(seams.number)) if seams is not None else None
+    return ChunkPart(plan.chunk(int(chunk)).days, str(seams.number)) if seams is not None else None
 
 
 def mark(lake: Lake, plan_id: str, name: Mark, told: str = "") -> None:

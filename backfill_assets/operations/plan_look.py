@@ -9,19 +9,19 @@ from datetime import date
 
 from backfill_assets.core.coming import touched
 from backfill_assets.core.days import DayRange, contiguous
-from backfill_assets.core.plan_looks import DayMove, Look
+from backfill_assets.core.plan_looks import DayMove, PlanLook
 from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.load.moves import moved_rows
 
 
-def look_ahead(lake: Lake, states: States, days: DayRange) -> Look:
+def look_ahead(lake: Lake, states: States, days: DayRange) -> PlanLook:
     """What moves near the range, and what follows. Nothing is written."""
     return look_of(states, moved_rows(LakeSession(lake), states, days))
 
 
-def look_of(states: States, moves: Iterable[DayMove]) -> Look:
+def look_of(states: States, moves: Iterable[DayMove]) -> PlanLook:
     """The look that these moves give: per table downstream of them the days that their windows reach."""
     found = tuple(moves)
     changed: dict[str, Set[date]] = {}
@@ -34,4 +34,4 @@ def look_of(states: States, moves: Iterable[DayMove]) -> Look:
             reached = touched(states, states, contract, changed) & set(states.view.table(name).stamps)
             changed[name] = reached
             follows[name] = tuple(contiguous(reached))
-    return Look(found, {name: spans for name, spans in follows.items() if spans})
+    return PlanLook(found, {name: spans for name, spans in follows.items() if spans})

@@ -25,7 +25,7 @@ WHOLE_NUMBERS = {"BIGINT": "Int64", "INT": "Int32"}  # pandas's own, which hold 
 
 
 @dataclass(frozen=True)
-class Pinned:
+class PinnedRows:
     """What is read: a table's version (None: of a snapshot), its files with those days, and the days (None: all)."""
 
     contract: Contract
@@ -48,11 +48,11 @@ class Readable:
 
     lake: Lake
 
-    def pinned(self) -> Pinned:
+    def pinned(self) -> PinnedRows:
         """What would be read now; raises as reading would."""
         raise NotImplementedError
 
-    def _frame(self, session: Any, pinned: Pinned) -> Any:
+    def _frame(self, session: Any, pinned: PinnedRows) -> Any:
         raise NotImplementedError
 
     def arrow(self) -> Any:
@@ -93,7 +93,7 @@ class Readable:
         pinned = self.pinned()
         return self._frame(session or LakeSession(self.lake).spark(), pinned)
 
-    def _arrow(self, pinned: Pinned) -> Any:
+    def _arrow(self, pinned: PinnedRows) -> Any:
         contract = pinned.contract
         order = ", ".join(map(_name, dict.fromkeys((contract.day_column, *contract.key))))
         with _told(contract), new_engine(self.lake) as engine:

@@ -17,7 +17,7 @@ from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.compare import Moment
 from backfill_assets.operations.fitness import Unfit, settle, unfit_now, unfit_then
-from backfill_assets.operations.readable import Pinned, Readable
+from backfill_assets.operations.readable import PinnedRows, Readable
 from backfill_assets.operations.snapshot_reader import SnapshotReader
 from backfill_assets.operations.snapshots import find_snapshot
 
@@ -87,11 +87,11 @@ class TableReader(Readable):
             f"`backfill-assets audit --table {self.contract.name}` lists all writes",
         )  # fmt: skip
 
-    def pinned(self) -> Pinned:
+    def pinned(self) -> PinnedRows:
         """The version, its files and the days; raises UnfitDays for days that are not fit."""
         version, days = self._version_then() if self.moment else self._version_now()
         files = self.lake.store.data_files(self.contract, version, days) if version >= 0 else []
-        return Pinned(self.contract, version, files, days)
+        return PinnedRows(self.contract, version, files, days)
 
     def _version_now(self) -> tuple[int, list[date]]:
         """The newest version and its days, judged by the lake as it is."""
@@ -116,7 +116,7 @@ class TableReader(Readable):
             return list(self.span)
         return sorted(d for d, s in stamps.items() if s.entry.built is not Built.PENDING)
 
-    def _frame(self, session: Any, pinned: Pinned) -> Any:
+    def _frame(self, session: Any, pinned: PinnedRows) -> Any:
         store, contract = self.lake.store, self.contract
         if pinned.version is None or pinned.version < 0:
             raise BackfillError(f"the table {contract.name}", "it was never made", NOTHING, "Make days of it first")

@@ -22,7 +22,7 @@ from backfill_assets.lake.putback import Prepared, PutBack
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.store import Commit
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.plan_files import Part, part_of
+from backfill_assets.operations.plan_files import ChunkPart, part_of
 from backfill_assets.operations.why import ranges
 
 UNDOING = (ROLLBACK, RELEASE)
@@ -200,7 +200,7 @@ def _contracts(pipeline: Pipeline, asked: RollbackRequest) -> list[Contract]:
     return [pipeline.contract(asked.table, "Nothing was done")] if asked.table else list(pipeline.contracts)
 
 
-def _choice(contract: Contract, history: Sequence[Commit], asked: RollbackRequest, part: Part | None) -> PutBack:
+def _choice(contract: Contract, history: Sequence[Commit], asked: RollbackRequest, part: ChunkPart | None) -> PutBack:
     targets, seen, newer = {}, {}, dict[date, Commit]()
     for day, writes in _by_day(history, asked).items():
         mine = part if part is not None and day in part.days else None
@@ -227,7 +227,7 @@ def _by_day(history: Iterable[Commit], asked: RollbackRequest) -> dict[date, lis
     return found
 
 
-def _of_plan(writes: Sequence[Commit], asked: RollbackRequest, part: Part | None) -> list[Commit]:
+def _of_plan(writes: Sequence[Commit], asked: RollbackRequest, part: ChunkPart | None) -> list[Commit]:
     """The plan's newest unbroken row of writes of a day; none where it was put back already. What the seams wrote of a
     chunk's day goes with the chunk (`part`)."""
     found: list[Commit] = []
@@ -253,7 +253,7 @@ def _is_of(said: Receipt, asked: RollbackRequest) -> bool:
     return said.tags.get(PLAN_TAG) == asked.plan and asked.chunk in ("", said.tags.get(CHUNK_TAG))
 
 
-def _is_of_seams(said: Receipt, asked: RollbackRequest, part: Part | None) -> bool:
+def _is_of_seams(said: Receipt, asked: RollbackRequest, part: ChunkPart | None) -> bool:
     """Whether the seams wrote days of this part of the plan: perhaps they alone, where a later chunk loaded them."""
     if part is None or said.tags.get(PLAN_TAG) != asked.plan or said.tags.get(CHUNK_TAG) != part.seams:
         return False

@@ -12,7 +12,7 @@ from backfill_assets.core.days import DayRange, asked_days, contiguous
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.plain import PlainFiles, read_plain
-from backfill_assets.operations.readable import Pinned, Readable
+from backfill_assets.operations.readable import PinnedRows, Readable
 from backfill_assets.operations.snapshots import KeptTable, Snapshot, file_of
 
 SHOWN_RANGES = 5
@@ -59,7 +59,7 @@ class KeptTableReader(Readable):
         day of them is not kept."""
         return replace(self, span=asked_days(first, last))
 
-    def pinned(self) -> Pinned:
+    def pinned(self) -> PinnedRows:
         """The files, each proven by its SHA-256, and the days."""
         days, contract = list(self.span) if self.span else sorted(self.kept.days), self.kept.contract
         lacking = [d for d in days if d not in self.kept.days]
@@ -72,9 +72,9 @@ class KeptTableReader(Readable):
         folders = tuple(f"{contract.name}/{contract.day_column}={d}/" for d in days)
         by_day = contract.partition_column == contract.day_column
         wanted = [f for f in self.kept.files if not by_day or f.path.startswith(folders)]
-        return Pinned(contract, None, [str(file_of(self.lake, self.name, f)) for f in wanted], days)
+        return PinnedRows(contract, None, [str(file_of(self.lake, self.name, f)) for f in wanted], days)
 
-    def _frame(self, session: Any, pinned: Pinned) -> Any:
+    def _frame(self, session: Any, pinned: PinnedRows) -> Any:
         contract = pinned.contract
         if contract.partition_column != contract.day_column:
             raise BackfillError(

@@ -27,6 +27,7 @@ from backfill_assets.core.receipts import Built
 from backfill_assets.core.who import whoami
 from backfill_assets.lake.home import SNAPSHOTS, Lake
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.store import folder_of
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.fitness import Unfit, settle, unfit_now
 
@@ -152,7 +153,7 @@ def _kept(folder: Path, contract: Contract, files: Collection[str]) -> tuple[Kep
     """The files, linked below the folder in the table's layout."""
     kept = []
     for n, file in enumerate(sorted(files)):
-        laid_out = f"{file.rsplit('/', 2)[-2]}/" if contract.partition_column else ""
+        laid_out = f"{folder_of(file)}/" if contract.partition_column else ""
         path = f"{contract.name}/{laid_out}part-{n:05d}.parquet"
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -76,7 +76,7 @@ class LoadConfig(dg.Config):
 
 
 def lake_asset(opened: Opened, table: Table, partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
-    """The Dagster asset of a table, with its four checks per day. Runs a range of days as one run, one commit."""
+    """The Dagster asset of a table, with its checks per day. Runs a range of days as one run, one commit."""
     contract = table.contract
     spec = dg.AssetSpec(
         contract.name,

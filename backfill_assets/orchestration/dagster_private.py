@@ -59,7 +59,7 @@ def check_target(record: dg.EventLogRecord) -> AssetCheckEvaluationTargetMateria
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CheckVerdict:
     """The newest verdict of a check on a partition (None: of the whole table), and the run that gave it."""
 
     key: dg.AssetCheckKey
@@ -68,7 +68,7 @@ class Verdict:
     run_id: str
 
 
-def verdicts(instance: dg.DagsterInstance, keys: Iterable[dg.AssetCheckKey]) -> list[Verdict]:
+def verdicts(instance: dg.DagsterInstance, keys: Iterable[dg.AssetCheckKey]) -> list[CheckVerdict]:
     """The newest verdict per check and partition. What was planned and never evaluated has none.
 
     Public names give one evaluation at a time, or every one there ever was.
@@ -76,7 +76,9 @@ def verdicts(instance: dg.DagsterInstance, keys: Iterable[dg.AssetCheckKey]) -> 
     storage: Any = instance.event_log_storage
     given = {"SUCCEEDED": True, "FAILED": False}
     newest = [(i, given.get(i.latest_execution_status.value)) for i in storage.get_asset_check_partition_info([*keys])]
-    return [Verdict(i.check_key, i.partition_key, ok, i.latest_planned_run_id) for i, ok in newest if ok is not None]
+    return [
+        CheckVerdict(i.check_key, i.partition_key, ok, i.latest_planned_run_id) for i, ok in newest if ok is not None
+    ]
 
 
 @dataclass(frozen=True)
@@ -225,14 +227,6 @@ def materializations(
     kind = AssetExecutionType.MATERIALIZATION
     told = _get_output_asset_events(key, partitions, output, output_def, {}, step, kind)
     yield from (event for event in told if isinstance(event, dg.AssetMaterialization))
-
-
-def tell(context: dg.AssetExecutionContext, event: dg.AssetMaterialization | dg.AssetCheckEvaluation) -> None:
-    """Store an event of the step. One that is yielded is also kept in memory until the run ends: 8 kB each."""
-    if isinstance(event, dg.AssetMaterialization):
-        dg.DagsterEvent.asset_materialization(_step(context), event)
-    else:
-        dg.DagsterEvent.asset_check_evaluation(_step(context), event)
 
 
 def plan(context: dg.AssetExecutionContext, table: str, partitions: Iterable[str]) -> None:

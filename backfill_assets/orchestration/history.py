@@ -14,7 +14,7 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.core.days import DayRange
-from backfill_assets.orchestration.dagster_private import Verdict, verdicts
+from backfill_assets.orchestration.dagster_private import CheckVerdict, verdicts
 from backfill_assets.orchestration.runs import LAKE_TAG, REASON_TAG, days_of, records_of, table_made_by
 
 NEWEST_RUNS = 50
@@ -154,7 +154,7 @@ def cause_of(event: dg.DagsterEvent) -> str:
     return said[0] if said else json.dumps(event.message)
 
 
-def _findings(instance: dg.DagsterInstance, failed: Iterable[Verdict]) -> tuple[FindingTold, ...]:
+def _findings(instance: dg.DagsterInstance, failed: Iterable[CheckVerdict]) -> tuple[FindingTold, ...]:
     """The newest days with findings, with their words as far as few enough runs hold them."""
     found = [FindingTold(v.key.asset_key.path[-1], v.key.name, v.partition or "", v.run_id) for v in failed]
     newest = sorted(found, key=lambda f: f.day, reverse=True)[:TOLD_FINDINGS]

@@ -57,7 +57,7 @@ class LakeIOManager(dg.IOManager):
     def load_input(self, context: dg.InputContext) -> Any:
         """Not offered: the load path reads its inputs at pinned versions. Raises dg.Failure."""
         raise dg.Failure(
-            "Read a lake's table with `backfill_assets.lake`, or with any Delta reader.", allow_retries=False
+            "Read a lake's table with `backfill_assets.open_lake`, or with any Delta reader.", allow_retries=False
         )
 
 

@@ -61,7 +61,7 @@ class RequestPlanner:
         known = {name: self._identities(name, days) for name, days in ready.items()}
         return dict(self._asks(known, runs.attempts(self.instance, known)).given_up)
 
-    def rules(self, table: str = "") -> str:
+    def what_refuses(self, table: str = "") -> str:
         """What else decides how a run ends, as a digest: lake, and gates and rules of the table (none: of all)."""
         gates = self.lake.settings.gates
         bounds = [str(b) for name, b in sorted(gates.tables.items()) if name == table or not table]
@@ -71,7 +71,7 @@ class RequestPlanner:
 
     def _identities(self, name: str, days: Iterable[date]) -> dict[date, str]:
         wanted = list(days)
-        return identities(self.states, name, wanted, self.rules(name)) if wanted else {}
+        return identities(self.states, name, wanted, self.what_refuses(name)) if wanted else {}
 
     def _asks(self, known: Mapping[str, Mapping[date, str]], tried: Mapping[str, Mapping[date, int]]) -> RunRequests:
         most = self.lake.settings.lateness.attempts

@@ -24,10 +24,10 @@ from backfill_assets.orchestration.dagster_private import (
     newest_verdicts,
     plan,
     set_partition_metadata,
-    tell,
 )
 from backfill_assets.orchestration.io_manager import Handover
 from backfill_assets.orchestration.metadata import day_metadata
+from backfill_assets.orchestration.quiet_steps import tell
 from backfill_assets.orchestration.runs import OWN_EVENTS_TAG
 
 
@@ -82,8 +82,7 @@ class Telling:
         if not self.news_only:
             yield from events
             return
-        for event in events:
-            tell(self._context, event)
+        tell(self._context, events)
 
     def materialize(self, output: dg.Output[Handover], days: Sequence[date]) -> None:
         """Tell of these days, where Dagster does not do so by itself."""
@@ -92,5 +91,4 @@ class Telling:
             return
         key = dg.AssetKey(self._rebuild.table.name)
         set_partition_metadata(self._context, key, day_metadata(self._rebuild, published, days))
-        for event in materializations(self._context, key, output, [str(d) for d in days]):
-            tell(self._context, event)
+        tell(self._context, materializations(self._context, key, output, [str(d) for d in days]))

@@ -22,8 +22,8 @@ from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.files import is_complete
-from backfill_assets.load.compare import Comparison, compared
 from backfill_assets.load.known import is_counted
+from backfill_assets.load.landed_changes import Comparison, compared
 from backfill_assets.operations.plan_files import left_to_plans
 from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration import runs
@@ -164,7 +164,7 @@ def _roll(tick: Tick, seen: LakeSnapshot, days: DayRange, built: Sequence[str]) 
     """Request a range once per version of the ledger and per rule, as often as may be tried."""
     settings, sources = seen.lake.settings, seen.states.view.sources.values()
     ledger = ", ".join(" ".join(filter(None, (s.name, str(s.ledger.version)))) for s in sources)
-    rules = digest_of([seen.asker.rules(), *(str(seen.states.codes.get(name)) for name in built)])
+    rules = digest_of([seen.asker.what_refuses(), *(str(seen.states.codes.get(name)) for name in built)])
     base = f"rolling {days} ledger {ledger} rules {rules}"
     tried = next_attempt(seen.instance, LATE_DATA, base, settings.lateness.attempts)
     if tried and _has_succeeded(seen.instance, base):

@@ -14,7 +14,7 @@ from backfill_assets.core.payload import OF_EVERY_EVENT
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.source_settings import FeatureColumnSettings
 from backfill_assets.pipeline.expressions import Expression, read_expression, refused
-from backfill_assets.pipeline.transforms.aggregation import Agg, Aggregation, Reach, Unfit, Value, trailing
+from backfill_assets.pipeline.transforms.aggregation import Agg, Aggregation, Reach, UnfitAggregation, Value, trailing
 
 PHRASES = {
     "count": "number of {}", "sum": "sum of {}", "avg": "mean of {}", "min": "least {}", "max": "greatest {}",
@@ -120,7 +120,7 @@ def compiled(
     made = Aggregation(name, agg, value, reach)
     try:
         _ = made.type
-    except Unfit as misfit:
+    except UnfitAggregation as misfit:
         raise refused(where, misfit.culprit, misfit.advice) from None
     columns = tuple(dict.fromkeys(c for e in expressions if e is not None for c in e.columns))
     return Declared(made, of.text if of else None, only.text if only else None, columns)

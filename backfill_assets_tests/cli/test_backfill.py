@@ -42,6 +42,18 @@ def test_today_is_not_over(tmp_path: Path) -> None:
     assert (result.exit_code, "is not over yet" in result.stderr) == (2, True)
 
 
+def test_a_lake_that_begins_in_the_future_is_told_so_and_no_day_is_advised(tmp_path: Path) -> None:
+    synthetic_lake(tmp_path, 1)
+    toml = tmp_path / "lake.toml"
+    toml.write_text(toml.read_text().replace(str(START), "9998-01-01"))
+    for first in (START, "9998-01-01"):
+        result = run("backfill", "--lake", tmp_path, "--from", first, "--to", "9998-01-02")
+        told = " ".join(result.stderr.split())
+        assert (result.exit_code, "the lake's first day, 9998-01-01, is not over yet" in told) == (2, True)
+        assert "Correct start_date in lake.toml" in told
+        assert "--to" not in told.partition("the days")[2]
+
+
 def test_tables_are_chosen_by_name_and_made_upstream_first() -> None:
     known = ["raw", "staging", "features"]
     assert chosen("features, raw", known) == ("raw", "features")

@@ -10,7 +10,7 @@ import pytest
 
 from backfill_assets.cli.check_engine import draw
 from backfill_assets.lake.differences import DayDifference, SampleRow
-from backfill_assets.load.recompute import Recomputed, Verdict
+from backfill_assets.load.recompute import Recomputed, RecomputeVerdict
 from backfill_assets.operations.check_engine import EngineReport
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.cli.typed import instead, run
@@ -24,7 +24,9 @@ def test_what_differs_is_told_with_columns_and_keys(capsys: pytest.CaptureFixtur
     days = (Recomputed(day(0), 1, 1), Recomputed(day(1), 1, 1, equal=False), Recomputed(day(2), 1, passed_over=LOST))
     differing = (DayDifference(day(1), 1, 1, 0, 0, 1, {"value": 1}),)
     samples = (SampleRow(day(1), "changed", "A", {"value": "1"}, {"value": "2"}),)
-    report = EngineReport("sail", (Verdict("features", days, differing, samples),), (("labels", "refused by name"),))
+    report = EngineReport(
+        "sail", (RecomputeVerdict("features", days, differing, samples),), (("labels", "refused by name"),)
+    )
     draw(report)
     told = capsys.readouterr().out
     assert "sail: 2 day(s) of tables computed again, 1 differ" in told

@@ -6,7 +6,7 @@ Tested here: `core.plan_looks`. Not tested here: finding moves (`load/test_moves
 from datetime import date
 
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.core.plan_looks import DayMove, Look
+from backfill_assets.core.plan_looks import DayMove, PlanLook
 
 START = date(2024, 3, 1)
 
@@ -16,4 +16,4 @@ def test_days_beyond_the_range_gain_or_lose_rows() -> None:
         DayMove("staging", START + ONE_DAY, 1, 0, 0), DayMove("staging", START, 1, 0, 0),
         DayMove("raw", START - ONE_DAY, 0, 2, 0), DayMove("raw", START - 2 * ONE_DAY, 0, 0, 5),
     )  # fmt: skip
-    assert Look(moves).beyond(DayRange(START, START + ONE_DAY)) == [START - ONE_DAY, START + ONE_DAY]
+    assert PlanLook(moves).beyond(DayRange(START, START + ONE_DAY)) == [START - ONE_DAY, START + ONE_DAY]

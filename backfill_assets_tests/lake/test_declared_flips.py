@@ -15,7 +15,7 @@ import pytest
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.days import ONE_DAY, midnight
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.lake.declared_flips import DeclaredLabel, Term, declared_flips, declared_label
+from backfill_assets.lake.declared_flips import DeclaredLabel, LabelTerm, declared_flips, declared_label
 from backfill_assets.lake.lateness import MATURITIES_DAYS, Flip
 from backfill_assets_tests.builders import write_rows
 from backfill_assets_tests.files import bare_lake
@@ -36,9 +36,9 @@ AHEAD, BEHIND = (-HORIZON, -1), (0, HORIZON - 1)
 LABEL = DeclaredLabel(
     ENTITY,
     (
-        Term("sum_ahead", "sum", "total", "DECIMAL(18,2)", 9, *AHEAD),
-        Term("sum_behind", "sum", "if(total < 0, NULL, total)", "DECIMAL(18,2)", 9, *BEHIND),
-        Term("max_ahead", "max", "size", "DOUBLE", 9, *AHEAD),
+        LabelTerm("sum_ahead", "sum", "total", "DECIMAL(18,2)", 9, *AHEAD),
+        LabelTerm("sum_behind", "sum", "if(total < 0, NULL, total)", "DECIMAL(18,2)", 9, *BEHIND),
+        LabelTerm("max_ahead", "max", "size", "DOUBLE", 9, *AHEAD),
     ),
     "sum_ahead > 2 * sum_behind OR max_ahead > 4.5D",
     HORIZON,
@@ -92,4 +92,4 @@ def test_only_tables_of_declared_labels_tell_one() -> None:
     assert declared_label({"horizon_days": 3}) is None
     value = {"of": None, "type": "INT", "where": None, "scale": 9}
     told = {"entity": ["e"], "terms": [["n", "count", value, [-2, -1]]], "condition": "n > 0", "horizon_days": 2}
-    assert declared_label(told) == DeclaredLabel(("e",), (Term("n", "count", "1", "INT", 9, -2, -1),), "n > 0", 2)
+    assert declared_label(told) == DeclaredLabel(("e",), (LabelTerm("n", "count", "1", "INT", 9, -2, -1),), "n > 0", 2)

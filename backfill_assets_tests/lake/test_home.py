@@ -42,6 +42,13 @@ def test_a_folder_without_settings_is_no_lake(tmp_path: Path) -> None:
         open_lake(tmp_path)
 
 
+@pytest.mark.parametrize("named", ["file", "file/below"])
+def test_a_file_is_no_lake_whatever_its_rights(tmp_path: Path, named: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SettingsError, match=f"{tmp_path / 'file'} is a file, and a lake is a folder"):
+        open_lake(tmp_path / named)
+
+
 @pytest.mark.parametrize(("readers", "folder", "file"), [("owner", 0o700, 0o600), ("group", 0o750, 0o640)])
 def test_what_is_written_to_a_lake_is_readable_by_those_only_whom_it_names(
     tmp_path: Path, readers: str, folder: int, file: int

@@ -144,7 +144,7 @@ DECIDES_NO_ROW = {
     "engine.loss", "engine.session", "lake.audit", "lake.committer", "lake.home", "lake.ledger", "lake.lock",
     "lake.log", "lake.profile", "lake.replace", "lake.second_engine", "lake.second_engine_settings", "lake.session",
     "lake.settings", "lake.sizes", "lake.staging", "lake.table", "lake.view", "landing.copying", "landing.files",
-    "landing.sail_select", "load.arrivals", "load.candidate", "load.compare", "load.derived",
+    "landing.sail_select", "load.arrivals", "load.candidate", "load.landed_changes", "load.derived",
     "load.facts", "load.phases", "load.scan",
 }  # fmt: skip
 

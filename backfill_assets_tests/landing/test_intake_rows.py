@@ -1,4 +1,4 @@
-"""Names that a file may use, batches in which no record is lost, and the text kept of a bad one.
+"""ColumnNames that a file may use, batches in which no record is lost, and the text kept of a bad one.
 
 Lives here: what both text formats share. Does not live here: the formats (`test_intake_json.py`, `test_intake_csv.py`).
 """
@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.landing.intake_bytes import Limits
-from backfill_assets.landing.intake_rows import BadRecord, Collector, Names, kept_text, name_fault, shown
+from backfill_assets.landing.intake_rows import BadRecord, Collector, ColumnNames, kept_text, name_fault, shown
 
 
 def test_a_record_with_one_bad_name_adds_none_of_its_names() -> None:
-    names = Names(Limits())
+    names = ColumnNames(Limits())
     names.admit(["id"])
     for record in (["fresh", "Id"], ["fresh", "FRESH"], ["fresh", " "], ["fresh", "__D7"]):
         with pytest.raises(BadRecord):

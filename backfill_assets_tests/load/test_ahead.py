@@ -22,7 +22,7 @@ from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import SparkSettings
 from backfill_assets.load.ahead import LARGE_ROWS, MOST_DAYS, MOST_ROWS, Ahead, least_rows
-from backfill_assets.load.candidate import Pinned, RebuildRequest, Written
+from backfill_assets.load.candidate import PinnedInputs, RebuildRequest, Written
 from backfill_assets.load.derived import build, pinned
 from backfill_assets.load.phases import Phases
 from backfill_assets_tests.files import stage_by_hand
@@ -69,7 +69,7 @@ def ask(made: tuple[Lake, Pipeline], table: str = "features", *, force: bool = T
     return RebuildRequest(LakeSession(lake), pipeline, pipeline.table(table), SPAN, Provenance("manual"), force)
 
 
-def wanted(request: RebuildRequest) -> Pinned:
+def wanted(request: RebuildRequest) -> PinnedInputs:
     return pinned(request, request.states(), list(SPAN))
 
 
@@ -111,7 +111,7 @@ def test_a_step_takes_over_what_was_written_from_the_same_and_tells_what_ran_bef
     ],
 )
 def test_what_was_written_from_anything_else_is_dropped(
-    made: tuple[Lake, Pipeline], engine: Engine, other: Callable[[Pinned], Pinned]
+    made: tuple[Lake, Pipeline], engine: Engine, other: Callable[[PinnedInputs], PinnedInputs]
 ) -> None:
     asked, ahead, phases = ask(made), Ahead(2, engine.write), Phases()
     ahead.begin(asked)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from backfill_assets.landing.mapping import Unfit
+from backfill_assets.landing.mapping import UnfitSelect
 from backfill_assets.landing.stock import StockFile
 from backfill_assets.load import numbered
 
@@ -49,5 +49,5 @@ def test_types_come_as_spark_reads_them(tmp_path: Path) -> None:
 
 def test_a_type_that_was_never_tried_is_refused_by_name(tmp_path: Path) -> None:
     file = stock_file(tmp_path, pa.table({"at": pa.array([1], pa.time64("us"))}))
-    with pytest.raises(Unfit, match=r'at is time64\[us\].*engine = "embedded"'):
+    with pytest.raises(UnfitSelect, match=r'at is time64\[us\].*engine = "embedded"'):
         numbered._copy(tmp_path, file)

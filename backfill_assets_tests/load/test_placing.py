@@ -14,7 +14,7 @@ from backfill_assets.core.errors import LandingError
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.load.phases import Phases
-from backfill_assets.load.placing import Counts, Landed, Part, Placed, _accounts, place
+from backfill_assets.load.placing import Counts, LandedRows, Placed, PlacedPart, _accounts, place
 from backfill_assets_tests.builders import RAW, STAGING, day
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 
@@ -25,11 +25,11 @@ def record(name: str, days: Mapping[int, tuple[int, int, int]]) -> FileRecord:
     return FileRecord(f"{name}.jsonl", name, 9, 0, NOW, day(0), {day(n): rows for n, rows in days.items()})
 
 
-def landed(root: Path, *records: FileRecord, due: tuple[int, ...] = (0, 1)) -> Landed:
+def landed(root: Path, *records: FileRecord, due: tuple[int, ...] = (0, 1)) -> LandedRows:
     def never(_: object) -> Any:
         pytest.fail("rows were read")
 
-    return Landed(
+    return LandedRows(
         LakeSession(bare_lake(root)), RAW, {r.sha256: r for r in records}, [day(n) for n in due], never, Phases()
     )
 
@@ -72,5 +72,5 @@ def test_only_files_with_an_unusable_row_on_one_of_the_days_are_read_a_second_ti
 def test_what_was_staged_and_not_published_is_deleted(tmp_path: Path) -> None:
     lake = bare_lake(tmp_path)
     staged = stage_by_hand(lake, STAGING, [{"entity": "a", "value": 1, "event_date": day(0)}])
-    Placed(Part(STAGING, staged), Part(STAGING), Part(STAGING), {}).drop()
+    Placed(PlacedPart(STAGING, staged), PlacedPart(STAGING), PlacedPart(STAGING), {}).drop()
     assert not staged.folder.exists()

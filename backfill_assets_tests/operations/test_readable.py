@@ -11,7 +11,7 @@ import pytest
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import Lake
-from backfill_assets.operations.readable import Pinned, Readable
+from backfill_assets.operations.readable import PinnedRows, Readable
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 
@@ -26,10 +26,10 @@ GREAT = (1 << 53) + 1  # no float holds it
 
 
 class Chosen(Readable):
-    def __init__(self, lake: Lake, pinned: Pinned) -> None:
+    def __init__(self, lake: Lake, pinned: PinnedRows) -> None:
         self.lake, self._chosen = lake, pinned
 
-    def pinned(self) -> Pinned:
+    def pinned(self) -> PinnedRows:
         return self._chosen
 
 
@@ -41,7 +41,7 @@ def chosen(tmp_path: Path) -> Chosen:
         for n, k, v in ((0, "b", GREAT), (0, "a", None), (1, "c", 1))
     ]
     publish_by_hand(lake, TABLE, rows)
-    return Chosen(lake, Pinned(TABLE, 1, lake.store.data_files(TABLE), [day(0)]))
+    return Chosen(lake, PinnedRows(TABLE, 1, lake.store.data_files(TABLE), [day(0)]))
 
 
 def test_whole_numbers_that_may_be_null_stay_whole_in_pandas(chosen: Chosen) -> None:
@@ -65,5 +65,5 @@ def test_files_that_are_gone_are_told_in_one_line(chosen: Chosen) -> None:
 
 
 def test_no_days_are_no_rows_in_the_contracts_types(chosen: Chosen) -> None:
-    none = Chosen(chosen.lake, Pinned(TABLE, -1, [], []))
+    none = Chosen(chosen.lake, PinnedRows(TABLE, -1, [], []))
     assert none.arrow().schema == chosen.arrow().schema

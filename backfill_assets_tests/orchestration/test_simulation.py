@@ -23,7 +23,7 @@ from backfill_assets.core.states import States
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.files import LandedFile
-from backfill_assets.load.compare import Comparison
+from backfill_assets.load.landed_changes import Comparison
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.snapshot import LakeSnapshot
 from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN, Tick, landing, late_data

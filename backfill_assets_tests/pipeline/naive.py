@@ -15,7 +15,7 @@ import duckdb
 import pyarrow as pa
 
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.pipeline.transforms.aggregation import Unfit, result_type
+from backfill_assets.pipeline.transforms.aggregation import UnfitAggregation, result_type
 
 FIRST = date(2024, 2, 24)  # a leap day lies within
 EVENT_DAYS = 16
@@ -78,7 +78,7 @@ def declarations(random: Random, columns: int) -> list[Asked]:
         of = random.choice(["", *TYPES] if agg in ("count", "days_since_last") else list(TYPES))
         try:
             result_type(agg, TYPES[of] if of else "INT")  # type: ignore[arg-type]
-        except Unfit:
+        except UnfitAggregation:
             continue
         found.append(Asked(f"c{len(found)}", agg, of, random.choice(FILTERS), *random.choice(TRAILING)))
     return found

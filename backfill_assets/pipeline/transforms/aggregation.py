@@ -18,7 +18,7 @@ AVG_SCALE, AVG_DIGITS_MOST = 4, 24  # as Spark's own avg; of longer ones the div
 DOUBLE_SCALE = 9  # the decimals of a DOUBLE that are summed, unless said otherwise
 
 
-class Unfit(ValueError):
+class UnfitAggregation(ValueError):
     """An aggregation that its values' type does not allow: what it is, and what to write instead."""
 
     def __init__(self, culprit: str, advice: str) -> None:
@@ -75,7 +75,7 @@ class Aggregation:
 
     @property
     def type(self) -> str:
-        """The type of the result. Raises Unfit where the aggregation does not take values of this type."""
+        """The type of the result. Raises UnfitAggregation where the aggregation does not take values of this type."""
         return result_type(self.agg, self.value.type)
 
     @property
@@ -87,13 +87,13 @@ class Aggregation:
 
 
 def result_type(agg: Agg, of: str) -> str:
-    """The type of an aggregation of values of the type `of`. Raises Unfit where it does not take them."""
+    """The type of an aggregation of values of the type `of`. Raises UnfitAggregation where it does not take them."""
     if agg in ("count", "distinct", "days_since_last"):
         if agg == "distinct" and of.startswith("ARRAY"):
-            raise Unfit(f"distinct of {of}", "Take one element, or concat_ws(',', …)")
+            raise UnfitAggregation(f"distinct of {of}", "Take one element, or concat_ws(',', …)")
         return "INT" if agg == "days_since_last" else "BIGINT"
     if agg in ("min", "max") and of.startswith("ARRAY"):
-        raise Unfit(f"{agg} of {of}", f"Take array_{agg}(…), or one element")
+        raise UnfitAggregation(f"{agg} of {of}", f"Take array_{agg}(…), or one element")
     return _sum_type(agg, of) if agg in ("sum", "avg") else of
 
 
@@ -107,11 +107,13 @@ def _sum_type(agg: Agg, of: str) -> str:
     decimal = digits(of)
     if decimal is None:
         if of not in NUMBERS:
-            raise Unfit(f"{agg} of {of}, which is no number", "Count with `where`, or write cast(… AS INT)")
+            raise UnfitAggregation(f"{agg} of {of}, which is no number", "Count with `where`, or write cast(… AS INT)")
         return "DOUBLE" if agg == "avg" or of == "DOUBLE" else "BIGINT"
     (total, scale), most = decimal, SUM_DIGITS_MOST if agg == "sum" else AVG_DIGITS_MOST
     if total > most:
-        raise Unfit(f"{agg} of {of} may not fit 38 digits", f"Write cast(… AS DECIMAL({most},{min(scale, most)}))")
+        raise UnfitAggregation(
+            f"{agg} of {of} may not fit 38 digits", f"Write cast(… AS DECIMAL({most},{min(scale, most)}))"
+        )
     if agg == "sum":
         return f"DECIMAL({total + SUM_DIGITS},{scale})"
     return f"DECIMAL({total + AVG_SCALE},{scale + AVG_SCALE})"

@@ -1,7 +1,8 @@
 """Labels: the outcome of an entity over the horizon after a day, for the entities known at that day's cut.
 
 Lives here: forward and backward sums by differences, the label rules, maturity. Does not live here: which days are
-rebuilt when the frontier moves (`core.states`).
+rebuilt when the frontier moves (`core.states`). Declared labels follow the same rules in `outcomes`: who
+changes one changes both.
 """
 
 from dataclasses import dataclass

@@ -2,7 +2,8 @@
 single day, by the rows that count on it.
 
 Lives here: sums over two windows and the last active event day, for rows that count on an interval of days. Does not
-live here: which interval a row counts on (`features`, `features_as_known`).
+live here: which interval a row counts on (`features`, `features_as_known`). The same five columns
+are declared in `pipeline.declared.built_in`, beside which others stand: who changes one changes both.
 """
 
 from pyspark.sql import Column, DataFrame, Window

@@ -5,7 +5,14 @@ Tested here: `pipeline.transforms.aggregation`. Not tested here: computing them 
 
 import pytest
 
-from backfill_assets.pipeline.transforms.aggregation import Aggregation, Unfit, Value, ahead, result_type, trailing
+from backfill_assets.pipeline.transforms.aggregation import (
+    Aggregation,
+    UnfitAggregation,
+    Value,
+    ahead,
+    result_type,
+    trailing,
+)
 
 
 def test_a_window_reaches_from_the_event_on_and_a_horizon_lies_before_it() -> None:
@@ -26,7 +33,7 @@ def test_the_longest_decimals_still_fit(agg: str, of: str, told: str) -> None:
 
 
 def test_what_an_aggregation_does_not_take_names_what_to_write() -> None:
-    with pytest.raises(Unfit) as caught:
+    with pytest.raises(UnfitAggregation) as caught:
         result_type("avg", "DECIMAL(25,2)")
     assert caught.value.advice == "Write cast(… AS DECIMAL(24,2))"
 

@@ -13,8 +13,8 @@ from backfill_assets.core.profiles import SCHEME
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake.log import versions
 from backfill_assets.lake.replace import Provenance
-from backfill_assets.operations.audit import FOREIGN, AuditRequest, audit, write_table
 from backfill_assets.operations.rollback import RollbackRequest, roll_back
+from backfill_assets.operations.write_history import FOREIGN, AuditRequest, audit, write_table
 from backfill_assets_tests.builders import day, make_commit, write_rows
 from backfill_assets_tests.operations.planned import Planned
 

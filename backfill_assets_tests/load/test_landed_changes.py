@@ -15,7 +15,7 @@ from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.landing import hashes
 from backfill_assets.landing.files import LandedFile, list_landing, sha256_of
 from backfill_assets.landing.hashes import Hashes
-from backfill_assets.load.compare import Comparison, compare
+from backfill_assets.load.landed_changes import Comparison, compare
 from backfill_assets_tests.lake.landed import land
 
 DAY = date(2024, 3, 5)
