@@ -17,8 +17,8 @@ import pytest
 
 from backfill_assets.engine.processes import Process
 from backfill_assets.engine.waiting_place import OFF
-from backfill_assets_tests.cli.waited import OF_TESTS, OPEN, PATIENCE_SECONDS, WaitedLake, told, waited_lake
-from backfill_assets_tests.processes import until
+from backfill_assets_tests.cli.waited import OPEN, PATIENCE_SECONDS, WaitedLake, told, waited_lake
+from backfill_assets_tests.processes import as_a_user, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="commands are forks on Linux only")
 
@@ -151,7 +151,7 @@ def test_what_else_is_open_is_handed_on(lake: WaitedLake, tmp_path: Path) -> Non
 
 def test_a_relative_lake_and_the_working_folder_are_those_of_the_caller(lake: WaitedLake) -> None:
     waiting = lake.wait()
-    environ = {n: v for n, v in os.environ.items() if n not in OF_TESTS}
+    environ = as_a_user()
     command = [sys.executable, "-c", "from backfill_assets.cli.front import main; main()", "--lake", ".", "status"]
     done = subprocess.run(command, cwd=lake.root, env=environ, capture_output=True, text=True, check=True)
     assert told(done.stderr)[1] == waiting

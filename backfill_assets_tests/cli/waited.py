@@ -4,7 +4,6 @@ Lives here: the lake, its own table module that tells who runs it and may hold a
 not live here: fixtures and tests (`test_waiting`, `test_front`).
 """
 
-import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -17,9 +16,9 @@ import pytest
 from backfill_assets.cli.waiting import begin
 from backfill_assets.engine.processes import Process
 from backfill_assets.engine.server_state import Record, ServerFolder
-from backfill_assets.engine.waiting_place import OFF, WaitingPlace
+from backfill_assets.engine.waiting_place import WaitingPlace
 from backfill_assets_tests.operations.synthetic import synthetic_lake
-from backfill_assets_tests.processes import as_in_a_terminal, until
+from backfill_assets_tests.processes import OF_TESTS, as_a_user, as_in_a_terminal, until
 
 HELD = "BACKFILL_ASSETS_TEST_HELD"
 OPEN = "BACKFILL_ASSETS_TEST_OPEN"
@@ -35,7 +34,6 @@ if os.environ.get("BACKFILL_ASSETS_TEST_OPEN"):
 from backfill_assets import tables
 """
 PATIENCE_SECONDS = 60.0
-OF_TESTS = (OFF, "PYTEST_CURRENT_TEST")  # the latter is another one in each test
 
 
 @dataclass(frozen=True)
@@ -74,7 +72,7 @@ class WaitedLake:
 
     def start(self, *words: str, env: Mapping[str, str] | None = None, **more: Any) -> "subprocess.Popen[str]":
         """A command on the lake, begun as a person begins it."""
-        inherited = {n: v for n, v in os.environ.items() if n not in OF_TESTS}
+        inherited = as_a_user()
         streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | more
         command = [sys.executable, "-m", "backfill_assets", "--lake", str(self.root), *words]
         with as_in_a_terminal():
