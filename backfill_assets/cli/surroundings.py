@@ -1,7 +1,7 @@
 """What a fork cannot take over from who asks for it, and so must have from its birth: else the command begins as ever.
 
 Lives here: telling it, for both sides alike, of the process that calls. Does not live here: what a fork does take over
-(`waiting`): words, folder, streams, the rest of the environment. Imports the standard library only.
+(`waiting`): words, folder, streams, the rest of the environment. Imports next to nothing.
 
 What is not known to be read late is taken to be read at import, or by a library that is: the rule errs on the side of
 the ordinary way.
@@ -11,6 +11,8 @@ import os
 import sys
 from pathlib import Path
 from typing import Any
+
+from backfill_assets.core.garbage import ALLOCATORS
 
 # Read when a command works, and by nothing that is imported: a test holds it. The rest of the environment is equal.
 READ_LATE = frozenset(
@@ -32,9 +34,9 @@ OF_THE_PROCESS = ("cgroup", "limits", "oom_score_adj", "attr/current")
 PROC = Path("/proc/self")
 
 
-def is_read_late(name: str) -> bool:
-    """Whether a variable of the environment may differ."""
-    return name in READ_LATE or name.startswith(OWN_PREFIX)
+def may_differ(name: str) -> bool:
+    """Whether a variable of the environment may be another one: it is read late, or processes of ours set it."""
+    return name in READ_LATE or name in ALLOCATORS or name.startswith(OWN_PREFIX)
 
 
 def surroundings(without: frozenset[str] = frozenset()) -> dict[str, Any]:
@@ -42,7 +44,7 @@ def surroundings(without: frozenset[str] = frozenset()) -> dict[str, Any]:
     priorities of the process, and its Python. Raises OSError where the system does not tell."""
     flags = [list(sys.flags), sys.warnoptions, sorted(map(str, sys._xoptions.items()))]
     return {
-        "env": {n: v for n, v in os.environ.items() if not is_read_late(n) and n not in without},
+        "env": {n: v for n, v in os.environ.items() if not may_differ(n) and n not in without},
         "python": [sys.executable, sys.version, sys.path[1:], str(Path(__file__)), str(flags)],
         "status": [line for line in _text("status").splitlines() if line.partition(":")[0] in STATUS],
         "process": [_text(name) for name in OF_THE_PROCESS],

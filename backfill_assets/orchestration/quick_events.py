@@ -32,7 +32,7 @@ from backfill_assets.orchestration.dagster_private import (
 from backfill_assets.orchestration.event_text import EventTexts
 from backfill_assets.orchestration.kept_files import is_made, keep, kept_engine, make, quick_runs
 
-AT_ONCE = 2000  # events that wait at most: a few MB
+AT_ONCE = 500  # events that wait at most: 5 MB
 PLANNED, EVALUATED = dg.DagsterEventType.ASSET_CHECK_EVALUATION_PLANNED, dg.DagsterEventType.ASSET_CHECK_EVALUATION
 IN_BULK = {
     dg.DagsterEventType.ASSET_MATERIALIZATION, dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED, PLANNED, EVALUATED,

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
+from backfill_assets.core.garbage import ALLOCATORS, collect_seldom
 from backfill_assets.engine.waiting_place import ASK, GO, NUMBER
 
 # Rooms of this package, all of their modules. Not `definitions`, which reads the lake and the tables of its owner.
@@ -42,8 +43,8 @@ LIBRARIES = (  # what those modules import when they work
 # A fork has one thread: libraries that begin some when they are imported are told not to.
 ONE_THREAD = {
     "OPENBLAS_NUM_THREADS": "1",
-    "_RJEM_MALLOC_CONF": "background_thread:false",
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
+    **ALLOCATORS,
 }
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
@@ -135,8 +136,6 @@ def go_on(line: socket.socket) -> bool:
 
 def import_all(rooms: Sequence[str] = ROOMS) -> None:
     """What forks import, so that it is shared by all of them; refuses threads, which forks would not have."""
-    from backfill_assets.core.garbage import collect_seldom
-
     collect_seldom()
     for room in rooms:
         found = importlib.import_module(f"backfill_assets.{room}")

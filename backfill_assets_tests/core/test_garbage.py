@@ -40,6 +40,19 @@ import backfill_assets.definitions
     assert wanted == found
 
 
+def test_libraries_are_told_to_keep_little_unless_a_person_told_them_otherwise() -> None:
+    code = """
+import os
+from backfill_assets.core.garbage import ALLOCATORS, collect_seldom
+collect_seldom()
+import pyarrow
+print(all(name in os.environ for name in ALLOCATORS), os.environ["_RJEM_MALLOC_CONF"])
+print(pyarrow.default_memory_pool().backend_name)
+"""
+    told = run_python(code, env={"_RJEM_MALLOC_CONF": "dirty_decay_ms:7"}, fresh=True).splitlines()
+    assert told == ["True dirty_decay_ms:7", "system"]
+
+
 def test_pages_that_are_free_between_those_in_use_are_given_back() -> None:
     code = """
 import re
