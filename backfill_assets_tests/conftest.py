@@ -7,7 +7,9 @@ builders and scenarios. Nothing starts unless a test asks.
 """
 
 import os
+import re
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -175,6 +177,13 @@ def processes() -> None:
 def storages() -> None:
     """Leave to take tenths of a second: a test that keeps a storage of Dagster's or commits to tables takes it, itself
     or by a fixture, and is marked `storages`."""
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of the test's own. Pytest's are numbered, and those of all tests before are listed for that."""
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    return Path(tempfile.mkdtemp(prefix=f"{name}_", dir=tmp_path_factory.getbasetemp()))
 
 
 @pytest.fixture(scope="session")
