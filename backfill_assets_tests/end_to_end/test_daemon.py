@@ -1,7 +1,8 @@
 """The real daemon of Dagster, with nobody at the keyboard: what lands is loaded, what it touches is rebuilt.
 
-Tested here: sensors, queue, run processes and the shared server together. Not tested here: what a tick decides
-(`orchestration.test_ticks`) and every way it can be killed (`test_late_data`).
+Tested here: sensors, queue, run processes and the shared server together, with the instance that is shipped. Not tested
+here: what a tick decides (`orchestration.test_ticks`), every way it can be killed (`test_late_data`), and an instance
+that keeps Dagster's own launcher (`test_plan_daemon`).
 """
 
 import os
