@@ -54,7 +54,7 @@ def run_backfill(lake: Lake, asked: BackfillRequest, watcher: Watcher) -> RunOut
                 tags=range_tags(asked.days) | OWN_EVENTS | _said(asked) | dict(asked.tags),
                 run_config={
                     "loggers": SILENCE,
-                    "ops": {op_name(name): {"config": _config(asked)} for name in asked.tables},
+                    "ops": {op_name(name): {"config": _config(asked, name)} for name in asked.tables},
                 },
                 raise_on_error=False,
             )
@@ -82,8 +82,8 @@ def _said(asked: BackfillRequest) -> dict[str, str]:
     return {REASON_TAG: asked.reason, BY_TAG: whoami()} | ({NOTE_TAG: asked.note} if asked.note else {})
 
 
-def _config(asked: BackfillRequest) -> dict[str, Any]:
-    return {"force": asked.force, "note": asked.note}
+def _config(asked: BackfillRequest, table: str) -> dict[str, Any]:
+    return {"force": asked.force and table not in asked.written, "note": asked.note}
 
 
 @dataclass

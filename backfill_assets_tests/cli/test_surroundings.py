@@ -27,7 +27,9 @@ def test_a_variable_that_might_be_read_at_import_shows(name: str, monkeypatch: p
     assert surroundings(frozenset([name]))["env"] == {n: v for n, v in before["env"].items() if n != name}
 
 
-@pytest.mark.parametrize("name", ["BACKFILL_ASSETS__SPARK__MEMORY", "DAGSTER_HOME", "PWD", "TERM", "SPARK_CONNECT_MODE_ENABLED", *ALLOCATORS])
+@pytest.mark.parametrize(
+    "name", ["BACKFILL_ASSETS__SPARK__MEMORY", "DAGSTER_HOME", "PWD", "TERM", "SPARK_CONNECT_MODE_ENABLED", *ALLOCATORS]
+)
 def test_one_that_is_read_late_or_set_by_processes_of_ours_does_not(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = surroundings()
     monkeypatch.setenv(name, "another")
