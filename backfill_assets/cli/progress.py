@@ -17,8 +17,9 @@ from backfill_assets.core.days import DayRange
 
 @dataclass(frozen=True)
 class BackfillRequest:
-    """The days and tables (upstream first) to make; `force`: even what is known to be right. `reason` and `note` go
-    into the receipts, and so do `tags`, of those that the load path knows (a plan's id and chunk)."""
+    """The days and tables (upstream first) to make; `force`: even what is known to be right, but for the tables
+    `written`. `reason` and `note` go into the receipts, and so do `tags`, of those that the load path knows (a plan's
+    id and chunk)."""
 
     days: DayRange
     tables: tuple[str, ...]
@@ -26,6 +27,7 @@ class BackfillRequest:
     note: str = ""
     reason: str = "manual"
     tags: Mapping[str, str] = field(default_factory=dict)
+    written: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,13 @@ class CommandWorker:
         outcome = work(
             self.lake,
             BackfillRequest(
-                work_asked.days, work_asked.tables, plan.policy.force, note, PLAN_REASON, dict(work_asked.tags)
+                work_asked.days,
+                work_asked.tables,
+                plan.policy.force,
+                note,
+                PLAN_REASON,
+                dict(work_asked.tags),
+                work_asked.written,
             ),
         )
         self.rows += sum(t.rows for t in outcome.tables)

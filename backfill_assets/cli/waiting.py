@@ -233,6 +233,7 @@ def main() -> None:
     lock = place.take()
     if lock is None:
         os._exit(0)
+    place.socket.unlink(missing_ok=True)  # of one that was killed
     own = surroundings(frozenset(ONE_THREAD))
     import_all((*ROOMS, "cli"))
     _await_server(place)

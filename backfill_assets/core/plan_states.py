@@ -119,6 +119,15 @@ def undone(plan: Plan, chunk: PlanChunk, states: States, writes: Mapping[str, Pl
     return found
 
 
+def written(left: Mapping[str, Collection[date]], states: States, writes: Mapping[str, PlanWrites]) -> frozenset[str]:
+    """Of the tables with days to be made (`undone`) those whose rows the plan wrote last on all of these days: killed
+    before it named them in raw's ledger, it need not write them again, whatever it forces."""
+    found = {t: [states.stamp(t, d) for d in days] for t, days in left.items()}
+    return frozenset(
+        t for t, stamps in found.items() if all(s is not None and s.write_id in writes[t].all_ids() for s in stamps)
+    )
+
+
 def _is_made(plan: Plan, states: States, table: str, day: date, ids: Collection[str], seams: bool) -> bool:
     stamp = states.stamp(table, day)
     if stamp is not None and stamp.write_id in ids and states.is_whole(table, day, stamp):

@@ -12,7 +12,7 @@ from filelock import FileLock
 
 from backfill_assets.core.days import DayRange, contiguous
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plan_states import ChunkState, gate_is_passed, held_days, undone
+from backfill_assets.core.plan_states import ChunkState, gate_is_passed, held_days, undone, written
 from backfill_assets.core.plans import ChunkKind, Plan, PlanChunk
 from backfill_assets.core.who import BY, whoami
 from backfill_assets.lake.home import Lake
@@ -30,17 +30,23 @@ from backfill_assets.operations.why import ranges
 
 @dataclass(frozen=True)
 class ChunkWork:
-    """Days of some tables (upstream first) for one run, in the name of a chunk."""
+    """Days of some tables (upstream first) for one run, in the name of a chunk. Of those `written` the rows are the
+    chunk's already; what belongs to them, such as raw's ledger, is not."""
 
     plan: Plan
     chunk: PlanChunk
     tables: tuple[str, ...]
     days: DayRange
+    written: frozenset[str] = frozenset()
 
     @property
     def tags(self) -> Mapping[str, str]:
         """What its receipts are tagged with."""
         return self.plan.tags(self.chunk)
+
+    def forces(self, table: str) -> bool:
+        """Whether the table's rows are to be written even where they are what stands there."""
+        return self.plan.policy.force and table not in self.written
 
 
 class Worker(Protocol):
@@ -158,7 +164,8 @@ def make_alone(open_lake: Opener, work: ChunkWork, make: Callable[[ChunkWork], s
     """What is left of the work, by `make`, which gives the cause where that failed. No gate, no mark.
 
     Where another process is still at the chunk, because the runner that began it was killed, that one is waited for.
-    Of days that a plan makes by `force`, tables that it wrote already are left out: nothing is written twice.
+    Of days that a plan makes by `force`, tables that it wrote already are left out, and those of which only the rest is
+    to be made are not forced: nothing is written twice.
     """
     plan, (lake, pipeline) = work.plan, open_lake()
     with only_maker(lake, plan, work.chunk):
@@ -168,7 +175,9 @@ def make_alone(open_lake: Opener, work: ChunkWork, make: Callable[[ChunkWork], s
         tables = tuple(t for t in work.tables if t in left)
         if not tables:
             return ""
-        return make(replace(work, tables=tables) if plan.policy.force else work)
+        if not plan.policy.force:
+            return make(work)
+        return make(replace(work, tables=tables, written=written(left, now.states, now.writes)))
 
 
 def _make(open_lake: Opener, plan: Plan, chunks: Sequence[PlanChunk], worker: Worker) -> None:

@@ -81,7 +81,7 @@ class ChunkRuns:
 
     def _make(self, work: ChunkWork) -> str:
         plan = work.plan
-        config = {op_name(name): {"config": {"force": plan.policy.force, "note": plan.note}} for name in work.tables}
+        config = {op_name(name): {"config": {"force": work.forces(name), "note": plan.note}} for name in work.tables}
         result = self.rebuild_of(work.tables).execute_in_process(
             instance=self.instance,
             run_id=str(uuid.uuid4()),

@@ -95,6 +95,7 @@ def test_it_is_killed_even_where_the_process_that_forked_it_is_gone(lake: Waited
     process.kill()
     process.communicate()
     until(lambda: Process.of(worker) is None, lake.root / "lake.toml", 5)
+    until(lambda: lake.place.pid() is None, lake.root / "lake.toml", 5)  # it takes a moment to be gone
 
 
 def test_a_command_stops_and_goes_on_with_its_job(lake: WaitedLake) -> None:

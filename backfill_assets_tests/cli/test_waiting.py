@@ -79,7 +79,11 @@ def test_a_changed_table_module_is_read_by_the_next_command(lake: WaitedLake) ->
 
 def test_one_that_was_killed_is_no_hindrance(lake: WaitedLake) -> None:
     os.kill(lake.wait(), signal.SIGKILL)
+    until(lambda: lake.place.pid() is None, lake.root / "lake.toml", 5)  # it takes a moment to be gone
     assert told(lake.run("status").stderr)[1] == os.getpid()
+    until(lambda: lake.place.pid() is not None, lake.root / "lake.toml", 60)  # begun by that command
+    waiting = lake.wait()
+    assert told(lake.run("status").stderr)[1] == waiting, "the socket that the dead one left was taken for its own"
 
 
 def test_who_says_nothing_is_left_and_the_next_is_served(lake: WaitedLake) -> None:

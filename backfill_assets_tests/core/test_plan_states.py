@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime
 import pytest
 
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.core.plan_states import PlanWrites, gate_is_passed, plan_writes, undone
+from backfill_assets.core.plan_states import PlanWrites, gate_is_passed, plan_writes, undone, written
 from backfill_assets.core.plans import CHUNK_TAG, PLAN_REASON, PLAN_TAG, Pins, Plan, Policy, cut
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets_tests.builders import day, loaded
@@ -80,8 +80,11 @@ def test_a_raw_day_that_its_ledger_does_not_name_yet_is_still_to_be_made(force: 
     days = DayRange(day(3), day(4))
     asked = replace(plan(), days=days, tables=("raw",), chunks=cut(days, "1d", 1))
     asked = replace(asked, policy=replace(asked.policy, force=force))
-    written = story.states().stamp("raw", day(3))
-    assert written
-    writes = {"raw": PlanWrites({1: frozenset({written.write_id})})}
-    assert undone(asked, asked.chunk(1), story.states(), writes) == {"raw": [day(3)]}
+    stamp = story.states().stamp("raw", day(3))
+    assert stamp
+    writes = {"raw": PlanWrites({1: frozenset({stamp.write_id})})}
+    left = undone(asked, asked.chunk(1), story.states(), writes)
+    assert left == {"raw": [day(3)]}
+    assert written(left, story.states(), writes) == {"raw"}, "its rows would be written again"
+    assert written(left, story.states(), {"raw": PlanWrites()}) == frozenset()
     assert undone(asked, asked.chunk(1), story.finish().states(), writes) == {}

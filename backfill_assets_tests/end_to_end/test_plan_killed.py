@@ -1,9 +1,10 @@
 """A plan whose processes are killed at random moments goes on, and ends with the lake of an undisturbed one.
 
 Tested here: SIGKILL of the runner, of every process of the run, of the Spark server and of all of them, with one chunk
-at a time and with three. Not tested here: kills simulated at every write (`test_plan_stories`), and `dagster dev`
-(`test_plan_daemon`). $BACKFILL_ASSETS_PLAN_KILLS says how many kills each plan must survive,
-$BACKFILL_ASSETS_PLAN_DAYS of how many days it is and $BACKFILL_ASSETS_PLAN_CHUNK how many make a chunk.
+at a time and with three; and the end of the runner between raw and the ledger that names it. Not tested here: kills
+simulated at every write (`test_plan_stories`), and `dagster dev` (`test_plan_daemon`). $BACKFILL_ASSETS_PLAN_KILLS says
+how many kills each plan must survive, $BACKFILL_ASSETS_PLAN_DAYS of how many days it is and
+$BACKFILL_ASSETS_PLAN_CHUNK how many make a chunk.
 """
 
 import os
@@ -30,6 +31,7 @@ from backfill_assets_tests.end_to_end.typed import (
     days_lake,
     told_file,
 )
+from backfill_assets_tests.processes import run
 
 KILLS = int(os.environ.get("BACKFILL_ASSETS_PLAN_KILLS", "2"))
 DAYS = int(os.environ.get("BACKFILL_ASSETS_PLAN_DAYS", "6" if KILLS < 10 else "12"))
@@ -50,12 +52,12 @@ def spark_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     stop_server(lake.root, force=True)
 
 
-def strike(run: "subprocess.Popen[str]", lake: Lake, kind: str) -> bool:
+def strike(run_plan: "subprocess.Popen[str]", lake: Lake, kind: str) -> bool:
     """SIGKILL: of the process that runs the plan, of it and its children, of the Spark server, or of all; whether there
     was one of them."""
     victims: list[psutil.Process] = []
     with suppress(psutil.NoSuchProcess):
-        runner = psutil.Process(run.pid)
+        runner = psutil.Process(run_plan.pid)
         victims += [runner] if kind != "server" else []
         victims += runner.children(recursive=True) if kind in ("run", "all") else []
     server = server_status(lake.root)
@@ -84,19 +86,41 @@ def test_killed_at_random_moments_a_plan_ends_as_if_nobody_had(spark_server: Lak
     print(f"K={most}: {done} kills in {plans} plan(s) of {DAYS} days in chunks of {CHUNK}, {took:.0f} s")
 
 
+DIES_BETWEEN_RAW_AND_ITS_LEDGER = """
+import os, sys
+from backfill_assets.cli.app import main
+from backfill_assets.load import raw
+raw.commit_arrivals = lambda *_: os._exit(9)
+main()
+"""
+
+
+@pytest.mark.slow
+def test_a_chunk_that_died_between_raw_and_its_ledger_is_not_written_again(spark_server: Lake) -> None:
+    lake, before = spark_server, content(spark_server)
+    asked = ["--partitions", f"{FIRST}..{FIRST}", "--chunk", "1d", "--tables", ",".join(TABLES), "--force"]
+    plan = answer(lake, "plan", *asked)["id"]
+    told_file(lake).write_text("")
+    died = run("-c", DIES_BETWEEN_RAW_AND_ITS_LEDGER, "--lake", lake.root, "run", plan)
+    assert (died.returncode, chunks_of(lake, "raw", plan), chunks_of(lake, "staging", plan)) == (9, ["1"], [])
+    answer(lake, "run", plan)
+    assert {t: chunks_of(lake, t, plan) for t in TABLES} == {t: ["1"] for t in TABLES}
+    assert content(lake) == before
+
+
 def killed_on_its_way(lake: Lake, plan: str, chance: random.Random, before: int) -> int:
     """Run the plan to its end; how often it was struck, which together with those `before` is at most `KILLS`."""
     struck, runs = before, 0
     while answer(lake, "plan", "show", plan)["state"] != "finished":
         runs += 1
         assert runs <= struck - before + 1 + UNSTRUCK_RUNS, told_file(lake).read_text()[-4000:]
-        with command(lake, "run", plan) as run:
-            while struck < KILLS and run.poll() is None:
+        with command(lake, "run", plan) as runner:
+            while struck < KILLS and runner.poll() is None:
                 try:
-                    run.wait(chance.uniform(1, LONGEST_SECONDS))
+                    runner.wait(chance.uniform(1, LONGEST_SECONDS))
                 except subprocess.TimeoutExpired:
-                    struck += strike(run, lake, KINDS[struck % len(KINDS)])
-            run.wait(PATIENCE_SECONDS)
+                    struck += strike(runner, lake, KINDS[struck % len(KINDS)])
+            runner.wait(PATIENCE_SECONDS)
     return struck - before
 
 

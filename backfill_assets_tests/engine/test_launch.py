@@ -33,13 +33,16 @@ print(session.range(1000).selectExpr("sum(id)").collect()[0][0], session.conf.ge
 """
 
 KNOCK = """
-import ctypes, os, socket, sys
+import ctypes, os, socket, sys, tempfile
 os.setgroups([])
 os.setgid(65534)
 os.setuid(65534)
 path, pid, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
 def by_path(path):
-    socket.socket(socket.AF_UNIX).connect(path)
+    with tempfile.TemporaryDirectory() as folder:
+        short = os.path.join(folder, "s")  # an address has room for some hundred letters
+        os.symlink(path, short)
+        socket.socket(socket.AF_UNIX).connect(short)
 def by_namespace(kind):
     inside = os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY)  # as nsenter does
     if ctypes.CDLL(None, use_errno=True).setns(inside, 0):
