@@ -99,7 +99,7 @@ for _command, _told in (
     (lateness.lateness, "How late rows come."),
     (report.report, "The whole lake on one page."),
     (doctor.doctor, "Find what is wrong with a lake."),
-    (server.server, "Start or stop the Spark server."),
+    (server.server, "Start or stop the lake's server."),
 ):
     _command.short_help = _told
     app.add_command(_command)

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from backfill_assets.cli.common import days_options, inclusive, json_option, lake_option, lake_root, opened, print_json
+from backfill_assets.cli.common import (
+    TEXT,
+    days_options,
+    inclusive,
+    json_option,
+    lake_option,
+    lake_root,
+    opened,
+    print_json,
+)
 from backfill_assets.cli.drawing import aside, draw_table, number
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome
 from backfill_assets.core.days import from_inclusive
@@ -94,7 +103,7 @@ def _part(request: "RunRequest", days: list[str]) -> "RunRequest":
 
 @click.command("catch-up")
 @click.option("--dry-run", is_flag=True, help="Only say what would be run first; nothing is started.")
-@click.option("--note", default="", help="Why; it is kept in the receipts.")
+@click.option("--note", type=TEXT, default="", help="Why; it is kept in the receipts.")
 @json_option
 @lake_option
 def catch_up(dry_run: bool, note: str, as_json: bool) -> None:
@@ -114,7 +123,7 @@ def catch_up(dry_run: bool, note: str, as_json: bool) -> None:
 
 @click.command("replay-late")
 @days_options(required=True)
-@click.option("--note", required=True, help="Why these rows count after all; it is kept in the receipts.")
+@click.option("--note", type=TEXT, required=True, help="Why these rows count after all; it is kept in the receipts.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be released; nothing is written.")
 @json_option
 @lake_option
