@@ -15,6 +15,7 @@ import sys
 import sysconfig
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -26,7 +27,9 @@ STAMP = VENV / "env-stamp.txt"
 BIN = VENV / "bin"
 
 OLDEST_PYTHON = (3, 11)
-SOURCE_ONLY = ("pyspark",)  # the index has no wheel of these, so they are built here, with the locked setuptools
+BUILDERS = ("setuptools",)
+SOURCE_ONLY = ("pyspark",)  # the index has no wheel of these, so they are built here, with the locked builders
+AS_WHEELS = ("--only-binary", ":all:")
 NEWS = re.compile(r"\s*(Downloading .*\(\d+(?:\.\d+)? (?:MB|GB)\)|Building wheel for .*|Installing collected packages)")
 
 
@@ -111,11 +114,14 @@ def only_one() -> "Iterator[int]":
         os.close(handle)
 
 
-def split_lock() -> "tuple[str, str]":
-    """The lock's entries that come as wheels, and those that have to be built."""
+def split_lock() -> "tuple[str, str, str]":
+    """The lock's entries that build others, those that have to be built, and the rest, which come as wheels."""
     entries = re.findall(r"^[A-Za-z0-9][^\n]*\n(?:[ \t][^\n]*\n)*", LOCK.read_text(), re.MULTILINE)
-    built = [entry for entry in entries if re.split(r"[=\[; ]", entry, maxsplit=1)[0] in SOURCE_ONLY]
-    return "".join(e for e in entries if e not in built), "".join(built)
+    parts = {BUILDERS: "", SOURCE_ONLY: "", (): ""}
+    for entry in entries:
+        name = re.split(r"[=\[; ]", entry, maxsplit=1)[0]
+        parts[next((names for names in parts if name in names), ())] += entry
+    return parts[BUILDERS], parts[SOURCE_ONLY], parts[()]
 
 
 def child_env() -> "dict[str, str]":
@@ -146,20 +152,20 @@ def pip(lock: int, *args: str) -> None:
 
 
 def install_locked(lock: int) -> None:
-    """Fill the new environment with exactly what the lock lists: wheels first, then what they help to build.
+    """Fill the new environment with exactly what the lock lists: what builds, then the rest, beside what is built.
 
-    The wheels are compiled, a third of the work, by another process while the rest is built.
+    pip does one thing after the other, so that each leaves a processor idle; compiling, a third of the work, uses all.
     """
-    wheels, sources = split_lock()
-    install_part(lock, "wheels", wheels, "--only-binary", ":all:", "--no-compile")
+    builders, sources, wheels = split_lock()
+    install_part(lock, "builders", builders, *AS_WHEELS)
+    with ThreadPoolExecutor(1) as beside:
+        built = beside.submit(install_part, lock, "sources", sources, "--no-build-isolation")
+        install_part(lock, "wheels", wheels, *AS_WHEELS)
+        built.result()  # what failed there is raised here
     packages = sysconfig.get_path("purelib", "venv", vars={"base": str(VENV)})
-    compiling = [str(BIN / "python"), "-I", "-m", "compileall", "-qq", packages]  # templates in packages are no Python
-    with subprocess.Popen(compiling, stdin=subprocess.DEVNULL, stdout=sys.stderr, pass_fds=(lock,)) as process:
-        try:
-            install_part(lock, "sources", sources, "--no-build-isolation")
-        except BaseException:
-            process.terminate()
-            raise
+    compiling = [str(BIN / "python"), "-I", "-m", "compileall", "-qq", "-j", "0", packages]
+    # Templates in packages, which are no Python, are no failure.
+    subprocess.run(compiling, stdin=subprocess.DEVNULL, stdout=sys.stderr, pass_fds=(lock,), check=False)
 
 
 def install_part(lock: int, name: str, text: str, *how: str) -> None:
@@ -168,7 +174,7 @@ def install_part(lock: int, name: str, text: str, *how: str) -> None:
         part = VENV / f"locked-{name}.txt"
         part.write_text(text)
         say(f"installing the locked {name} ({len(re.findall(r'^[A-Za-z0-9]', text, re.MULTILINE))} packages) …")
-        pip(lock, "install", "--no-deps", "--require-hashes", *how, "-r", str(part))
+        pip(lock, "install", "--no-deps", "--no-compile", "--require-hashes", *how, "-r", str(part))
 
 
 def make(lock: int, found: "dict[str, str]", wanted: "dict[str, str]") -> None:

@@ -22,7 +22,7 @@ from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration.assemble import rebuild_job
 from backfill_assets.orchestration.history import cause_of
-from backfill_assets.orchestration.interrupts import Interrupted, ends_when_interrupted
+from backfill_assets.orchestration.interrupts import Interrupted, ends_when_interrupted, processes_hear_none
 from backfill_assets.orchestration.markers import markers_of
 from backfill_assets.orchestration.quick_events import quick_events
 from backfill_assets.orchestration.runs import (
@@ -48,16 +48,17 @@ def run_backfill(lake: Lake, asked: BackfillRequest, watcher: Watcher) -> RunOut
         job = rebuild_job(lake, tables_at(lake.root), asked.tables, listener.published)
         instance.add_event_listener(run_id, listener.hear)
         try:
-            result = job.execute_in_process(
-                instance=instance,
-                run_id=run_id,
-                tags=range_tags(asked.days) | OWN_EVENTS | _said(asked) | dict(asked.tags),
-                run_config={
-                    "loggers": SILENCE,
-                    "ops": {op_name(name): {"config": _config(asked, name)} for name in asked.tables},
-                },
-                raise_on_error=False,
-            )
+            with processes_hear_none():
+                result = job.execute_in_process(
+                    instance=instance,
+                    run_id=run_id,
+                    tags=range_tags(asked.days) | OWN_EVENTS | _said(asked) | dict(asked.tags),
+                    run_config={
+                        "loggers": SILENCE,
+                        "ops": {op_name(name): {"config": _config(asked, name)} for name in asked.tables},
+                    },
+                    raise_on_error=False,
+                )
         except dg.DagsterError as error:
             told = " ".join(str(error).split())
             raise BackfillError("the run", told, "Nothing was started", "Correct the cause, then run again") from error

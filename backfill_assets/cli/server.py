@@ -3,6 +3,7 @@
 Lives here: the three commands. Does not live here: the server (`engine.server`); commands that need it start it anyway.
 """
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -34,7 +35,7 @@ def start(as_json: bool) -> None:
 
     lake = _lake()
     ensure_server(lake.root, LakeSession(lake).engine)
-    _tell(_facts(lake), as_json)
+    _tell(_facts(lake.root), as_json)
 
 
 @server.command()
@@ -45,7 +46,9 @@ def stop(force: bool, as_json: bool) -> None:
     """Stop it; the next use starts a fresh one."""
     from backfill_assets.engine.server import stop_server
 
-    stopped = stop_server(_lake().root, force=force)
+    stopped = stop_server(lake_root(), force=force)
+    if not stopped:
+        _lake()  # refused where there can be none; one that runs is stopped whatever lake.toml says by now
     if as_json:
         print_json({"stopped": stopped})
     else:
@@ -57,7 +60,10 @@ def stop(force: bool, as_json: bool) -> None:
 @lake_option
 def status(as_json: bool) -> None:
     """Whether it runs, since when, and how much memory it takes. Starts nothing."""
-    _tell(_facts(_lake()), as_json)
+    facts = _facts(lake_root())
+    if not facts["running"]:
+        _lake()
+    _tell(facts, as_json)
 
 
 def _lake() -> "Lake":
@@ -73,14 +79,14 @@ def _lake() -> "Lake":
     return lake
 
 
-def _facts(lake: "Lake") -> dict[str, Any]:
+def _facts(lake: Path) -> dict[str, Any]:
     from backfill_assets.engine.server import server_status
     from backfill_assets.engine.waiting_place import WaitingPlace
 
-    found = server_status(lake.root)
+    found = server_status(lake)
     if found is None:
         return {"running": False}
-    return {"running": True, **vars(found), "waiting_pid": WaitingPlace.of(lake.root).pid()}
+    return {"running": True, **vars(found), "waiting_pid": WaitingPlace.of(lake).pid()}
 
 
 def _tell(facts: dict[str, Any], as_json: bool) -> None:

@@ -32,7 +32,7 @@ from backfill_assets.operations.attention import keep_disagreements
 from backfill_assets.orchestration.ahead import NextTables, forced
 from backfill_assets.orchestration.checks import check_outputs, check_specs, evaluations, newest_day_results
 from backfill_assets.orchestration.context import Opened
-from backfill_assets.orchestration.interrupts import ends_when_interrupted
+from backfill_assets.orchestration.interrupts import ends_when_interrupted, hear
 from backfill_assets.orchestration.io_manager import Handover, as_failures
 from backfill_assets.orchestration.ledgers import tell_ledgers
 from backfill_assets.orchestration.metadata import asset_metadata, told_before
@@ -119,6 +119,7 @@ def _days(context: dg.AssetExecutionContext) -> DayRange | None:
 
 def _run(context: dg.AssetExecutionContext, config: LoadConfig, opened: Opened, contract: Contract) -> Iterator[Any]:
     with as_failures():
+        hear()
         opened.require()
         with ends_when_interrupted():
             days = _days(context)

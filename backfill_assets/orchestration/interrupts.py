@@ -63,6 +63,25 @@ class Ending:
 
 
 @contextlib.contextmanager
+def processes_hear_none() -> Iterator[None]:
+    """Processes that are begun within never hear INT; this one hears it at `hear` or at the end of the block.
+
+    Of a terminal it goes to all processes. Dagster begins some with each run that pass on what is printed, and they
+    would end with a traceback each, before what this process says last.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def hear() -> None:
+    """Let this thread hear INT again."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+
+
+@contextlib.contextmanager
 def ends_when_interrupted() -> Iterator[Ending]:
     """While the block runs, INT and TERM are repeated until it is left; ten seconds later the process has ended.
 

@@ -1,8 +1,8 @@
 """`dagster dev` on a sample lake with a home of its own, for tests that look at it as a person does.
 
 Lives here: starting and stopping it. Does not live here: the clicks (`ui`). The lake is made by the
-command that the README names, so that what is looked at is what a newcomer sees; once in a process, every site has a
-copy of its own.
+command that the README names, so that what is looked at is what a newcomer sees; once in a process and on the engine
+that is quicker (`cli.test_demo` has it made on Spark), every site has a copy of its own.
 """
 
 import os
@@ -18,10 +18,11 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from backfill_assets.engine.confs import SAIL
 from backfill_assets.engine.server import stop_server
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets_tests.copies import Kept, keep
-from backfill_assets_tests.engines import OF_LAKES
+from backfill_assets_tests.engines import OF_LAKES, why_spark
 from backfill_assets_tests.processes import CHECKOUT, until
 
 SAMPLE_DAYS = 14  # the fewest that `demo` makes: windows, horizon and maturity all end inside it
@@ -42,7 +43,7 @@ class Site:
 def site(folder: Path, instance: str | None = None) -> Iterator[Site]:
     """A sample lake, loaded, and `dagster dev` over it, with another dagster.yaml if one is given; all is stopped at
     the end."""
-    _loaded(os.environ.get(OF_LAKES, "")).lay_out(folder)
+    _loaded().lay_out(folder)
     home, root = _places(folder)
     if instance is not None:
         (home / "dagster.yaml").write_text(instance)
@@ -63,8 +64,8 @@ def site(folder: Path, instance: str | None = None) -> Iterator[Site]:
 
 
 @cache
-def _loaded(_engine: str) -> Kept:
-    """A loaded sample lake, and the home in which Dagster remembers how; one for each engine."""
+def _loaded() -> Kept:
+    """A loaded sample lake, which either engine goes on with, and the home in which Dagster remembers how."""
     return keep(_load)
 
 
@@ -73,8 +74,9 @@ def _load(folder: Path) -> None:
     home.mkdir(parents=True)
     shutil.copy(CHECKOUT / "dagster.yaml", home)
     demo = [sys.executable, "-m", "backfill_assets", "demo", "--days", str(SAMPLE_DAYS)]
+    env = _environ(folder) | ({} if why_spark() else {OF_LAKES: SAIL})
     try:
-        subprocess.run(demo, cwd=home, env=_environ(folder), check=True, capture_output=True, timeout=PATIENCE_SECONDS)
+        subprocess.run(demo, cwd=home, env=env, check=True, capture_output=True, timeout=PATIENCE_SECONDS)
     finally:
         stop_server(root, force=True)
 

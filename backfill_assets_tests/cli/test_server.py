@@ -1,14 +1,18 @@
-"""`server` as a person meets it where none runs. No JVM.
+"""`server` as a person meets it where none runs, and where one runs of which `lake.toml` says nothing any more. No JVM.
 
 Tested here: `cli.server`. Not tested here: a running one (`engine.test_server`).
 """
 
+import socket
 from pathlib import Path
 
 import pytest
 
+from backfill_assets.engine.processes import Process
+from backfill_assets.engine.server_state import Record, ServerFolder
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.operations.synthetic import synthetic_lake
+from backfill_assets_tests.processes import start
 
 
 def test_the_server_of_another_engine_is_not_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,3 +27,19 @@ def test_without_a_server_nothing_is_started_and_people_are_told_so(tmp_path: Pa
     synthetic_lake(tmp_path, 1)
     assert run("server", "status", "--lake", tmp_path).stdout == "not running; it starts at the first use\n"
     assert read(run("server", "stop", "--json", "--lake", tmp_path)) == {"stopped": False}
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize("settings", ["nonsense = ", '[spark]\nengine = "local[2]"'])
+def test_one_that_runs_is_found_and_stopped_whatever_the_settings_say_by_now(tmp_path: Path, settings: str) -> None:
+    (tmp_path / "lake.toml").write_text(settings)
+    folder = ServerFolder.of(tmp_path)
+    folder.make()
+    with socket.create_server(("127.0.0.1", 0)) as door, start("-c", "import time; time.sleep(9)") as running:
+        process = Process.of(running.pid)
+        assert process is not None
+        folder.write_record(Record(process, process, door.getsockname()[1], "", {"spark": "4.2"}))
+        assert f"process {running.pid}" in run("server", "status", "--lake", tmp_path).stdout
+        assert run("server", "stop", "--lake", tmp_path).stdout == "stopped\n"
+        assert running.wait(10)
+    assert run("server", "stop", "--lake", tmp_path).exit_code == 2

@@ -1,10 +1,12 @@
 """The real daemon of Dagster, with nobody at the keyboard: what lands is loaded, what it touches is rebuilt.
 
-Tested here: sensors, queue, run processes and the shared server together. Not tested here: what a tick decides
-(`orchestration.test_ticks`) and every way it can be killed (`test_late_data`).
+Tested here: sensors, queue, run processes and the shared server together, with the instance that is shipped. Not tested
+here: what a tick decides (`orchestration.test_ticks`), every way it can be killed (`test_late_data`), and an instance
+that keeps Dagster's own launcher (`test_plan_daemon`).
 """
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,11 +26,6 @@ from backfill_assets_tests.lakes import content, data_files, delivery, land, mak
 from backfill_assets_tests.processes import CHECKOUT, until
 
 PATIENCE_SECONDS = 420.0  # a dozen run processes on two cores that may run other things
-INSTANCE = """
-telemetry: {enabled: false}
-run_queue: {dequeue_interval_seconds: 1}
-run_monitoring: {enabled: true, poll_interval_seconds: 10}
-"""
 UNDONE = (State.STALE, State.MISSING)
 
 
@@ -39,11 +36,11 @@ def spark_server(tmp_path: Path) -> Iterator[Lake]:
     lake = make_lake(tmp_path / "lake", rows, "2024-03-01", spark={"engine": "embedded", "memory": "1g"})
     home = tmp_path / "home"
     home.mkdir()
-    (home / "dagster.yaml").write_text(INSTANCE)
+    shutil.copy(CHECKOUT / "dagster.yaml", home)
     env = {**os.environ, "DAGSTER_HOME": str(home), "BACKFILL_ASSETS_LAKE": str(lake.root), "PYTHONPATH": str(CHECKOUT)}
     log = (tmp_path / "daemon.log").open("w")
     command = [str(Path(sys.executable).with_name("dagster-daemon")), "run", "-m", "backfill_assets.definitions"]
-    daemon = subprocess.Popen(command, cwd=CHECKOUT, env=env, stdout=log, stderr=log, start_new_session=True)
+    daemon = subprocess.Popen(command, cwd=home, env=env, stdout=log, stderr=log, start_new_session=True)
     try:
         yield lake
     finally:
