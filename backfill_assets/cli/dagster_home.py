@@ -111,10 +111,11 @@ def _opened(home: str, open_it: Callable[[], dg.DagsterInstance]) -> dg.DagsterI
     try:
         return open_it()
     except Exception as error:
-        told = (str(error).splitlines() or [type(error).__name__])[0]
+        lines = str(getattr(error, "orig", error)).splitlines()  # in SQLAlchemy's own words lie those of the database
         raise SettingsError(
-            f"Dagster's home {home}", told, "Nothing was done", "Set DAGSTER_HOME to a folder that you may write"
-        ) from error
+            f"Dagster's home {home}", lines[0] if lines else type(error).__name__, "Nothing was done",
+            "Set DAGSTER_HOME to a folder that you may write, or see that its disk has space",
+        ) from error  # fmt: skip
 
 
 def lake_words(lake: Lake) -> str:

@@ -81,6 +81,17 @@ def test_a_full_disk_under_the_storage_of_runs_is_one_line(
     assert not isinstance(caught.value, SettingsError), "exit code 1"
 
 
+def test_a_storage_of_runs_that_cannot_be_opened_is_told_in_its_own_words(installed: Lake) -> None:
+    (installed.root / ".dagster" / "schedules" / "schedules.db").mkdir(parents=True)  # a full disk does the same
+    with (
+        pytest.raises(SettingsError, match=r"home .*: unable to open database file\. Nothing was done\.") as caught,
+        silenced(),
+        instance_of(installed, project=installed.root.parent / "elsewhere"),
+    ):
+        pass
+    assert "see that its disk has space" in str(caught.value)
+
+
 def test_the_instance_of_a_project_is_that_of_its_own_lake_and_no_other_lake_is_shown_there(
     installed: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
