@@ -1,7 +1,8 @@
 """Dagster's real daemon runs a plan that was asked for, and goes on with one whose runner was killed.
 
 Tested here: `run PLAN --daemon`, and SIGKILL of `run PLAN` after its first chunk, with nobody at the keyboard then, on
-an instance of one's own that keeps Dagster's launcher. Not tested here: which plans are left alone (`orchestration/test_plan_sensor.py`).
+an instance of one's own that keeps Dagster's launcher. Not tested here: which plans are left alone
+(`orchestration/test_plan_sensor.py`).
 """
 
 import os
