@@ -24,6 +24,7 @@ from backfill_assets.cli import (
     landing,
     lateness,
     plan,
+    replay_late,
     report,
     rollback,
     run,
@@ -86,7 +87,7 @@ for _command, _told in (
     (plan.plan, "Plan a backfill in chunks, with a price."),
     (run.run, "Run a plan: chunk, gate, chunk."),
     (catch_up.catch_up, "Load and rebuild all that needs it."),
-    (catch_up.replay_late, "Let rows that came too late count."),
+    (replay_late.replay_late, "Let rows that came too late count."),
     (rollback.rollback, "Put days back to what they held."),
     (rollback.release, "Let days go that were put back."),
     (compare.compare, "What differs between two versions."),
@@ -99,7 +100,7 @@ for _command, _told in (
     (lateness.lateness, "How late rows come."),
     (report.report, "The whole lake on one page."),
     (doctor.doctor, "Find what is wrong with a lake."),
-    (server.server, "Start or stop the Spark server."),
+    (server.server, "Start or stop the lake's server."),
 ):
     _command.short_help = _told
     app.add_command(_command)

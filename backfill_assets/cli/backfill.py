@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from backfill_assets.cli.common import days_options, inclusive, json_option, lake_option, opened, overrides, print_json
+from backfill_assets.cli.common import (
+    TEXT,
+    days_options,
+    inclusive,
+    json_option,
+    lake_option,
+    opened,
+    overrides,
+    print_json,
+)
 from backfill_assets.cli.drawing import aside, draw_table, number, say
 from backfill_assets.cli.progress import BackfillRequest, Lines, RunOutcome, TableOutcome
 from backfill_assets.core.days import ONE_DAY, DayRange
@@ -28,7 +37,7 @@ PROFILE = __name__ + ".profile"
 @days_options(required=True)
 @click.option("--tables", "named", help="Their names, comma-separated. [default: all]")
 @click.option("--force", is_flag=True, help="Compute and write even what is known to be right.")
-@click.option("--note", default="", help="Why; it is kept in the receipts.")
+@click.option("--note", type=TEXT, default="", help="Why; it is kept in the receipts.")
 @click.option(
     "--profile",
     is_flag=True,

@@ -1,18 +1,25 @@
-"""`backfill-assets catch-up` and `replay-late`: what the sensors would do, now and here; and letting late rows count.
+"""`backfill-assets catch-up`: what the sensors would do, now and here.
 
-Lives here: the loop over requests, one run each, until nothing is left, and the two commands. Does not live here: what
-a day needs (`core.needs`), requests (`core.requests`), and the sensors, which do the same on their own.
+Lives here: the command, and its loop over requests, one run each, until nothing is left. Does not live here: what a day
+needs (`core.needs`), requests (`core.requests`), and the sensors, which do the same on their own.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
 import click
 
-from backfill_assets.cli.common import days_options, inclusive, json_option, lake_option, lake_root, opened, print_json
+from backfill_assets.cli.common import (
+    TEXT,
+    json_option,
+    lake_option,
+    lake_root,
+    opened,
+    print_json,
+)
 from backfill_assets.cli.drawing import aside, draw_table, number
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome
 from backfill_assets.core.days import from_inclusive
@@ -94,7 +101,7 @@ def _part(request: "RunRequest", days: list[str]) -> "RunRequest":
 
 @click.command("catch-up")
 @click.option("--dry-run", is_flag=True, help="Only say what would be run first; nothing is started.")
-@click.option("--note", default="", help="Why; it is kept in the receipts.")
+@click.option("--note", type=TEXT, default="", help="Why; it is kept in the receipts.")
 @json_option
 @lake_option
 def catch_up(dry_run: bool, note: str, as_json: bool) -> None:
@@ -109,44 +116,7 @@ def catch_up(dry_run: bool, note: str, as_json: bool) -> None:
         _tell_first(lake, as_json)
         return
     blocked = _scan(lake)
-    _report(replace(until_settled(lake, note, "catch-up"), blocked=blocked), as_json)
-
-
-@click.command("replay-late")
-@days_options(required=True)
-@click.option("--note", required=True, help="Why these rows count after all; it is kept in the receipts.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be released; nothing is written.")
-@json_option
-@lake_option
-def replay_late(first: date, last: date, note: str, dry_run: bool, as_json: bool) -> None:
-    """Let rows of `too_late` count whose event days lie in --from .. --to (both included), and rebuild those days only.
-
-    Exit code 1 if a run fails or a day still needs making afterwards.
-    """
-    from backfill_assets.lake.home import open_lake
-    from backfill_assets.lake.session import LakeSession
-    from backfill_assets.load.sources import late_rows, let_late_rows_count
-
-    if not note.strip():
-        raise click.BadParameter("say why, in a few words", param_hint="--note")
-    days, lake = inclusive(first, last), open_lake(lake_root())
-    if dry_run:
-        _draw_late(late_rows(lake, days), "would count")
-        return
-    others = {(name, day) for name, found in _needs(_states(lake)).needed.items() for day in found}
-    released = let_late_rows_count(LakeSession(lake), days, note.strip())
-    if not as_json:
-        _draw_late(released, "count now")
-    _report(until_settled(lake, note.strip(), "replay-late", others), as_json)
-
-
-def _draw_late(found: Mapping[tuple[date, date], int], verb: str) -> None:
-    if not found:
-        click.echo("Nothing is kept in too_late for these days.")
-        return
-    rows = [[str(d), str(a), number(n)] for (a, d), n in sorted(found.items(), key=lambda item: item[0][::-1])]
-    draw_table(["event day", "arrived", "rows"], rows)
-    click.echo(f"{number(sum(found.values()))} row(s) that came too late {verb}.")
+    report(replace(until_settled(lake, note, "catch-up"), blocked=blocked), as_json)
 
 
 def _scan(lake: "Lake") -> frozenset[date]:
@@ -194,6 +164,11 @@ def _needs(states: "States") -> "Needs":
     from backfill_assets.core.needs import needs
 
     return needs(states, {}, datetime.now(UTC).date())
+
+
+def days_in_need(lake: "Lake") -> set[Day]:
+    """The tables and days that need to be made now."""
+    return {(name, day) for name, found in _needs(_states(lake)).needed.items() for day in found}
 
 
 def until_settled(lake: "Lake", note: str, reason: str, left_alone: Settled = ()) -> CaughtUp:
@@ -271,7 +246,8 @@ def _tell_first(lake: "Lake", as_json: bool) -> None:
     click.echo(f"{len(wanted)} run(s) first; what follows from them is known once they are done.")
 
 
-def _report(done: CaughtUp, as_json: bool) -> None:
+def report(done: CaughtUp, as_json: bool) -> None:
+    """Say what was done and what is left. Ends with exit code 1 where a run failed or something is left."""
     if as_json:
         runs = [{"days": str(a.days), "reason": a.reason, **o.to_dict()} for a, o in done.runs]
         print_json({"runs": runs, "left": done.left, "why": done.why, "blocked": sorted(map(str, done.blocked))})

@@ -18,6 +18,7 @@ import click
 from backfill_assets.core.days import DayRange, from_inclusive, parse_day, parse_span
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.lake_meant import LAKE_OPTION, lake_folder
+from backfill_assets.core.texts import plain
 
 if TYPE_CHECKING:
     from backfill_assets.cli.progress import BackfillRequest, RunOutcome
@@ -42,6 +43,23 @@ lake_option = click.option(
     help="The lake's folder. [default: $BACKFILL_ASSETS_LAKE, else .lake in the project]",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+
+
+class TextType(click.ParamType):  # type: ignore[type-arg]  # a generic class in newer versions of click only
+    """Words that are kept or asked. What came in another encoding than UTF-8 is refused: nothing could keep it."""
+
+    name = "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The text as it is, or click's error about the option."""
+        try:
+            str(value).encode()
+        except UnicodeEncodeError:
+            self.fail(f"'{plain(str(value))}' is not UTF-8. Nothing was done. Write it in UTF-8.", param, ctx)
+        return str(value)
+
+
+TEXT = TextType()
 
 
 class DayType(click.ParamType):  # type: ignore[type-arg]  # a generic class in newer versions of click only

@@ -32,12 +32,22 @@ PASSED_ON = (*OF_A_JOB, signal.SIGTERM)
 
 def main() -> None:
     """The console script: this very command, in a fork or here."""
+    _open_streams()
     if (fork := _fork()) is not None:
         fork.accompany()
     from backfill_assets.cli.app import main as command
 
     _begin_for_others()
     command()
+
+
+def _open_streams() -> None:
+    """A stream that is closed leads nowhere: else the next file that is opened had its number, and got what is said."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(nowhere, True)
+            setattr(sys, name, os.fdopen(nowhere, mode))
 
 
 def _begin_for_others() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from backfill_assets.cli.common import json_option, lake_option, lake_root, print_json
+from backfill_assets.cli.common import TEXT, json_option, lake_option, lake_root, print_json
 from backfill_assets.cli.drawing import number
 from backfill_assets.core.texts import plain
 
@@ -64,7 +64,7 @@ def landing() -> None:
 
 
 @landing.command()
-@click.option("--note", required=True, help="Why; it is kept in the ledger.")
+@click.option("--note", type=TEXT, required=True, help="Why; it is kept in the ledger.")
 @click.argument("paths", nargs=-1)
 @json_option
 @lake_option

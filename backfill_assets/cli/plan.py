@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from backfill_assets.cli.backfill import allowed, chosen
-from backfill_assets.cli.common import DAY, SPAN, inclusive, json_option, lake_option, opened, print_json, usage
+from backfill_assets.cli.common import DAY, SPAN, TEXT, inclusive, json_option, lake_option, opened, print_json, usage
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.plans import MOST_CHUNK_DAYS, Plan, Policy
 
@@ -43,8 +43,8 @@ TEMPLATE_NAMES = ("daily-repair", "feature-fix", "late-labels", "migration")
 @click.option("--force", is_flag=True, help="Make even what is known to be right.")
 @click.option("--look", is_flag=True, help="Read what landed by today's settings: days that gain or lose rows. Slower.")
 @click.option("--code", metavar="REF", default="", help="The pipeline's files as git knows them at this commit or tag.")
-@click.option("--reason", default="", help="Why, in a word or two.")
-@click.option("--note", default="", help="Why, in full; it is kept in the receipts.")
+@click.option("--reason", type=TEXT, default="", help="Why, in a word or two.")
+@click.option("--note", type=TEXT, default="", help="Why, in full; it is kept in the receipts.")
 @json_option
 @lake_option
 def plan(as_json: bool, **asked: Any) -> None:
@@ -174,7 +174,7 @@ def show_plan(plan_id: str, markdown: bool, watch: bool, as_json: bool) -> None:
 
 @plan.command("pause")
 @click.argument("plan_id", metavar="ID")
-@click.option("--note", default="", help="Why.")
+@click.option("--note", type=TEXT, default="", help="Why.")
 @lake_option
 def pause(plan_id: str, note: str) -> None:
     """Let a plan stop after the chunk that it is at."""
@@ -201,7 +201,7 @@ def resume(plan_id: str) -> None:
 
 @plan.command("cancel")
 @click.argument("plan_id", metavar="ID")
-@click.option("--note", default="", help="Why.")
+@click.option("--note", type=TEXT, default="", help="Why.")
 @lake_option
 def cancel(plan_id: str, note: str) -> None:
     """End a plan after the chunk that it is at; what is written stays, and its days are free for others."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from backfill_assets.cli.common import SPAN, json_option, lake_option, opened, print_json
+from backfill_assets.cli.common import SPAN, TEXT, json_option, lake_option, opened, print_json
 from backfill_assets.cli.drawing import draw_table, number, say
 from backfill_assets.core.days import DayRange, contiguous
 
@@ -26,7 +26,7 @@ Command = Callable[..., None]
 def which_options(command: Command) -> Command:
     """The options that rollback and release share."""
     for option in (
-        click.option("--note", default="", help="Why; it is kept in the receipts."),
+        click.option("--note", type=TEXT, default="", help="Why; it is kept in the receipts."),
         click.option("--yes", is_flag=True, help="Do it. Without it, what would be done is shown."),
         click.option("--days", type=SPAN, help="These days, both ends included."),
         click.option("--chunk", default="", help="Only this chunk of the plan."),

@@ -1,4 +1,4 @@
-"""`backfill-assets server start | stop | status`: the lake's own Spark server.
+"""`backfill-assets server start | stop | status`: the server of the lake's own engine.
 
 Lives here: the three commands. Does not live here: the server (`engine.server`); commands that need it start it anyway.
 """
@@ -18,7 +18,7 @@ MIB = 1 << 20
 
 @click.group()
 def server() -> None:
-    """The lake's Spark server. It starts by itself at the first use, and ends when idle.
+    """The lake's server: Spark or Sail. It starts by itself at the first use, and ends when idle.
 
     Beside it a process waits that has all imports done: commands on the lake begin as forks of it (Linux). It ends with
     the server; with BACKFILL_ASSETS_FORKS=off in the environment there is none.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from backfill_assets.cli.backfill import chosen
-from backfill_assets.cli.common import days_options, inclusive, json_option, lake_option, opened, print_json
+from backfill_assets.cli.common import TEXT, days_options, inclusive, json_option, lake_option, opened, print_json
 from backfill_assets.cli.drawing import draw_table, number, say
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def snapshot() -> None:
 @click.argument("name")
 @days_options(required=False)
 @click.option("--tables", "named", help="Comma-separated. [default: all]")
-@click.option("--note", default="", help="Why; it is kept in the snapshot.")
+@click.option("--note", type=TEXT, default="", help="Why; it is kept in the snapshot.")
 @click.option(
     "--unfit", type=click.Choice(["refuse", "warn", "take"]), default="refuse", show_default=True,
     help="What to do about days that are missing, stale, incomplete or pending.",

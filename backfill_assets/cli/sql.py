@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from backfill_assets.cli.common import json_option, lake_option, opened, print_json
+from backfill_assets.cli.common import TEXT, json_option, lake_option, opened, print_json
 from backfill_assets.cli.compare import INSTANT
 from backfill_assets.cli.drawing import aside, draw_table, number
 
@@ -18,7 +18,7 @@ SHOWN_ROWS = 100
 
 
 @click.command()
-@click.argument("query")
+@click.argument("query", type=TEXT)
 @click.option("--csv", "as_csv", is_flag=True, help="Comma-separated values on stdout, with a header.")
 @click.option("--rows", type=click.IntRange(min=0), default=SHOWN_ROWS, show_default=True, help="Draw at most so many.")
 @click.option("--at", type=INSTANT, help="The tables as they were then (UTC). [default: now]")

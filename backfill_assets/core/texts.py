@@ -1,8 +1,12 @@
 """Texts from elsewhere, made safe to print: file names, reasons and values that a person sees on a screen.
 
-Lives here: escaping what a screen would obey instead of show. Does not live here: quoting for a shell (`shlex.quote`)
+Lives here: escaping what a screen would obey instead of show, and what another library puts before a reason of ours.
+Does not live here: quoting for a shell (`shlex.quote`)
 and HTML (the templates escape by themselves).
 """
+
+from collections.abc import Mapping
+from typing import Any
 
 BYTES = 0xDC00  # where Python puts the bytes of a name that are no UTF-8 (PEP 383)
 
@@ -21,6 +25,11 @@ def _escaped(code: int) -> str:
     if code < 1 << 8 or BYTES <= code < BYTES + (1 << 8):
         return f"\\x{code & 0xFF:02x}"
     return f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"
+
+
+def reason(refusal: Mapping[str, Any]) -> str:
+    """Why pydantic refuses a value, from one of its `errors()`; without what it puts before a reason of ours."""
+    return str(refusal["msg"]).removeprefix("Value error, ")
 
 
 def shortened(text: str, most: int) -> str:

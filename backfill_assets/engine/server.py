@@ -160,7 +160,7 @@ def _agreed(state: ServerFolder, lake: Path, settings: EngineSettings, launch: L
     if record is not None and record.usable and record.identity != wanted:
         if _others_hold(state):
             raise SettingsError(
-                f"the Spark server of {lake}",
+                f"the server of {lake}",
                 f"it runs with other settings ({differences(record.identity, wanted)}) and other processes use it",
                 "Nothing was started", f"Wait for them, use the same settings, or run {_STOP_COMMAND}",
             )  # fmt: skip
@@ -174,7 +174,7 @@ def _start_lock(state: ServerFolder) -> FileLock:
         lock.acquire()
     except Timeout:
         raise TransientError(
-            f"the Spark server of {state.folder.parent}",
+            f"the server of {state.folder.parent}",
             f"another process has been starting it for {_START_LOCK_SECONDS:.0f} s",
             "Nothing was started", f"See {state.log}, then run again",
         ) from None  # fmt: skip
@@ -196,7 +196,7 @@ def _started(state: ServerFolder, lake: Path, settings: EngineSettings, launch: 
         supervisor.terminate()
     told = _newest_error(state).replace(request.token or "***", "***")
     raise EngineLost(
-        f"the Spark server of {lake}", f"it did not start ({told})",
+        f"the server of {lake}", f"it did not start ({told})",
         "Nothing was run", f"See {state.log}, then run again",
     )  # fmt: skip
 
@@ -258,7 +258,7 @@ def stop_server(lake: Path, force: bool = False) -> bool:
         return False
     if not force and _others_hold(state):
         raise TransientError(
-            f"the Spark server of {lake}", "other processes are using it", "It was not stopped",
+            f"the server of {lake}", "other processes are using it", "It was not stopped",
             "Wait for them, or stop it with --force, which makes their queries fail",
         )  # fmt: skip
     with _start_lock(state):

@@ -18,6 +18,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.payload import entity_misfit
+from backfill_assets.core.texts import reason
 from backfill_assets.engine.confs import shown
 from backfill_assets.lake.source_settings import Days, DeliveredSettings, FeatureSettings, PositiveDays, Section
 
@@ -282,13 +283,12 @@ def _tell(error: Any, variables: dict[tuple[str, ...], str]) -> str:
     source = next(related, None)
     where = ".".join(keys) + (f" (from ${source})" if source else "")
     if not keys:  # about several keys, which the text names
-        return str(error["msg"])
+        return reason(error)
     if error["type"] == "extra_forbidden":
         return f"{where}: there is no such setting{_meant(keys)}"
-    value = error.get("input")
-    text = shown(keys[-1], value)
+    text = shown(keys[-1], value := error.get("input"))
     given = "" if error["type"] == "missing" else f", got {json.dumps(text) if isinstance(value, str) else text}"
-    return f"{where}: {error['msg']}{given}"
+    return f"{where}: {reason(error)}{given}"
 
 
 def _meant(keys: tuple[str, ...]) -> str:

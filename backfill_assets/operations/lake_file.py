@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.texts import reason
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.pattern import parse_pattern
 from backfill_assets.landing.select import expressions
@@ -135,7 +136,7 @@ def _check(text: str) -> None:
         settings: LakeSettings = LakeSettings.model_validate(tomllib.loads(text))
     except (tomllib.TOMLDecodeError, ValidationError) as error:
         told = (
-            "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+            "; ".join(f"{'.'.join(map(str, e['loc']))}: {reason(e)}" for e in error.errors())
             if isinstance(error, ValidationError)
             else str(error)
         )

@@ -29,7 +29,7 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.load.judging import bench, may_be_empty
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.context import Opened
-from backfill_assets.orchestration.dagster_private import newest_of
+from backfill_assets.orchestration.dagster_private import targets_of
 
 DESCRIPTIONS = {
     ROW_COUNT: "The day's rows lie within the bounds of [gates] and near the trailing median. Blocks the write.",
@@ -64,7 +64,7 @@ def evaluations(
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """One evaluation per finding of these days, each aimed at the day's newest materialization."""
     key, told = dg.AssetKey(rebuild.table.name), frozenset(days)
-    newest = newest_of(context.instance, rebuild.table.name, map(str, told))
+    targets = targets_of(context.instance, rebuild.table.name, map(str, told))
     chosen = {k.name for k in context.selected_asset_check_keys}
     sampled = False
     for finding in findings:
@@ -74,12 +74,11 @@ def evaluations(
         if finding.refuses and not sampled:
             facts["sample_keys"] = dg.MetadataValue.json(rebuild.samples(finding))
             sampled = True
-        target = newest.get(str(finding.day))
         yield dg.AssetCheckEvaluation(
             asset_key=key, check_name=finding.check, passed=finding.passed, metadata=facts,
             severity=dg.AssetCheckSeverity.ERROR if finding.refuses else dg.AssetCheckSeverity.WARN,
             blocking=ALL_CHECKS[finding.check], partition=str(finding.day),
-            target_materialization_data=target.target if target else None,
+            target_materialization_data=targets.get(str(finding.day)),
         )  # fmt: skip
 
 

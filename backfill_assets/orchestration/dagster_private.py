@@ -259,19 +259,29 @@ class Newest:
 def newest_of(instance: dg.DagsterInstance, table: str, partitions: Iterable[str]) -> dict[str, Newest]:
     """The newest materialization of each partition that has one, without reading its metadata: three queries for any
     number of days, a hundredth of the time of `newest_materializations`."""
+    return {partition: Newest(*row) for partition, *row in _newest(instance, table, partitions, EVENTS_TABLE.c.event)}
+
+
+def targets_of(
+    instance: dg.DagsterInstance, table: str, partitions: Iterable[str]
+) -> dict[str, AssetCheckEvaluationTargetMaterializationData]:
+    """What evaluations of these partitions aim at, without the events, which are some kilobytes each."""
+    nothing = sa.literal("")
+    return {partition: Newest(*row).target for partition, *row in _newest(instance, table, partitions, nothing)}
+
+
+def _newest(instance: dg.DagsterInstance, table: str, partitions: Iterable[str], text: Any) -> Iterator[Any]:
     storage: Any = instance.event_log_storage
     wanted = set(partitions)
     if not wanted:
-        return {}
+        return
     found = storage.get_latest_storage_id_by_partition(dg.AssetKey(table), dg.DagsterEventType.ASSET_MATERIALIZATION)
     ids = [i for partition, i in found.items() if partition in wanted]
-    events, rows = EVENTS_TABLE.c, []
+    events = EVENTS_TABLE.c
+    asked = sa.select(events.partition, events.id, events.run_id, events.timestamp, text)
     with storage.index_connection() as connection:
         for first in range(0, len(ids), KEYS_AT_ONCE):
-            of_ids = events.id.in_(ids[first : first + KEYS_AT_ONCE])
-            asked = sa.select(events.id, events.partition, events.run_id, events.timestamp, events.event)
-            rows += connection.execute(asked.where(of_ids)).fetchall()
-    return {partition: Newest(i, run_id, at, text) for i, partition, run_id, at, text in rows}
+            yield from connection.execute(asked.where(events.id.in_(ids[first : first + KEYS_AT_ONCE]))).fetchall()
 
 
 def newest_verdicts(

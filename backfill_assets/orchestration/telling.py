@@ -92,3 +92,4 @@ class Telling:
         key = dg.AssetKey(self._rebuild.table.name)
         set_partition_metadata(self._context, key, day_metadata(self._rebuild, published, days))
         tell(self._context, materializations(self._context, key, output, [str(d) for d in days]))
+        set_partition_metadata(self._context, key, {str(d): {} for d in days})  # Dagster would keep it through the step

@@ -38,6 +38,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from backfill_assets.core.contracts import Basis, Column, Contract, Input, Rule
 from backfill_assets.core.errors import BackfillError, SettingsError
+from backfill_assets.core.texts import reason
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.rules import check_rules
 from backfill_assets.lake.settings import LakeSettings
@@ -113,7 +114,7 @@ def _parts(path: Path) -> tuple[_Header, str]:
     except (OSError, UnicodeDecodeError) as error:
         raise _refused(path, f"it cannot be read: {error}", "Give this user the right to read it, as UTF-8") from None
     except ValidationError as error:
-        told = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        told = "; ".join(f"{'.'.join(map(str, e['loc']))}: {reason(e)}" for e in error.errors())
         raise _refused(path, f"its header: {told}", "Correct the header") from None
     query = text[found.end() :].strip().removesuffix(";")
     if not query:

@@ -52,6 +52,23 @@ def test_what_the_machine_refuses_is_one_line_that_names_the_place(tmp_path: Pat
     assert result.stderr.startswith(f"Error: {tmp_path / 'lake.toml'}: permission denied. What was being done was not")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("backfill", "--from", "2024-03-01", "--to", "2024-03-01", "--note", "M\udcfcller"),
+        ("plan", "--from", "2024-03-01", "--to", "2024-03-01", "--reason", "M\udcfcller"),
+        ("landing", "accept", "--note", "M\udcfcller"),
+        ("sql", "SELECT 'M\udcfcller'"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_text_in_another_encoding_is_refused_before_anything_is_done(tmp_path: Path, words: tuple[str, ...]) -> None:
+    result = run(*words, "--lake", tmp_path)
+    assert result.exit_code == 2
+    assert "M\\xfcller" in result.stderr
+    assert "is not UTF-8. Nothing was done." in result.stderr
+
+
 def test_every_command_that_a_text_advises_exists() -> None:
     """In every text of the package: errors, help, pages. What cannot be typed must not be advised."""
     known = {" ".join(command) for command in _commands(app)}

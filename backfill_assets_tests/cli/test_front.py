@@ -166,3 +166,15 @@ def test_two_commands_at_once_are_two_forks(lake: WaitedLake) -> None:
         process.communicate(timeout=PATIENCE_SECONDS)
     assert len({worker for _, worker, _ in both}) == 2
     assert {parent for _, _, parent in both} == {waiting}
+
+
+@pytest.mark.parametrize("forks", ["on", "off"])
+def test_what_is_printed_with_all_streams_closed_goes_nowhere(lake: WaitedLake, forks: str) -> None:
+    """Else the first file that a command opens has the number of a stream, and gets what is printed."""
+    lake.wait()
+    command = [sys.executable, "-m", "backfill_assets", "status", "--lake", str(lake.root)]
+    ended = subprocess.run(
+        ["/bin/sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *command],
+        env={**as_a_user(), OFF: forks}, check=False, timeout=PATIENCE_SECONDS,
+    )  # fmt: skip
+    assert ended.returncode == 0

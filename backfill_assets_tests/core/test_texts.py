@@ -6,7 +6,7 @@ Tested here: `core.texts`. Not tested here: that commands use it (`cli`).
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backfill_assets.core.texts import plain, shortened
+from backfill_assets.core.texts import plain, reason, shortened
 
 
 def test_what_turns_the_writing_or_moves_the_cursor_is_escaped() -> None:
@@ -32,3 +32,8 @@ def test_a_shortened_text_is_no_longer_than_asked_and_says_that_it_was_cut(text:
     cut = shortened(text, most)
     assert len(cut) <= most
     assert cut == text or cut.endswith("…")
+
+
+def test_a_reason_of_ours_stands_without_what_pydantic_puts_before_it() -> None:
+    assert reason({"msg": "Value error, start_date is a day, without a time"}) == "start_date is a day, without a time"
+    assert reason({"msg": "Field required"}) == "Field required"

@@ -200,6 +200,8 @@ def test_a_long_bad_value_is_cut(lake: Path) -> None:
         "[labels]\nhorizon_dayz = 7": "labels.horizon_dayz: there is no such setting; is horizon_days meant?",
         "[labelz]\nhorizon_days = 7": "labelz: there is no such setting; is labels meant?",
         "[spark]\nqqq = 1": "spark.qqq: there is no such setting",
+        "[lateness]\nwindow_days = 5": 'lateness: window_days has no effect unless beyond = "quarantine", got the keys '
+        "window_days",
         '[labels]\nhorizon_days = "7"': 'labels.horizon_days: Input should be a valid integer, got "7"',
     }.items(),
 )

@@ -37,7 +37,7 @@ def test_a_declared_payload_and_its_entity_are_read(tmp_path: Path) -> None:
 
 
 REFUSED = {
-    "a type that is none": ('[source.payload]\nx = "MONEY"\n', "source.payload: Value error, x: 'MONEY' is no type"),
+    "a type that is none": ('[source.payload]\nx = "MONEY"\n', "source.payload: x: 'MONEY' is no type"),
     "an entity that is no column": (PAYLOAD, "features.entity: entity is no column of the payload; name one or"),
     "no entity": ("[features]\nentity = []\n", "features.entity: "),
 }
