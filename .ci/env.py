@@ -35,7 +35,8 @@ NEWS = re.compile(r"\s*(Downloading .*\(\d+(?:\.\d+)? (?:MB|GB)\)|Building wheel
 
 def say(text: str) -> None:
     """Tell the person who waits; on stderr, so that the command's own output stays clean."""
-    print(f"env: {text}", file=sys.stderr, flush=True)
+    sys.stderr.write(f"env: {text}\n")  # at once: two pips are told of
+    sys.stderr.flush()
 
 
 def give_up(text: str) -> None:

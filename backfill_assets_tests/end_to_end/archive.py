@@ -22,7 +22,7 @@ from backfill_assets_tests.end_to_end.typed import days_lake
 from backfill_assets_tests.engines import OF_LAKES
 from backfill_assets_tests.processes import run_python, start, until
 
-PATIENCE_SECONDS = 180.0  # 20 on an idle machine; one that has less to spare does without
+PATIENCE_SECONDS = 600.0  # for each of three steps; 10 on an idle machine
 NOTED = "-XX:DumpLoadedClassList="  # of a server that has no archive and may have one
 JAVAS_OWN = "lib/server/classes.jsa"  # ours lies on top of it; the Java from PyPI has none
 LOAD = """
@@ -59,7 +59,7 @@ def _make(state: ServerFolder, asked: ServerRequest) -> None:
     with start(*words, root, env=server_environ(state), fresh=True) as supervisor:
         try:
             until(lambda: (found := state.record()) is not None and found.usable, state.log, PATIENCE_SECONDS)
-            run_python(LOAD, root, env={OF_LAKES: EMBEDDED})
+            run_python(LOAD, root, env={OF_LAKES: EMBEDDED}, timeout=PATIENCE_SECONDS)
             if record := state.record():
                 os.kill(record.jvm.pid, signal.SIGTERM)
             with suppress(subprocess.TimeoutExpired):
