@@ -9,7 +9,7 @@ which shows as outdated: nothing asks for it by itself, a plain backfill makes i
 data, which makes it stale. Without such rows a merge is an overwrite, and says nothing else of its days.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 
@@ -29,18 +29,21 @@ SHOWN_RANGES = 5
 SHOWN_KEYS = 3
 
 
-def refuse_merge(contract: Contract) -> None:
-    """Raise BackfillError where a table's days cannot be merged: what landed, and files of several days."""
-    culprit = ""
-    if contract.is_landed:
-        culprit = "it holds every delivery that landed, which is loaded as a whole or not at all"
-    elif contract.partition_column != contract.day_column:
-        culprit = "its files hold several days each"
-    if culprit:
+def refuse_merge(contract: Contract, asked: Iterable[Contract] = ()) -> None:
+    """Raise BackfillError where a table's days cannot be merged: what landed, and files of several days. Of the tables
+    `asked` for with it, the advice names those that can be."""
+    if culprit := _unfit(contract):
+        fit = ",".join(c.name for c in asked if not _unfit(c))
         raise BackfillError(
             f"the table {contract.name}", f"its days cannot be merged: {culprit}", "Nothing was written",
-            "Leave it out of the plan (--tables), or use --write-mode overwrite",
+            f"Leave it out of the plan (--tables{fit and f' {fit}'}), or use --write-mode overwrite",
         )  # fmt: skip
+
+
+def _unfit(contract: Contract) -> str:
+    if contract.is_landed:
+        return "it holds every delivery that landed, which is loaded as a whole or not at all"
+    return "its files hold several days each" if contract.partition_column != contract.day_column else ""
 
 
 def merged(request: RebuildRequest, states: States, staged: Staged, days: Sequence[date]) -> Mapping[date, int]:

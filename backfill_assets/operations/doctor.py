@@ -211,7 +211,7 @@ def _sum(found: Account, name: str) -> Iterator[Diagnosis]:
             f"Run `backfill-assets scan`, then `backfill-assets backfill --force --from {first} --to {last}`",
         )
     if not found.wrong:
-        told = ", ".join(f"{rows} {what}" for rows, what in found.parts())
+        told = ", ".join(f"{'less ' if rows < 0 else ''}{abs(rows)} {what}" for rows, what in found.parts())
         yield fine(name, f"{found.rows} landed rows: {told}")
 
 

@@ -91,8 +91,9 @@ def _refuse_unsafe(pipeline: Pipeline, asked: PlanRequest, chunks: Sequence[Plan
             "--keep-removed", "an overwrite keeps no row of a day", "Nothing was planned",
             "Say --write-mode merge with it, or leave it away",
         )  # fmt: skip
-    for name in asked.tables if asked.policy.merges else ():
-        refuse_merge(pipeline.table(name).contract)
+    contracts = [pipeline.table(name).contract for name in asked.tables]
+    for contract in contracts if asked.policy.merges else ():
+        refuse_merge(contract, contracts)
 
 
 def refuse_append() -> BackfillError:

@@ -9,6 +9,7 @@ between two steps; the run then goes on to its end.
 
 import builtins
 import contextlib
+import logging
 import math
 import os
 import signal
@@ -41,11 +42,11 @@ class Ending:
 
     def listen(self) -> None:
         """Wait for an interrupt, then repeat it until the work ends, and in the end end the process without it."""
-        heard = b""
-        while not set(heard) & {signal.SIGINT, signal.SIGTERM}:
-            if not (heard := self._ear.recv(64)):
+        while (number := _first(heard := self._ear.recv(64, socket.MSG_PEEK))) is None:
+            if not heard:
                 return
-        self.number = next(n for n in heard if n in (signal.SIGINT, signal.SIGTERM))
+            self._ear.recv(len(heard))
+        self.number = number
         # The kernel's own: it comes even if the interpreter hangs while it shuts down, long after the block was left.
         signal.alarm(math.ceil(LONGEST_END_SECONDS + LAST_SECONDS))
         main, left = threading.main_thread(), LONGEST_END_SECONDS
@@ -56,10 +57,46 @@ class Ending:
                 os._exit(128 + self.number)
             signal.pthread_kill(main.ident or 0, self.number)
 
+    def came(self) -> bool:
+        """Whether an interrupt came, also one that `listen` had no time for yet."""
+        with contextlib.suppress(BlockingIOError):
+            return (
+                self.number is not None or _first(self._ear.recv(64, socket.MSG_PEEK | socket.MSG_DONTWAIT)) is not None
+            )
+        return False
+
     def close(self) -> None:
         """The work is over: stop listening."""
         self._over.set()
         self.mouth.close()
+
+
+def _first(heard: bytes) -> int | None:
+    return next((n for n in heard if n in (signal.SIGINT, signal.SIGTERM)), None)
+
+
+@contextlib.contextmanager
+def _no_tracebacks_after(ending: Ending) -> Iterator[None]:
+    """What an interrupt meets on its way is not told where nobody asked: of objects that are being destroyed, and by
+    libraries without a log (SQLAlchemy's pool tells of a connection that was being closed)."""
+    hook, resort = sys.unraisablehook, logging.lastResort
+
+    def is_told(record: logging.LogRecord) -> bool:
+        return not (record.exc_info and ending.came())
+
+    def tell(unraisable: "sys.UnraisableHookArgs") -> None:
+        if not ending.came():
+            hook(unraisable)
+
+    sys.unraisablehook = tell
+    if resort is not None:
+        resort.addFilter(is_told)
+    try:
+        yield
+    finally:
+        sys.unraisablehook = hook
+        if resort is not None:
+            resort.removeFilter(is_told)
 
 
 @contextlib.contextmanager
@@ -101,7 +138,8 @@ def ends_when_interrupted() -> Iterator[Ending]:
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     threading.Thread(target=ending.listen, name="interrupts", daemon=True).start()
     try:
-        yield ending
+        with _no_tracebacks_after(ending):
+            yield ending
     finally:
         signal.set_wakeup_fd(-1)
         ending.close()

@@ -3,24 +3,27 @@
 import os
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 
 from backfill_assets.core.days import ONE_DAY
-from backfill_assets.core.receipts import DayEntry
+from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.engine.cache import CACHE_VARIABLE, delta_coordinate
 from backfill_assets.engine.waiting_place import WaitingPlace
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.ledger import FILES
 from backfill_assets.lake.log import commit_file
 from backfill_assets.operations.diagnosis import Diagnosis, Level
 from backfill_assets.operations.doctor import SAIL_ROWS, doctor, outgrown
 from backfill_assets.pipeline.tables import tables
-from backfill_assets_tests.builders import make_commit, receipt
-from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
+from backfill_assets_tests.builders import make_commit, receipt, write_rows
+from backfill_assets_tests.operations.synthetic import START, build, landed, synthetic_lake
 from backfill_assets_tests.own import TWO_SOURCES
 
+WITHDRAWN = datetime(2027, 1, 2, tzinfo=UTC)
 STAGED = f"event_date={START}/part-1.parquet"
 
 
@@ -205,3 +208,11 @@ def test_bad_settings_end_the_examination_with_the_reason(tmp_path: Path) -> Non
 def test_a_table_of_more_rows_than_sail_was_tried_with_is_told_with_what_was_measured() -> None:
     assert outgrown(SAIL_ROWS) == ""
     assert f"{SAIL_ROWS + 1:,} rows, and Sail was tried with {SAIL_ROWS:,} in one write" in outgrown(SAIL_ROWS + 1)
+
+
+def test_rows_of_a_withdrawn_file_that_are_still_loaded_are_told_as_less(tmp_path: Path) -> None:
+    lake, _ = synthetic_lake(tmp_path, 3)
+    gone = {**landed(START, WITHDRAWN), "event": "withdrawn"}
+    write_rows(lake.table_path(FILES.name), FILES, [gone], Receipt("f", FILES.name, "accept", {}))
+    (told,) = [d for d in _about(lake, "the ledger") if "landed rows" in d.what]
+    assert "less 3 loaded from files that were withdrawn or altered since" in told.what

@@ -38,6 +38,29 @@ except KeyboardInterrupt:
 """
 
 
+# The first interrupt comes while an object is destroyed, the second while a library closes a connection; it tells both.
+MET = """
+import logging, signal, threading
+import backfill_assets.orchestration.interrupts as interrupts
+interrupts.AGAIN_SECONDS = 0.1
+log = logging.getLogger("sqlalchemy.pool")
+
+class Closing:
+    def __del__(self):
+        print("ready", flush=True)
+        threading.Event().wait(60)
+
+with interrupts.ends_when_interrupted():
+    log.error("Exception closing connection %s", 1)
+    Closing()
+    try:
+        threading.Event().wait(60)
+    except KeyboardInterrupt:
+        log.exception("Exception closing connection %s", 2)
+    print("ended")
+"""
+
+
 # Obeys, and then hangs where no handler of Python's runs any more.
 STUCK = (
     DEAF
@@ -65,6 +88,12 @@ def test_an_interrupt_that_is_dropped_comes_again_until_it_is_heard(number: sign
     code, printed, said = interrupted("2", number)
     assert (code, said) == (0, "")
     assert printed == f"heard {number:d} {{{number:d}}} 3 -1\n"
+
+
+@pytest.mark.usefixtures("processes")
+def test_what_an_interrupt_meets_on_its_way_is_not_told() -> None:
+    code, printed, said = interrupted("", signal.SIGINT, MET)
+    assert (code, printed, said) == (0, "ended\n", "Exception closing connection 1\n")
 
 
 @pytest.mark.usefixtures("processes")
