@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from backfill_assets.engine.confs import EMBEDDED
 from backfill_assets.engine.waiting_place import OFF
 from backfill_assets_tests import engines
 from backfill_assets_tests.processes import CHECKOUT
@@ -196,6 +197,19 @@ def shared() -> Path:
 
 
 @pytest.fixture(scope="session")
+def class_archive(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Where the suite runs in several processes, Java's classes are in an archive before the first server starts. A
+    test that is run alone does not wait for what pays with the fifth."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        from filelock import FileLock
+
+        from backfill_assets_tests.end_to_end.archive import make_archive
+
+        with FileLock(tmp_path_factory.getbasetemp().parent / "archive.lock"):
+            make_archive(tmp_path_factory.mktemp("archive"))
+
+
+@pytest.fixture(scope="session")
 def _sessions(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[engines.Sessions]":
     sessions = engines.Sessions(tmp_path_factory.mktemp("engines"))
     yield sessions
@@ -204,10 +218,13 @@ def _sessions(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[engines.Ses
 
 @pytest.fixture(scope="module")
 def spark(request: pytest.FixtureRequest, _sessions: engines.Sessions) -> "Iterator[SparkSession]":
-    """A session on the engine that this module's lakes are on: Sail's, or the one classic session of this process.
+    """A session on the engine that this module's lakes are on: of the one server of Sail's or Spark's of this process.
 
     What only Spark itself can tell says so: `pytestmark = pytest.mark.on_spark("why")`.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("backfill_assets.lake.session.open_session", _sessions.of_lake)
-        yield _sessions.on(engines.QUICK if engines.OF_LAKES in os.environ else engines.CLASSIC)
+        engine = os.environ.get(engines.OF_LAKES, EMBEDDED)
+        if engine == EMBEDDED:
+            request.getfixturevalue("class_archive")
+        yield _sessions.on(engines.SERVERS[engine])

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from backfill_assets.engine.confs import SAIL, EngineSettings
+from backfill_assets.engine.confs import EMBEDDED, SAIL, EngineSettings
 from backfill_assets.engine.private_network import why_not
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ TESTS_ENGINE = "BACKFILL_ASSETS_TESTS_ENGINE"
 SPARK = "spark"
 ON_SPARK = "on_spark"
 OF_LAKES = "BACKFILL_ASSETS__SPARK__ENGINE"  # of every lake that this process, or one that it starts, opens
-FOR_SAIL = "SPARK_CONNECT_MODE_ENABLED"  # whom pyspark's functions work for: a process may have sessions of both kinds
-CLASSIC = EngineSettings("local[2]", memory="2g")
-QUICK = EngineSettings(SAIL, memory="2g", idle_minutes=0.1)
+FOR_SERVERS = "SPARK_CONNECT_MODE_ENABLED"  # whom pyspark's functions work for; else for a driver of the process
+MEMORY = "2g"
+SERVERS = {name: EngineSettings(name, memory=MEMORY, idle_minutes=0.1) for name in (EMBEDDED, SAIL)}
 
 
 @cache
@@ -62,15 +62,17 @@ def refuse_unfounded(items: Iterable[pytest.Item]) -> None:
 def choose(item: pytest.Item, why: Callable[[], str] = why_spark) -> None:
     """Let the lakes of the test be on its engine, in this process and in those that it starts."""
     on_sail = item.get_closest_marker(SPARK) and not item.get_closest_marker(ON_SPARK) and not why()
-    for name, value in ((OF_LAKES, SAIL), (FOR_SAIL, "1")):
-        if on_sail:
+    shares = "spark" in getattr(item, "fixturenames", ())
+    for name, value, holds in ((OF_LAKES, SAIL, on_sail), (FOR_SERVERS, "1", on_sail or shares)):
+        if holds:
             os.environ[name] = value
         else:
             os.environ.pop(name, None)
 
 
 class Sessions:
-    """The one session of this process on either engine, which every lake of the tests shares; opened when asked for."""
+    """The one session of this process on a server of either engine, which every lake of the tests shares that says no
+    more of its own; opened when asked for."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -86,18 +88,19 @@ class Sessions:
         return session
 
     def of_lake(self, lake: Path, settings: EngineSettings) -> "SparkSession":
-        """In place of `open_session`: a server for each of hundreds of small lakes would cost a second each."""
+        """In place of `open_session`: a server for each of hundreds of small lakes would cost a second each, on Spark
+        ten. A lake that says more of its server than tests say by default has one of its own."""
         from backfill_assets.engine.session import open_session
 
-        return self.on(QUICK) if settings.engine == SAIL else open_session(lake, settings)
+        is_usual = (settings.memory, settings.cores, dict(settings.confs)) == (MEMORY, 0, {})
+        shares = settings.engine == SAIL or (settings.engine == EMBEDDED and is_usual)
+        return self.on(SERVERS[settings.engine]) if shares else open_session(lake, settings)
 
     def close(self) -> None:
-        """Stop what was opened; Sail's server first, which pyspark would ask for leave."""
+        """Stop what was opened, before pyspark would ask it for leave."""
         from backfill_assets.engine.server import stop_server
         from backfill_assets.engine.session import drop_session
 
-        if SAIL in self.open:
-            drop_session(self.folder / SAIL)
-            stop_server(self.folder / SAIL, force=True)
-        if classic := self.open.get(CLASSIC.engine):
-            classic.stop()
+        for name in SERVERS.keys() & self.open.keys():
+            drop_session(self.folder / name)
+            stop_server(self.folder / name, force=True)

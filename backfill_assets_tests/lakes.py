@@ -43,7 +43,7 @@ if TYPE_CHECKING:  # programs that load without Dagster do not import it
 Delivery = dict[str, Any]
 Cells = tuple[Any, ...]
 SELECT = "seq, arrival_ts, version_ts, event_ts, event_key, op, entity, value, flag"
-CLASSIC: Mapping[str, Any] = {"engine": "local[2]", "memory": "2g"}  # equal to the `spark` fixture's: one driver
+SHARED: Mapping[str, Any] = {"memory": "2g"}  # the `spark` fixture's server serves what says no more
 LONG_AGO = 1_700_000_000  # files this old are not waited for
 RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 
@@ -139,7 +139,7 @@ def configure(folder: Path, start: date | str, **settings: Any) -> Lake:
         "source": {"files": "landing/**", "format": "jsonl", "select": SELECT},
         "features": {"windows_days": [2, 3]},
         "labels": {"horizon_days": 1, "maturity_days": 0},
-        "spark": dict(CLASSIC),
+        "spark": dict(SHARED),
     }
     body |= settings
     top = [f"start_date = {start}"] + [_line(k, v) for k, v in body.items() if not isinstance(v, Mapping)]

@@ -57,7 +57,8 @@ def as_in_a_terminal() -> Iterator[None]:
 
     Not by a `preexec_fn`: it has this very process forked, and gRPC, where an earlier test used it, aborts in the fork.
     """
-    ignored = [n for n in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP) if signal.getsignal(n) is signal.SIG_IGN]
+    heard = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM)  # TERM: Dagster leaves it as INT is
+    ignored = [n for n in heard if signal.getsignal(n) is signal.SIG_IGN]
     for number in ignored:
         signal.signal(number, signal.SIG_DFL)
     try:

@@ -29,7 +29,7 @@ FORKS = pytest.StashKey[forking.Parent]()
 LONG_ROOMS = frozenset({"end_to_end", "browser"})
 ROOMS_OF_ONE_PROCESS = frozenset({"browser"})  # its modules share a site; it is the longest
 PARSING = "backfill_assets_tests.sources import"  # modules that say so share the syntax trees of all files
-# Modules on the classic session of their process share its JVM: three would start, load and warm up the same. Not what
+# Modules on the Spark server of their process share its JVM: three would start, load and warm up the same. Not what
 # kills JVMs.
 ON_SPARK, SESSION, KILLING = "mark.on_spark(", 'spark: "SparkSession', "it kills JVMs"
 DRAWING = ("cli/test_lateness.py", "cli/test_lateness_page.py", "cli/test_report_page.py")  # matplotlib, half a second

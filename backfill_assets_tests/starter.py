@@ -101,6 +101,7 @@ def _become(asked: dict[str, Any], streams: list[int]) -> Callable[[], None]:
     if asked["session"]:
         os.setsid()
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _, kind, what, *words = asked["args"]
     named = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     sys.path[:0] = ["" if kind == "-c" else asked["cwd"], *named]

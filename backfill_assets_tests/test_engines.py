@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 
-from backfill_assets_tests.engines import FOR_SAIL, OF_LAKES, TESTS_ENGINE, choose, refuse_unfounded, why_spark
+from backfill_assets_tests.engines import FOR_SERVERS, OF_LAKES, TESTS_ENGINE, choose, refuse_unfounded, why_spark
 
 MODULE, OTHER = Path("test_a.py"), Path("test_b.py")
 NEEDS = pytest.mark.spark
@@ -25,6 +25,7 @@ class Item:
     path: Path
     marks: tuple[pytest.MarkDecorator, ...] = ()
     nodeid: str = field(default="test_a.py::test")
+    fixturenames: tuple[str, ...] = ()
 
     def get_closest_marker(self, name: str) -> pytest.Mark | None:
         return next((m.mark for m in self.marks if m.name == name), None)
@@ -37,7 +38,7 @@ def items(*made: Item) -> list[pytest.Item]:
 @pytest.fixture
 def environ(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """The environment of a run in which nobody said an engine."""
-    for name in (TESTS_ENGINE, OF_LAKES, FOR_SAIL):
+    for name in (TESTS_ENGINE, OF_LAKES, FOR_SERVERS):
         monkeypatch.delenv(name, raising=False)
     return monkeypatch
 
@@ -58,8 +59,10 @@ def test_lakes_are_on_sail_for_tests_that_only_need_an_engine_where_it_can_be(en
     chosen = []
     for marks, why in [((NEEDS,), ""), ((NEEDS, SPARKS), ""), ((NEEDS,), "no private network"), ((), "")]:
         choose(items(Item(MODULE, marks))[0], partial(str, why))
-        chosen.append((os.environ.get(OF_LAKES), os.environ.get(FOR_SAIL)))
+        chosen.append((os.environ.get(OF_LAKES), os.environ.get(FOR_SERVERS)))
     assert chosen == [("sail", "1"), (None, None), (None, None), (None, None)]
+    choose(items(Item(MODULE, (NEEDS, SPARKS), fixturenames=("spark",)))[0], partial(str, ""))
+    assert (os.environ.get(OF_LAKES), os.environ.get(FOR_SERVERS)) == (None, "1"), "of the server that tests share"
 
 
 @pytest.mark.parametrize(("said", "why"), [("spark", "BACKFILL_ASSETS_TESTS_ENGINE=spark"), ("flink", "is no engine")])

@@ -23,8 +23,6 @@ from backfill_assets_tests.browser.ui import LOCATION, Ui
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-pytestmark = pytest.mark.on_spark("the pages on the engine that users have by default")
-
 
 @pytest.fixture(scope="module")
 def spark_server(chromium: "Browser", tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:

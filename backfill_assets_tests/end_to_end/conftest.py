@@ -1,13 +1,6 @@
-"""What the long tests share. Lives here: storages of Dagster's that are quick to make, and, where the suite runs in two
-processes, Java's classes in an archive before the first server starts. Does not live here: any lake."""
-
-import os
-from contextlib import suppress
+"""What the long tests share. Lives here: which of the suite's fixtures all begin with. Does not live here: any lake."""
 
 import pytest
-from filelock import FileLock, Timeout
-
-from backfill_assets_tests.end_to_end.archive import make_archive
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -16,8 +9,5 @@ def _quick_storages(migrations_read_once: None) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _class_archive(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Most tests of this room start servers. One that is run alone does not wait for what pays with the fifth."""
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        with suppress(Timeout), FileLock(tmp_path_factory.getbasetemp().parent / "archive.lock", timeout=0):
-            make_archive(tmp_path_factory.mktemp("archive"))
+def _servers_start_quickly(class_archive: None) -> None:
+    """Most tests of this room start servers."""

@@ -16,7 +16,7 @@ from backfill_assets.core.errors import ContractBroken
 from backfill_assets.lake.home import open_lake
 from backfill_assets.operations.status import status
 from backfill_assets.pipeline.tables import delivered, tables
-from backfill_assets_tests.end_to_end.worlds import CLASSIC, World, land_bytes
+from backfill_assets_tests.end_to_end.worlds import SHARED, World, land_bytes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +37,7 @@ select = "id AS event_key, cast(at AS timestamp) AS event_ts, {", ".join(payload
 [source.payload]
 {columns}[features]
 entity = ["shop"]
-{CLASSIC}""")
+{SHARED}""")
 
 
 DECLARED = """[features]

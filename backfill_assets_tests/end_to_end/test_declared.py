@@ -22,7 +22,7 @@ from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.model import make_pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.pipeline.tables import tables
-from backfill_assets_tests.lakes import CLASSIC, LONG_AGO, backfill, content
+from backfill_assets_tests.lakes import LONG_AGO, SHARED, backfill, content
 from backfill_assets_tests.pipeline.frames import rows_of
 from backfill_assets_tests.pipeline.naive import Asked, answers
 from backfill_assets_tests.pipeline.oracle import STAGING
@@ -73,8 +73,7 @@ label = "sum_ahead(total) > 2 * sum_behind(total)"
 horizon_days = 2
 maturity_days = 1
 [spark]
-engine = {json.dumps(CLASSIC["engine"])}
-memory = {json.dumps(CLASSIC["memory"])}
+memory = {json.dumps(SHARED["memory"])}
 """
 ASKED = [
     Asked("spent", "sum", "CASE WHEN is_return THEN -total ELSE total END", "", 0, 4),

@@ -16,7 +16,7 @@ from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.operations.example_lakes import examples, make_example
 from backfill_assets.pipeline.chosen import tables_at
 from backfill_assets_tests.end_to_end.example_answers import OF_EXAMPLES
-from backfill_assets_tests.end_to_end.worlds import CLASSIC
+from backfill_assets_tests.end_to_end.worlds import SHARED
 from backfill_assets_tests.lakes import LONG_AGO, backfill, content
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def made(name: str, root: Path) -> tuple[Lake, list[Path]]:
     """A lake of the example, and its files, of which none has landed."""
     make_example(name, root)
     toml = root / "lake.toml"
-    toml.write_text(toml.read_text().split("[spark]")[0] + CLASSIC)
+    toml.write_text(toml.read_text().split("[spark]")[0] + SHARED)
     (root / "landing").rename(root / "unlanded")
     for path in (root / "later").rglob("*.*"):
         place = root / "unlanded" / path.relative_to(root / "later")

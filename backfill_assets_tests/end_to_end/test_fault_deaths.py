@@ -20,6 +20,7 @@ from backfill_assets.engine.server import server_status, stop_server
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import commits
 from backfill_assets.lake.staging import markers
+from backfill_assets_tests.engines import FOR_SERVERS
 from backfill_assets_tests.lakes import backfill, content, delivery, land, make_lake, request, snapshot, toy, version
 from backfill_assets_tests.processes import PIPES, run_python, start
 
@@ -37,6 +38,7 @@ LOAD = """
 import sys
 from pathlib import Path
 from backfill_assets.lake.home import open_lake
+from backfill_assets_tests.engines import FOR_SERVERS
 from backfill_assets_tests.lakes import backfill, toy
 backfill(open_lake(Path(sys.argv[1])), sys.argv[2], sys.argv[3], None, toy(), force="force" in sys.argv)
 """
@@ -52,6 +54,7 @@ from backfill_assets.lake.log import table_view
 from backfill_assets.lake.profile import conform
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import stage
+from backfill_assets_tests.engines import FOR_SERVERS
 from backfill_assets_tests.lakes import ECHO
 
 lake, day, pause = open_lake(Path(sys.argv[1])), date.fromisoformat(sys.argv[2]), sys.argv[3]
@@ -75,6 +78,7 @@ import backfill_assets.load.derived as build_module
 from backfill_assets.core.errors import EngineLost
 from backfill_assets.lake.home import open_lake
 from backfill_assets.engine.server import server_status
+from backfill_assets_tests.engines import FOR_SERVERS
 from backfill_assets_tests.lakes import backfill, toy
 
 lake = open_lake(Path(sys.argv[1]))
@@ -105,6 +109,7 @@ import os, signal, sys
 from pathlib import Path
 import backfill_assets.lake.delta_store as store_module
 from backfill_assets.lake.home import open_lake
+from backfill_assets_tests.engines import FOR_SERVERS
 from backfill_assets_tests.lakes import backfill, toy
 
 real = store_module.commit_files
@@ -228,14 +233,17 @@ def is_stale(lake: Lake, table: str) -> bool:
 
 
 def test_a_driver_killed_while_it_writes_is_not_waited_for_and_nothing_of_it_is_ever_read(
-    spark: "SparkSession", tmp_path: Path
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "signs").mkdir()
     lake = three_days(tmp_path / "lake")
     backfill(lake, FIRST, LAST, None, toy())
     before, first = content(lake, "echo"), version(lake, "echo")
     small = {"BACKFILL_ASSETS__SPARK__ENGINE": "local[1]", "BACKFILL_ASSETS__SPARK__MEMORY": "512m"}
-    jvms = killed_while_writing(lake, "2024-03-02", tmp_path / "signs", small)
+    with monkeypatch.context() as patch:
+        patch.delenv(FOR_SERVERS)
+        jvms = killed_while_writing(lake, "2024-03-02", tmp_path / "signs", small)
+    assert jvms, "the driver is the client's own"
     done = backfill(lake, FIRST, LAST, ["echo"], toy(), force=True)["echo"]
     assert content(lake, "echo") == before
     versions = [c.receipt.write_id for c in commits(lake.table_path("echo"), first) if c.receipt is not None]

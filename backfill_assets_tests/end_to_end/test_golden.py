@@ -19,7 +19,7 @@ from backfill_assets.engine.confs import SAIL
 from backfill_assets.engine.private_network import why_not
 from backfill_assets.operations.check_engine import check_engine
 from backfill_assets_tests import by_hand
-from backfill_assets_tests.end_to_end.worlds import CLASSIC, World, land, make_world, span
+from backfill_assets_tests.end_to_end.worlds import SHARED, World, land, make_world, span
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,7 +32,7 @@ def backfilled(shared: Path, name: str, root: Path, at: str) -> None:
         [sys.executable, shared / "tools" / "make_lake.py", name, root, at], capture_output=True, text=True, check=True
     )
     with (root / "lake.toml").open("a", encoding="utf-8") as settings:
-        settings.write(CLASSIC)
+        settings.write(SHARED)
     first, last = made.stdout.split()
     World(root).backfill(from_inclusive(parse_day(first), parse_day(last)))
 

@@ -24,7 +24,7 @@ from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.type_names import arrow_type
 from backfill_assets.pipeline.tables import delivered
 from backfill_assets_tests.end_to_end.cells import fingerprint
-from backfill_assets_tests.end_to_end.worlds import CLASSIC, World, land_bytes
+from backfill_assets_tests.end_to_end.worlds import SHARED, World, land_bytes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,7 +74,7 @@ def world_of_types(root: Path) -> World:
     (root / "lake.toml").write_text(
         f'start_date = 2024-03-01\n[source]\nfiles = "landing/**"\nformat = "parquet"\n'
         f'select = "event_key, event_ts, arrival_ts, {", ".join(PAYLOAD)}"\n'
-        f'[source.payload]\n{payload}[features]\nentity = ["who"]\n{CLASSIC}'
+        f'[source.payload]\n{payload}[features]\nentity = ["who"]\n{SHARED}'
     )
     return World(root, delivered)
 

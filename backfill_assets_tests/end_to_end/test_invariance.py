@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets_tests.end_to_end.worlds import CLASSIC, World, by_arrival, land, make_world, span
+from backfill_assets_tests.end_to_end.worlds import SHARED, World, by_arrival, land, make_world, span
 from backfill_assets_tests.oracle import Row, Rules, unruly
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def at_once(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> 
     return world
 
 
-def made(root: Path, files: list[list[Row]], more: str = CLASSIC) -> World:
+def made(root: Path, files: list[list[Row]], more: str = SHARED) -> World:
     world = make_world(root, RULES, "jsonl", more=more)
     for n, rows in enumerate(files):
         land(world, f"{n:03d}.jsonl", rows)

@@ -24,7 +24,7 @@ from backfill_assets.lake.model import make_pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.end_to_end.replay import Replay
-from backfill_assets_tests.end_to_end.worlds import CLASSIC, World, by_arrival, land, make_world, span
+from backfill_assets_tests.end_to_end.worlds import SHARED, World, by_arrival, land, make_world, span
 from backfill_assets_tests.oracle import Row, Rules, delivery, expected, ordered, unruly
 from backfill_assets_tests.processes import run_python
 
@@ -76,7 +76,7 @@ def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
         yield made
 
 
-def replay(root: Path, instance: dg.DagsterInstance, more: str = CLASSIC) -> Replay:
+def replay(root: Path, instance: dg.DagsterInstance, more: str = SHARED) -> Replay:
     return Replay(make_world(root / "lake", RULES, more=more), instance)
 
 

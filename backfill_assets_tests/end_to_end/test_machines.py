@@ -1,7 +1,7 @@
 """The same deliveries give the same tables, whatever the machine: a server of Spark or a cluster, east or west of UTC.
 
-Lives here: lakes filled by programs of their own, each compared with one that was filled on a driver of our own, in
-UTC. Does not live here: orders, chunks and files (`test_invariance`), and the other engine (`test_check_engine`).
+Lives here: lakes filled by programs of their own, each compared with one that was filled on the tests' server, in UTC.
+Does not live here: orders, chunks and files (`test_invariance`), and the other engine (`test_check_engine`).
 """
 
 import json
@@ -19,6 +19,7 @@ import pytest
 from backfill_assets.engine.java import find_java, launch_options
 from backfill_assets_tests.end_to_end.test_invariance import ROWS, RULES, assert_same, made
 from backfill_assets_tests.end_to_end.worlds import World, span
+from backfill_assets_tests.engines import FOR_SERVERS
 from backfill_assets_tests.processes import run_python
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ drop_session(Path(sys.argv[1]))
 
 @pytest.fixture(scope="module")
 def at_once(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> World:
-    """A driver of our own, in UTC."""
+    """On the server of the tests, in UTC."""
     world = made(tmp_path_factory.mktemp("at_once"), [ROWS])
     world.backfill(span(RULES))
     return world
@@ -53,7 +54,10 @@ def test_an_embedded_server_far_east_of_utc_gives_the_same_tables(at_once: World
 
 
 @pytest.mark.slow
-def test_a_cluster_of_two_workers_west_of_utc_gives_the_same_tables(at_once: World, tmp_path: Path) -> None:
+def test_a_cluster_of_two_workers_west_of_utc_gives_the_same_tables(
+    at_once: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(FOR_SERVERS)  # the program has a driver of its own
     settings = {
         "spark.executor.memory": "512m", "spark.executor.cores": "1", "spark.sql.shuffle.partitions": "4",
         "spark.databricks.delta.snapshotPartitions": "2",

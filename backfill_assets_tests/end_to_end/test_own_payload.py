@@ -19,7 +19,7 @@ from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.profile import profile
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.pipeline.tables import delivered
-from backfill_assets_tests.end_to_end.worlds import CLASSIC, World, land_bytes
+from backfill_assets_tests.end_to_end.worlds import SHARED, World, land_bytes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,7 +40,7 @@ is_return = "BOOLEAN"
 tags = "ARRAY<STRING>"
 [features]
 entity = ["customer_id"]
-{CLASSIC}'''
+{SHARED}'''
 HEADER = "order_id,ordered_at,customer_id,country,total,is_return,received,tags\n"
 FIRST = """o1,2024-03-01 10:00:00,c1,DE,19.99,false,2024-03-01 11:00:00,
 o2,2024-03-01 12:00:00,,FR,,true,2024-03-01 13:00:00,"[""gift"",null]"
@@ -116,7 +116,7 @@ select = """concat(_file, '#', _row) AS event_key, cast(at AS timestamp) AS even
 shop = "STRING NOT NULL"
 [features]
 entity = ["shop"]
-{CLASSIC}''')
+{SHARED}''')
     world = World(root, delivered)
     same = b"at,shop\n2024-03-01 10:00:00,a\n2024-03-01 11:00:00,b\n"
     for day in ("01", "02"):

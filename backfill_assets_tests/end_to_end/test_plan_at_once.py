@@ -1,8 +1,8 @@
 """Chunks at once: never more than the plan allows, and so many; from the command line and from the browser's job.
 
-Tested here: the runs of Dagster behind a plan of seven days, two and three at a time, and what an interrupt leaves. Not
-tested here: waves alone (`operations/test_plan_run.py`), children alone (`operations/test_plan_children.py`).
-$BACKFILL_ASSETS_AT_ONCE=all looks at one, two and three from both sides.
+Tested here: the runs of Dagster behind a plan of five and of seven days, two and three at a time (two waves and a part
+of a third), and what an interrupt leaves. Not tested here: waves alone (`operations/test_plan_run.py`), children alone
+(`operations/test_plan_children.py`). $BACKFILL_ASSETS_AT_ONCE=all looks at one, two and three from both sides.
 """
 
 import json
@@ -31,7 +31,6 @@ from backfill_assets_tests.processes import run_python, until
 
 DAYS = 7
 TABLES = ("raw", "staging")
-LAST = f"2024-03-0{DAYS}"
 ALL = os.environ.get("BACKFILL_ASSETS_AT_ONCE") == "all"
 MOST_SECONDS = 25.0  # ten until a run ends by itself, and a busy machine
 JOB = """
@@ -69,33 +68,44 @@ def most_at_once(found: list[tuple[float, float, int]]) -> int:
     return max(sum(begin <= moment < end for begin, end, _ in found) for moment, _, _ in found)
 
 
-def judge(lake: Lake, plan: str, most: int) -> None:
-    found = [s for s in spans(lake, plan) if s[2] <= DAYS]
+def last(days: int) -> str:
+    return f"2024-03-0{days}"
+
+
+def judge(lake: Lake, plan: str, most: int, days: int) -> None:
+    found = [s for s in spans(lake, plan) if s[2] <= days]
     assert most_at_once(found) == most
-    assert sorted(number for _, _, number in found) == list(range(1, DAYS + 1))
+    assert sorted(number for _, _, number in found) == list(range(1, days + 1))
     for at, (begin, _, _) in enumerate(found):  # ascending: nothing begins before what is two waves back has ended
         assert all(end <= begin for _, end, number in found if number <= found[at][2] - 2 * most)
     for table in TABLES:
-        assert sorted(chunks_of(lake, table, plan)) == [str(n) for n in range(1, DAYS + 1)]
-
-
-@pytest.mark.parametrize("most", (1, 2, 3) if ALL else (2,))
-def test_from_the_command_line_seven_chunks_run_ascending_as_many_at_once_as_said(
-    spark_server: Lake, most: int
-) -> None:
-    lake = spark_server
-    asked = ["--partitions", f"2024-03-01..{LAST}", "--chunk", "1d", "--canary", "0", "--tables", ",".join(TABLES)]
-    plan = answer(lake, "plan", *asked, "--max-parallel", str(most), "--retries", "2", "--force")
-    assert plan["pins"]["codes"].keys() >= set(TABLES)  # the code is frozen: another one is refused
-    assert answer(lake, "run", plan["id"])["state"] == "finished"
-    judge(lake, plan["id"], most)
+        assert sorted(chunks_of(lake, table, plan)) == [str(n) for n in range(1, days + 1)]
 
 
 @pytest.mark.parametrize("most", (1, 2, 3) if ALL else (3,))
+def test_from_the_command_line_chunks_run_ascending_as_many_at_once_as_said(spark_server: Lake, most: int) -> None:
+    lake, days = spark_server, 2 * most + 1
+    asked = [
+        "--partitions",
+        f"2024-03-01..{last(days)}",
+        "--chunk",
+        "1d",
+        "--canary",
+        "0",
+        "--tables",
+        ",".join(TABLES),
+    ]
+    plan = answer(lake, "plan", *asked, "--max-parallel", str(most), "--retries", "2", "--force")
+    assert plan["pins"]["codes"].keys() >= set(TABLES)  # the code is frozen: another one is refused
+    assert answer(lake, "run", plan["id"])["state"] == "finished"
+    judge(lake, plan["id"], most, days)
+
+
+@pytest.mark.parametrize("most", (1, 2, 3) if ALL else (2,))
 def test_from_the_browsers_job_too(spark_server: Lake, most: int) -> None:
-    lake = spark_server
+    lake, days = spark_server, 2 * most + 1
     asked = {
-        "start_date": "2024-03-01", "end_date": LAST, "chunk": "1d", "canary": 0, "tables": ",".join(TABLES),
+        "start_date": "2024-03-01", "end_date": last(days), "chunk": "1d", "canary": 0, "tables": ",".join(TABLES),
         "force": True, "max_parallel": most, "retries": 2,
     }  # fmt: skip
     known = {p["id"] for p in answer(lake, "plan", "list")}
@@ -103,12 +113,12 @@ def test_from_the_browsers_job_too(spark_server: Lake, most: int) -> None:
     run_python(JOB, lake.root, json.dumps(asked), env=home, timeout=PATIENCE_SECONDS)
     (plan,) = (p for p in answer(lake, "plan", "list") if p["id"] not in known)
     assert plan["state"] == "finished"
-    judge(lake, plan["id"], most)
+    judge(lake, plan["id"], most, days)
 
 
 def test_an_interrupt_ends_every_chunk_at_once_and_says_how_to_go_on(spark_server: Lake, tmp_path: Path) -> None:
-    lake = spark_server
-    asked = ["--partitions", f"2024-03-01..{LAST}", "--chunk", "1d", "--canary", "0", "--tables", "raw,staging"]
+    lake, days = spark_server, 4
+    asked = ["--partitions", f"2024-03-01..{last(days)}", "--chunk", "1d", "--canary", "0", "--tables", "raw,staging"]
     plan = answer(lake, "plan", *asked, "--max-parallel", "3", "--force")["id"]
     with command(lake, "run", plan) as run:
         until(lambda: len(at_work(lake)) == 4, told_file(lake), PATIENCE_SECONDS)
@@ -120,4 +130,4 @@ def test_an_interrupt_ends_every_chunk_at_once_and_says_how_to_go_on(spark_serve
     assert at_work(lake) == []
     assert answer(lake, "plan", "show", plan)["state"] == "stopped"
     assert answer(lake, "run", plan)["state"] == "finished"
-    assert sorted(chunks_of(lake, "staging", plan)) == [str(n) for n in range(1, DAYS + 1)]
+    assert sorted(chunks_of(lake, "staging", plan)) == [str(n) for n in range(1, days + 1)]

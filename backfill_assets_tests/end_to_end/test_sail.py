@@ -20,7 +20,7 @@ from backfill_assets.engine.server import stop_server
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.staging import markers
 from backfill_assets_tests.end_to_end.test_golden import differences
-from backfill_assets_tests.lakes import CLASSIC, backfill, configure, delivery, make_lake, request, snapshot
+from backfill_assets_tests.lakes import SHARED, backfill, configure, delivery, make_lake, request, snapshot
 from backfill_assets_tests.processes import run, run_python
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def test_what_sail_made_is_fresh_on_spark_which_makes_the_very_same(spark: "Spar
     assert commit.receipt is not None
     assert commit.receipt.tags[ENGINE] == "sail 0.7.2"
     stop_server(lake.root, force=True)
-    moved = configure(lake.root, FIRST, spark=dict(CLASSIC))
+    moved = configure(lake.root, FIRST, spark=dict(SHARED))
     states = request(moved, "staging", FIRST, LAST).states()
     days = request(moved, "staging", FIRST, LAST).days
     assert {states.of("staging", d) for d in days} == {State.FRESH}

@@ -20,7 +20,7 @@ from backfill_assets.core.states import State, States
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.sources import scan_all
-from backfill_assets_tests.end_to_end.worlds import CLASSIC, World, land_bytes
+from backfill_assets_tests.end_to_end.worlds import SHARED, World, land_bytes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,7 +47,7 @@ source = "truth"
 label = "sum_ahead(bad) > 0"
 horizon_days = 1
 maturity_days = 0
-{CLASSIC}'''
+{SHARED}'''
 EVENTS_LAST = date(2024, 3, 6)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from backfill_assets_tests.end_to_end.test_sources import FILES, TOML
-from backfill_assets_tests.end_to_end.worlds import CLASSIC, World, land_bytes
+from backfill_assets_tests.end_to_end.worlds import SHARED, World, land_bytes
 from backfill_assets_tests.processes import run, run_python
 
 OUTCOMES = """/*
@@ -34,7 +34,7 @@ class Lake:
         self.root = root
         root.mkdir()
         own = '[pipeline]\nsql = "*.sql"\n[spark]\nmemory = "1g"\n'
-        (root / "lake.toml").write_text(TOML.replace(CLASSIC, own))
+        (root / "lake.toml").write_text(TOML.replace(SHARED, own))
         (root / "outcomes.sql").write_text(OUTCOMES)
 
     def land(self, *names: str) -> None:

@@ -33,7 +33,7 @@ from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.oracle import COLUMNS, SCHEMA, Row, Rules, ordered
 
 LONG_AGO = 1_700_000_000  # files this old are not waited for
-CLASSIC = '[spark]\nengine = "local[2]"\nmemory = "2g"\n'  # equal to the `spark` fixture's, so that its driver serves
+SHARED = '[spark]\nmemory = "2g"\n'  # the `spark` fixture's server serves what says no more
 TEXT_SELECT = ", ".join(
     f"{e} AS {c}"
     for c, e in {
@@ -116,7 +116,7 @@ def _plain(value: Any) -> Any:
     return value.replace(tzinfo=None) if isinstance(value, datetime) else value
 
 
-def make_world(root: Path, rules: Rules, format: str = "jsonl", *, as_of: bool = True, more: str = CLASSIC) -> World:
+def make_world(root: Path, rules: Rules, format: str = "jsonl", *, as_of: bool = True, more: str = SHARED) -> World:
     """An empty lake whose `lake.toml` says what `rules` say. `format` is a key of FORMATS."""
     root.mkdir(parents=True, exist_ok=True)
     (root / "landing").mkdir(exist_ok=True)
