@@ -50,20 +50,29 @@ class _Group(click.Group):
         """Run the command; what the product refuses is one line on stderr and exit code 1 or 2."""
         try:
             return super().invoke(ctx)
-        except BackfillError as error:
-            aside(f"Error: {error}")
-            ctx.exit(2 if isinstance(error, SettingsError) else 1)
-        except BrokenPipeError:
-            raise  # click ends quietly when nobody reads on
-        except OSError as error:
-            if isinstance(error, BrokenPipeError):
-                raise  # who read our output has gone: click ends quietly
-            aside(f"Error: {unusable(error)}")
-            ctx.exit(1)
-        except KeyboardInterrupt as interrupt:
-            told = getattr(interrupt, "told", "") or "what was not committed is not written"
-            click.echo(f"Interrupted: {told}. Run the same command again.", err=True)
-            ctx.exit(128 + getattr(interrupt, "number", signal.SIGINT))
+        except click.exceptions.Exit:
+            raise
+        except (Exception, KeyboardInterrupt) as error:
+            if interrupt := _interrupt_of(error):
+                told = getattr(interrupt, "told", "") or "what was not committed is not written"
+                click.echo(f"Interrupted: {told}. Run the same command again.", err=True)
+                ctx.exit(128 + getattr(interrupt, "number", signal.SIGINT))
+            if isinstance(error, BackfillError):
+                aside(f"Error: {error}")
+                ctx.exit(2 if isinstance(error, SettingsError) else 1)
+            if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
+                aside(f"Error: {unusable(error)}")
+                ctx.exit(1)
+            raise  # of click's, which also ends quietly where who read our output has gone
+
+
+def _interrupt_of(error: BaseException) -> KeyboardInterrupt | None:
+    """The interrupt that an error is, or came from: Python 3.11 makes a RuntimeError of one that comes while a class is
+    made, and a library's import that fails is told as what was imported for."""
+    behind: BaseException | None = error
+    while behind is not None and not isinstance(behind, KeyboardInterrupt):
+        behind = behind.__cause__ or behind.__context__
+    return behind
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})

@@ -4,6 +4,8 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -15,6 +17,7 @@ from backfill_assets.cli.app import app
 from backfill_assets.cli.common import Overrides
 from backfill_assets.cli.progress import BackfillRequest
 from backfill_assets.core.days import ONE_DAY
+from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake.home import Lake
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
@@ -50,6 +53,23 @@ def test_what_the_machine_refuses_is_one_line_that_names_the_place(tmp_path: Pat
     result = run("status", "--lake", tmp_path, overrides=Overrides(opened=refuse))
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
     assert result.stderr.startswith(f"Error: {tmp_path / 'lake.toml'}: permission denied. What was being done was not")
+
+
+@pytest.mark.parametrize("told_as", [RuntimeError, partial(SettingsError, "Dagster's home", "it cannot be opened")])
+def test_an_interrupt_that_something_else_came_of_is_an_interrupt(
+    tmp_path: Path, told_as: Callable[..., Exception]
+) -> None:
+    """In Python 3.11 one that comes while a class is made is a RuntimeError, which may be told as what was at work."""
+
+    def refuse() -> NoReturn:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as interrupt:
+            raise told_as("Nothing was done", "Try again") from interrupt
+
+    result = run("status", "--lake", tmp_path, overrides=Overrides(opened=refuse))
+    assert result.exit_code == 130
+    assert result.stderr == "Interrupted: what was not committed is not written. Run the same command again.\n"
 
 
 @pytest.mark.parametrize(
