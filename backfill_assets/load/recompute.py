@@ -157,16 +157,26 @@ def _written_together(
     """The days of other tables, those at once that were made from the same versions up to the same frontier."""
     store, groups, receipts = request.lake_session.lake.store, defaultdict[str, list[date]](list), dict[str, Receipt]()
     needed = {i.table for i in request.table.contract.inputs}
-    for day, stamp in stamps.items():
-        receipt = store.read_commit(request.table.name, stamp.version).receipt
+    for version, days in _by_version(stamps).items():  # one receipt tells of all days of its write
+        receipt = store.read_commit(request.table.name, version).receipt
         if receipt is None or not needed <= {*receipt.inputs}:
-            yield RecomputeVerdict(request.table.name, (Recomputed(day, stamp.entry.rows, passed_over=UNNAMED),))
+            rows = {d: stamps[d].entry.rows for d in days}
+            yield RecomputeVerdict(
+                request.table.name, tuple(Recomputed(d, n, passed_over=UNNAMED) for d, n in rows.items())
+            )
             continue
         key = f"{sorted(receipt.inputs.items())} {receipt.frontier}"
-        groups[key].append(day)
+        groups[key] += days
         receipts[key] = receipt
     for key, days in groups.items():
         yield _again(request, states, receipts[key], {d: stamps[d] for d in days})
+
+
+def _by_version(stamps: Mapping[date, Stamp]) -> Mapping[int, list[date]]:
+    found = defaultdict[int, list[date]](list)
+    for day, stamp in stamps.items():
+        found[stamp.version].append(day)
+    return found
 
 
 def _again(request: RebuildRequest, states: States, receipt: Receipt, stamps: Mapping[date, Stamp]) -> RecomputeVerdict:

@@ -2,12 +2,16 @@
 
 import pytest
 
+from backfill_assets_tests.engines import ON_SPARK
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _quick_storages(migrations_read_once: None) -> None:
     """Most tests of this room make storages of Dagster's."""
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _servers_start_quickly(class_archive: None) -> None:
-    """Most tests of this room start servers."""
+@pytest.fixture(scope="module", autouse=True)
+def _servers_start_quickly(request: pytest.FixtureRequest) -> None:
+    """Most tests of this room on Spark start servers."""
+    if request.node.get_closest_marker(ON_SPARK):
+        request.getfixturevalue("class_archive")
