@@ -38,7 +38,7 @@ from backfill_assets.core.engines import disagreement
 from backfill_assets.core.errors import ContractBroken, Superseded
 from backfill_assets.core.garbage import give_back
 from backfill_assets.core.gates import NOT_NULL, PROFILE, RULES, UNIQUE_KEY, Finding, with_warning
-from backfill_assets.lake.audit import sample_keys
+from backfill_assets.lake.audit import let_engine_go, sample_keys
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.replace import Published
 from backfill_assets.lake.session import telling_losses
@@ -89,7 +89,9 @@ class Rebuild:
                     if any(f.refuses for f in self.prepare()):
                         raise self.refusal()
                 with self.request.phases.phase("publish"):
-                    return self.ready.commit()
+                    published = self.ready.commit()
+                self._give_back()
+                return published
         raise AssertionError("unreachable: the retry context returns or raises")
 
     def release(self) -> None:
@@ -140,6 +142,7 @@ class Rebuild:
 
     def _give_back(self) -> None:
         if len(self.days) >= MANY_DAYS:
+            let_engine_go()
             give_back()
 
     def _refuse_strays(self) -> None:
