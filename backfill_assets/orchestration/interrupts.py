@@ -82,9 +82,11 @@ def _no_tracebacks_after(ending: Ending) -> Iterator[None]:
     hook, resort = sys.unraisablehook, logging.lastResort
 
     def is_told(record: logging.LogRecord) -> bool:
+        """The filter of what nobody logs."""
         return not (record.exc_info and ending.came())
 
     def tell(unraisable: "sys.UnraisableHookArgs") -> None:
+        """The hook for what nobody can catch."""
         if not ending.came():
             hook(unraisable)
 
