@@ -98,7 +98,7 @@ def test_where_none_can_be_kept_nothing_is_begun_and_it_is_said_once(
 ) -> None:
     in_vain = WarmStarts((sys.executable, "-c", "import os; os._exit(1)"), tmp_path)
     assert [in_vain.begin(["0"]) for _ in range(3)] == [None] * 3
-    assert len([r for r in caplog.records if "Runs start as ever" in r.message]) == 1
+    assert len([told for told in caplog.messages if "Runs start as ever" in told]) == 1
 
 
 OWNER = """
