@@ -4,10 +4,8 @@ Lives here: putting the commands together, and turning errors into one line on s
 Exit codes: 0 fine, 1 something was found or failed, 2 wrong usage or settings, 130 interrupted (143 by TERM).
 """
 
-import contextlib
 import os
 import signal
-import sys
 from collections.abc import Callable
 
 import click
@@ -39,6 +37,7 @@ from backfill_assets.cli.common import lake_option
 from backfill_assets.cli.drawing import aside
 from backfill_assets.core.errors import BackfillError, SettingsError, unusable
 from backfill_assets.core.garbage import collect_seldom
+from backfill_assets.orchestration.leaving import leave
 
 INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
 
@@ -131,7 +130,7 @@ for _command, _told in (
     _command.short_help = _told
 
 
-def main(end: Callable[[int], object] = os._exit) -> None:
+def main(end: Callable[[int], object] = leave) -> None:
     """The command. Interrupted, it is ended here and now: with calls of gRPC still under way, the interpreter may hang
     while it shuts down."""
     os.umask(0o077)  # until the lake says otherwise
@@ -141,7 +140,4 @@ def main(end: Callable[[int], object] = os._exit) -> None:
     except SystemExit as ended:
         if ended.code not in INTERRUPTED:
             raise
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError):
-                stream.flush()
         end(int(ended.code))

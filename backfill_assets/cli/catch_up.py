@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from backfill_assets.cli.common import (
-    TEXT,
-    json_option,
-    lake_option,
-    lake_root,
-    opened,
-    print_json,
-)
+from backfill_assets.cli.common import TEXT, json_option, lake_option, lake_root, opened, print_json
 from backfill_assets.cli.drawing import aside, draw_table, number
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome
 from backfill_assets.core.days import from_inclusive

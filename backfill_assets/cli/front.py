@@ -35,10 +35,13 @@ def main() -> None:
     _open_streams()
     if (fork := _fork()) is not None:
         fork.accompany()
-    from backfill_assets.cli.app import main as command
+    from backfill_assets.orchestration.leaving import ends_at_once
 
-    _begin_for_others()
-    command()
+    with ends_at_once():
+        from backfill_assets.cli.app import main as command
+
+        _begin_for_others()
+        command()
 
 
 def _open_streams() -> None:

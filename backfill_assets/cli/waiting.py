@@ -6,7 +6,6 @@ lake: each fork does, anew. It ends within a second of the server, and when who 
 files that its imports rest on have changed; the next command that goes the ordinary way begins another.
 """
 
-import atexit
 import fcntl
 import io
 import os
@@ -26,16 +25,15 @@ from backfill_assets.cli.surroundings import surroundings
 from backfill_assets.engine.server_state import Record, ServerFolder, take
 from backfill_assets.engine.unix_sockets import UnixAddress
 from backfill_assets.engine.waiting_place import ASK, NUMBER, WaitingPlace, is_own, is_possible
+from backfill_assets.orchestration.leaving import ends_at_once, leave
 from backfill_assets.orchestration.warm_process import (
     INTERRUPTS,
     ONE_THREAD,
     ROOMS,
     Forks,
     become,
-    exit_noted,
     go_on,
     import_all,
-    leave,
     read_asked,
 )
 from backfill_assets.orchestration.warm_starts import PACKAGE, Stamp, stamp
@@ -222,15 +220,22 @@ def _door(place: WaitingPlace) -> socket.socket:
 def main() -> None:
     """Import, wait, serve; a fork goes on here as the command, and tells how it ended: who forked it may be gone."""
     told: list[ForkRequest] = []
-    code = [1]  # of an exception that nobody catches: the interpreter prints it, then calls what is registered
 
-    def end(code: Sequence[int]) -> NoReturn:
+    def end(code: int) -> NoReturn:
         """Of this process, or of a fork."""
         leave(code, told[0].line if told else None)
 
-    atexit.register(end, code)  # before anything else is, and so the last
-    place, of = WaitingPlace.of(Path(sys.argv[1])), stamp()
-    lock = place.take()
+    with ends_at_once(end):
+        told.append(_waited(WaitingPlace.of(Path(sys.argv[1]))))
+        told[0].become()
+        from backfill_assets.cli.app import main as command
+
+        command(end)
+
+
+def _waited(place: WaitingPlace) -> ForkRequest:
+    """Import, wait, serve. Returns in forks alone."""
+    of, lock = stamp(), place.take()
     if lock is None:
         os._exit(0)
     place.socket.unlink(missing_ok=True)  # of one that was killed
@@ -238,9 +243,4 @@ def main() -> None:
     import_all((*ROOMS, "cli"))
     _await_server(place)
     del sys.path[0]
-    told.append(Waiting(place, _door(place), lock, own, of).serve())
-    told[0].become()
-    from backfill_assets.cli.app import main as command
-
-    with exit_noted(code):
-        command(lambda number: end([number]))
+    return Waiting(place, _door(place), lock, own, of).serve()

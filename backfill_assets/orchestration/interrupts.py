@@ -59,10 +59,10 @@ class Ending:
 
     def came(self) -> bool:
         """Whether an interrupt came, also one that `listen` had no time for yet."""
+        if self.number is not None:
+            return True
         with contextlib.suppress(BlockingIOError):
-            return (
-                self.number is not None or _first(self._ear.recv(64, socket.MSG_PEEK | socket.MSG_DONTWAIT)) is not None
-            )
+            return _first(self._ear.recv(64, socket.MSG_PEEK | socket.MSG_DONTWAIT)) is not None
         return False
 
     def close(self) -> None:

@@ -6,7 +6,6 @@ reads no lake and imports nothing of a user's: tables, settings and secrets are 
 thread, opens no connection, and ends when nobody can ask any more and its runs have ended.
 """
 
-import atexit
 import gc
 import importlib
 import json
@@ -19,14 +18,15 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from backfill_assets.core.garbage import ALLOCATORS, collect_seldom
 from backfill_assets.engine.waiting_place import ASK, GO, NUMBER
+from backfill_assets.orchestration.leaving import ends_at_once
 
 # Rooms of this package, all of their modules. Not `definitions`, which reads the lake and the tables of its owner.
 ROOMS = ("core", "engine", "landing", "lake", "load", "operations", "orchestration", "pipeline", "pipeline.transforms")
@@ -154,8 +154,6 @@ def import_all(rooms: Sequence[str] = ROOMS) -> None:
 
 def main() -> None:
     """Import, then serve; a fork goes on here as `python -m dagster` with the words that were asked for."""
-    code = [1]  # of an exception that nobody catches: the interpreter prints it, then calls what is registered
-    atexit.register(leave, code)  # before anything else is, and so the last
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal, whose end of the door closes, too
     door = socket.socket(fileno=int(sys.argv[1]))
     import_all()
@@ -168,32 +166,9 @@ def main() -> None:
         if not go_on(line):
             os._exit(0)
         line.close()
-        with exit_noted(code):
-            runpy.run_module("dagster", run_name="__main__", alter_sys=True)
-
-
-@contextmanager
-def exit_noted(code: list[int]) -> Iterator[None]:
-    """Note with which exit code the block ends; that it exits is passed on."""
-    try:
-        yield
-        code[0] = 0
-    except SystemExit as end:
-        code[0] = end.code if isinstance(end.code, int) else bool(end.code)
-        raise
-
-
-def leave(code: Sequence[int], line: socket.socket | None = None) -> NoReturn:
-    """The end of a fork, when its threads have ended and all else that is registered was called: nothing is taken
-    apart, which costs more than a step. On the `line`, if any, it is told as `waitpid` would."""
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
-            stream.flush()
-    if line is not None:
-        with suppress(OSError):
-            line.send(NUMBER.pack((code[0] & 0xFF) << 8))
-    os._exit(code[0])
+        runpy.run_module("dagster", run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":
-    main()
+    with ends_at_once():
+        main()
