@@ -28,6 +28,7 @@ from backfill_assets.lake.profile import audited, conform
 from backfill_assets.lake.second_engine_settings import refuse_unequal_settings
 from backfill_assets.lake.session import LakeSession, telling_losses
 from backfill_assets.lake.staging import Staged
+from backfill_assets.lake.writes import writes_of
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.landed_changes import compared
 from backfill_assets.load.making import made
@@ -155,28 +156,23 @@ def _written_together(
     request: RebuildRequest, states: States, stamps: Mapping[date, Stamp]
 ) -> Iterator[RecomputeVerdict]:
     """The days of other tables, those at once that were made from the same versions up to the same frontier."""
-    store, groups, receipts = request.lake_session.lake.store, defaultdict[str, list[date]](list), dict[str, Receipt]()
+    groups, receipts = defaultdict[str, dict[date, Stamp]](dict), dict[str, Receipt]()
     needed = {i.table for i in request.table.contract.inputs}
-    for version, days in _by_version(stamps).items():  # one receipt tells of all days of its write
-        receipt = store.read_commit(request.table.name, version).receipt
+    for receipt, made_by in writes_of(request.lake_session.lake.store, request.table.name, stamps):
         if receipt is None or not needed <= {*receipt.inputs}:
-            rows = {d: stamps[d].entry.rows for d in days}
-            yield RecomputeVerdict(
-                request.table.name, tuple(Recomputed(d, n, passed_over=UNNAMED) for d, n in rows.items())
-            )
+            yield _all_passed_over(request, made_by, UNNAMED)
             continue
         key = f"{sorted(receipt.inputs.items())} {receipt.frontier}"
-        groups[key] += days
+        groups[key] |= made_by
         receipts[key] = receipt
     for key, days in groups.items():
-        yield _again(request, states, receipts[key], {d: stamps[d] for d in days})
+        yield _again(request, states, receipts[key], days)
 
 
-def _by_version(stamps: Mapping[date, Stamp]) -> Mapping[int, list[date]]:
-    found = defaultdict[int, list[date]](list)
-    for day, stamp in stamps.items():
-        found[stamp.version].append(day)
-    return found
+def _all_passed_over(request: RebuildRequest, stamps: Mapping[date, Stamp], why: str) -> RecomputeVerdict:
+    return RecomputeVerdict(
+        request.table.name, tuple(Recomputed(d, s.entry.rows, passed_over=why) for d, s in stamps.items())
+    )
 
 
 def _again(request: RebuildRequest, states: States, receipt: Receipt, stamps: Mapping[date, Stamp]) -> RecomputeVerdict:
@@ -185,9 +181,7 @@ def _again(request: RebuildRequest, states: States, receipt: Receipt, stamps: Ma
     then = _AsThen(states, view, receipt.frontier, {d: s.entry for d, s in stamps.items()})
     lost = _lost_input(request, then, stamps)
     if lost:
-        return RecomputeVerdict(
-            contract.name, tuple(Recomputed(d, s.entry.rows, passed_over=lost) for d, s in stamps.items())
-        )
+        return _all_passed_over(request, stamps, lost)
     days = from_inclusive(min(stamps), max(stamps))
     asked = replace(request, days=days)
     frame = made(asked, then, sorted(stamps), [d for d in days if d not in stamps])

@@ -13,6 +13,7 @@ from backfill_assets.core.days import contiguous
 from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG
 from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.writes import writes_of
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,9 @@ def holds(lake: Lake, states: States, held: Mapping[str, list[date]]) -> tuple[H
     of_tables: list[Hold] = []
     for table, days in held.items():
         alone: list[date] = []
-        for day, tags in _tags(lake, states, table, days).items():
-            if PLAN_TAG in tags:
+        tags_of = _tags(lake, states, table, days)
+        for day in sorted(tags_of):
+            if PLAN_TAG in (tags := tags_of[day]):
                 found = of_plans.setdefault((tags[PLAN_TAG], tags.get(CHUNK_TAG, "")), {})
                 found.setdefault(table, []).append(day)
             else:
@@ -75,6 +77,9 @@ def holds(lake: Lake, states: States, held: Mapping[str, list[date]]) -> tuple[H
 
 
 def _tags(lake: Lake, states: States, table: str, days: list[date]) -> dict[date, Mapping[str, str]]:
-    versions = {d: stamp.version for d in days if (stamp := states.stamp(table, d)) is not None}
-    said = {v: lake.store.read_commit(table, v).receipt for v in set(versions.values())}
-    return {d: receipt.tags if (receipt := said[v]) is not None else {} for d, v in versions.items()}
+    stamps = {d: stamp for d in days if (stamp := states.stamp(table, d)) is not None}
+    return {
+        day: receipt.tags if receipt is not None else {}
+        for receipt, found in writes_of(lake.store, table, stamps)
+        for day in found
+    }

@@ -6,7 +6,6 @@ of versions must hold (its `account`, `pipeline.transforms.layers`). No JVM. Fig
 parser and an independent engine counted, and what receipts say.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 
@@ -20,6 +19,7 @@ from backfill_assets.lake.audit import connection, selection
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Table
 from backfill_assets.lake.view import read_view
+from backfill_assets.lake.writes import writes_of
 from backfill_assets.operations.account import accounts
 
 
@@ -46,17 +46,17 @@ def _told(rows: int) -> str:
 
 def _versions(lake: Lake, states: States, table: Table, written: Mapping[date, object]) -> Iterator[GateFinding]:
     """Of the days written, unless newer deliveries came for them since: those will be made again."""
-    by_version: dict[int, list[date]] = defaultdict(list)
-    for day in sorted(written):
-        stamp = states.stamp(table.name, day)
-        if stamp is not None and states.of(table.name, day) in (State.FRESH, State.OUTDATED):
-            by_version[stamp.version].append(day)
+    stamps = {
+        day: stamp
+        for day in sorted(written)
+        if (stamp := states.stamp(table.name, day)) is not None
+        and states.of(table.name, day) in (State.FRESH, State.OUTDATED)
+    }
     raw = states.contracts[versions_of([table.contract])[table.name]]
-    for version, days in by_version.items():
-        receipt = lake.store.read_commit(table.name, version).receipt
+    for receipt, days in writes_of(lake.store, table.name, stamps):
         if receipt is None or raw.name not in receipt.inputs:
             continue
-        counted = _counted(lake, states, table, raw, receipt.inputs[raw.name], days)
+        counted = _counted(lake, states, table, raw, receipt.inputs[raw.name], [*days])
         for day in days:
             entry = receipt.days[day]
             came, superseded = counted.get(day, (0, 0))

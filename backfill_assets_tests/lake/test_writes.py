@@ -1,0 +1,48 @@
+"""Days of one write are told together, and its receipt is read once.
+
+Tested here: `lake.writes`, on logs written by hand. Not tested here: what is made of receipts (`test_recompute`,
+`test_held`, `test_plan_layers`).
+"""
+
+from datetime import date
+from typing import cast
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backfill_assets.core.receipts import DayEntry
+from backfill_assets.core.view import Stamp
+from backfill_assets.lake.store import Commit, TableStore
+from backfill_assets.lake.writes import writes_of
+from backfill_assets_tests.builders import receipt
+
+WITHOUT_RECEIPT = 0
+
+
+class _Read:
+    """A store that knows one table, and notes which of its versions are read."""
+
+    def __init__(self) -> None:
+        self.versions: list[int] = []
+
+    def read_commit(self, table: str, version: int) -> Commit:
+        """A receipt that tells its version, but for one."""
+        assert table == "staging"
+        self.versions.append(version)
+        return Commit(version, None if version == WITHOUT_RECEIPT else receipt(table, {}, run_id=str(version)), 0, "")
+
+
+def _stamp(version: int) -> Stamp:
+    return Stamp(DayEntry(1, "", ""), version, "", "", "", "")
+
+
+@given(st.dictionaries(st.dates(date(2024, 1, 1), date(2024, 2, 29)), st.integers(0, 5)))
+def test_every_day_is_told_once_with_the_receipt_of_its_write(versions: dict[date, int]) -> None:
+    read, stamps = _Read(), {d: _stamp(v) for d, v in versions.items()}
+    found = list(writes_of(cast(TableStore, read), "staging", stamps))
+    assert read.versions == list(dict.fromkeys(versions.values()))
+    assert {d: s for _, days in found for d, s in days.items()} == stamps
+    assert sum(len(days) for _, days in found) == len(stamps)
+    for told, days in found:
+        wanted = {"" if told is None else told.run_id}
+        assert {"" if s.version == WITHOUT_RECEIPT else str(s.version) for s in days.values()} == wanted
