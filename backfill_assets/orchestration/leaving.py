@@ -43,6 +43,8 @@ def ends_at_once(end: Callable[[int], object] = leave) -> Iterator[None]:
     """
     ended = [1]  # of an exception that nobody catches: the interpreter prints it, then calls what is registered
     atexit.register(_end, end, ended)
+    if logging := sys.modules.get("logging"):
+        atexit.register(logging.shutdown)  # its own registration is older than this block, and so comes too late
     try:
         yield
         ended[0] = 0

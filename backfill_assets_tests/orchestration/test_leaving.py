@@ -38,8 +38,10 @@ with {context}:
 """
 
 
-def _ended(last: str, context: str = "ends_at_once()", **more: object) -> subprocess.CompletedProcess[str]:
-    code = BLOCK.format(last=last, context=context)
+def _ended(
+    last: str, context: str = "ends_at_once()", before: str = "", **more: object
+) -> subprocess.CompletedProcess[str]:
+    code = before + BLOCK.format(last=last, context=context)
     given: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}
     env = {**os.environ, "PYTHONUNBUFFERED": ""}
     return subprocess.run([sys.executable, "-c", code], cwd=CHECKOUT, env=env, text=True, check=False, **given)
@@ -69,6 +71,12 @@ def test_what_cannot_be_written_at_the_end_is_no_success() -> None:
     with Path("/dev/full").open("w") as full:
         assert _ended("pass", stdout=full).returncode == UNTOLD
         assert _ended("sys.exit(3)", stdout=full).returncode == 3
+
+
+def test_what_a_handler_kept_back_is_logged_wherever_logging_was_imported() -> None:
+    before = "import logging, logging.handlers as h\nkept = h.MemoryHandler(9, target=logging.StreamHandler())\n"
+    before += "logging.getLogger().addHandler(kept)"
+    assert _ended("logging.warning('kept back')", before=before).stderr == "kept back\n"
 
 
 def test_who_waits_at_a_line_is_told_the_exit_code() -> None:
