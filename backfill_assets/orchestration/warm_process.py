@@ -30,6 +30,8 @@ from backfill_assets.orchestration.leaving import ends_at_once
 
 # Rooms of this package, all of their modules. Not `definitions`, which reads the lake and the tables of its owner.
 ROOMS = ("core", "engine", "landing", "lake", "load", "operations", "orchestration", "pipeline", "pipeline.transforms")
+# What makes tables besides what loads: of all else nobody asks what it says.
+TRANSFORMS = ("backfill_assets.pipeline.transforms.", "backfill_assets.core.cuts")
 LIBRARIES = (  # what those modules import when they work
     "deltalake",
     "duckdb",
@@ -135,7 +137,8 @@ def go_on(line: socket.socket) -> bool:
 
 
 def import_all(rooms: Sequence[str] = ROOMS) -> None:
-    """What forks import, so that it is shared by all of them; refuses threads, which forks would not have."""
+    """What forks import, and read of the package's code, so that it is shared by all of them; refuses threads, which
+    forks would not have."""
     collect_seldom()
     for room in rooms:
         found = importlib.import_module(f"backfill_assets.{room}")
@@ -145,6 +148,9 @@ def import_all(rooms: Sequence[str] = ROOMS) -> None:
 
     for name in (*LIBRARIES, *IMPORTED_BY_RUNS):
         importlib.import_module(name)
+    from backfill_assets.lake.model import read_code
+
+    read_code([name for name in sys.modules if name.startswith(TRANSFORMS)])
     threads = [Path(task, "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
     if len(threads) > 1:
         sys.exit(f"An import began threads, which forks do not have: {threads}. Forks of it are no good.")
