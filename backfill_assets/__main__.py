@@ -3,7 +3,7 @@
 Lives here: one call. Does not live here: the commands (`cli.app`).
 """
 
-from backfill_assets.cli.front import main
+from backfill_assets.cli.app import main
 
 if __name__ == "__main__":
     main()

@@ -18,7 +18,6 @@ import pytest
 from hypothesis import settings
 
 from backfill_assets.engine.confs import EMBEDDED
-from backfill_assets.engine.waiting_place import OFF
 from backfill_assets_tests import engines
 from backfill_assets_tests.processes import CHECKOUT
 from backfill_assets_tests.spreading import (  # hooks are pytest's by their names
@@ -77,7 +76,6 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile(QUICK)
     for name in ("COLUMNS", "LINES"):
         os.environ.pop(name, None)
-    os.environ[OFF] = "off"  # no command of a test leaves a process that waits for others
     os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
     started = config.stash[STARTED] = []
 

@@ -18,11 +18,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from backfill_assets.engine.waiting_place import OFF
 from backfill_assets_tests.starting import Fork
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-OF_TESTS = (OFF, "PYTEST_CURRENT_TEST")  # variables; the latter is another one in each test
 DEFAULT_TIMEOUT_SECONDS = 180.0  # a cold Spark server on two busy cores has taken 60
 CAN_FORK = hasattr(os, "pidfd_open")  # Linux; elsewhere every interpreter is a new one
 PIPES: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -42,12 +40,6 @@ def start(
     command = [sys.executable, *(os.fspath(word) for word in words)]
     kind = Fork if CAN_FORK and not fresh else subprocess.Popen
     return kind(command, cwd=cwd, env={**os.environ, **(env or {})}, text=True, **more)
-
-
-def as_a_user() -> dict[str, str]:
-    """The environment of what a user types one after the other, up to `server stop`: from the second command on they
-    are forks of the process that waits beside the lake's server, and ends with it."""
-    return {name: value for name, value in os.environ.items() if name not in OF_TESTS}
 
 
 @contextmanager

@@ -4,9 +4,10 @@ Lives here: putting the commands together, and turning errors into one line on s
 Exit codes: 0 fine, 1 something was found or failed, 2 wrong usage or settings, 130 interrupted (143 by TERM).
 """
 
+import contextlib
 import os
 import signal
-from collections.abc import Callable
+import sys
 
 import click
 
@@ -37,7 +38,6 @@ from backfill_assets.cli.common import lake_option
 from backfill_assets.cli.drawing import aside
 from backfill_assets.core.errors import BackfillError, SettingsError, unusable
 from backfill_assets.core.garbage import collect_seldom
-from backfill_assets.orchestration.leaving import leave
 
 INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
 
@@ -130,9 +130,9 @@ for _command, _told in (
     _command.short_help = _told
 
 
-def main(end: Callable[[int], object] = leave) -> None:
-    """The command. Interrupted, it is ended here and now: with calls of gRPC still under way, the interpreter may hang
-    while it shuts down."""
+def main() -> None:
+    """Run the command that `sys.argv` names, as the console script `backfill-assets` does."""
+    _open_streams()
     os.umask(0o077)  # until the lake says otherwise
     collect_seldom()
     try:
@@ -140,4 +140,26 @@ def main(end: Callable[[int], object] = leave) -> None:
     except SystemExit as ended:
         if ended.code not in INTERRUPTED:
             raise
-        end(int(ended.code))
+        _die_of(int(ended.code) - 128)
+
+
+def _open_streams() -> None:
+    """Point a closed standard stream at the null device: else the next opened file would get its text."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(nowhere, True)
+            setattr(sys, name, os.fdopen(nowhere, mode))
+
+
+def _die_of(number: int) -> None:
+    """End this process by the signal that interrupted it, as shells expect of a program that was interrupted.
+
+    The interpreter's own way out can hang: gRPC may still wait for answers.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
+    os.kill(os.getpid(), number)

@@ -23,7 +23,6 @@ from backfill_assets.cli.common import (
 from backfill_assets.cli.drawing import aside, draw_table, number, say
 from backfill_assets.cli.progress import BackfillRequest, Lines, RunOutcome, TableOutcome
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.engine.confs import OWN_SERVERS
 
 if TYPE_CHECKING:
     from backfill_assets.lake.home import Lake
@@ -119,13 +118,11 @@ def work(lake: "Lake", asked: BackfillRequest, begin: bool = False) -> RunOutcom
     if (instead := overrides().work) is not None:
         return instead(lake, asked)
     if begin:
-        from backfill_assets.cli.waiting import begin as begin_waiting
         from backfill_assets.lake.home import refuse_unwritable
         from backfill_assets.lake.session import LakeSession
 
         refuse_unwritable(lake)
         LakeSession(lake).begin()
-        begin_waiting(lake.root, coming=lake.settings.spark.engine in OWN_SERVERS)
     with Lines(asked.days) as lines:
         from backfill_assets.cli.runner import run_backfill
 

@@ -64,14 +64,6 @@ def instance_of(lake: Lake, project: Path | None = None) -> Iterator[dg.DagsterI
         yield instance
 
 
-def settings_file(lake: Lake) -> Path:
-    """The file with the settings of the instance that `instance_of` opens, there or not; touches nothing."""
-    if named := os.environ.get("DAGSTER_HOME"):
-        return Path(named) / FILE
-    home = project_root()
-    return (home if _is_of_the_project(lake, home) else lake.root / DAGSTER_FOLDER) / FILE
-
-
 def _is_meant(lake: Lake) -> bool:
     """Whether it is the lake that is meant where none is named."""
     return lake.root == lake_folder()

@@ -1,7 +1,7 @@
 """`backfill-assets doctor`: everything that can be wrong with a lake and the machine below it.
 
 Lives here: the command and its drawing. Does not live here: the examinations (`operations.doctor`,
-`cli.deep`, `cli.doctor_dagster`).
+`cli.deep`).
 """
 
 from typing import TYPE_CHECKING
@@ -25,15 +25,12 @@ HANG = 6  # characters: the level and a space
 @click.pass_context
 def doctor(ctx: click.Context, deep: bool, as_json: bool) -> None:
     """Look at Java, server, settings, landing, logs, files and receipts. Changes nothing. Exit code 1 if one is odd."""
-    from backfill_assets.cli.doctor_dagster import examine_dagster
     from backfill_assets.operations.diagnosis import Level
     from backfill_assets.operations.doctor import doctor as examine
     from backfill_assets.pipeline.chosen import tables_at
 
     root = lake_root()
     found = examine(root, tables_at(root))
-    if (root / "lake.toml").exists() and not any(d.level is Level.ERROR for d in found):
-        found += examine_dagster(root)
     if deep and not any(d.level is Level.ERROR for d in found):
         from backfill_assets.cli.deep import examine_contents
 

@@ -18,11 +18,7 @@ MIB = 1 << 20
 
 @click.group()
 def server() -> None:
-    """The lake's server: Spark or Sail. It starts by itself at the first use, and ends when idle.
-
-    Beside it a process waits that has all imports done: commands on the lake begin as forks of it (Linux). It ends with
-    the server; with BACKFILL_ASSETS_FORKS=off in the environment there is none.
-    """
+    """The lake's server: Spark or Sail. It starts by itself at the first use, and ends when idle."""
 
 
 @server.command()
@@ -81,12 +77,11 @@ def _lake() -> "Lake":
 
 def _facts(lake: Path) -> dict[str, Any]:
     from backfill_assets.engine.server import server_status
-    from backfill_assets.engine.waiting_place import WaitingPlace
 
     found = server_status(lake)
     if found is None:
         return {"running": False}
-    return {"running": True, **vars(found), "waiting_pid": WaitingPlace.of(lake).pid()}
+    return {"running": True, **vars(found)}
 
 
 def _tell(facts: dict[str, Any], as_json: bool) -> None:
@@ -95,9 +90,8 @@ def _tell(facts: dict[str, Any], as_json: bool) -> None:
     elif not facts["running"]:
         click.echo("not running; it starts at the first use")
     else:
-        waiting = facts["waiting_pid"]
         used = "in use" if facts["in_use"] else "idle"
         click.echo(
             f"process {facts['pid']}, {facts['version']}, {used}, up {facts['uptime_seconds']:.0f} s, "
-            f"{facts['rss_bytes'] // MIB} MiB" + (f"; process {waiting} waits for commands" if waiting else "")
+            f"{facts['rss_bytes'] // MIB} MiB"
         )

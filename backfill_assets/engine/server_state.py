@@ -22,7 +22,8 @@ from pathlib import Path
 from backfill_assets.engine.confs import LOOPBACK
 from backfill_assets.engine.processes import Process
 from backfill_assets.engine.unix_sockets import accepts
-from backfill_assets.engine.waiting_place import FOLDER, RECORD
+
+FOLDER, RECORD = ".server", "endpoint.json"
 
 _ANSWER_TIMEOUT_SECONDS = 2.0  # a connect on the loopback takes microseconds, more only on a stalled machine
 

@@ -173,14 +173,6 @@ def pipeline_of(lake: Lake, tables: Iterable[Table]) -> Pipeline:
     return made
 
 
-def read_code(modules: Iterable[str]) -> None:
-    """Read what these modules of the package, and those that load, say: processes forked of this one need not, a tenth
-    of a second each."""
-    for module in (*LOADERS, *_intakes(), *modules):
-        _said(module)
-    _engines()
-
-
 def _code(table: Table, read: Collection[str] | None = None) -> list[str]:
     """What makes a table, or of it just the columns that are read."""
     parts = sorted(_said(m) for m in _modules(table))

@@ -19,10 +19,9 @@ from backfill_assets.engine.confs import OWN_SERVERS, SAIL, scrub
 from backfill_assets.engine.java import find_java
 from backfill_assets.engine.launch import version_of
 from backfill_assets.engine.private_network import why_not
-from backfill_assets.engine.processes import PlacedProcess, Process
+from backfill_assets.engine.processes import PlacedProcess
 from backfill_assets.engine.sail import refuse_open_to_all, sail_identity
 from backfill_assets.engine.server import server_status
-from backfill_assets.engine.waiting_place import OFF, WaitingPlace
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
 from backfill_assets.lake.model import Table
@@ -56,7 +55,7 @@ def doctor(root: Path, tables_of: Callable[[LakeSettings], Sequence[Table]]) -> 
         return [_java(), _jars(), _finding_of(error)]
     is_sail = lake.settings.spark.engine == SAIL
     findings = [_sail(lake, tables)] if is_sail else [_java(), _jars()]
-    findings += [fine("lake.toml", f"valid, from {lake.settings.start_date}"), _engine(lake), *_waiting(lake)]
+    findings += [fine("lake.toml", f"valid, from {lake.settings.start_date}"), _engine(lake)]
     findings += _compiled(tables)
     findings += _guarded("the second engine", lambda: examine_second_engine(lake, tables))
     for one in lake.by_source():
@@ -139,13 +138,6 @@ def _engine(lake: Lake) -> Diagnosis:
     used = "in use" if found.in_use else "idle"
     told = f"process {found.pid}, {used}, up {found.uptime_seconds:.0f} s, {found.rss_bytes // MIB} MiB"
     return fine(name, told)
-
-
-def _waiting(lake: Lake) -> Iterator[Diagnosis]:
-    """The process beside the server that commands are forks of, if one waits."""
-    if (pid := WaitingPlace.of(lake.root).pid()) and (found := Process.of(pid)):
-        told = f"process {pid} waits beside the server, {(found.memory_bytes() or 0) // MIB} MiB"
-        yield fine("commands", f"{told}; it ends with the server, {OFF}=off in the environment does without")
 
 
 def _compiled(tables: Sequence[Table]) -> Iterator[Diagnosis]:

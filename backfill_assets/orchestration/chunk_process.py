@@ -10,7 +10,6 @@ import sys
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.garbage import collect_seldom
 from backfill_assets.operations.plan_children import said
-from backfill_assets.orchestration.leaving import ends_at_once
 
 
 def main() -> None:
@@ -29,5 +28,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    with ends_at_once():
-        main()
+    main()

@@ -2,8 +2,7 @@
 
 Lives here: what names an instance, the values of run tags, the target of a check evaluation, the newest verdicts of
 checks, plans that nothing followed, per-partition metadata in one step, and the tables of its event storage. Does not
-live here: anything that a public name can do, storing events quickly (`quick_events`), and how runs are launched
-(`dagster_private_launch`, the only other such file).
+live here: anything that a public name can do, and storing events quickly (`quick_events`).
 """
 
 import logging

@@ -9,7 +9,6 @@ between two steps; the run then goes on to its end.
 
 import builtins
 import contextlib
-import logging
 import math
 import os
 import signal
@@ -54,16 +53,8 @@ class Ending:
             left -= AGAIN_SECONDS
             if left <= 0:
                 os.write(2, b"Interrupted, and ended by force: what was committed stands. Run again.\n")
-                os._exit(128 + self.number)
+                os.kill(os.getpid(), signal.SIGKILL)
             signal.pthread_kill(main.ident or 0, self.number)
-
-    def came(self) -> bool:
-        """Whether an interrupt came, also one that `listen` had no time for yet."""
-        if self.number is not None:
-            return True
-        with contextlib.suppress(BlockingIOError):
-            return _first(self._ear.recv(64, socket.MSG_PEEK | socket.MSG_DONTWAIT)) is not None
-        return False
 
     def close(self) -> None:
         """The work is over: stop listening."""
@@ -73,32 +64,6 @@ class Ending:
 
 def _first(heard: bytes) -> int | None:
     return next((n for n in heard if n in (signal.SIGINT, signal.SIGTERM)), None)
-
-
-@contextlib.contextmanager
-def _no_tracebacks_after(ending: Ending) -> Iterator[None]:
-    """What an interrupt meets on its way is not told where nobody asked: of objects that are being destroyed, and by
-    libraries without a log (SQLAlchemy's pool tells of a connection that was being closed)."""
-    hook, resort = sys.unraisablehook, logging.lastResort
-
-    def is_told(record: logging.LogRecord) -> bool:
-        """The filter of what nobody logs."""
-        return not (record.exc_info and ending.came())
-
-    def tell(unraisable: "sys.UnraisableHookArgs") -> None:
-        """The hook for what nobody can catch."""
-        if not ending.came():
-            hook(unraisable)
-
-    sys.unraisablehook = tell
-    if resort is not None:
-        resort.addFilter(is_told)
-    try:
-        yield
-    finally:
-        sys.unraisablehook = hook
-        if resort is not None:
-            resort.removeFilter(is_told)
 
 
 @contextlib.contextmanager
@@ -140,8 +105,7 @@ def ends_when_interrupted() -> Iterator[Ending]:
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     threading.Thread(target=ending.listen, name="interrupts", daemon=True).start()
     try:
-        with _no_tracebacks_after(ending):
-            yield ending
+        yield ending
     finally:
         signal.set_wakeup_fd(-1)
         ending.close()

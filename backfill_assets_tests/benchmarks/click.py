@@ -2,8 +2,8 @@
 
     python -m backfill_assets_tests.benchmarks.click [spark|sail|both] [LAUNCHES]
 
-Lives here: the measurement, with our launcher and with Dagster's, in turns, each on a `dagster dev` of its own over the
-sample lake. Does not live here: what must hold of a launch (`orchestration.test_run_launcher`, `browser.test_dev`).
+Lives here: the measurement, on a `dagster dev` of its own over the sample lake. Does not live here: what must hold of
+a launch (`browser.test_dev`).
 Times are of a machine that others may use: each launch is told, seconds since its click.
 """
 
@@ -15,7 +15,6 @@ import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import psutil
 
@@ -31,7 +30,6 @@ TABLE = "features"
 LOOK = """query Look($run: ID!) { runOrError(runId: $run) { ... on Run {
   status eventConnection { events { ... on MessageEvent { timestamp eventType message } } } } } }"""
 STARTED = re.compile(r"Started process for run \(pid: (\d+)\)")
-OURS = re.compile(r"run_launcher:\n(?: .*\n)+")
 MOMENTS = {"RUN_STARTING": "begun", "RUN_START": "start", "STEP_START": "step", "RUN_SUCCESS": "end"}
 
 
@@ -65,11 +63,9 @@ def launched(dev: Site, day: str) -> dict[str, float]:
     return found
 
 
-def measure(engine: str, launcher: str, launches: int) -> None:
+def measure(engine: str, launches: int) -> None:
     """Print a line for each launch on a new `dagster dev`."""
     instance = (CHECKOUT / "dagster.yaml").read_text()
-    if launcher != "ours":
-        instance = OURS.sub("", instance)
     with tempfile.TemporaryDirectory() as folder, site(Path(folder), instance) as dev:
         days = sorted(data_files(dev.lake, "staging"))
         time.sleep(SETTLED_SECONDS)
@@ -77,29 +73,17 @@ def measure(engine: str, launcher: str, launches: int) -> None:
             at = launched(dev, str(days[5 + number % 3]))
             names = ("clicked", "begun", "process", "start", "step", "end", "cpu")
             figures = " ".join(f"{at.get(name, float('nan')):8.2f}" for name in names)
-            print(f"{engine:6} {launcher:9} {figures}  begun to start {at['start'] - at['begun']:.2f}", flush=True)
-        for process in psutil.process_iter():
-            with suppress(psutil.Error):
-                _tell_memory(process, dev)
-
-
-def _tell_memory(process: psutil.Process, dev: Site) -> None:
-    """Of the process that has everything imported and belongs to this lake."""
-    mine = process.environ().get("BACKFILL_ASSETS_LAKE") == str(dev.lake.root)
-    if mine and "backfill_assets.orchestration.warm_process" in process.cmdline():
-        held: Any = process.memory_full_info()
-        print(f"       warm process: {held.rss >> 20} MiB, of which {held.uss >> 20} its own", flush=True)
+            print(f"{engine:6} {figures}  begun to start {at['start'] - at['begun']:.2f}", flush=True)
 
 
 def main(engines: str, launches: int) -> None:
-    """Measure both launchers in turns, on one engine or both."""
-    print("engine launcher   clicked    begun  process    start     step      end  cpu s")
+    """Measure on one engine or both."""
+    print("engine  clicked    begun  process    start     step      end  cpu s")
     for engine in ("spark", "sail") if engines == "both" else (engines,):
         os.environ.pop(OF_LAKES, None)
         if engine != "spark":
             os.environ[OF_LAKES] = engine
-        for launcher in ("ours", "dagster's"):
-            measure(engine, launcher, launches)
+        measure(engine, launches)
 
 
 if __name__ == "__main__":

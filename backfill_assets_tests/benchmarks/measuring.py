@@ -1,7 +1,5 @@
 """What a benchmark measures of a command and the lake's server: wall, CPU of both, peak memory, bytes, Spark's jobs.
 
-Commands may be forks of the process that waits beside the server: what that and its forks use is the command's.
-
 Lives here: plain figures of one piece of work. Does not live here: what is run and against what (`whole_way`).
 """
 
@@ -20,10 +18,8 @@ from typing import Any
 import psutil
 
 from backfill_assets.engine.server import server_status
-from backfill_assets.engine.waiting_place import WaitingPlace
 
 SAMPLE_SECONDS = 0.2
-FORKS_END_SECONDS = 0.01
 YOUNG_SECONDS = 1.0  # a process this young may be a fork of the JVM that still shows the JVM's pages
 
 
@@ -44,7 +40,7 @@ class Cost:
 
 def measured(command: Sequence[str], lake: Path, env: Mapping[str, str], log: Path) -> Cost:
     """Run a command of the package to its end and tell what it cost; raises CalledProcessError where it fails."""
-    before, waiting, own, began = _server_cpu(lake), _waiting_cpu(lake), _children_cpu(), time.monotonic()
+    before, own, began = _server_cpu(lake), _children_cpu(), time.monotonic()
     peak, done = [0], threading.Event()
     with log.open("ab") as out:
         process = subprocess.Popen(command, env={**os.environ, **env}, stdout=out, stderr=out)
@@ -58,23 +54,7 @@ def measured(command: Sequence[str], lake: Path, env: Mapping[str, str], log: Pa
         raise subprocess.CalledProcessError(code, command)
     pid, spent = _server_cpu(lake)
     served = spent - (before[1] if pid == before[0] else 0.0)
-    waiter, forks = _waiting_cpu(lake)
-    forks -= waiting[1] if waiter == waiting[0] else 0.0
-    return Cost(round(wall, 2), round(_children_cpu() - own + forks, 2), round(served, 2), peak[0] // 2**20)
-
-
-def _waiting_cpu(lake: Path) -> tuple[int, float]:
-    """What the process that waits for commands and its forks have used, all of whose ends it has noted by then."""
-    pid = WaitingPlace.of(lake).pid()
-    if pid is None:
-        return 0, 0.0
-    try:
-        process = psutil.Process(pid)
-        while process.children():
-            time.sleep(FORKS_END_SECONDS)
-        return pid, sum(process.cpu_times()[:4])
-    except psutil.NoSuchProcess:
-        return 0, 0.0
+    return Cost(round(wall, 2), round(_children_cpu() - own, 2), round(served, 2), peak[0] // 2**20)
 
 
 def _children_cpu() -> float:
@@ -94,8 +74,7 @@ def _sample(pid: int, lake: Path, peak: list[int], done: threading.Event) -> Non
     while not done.wait(SAMPLE_SECONDS):
         try:
             status = server_status(lake) if lake.is_dir() else None
-            found = status.pid if status else None, WaitingPlace.of(lake).pid()
-            roots = [psutil.Process(p) for p in (pid, *filter(None, found))]
+            roots = [psutil.Process(p) for p in (pid, *([status.pid] if status else []))]
             family = {p.pid: p for root in roots for p in (root, *root.children(recursive=True))}
             old = [p for p in family.values() if time.time() - p.create_time() > YOUNG_SECONDS]
             peak[0] = max(peak[0], sum(p.memory_info().rss for p in old))

@@ -1,4 +1,4 @@
-"""Which lake is meant when none is named, and which one the words of a command name before anybody has read them.
+"""Which lake is meant when none is named.
 
 Tested here: `core.lake_meant`. Not tested here: what a lake is (`lake.test_home`).
 """
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.lake_meant import DEFAULT_FOLDER, LAKE_VARIABLE, lake_folder, named_in, project_root
+from backfill_assets.core.lake_meant import DEFAULT_FOLDER, LAKE_VARIABLE, lake_folder, project_root
 from backfill_assets_tests.processes import CHECKOUT, run_python
 
 PRINT_FOLDERS = """
@@ -32,19 +32,3 @@ def test_a_home_folder_is_spelled_out() -> None:
 def test_the_project_is_this_checkout() -> None:
     assert project_root() == CHECKOUT
     assert (CHECKOUT / DEFAULT_FOLDER).name.startswith("."), "hidden, and ignored by git"
-
-
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        ("status", None),
-        ("--lake a status", "a"),
-        ("status --lake a", "a"),
-        ("--lake=a status", "a"),
-        ("--lake a status --lake=b", "b"),
-        ("--lake a status --lake=", "a"),
-        ("status --lake", None),
-    ],
-)
-def test_the_last_lake_among_the_words_of_a_command_is_the_one_named(words: str, named: str | None) -> None:
-    assert named_in(words.split()) == named

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from backfill_assets_tests.processes import CHECKOUT, as_a_user
+from backfill_assets_tests.processes import CHECKOUT
 
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 MARK = "-- step --"
@@ -44,7 +44,7 @@ def run_steps(steps: list[Step], folder: Path, env: Mapping[str, str]) -> list[s
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     home = folder.parent / f"{folder.name}-dagster"
     home.mkdir()
-    around = {**as_a_user(), "PATH": path, "PYTHONPATH": str(CHECKOUT), "DAGSTER_HOME": str(home), **env}
+    around = {**os.environ, "PATH": path, "PYTHONPATH": str(CHECKOUT), "DAGSTER_HOME": str(home), **env}
     done = subprocess.run(
         ["bash", "-euc", script], cwd=folder, env=around, capture_output=True, text=True, timeout=SECONDS, check=False
     )

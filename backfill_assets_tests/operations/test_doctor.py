@@ -1,7 +1,6 @@
 """What the doctor finds in lakes that were hurt on purpose. No JVM."""
 
 import os
-import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +11,6 @@ from deltalake import DeltaTable
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.engine.cache import CACHE_VARIABLE, delta_coordinate
-from backfill_assets.engine.waiting_place import WaitingPlace
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import FILES
 from backfill_assets.lake.log import commit_file
@@ -42,20 +40,6 @@ def test_a_healthy_lake_has_no_finding(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     lake, _ = synthetic_lake(tmp_path, 3)
     assert [d for d in doctor(lake.root, tables) if d.level is not Level.OK] == []
-
-
-def test_the_process_that_waits_for_commands_is_told_with_its_memory_and_how_to_do_without(tmp_path: Path) -> None:
-    lake, _ = synthetic_lake(tmp_path, 1)
-    assert not _about(lake, "commands")
-    place = WaitingPlace.of(lake.root)
-    place.folder.mkdir()
-    held = place.take()
-    assert held is not None
-    (told,) = _about(lake, "commands")
-    os.close(held)
-    assert told.level is Level.OK
-    assert re.match(rf"process {os.getpid()} waits beside the server, [1-9]\d* MiB; ", told.what)
-    assert "BACKFILL_ASSETS_FORKS=off" in told.what
 
 
 def test_declared_columns_are_shown_with_the_sql_that_they_were_compiled_to(tmp_path: Path) -> None:
