@@ -14,7 +14,6 @@ from backfill_assets.core.days import ONE_DAY, midnight
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.context import LakeContext, TablesOf
-from backfill_assets.orchestration.quick_events import quick_events
 from backfill_assets.orchestration.runs import RANGE_END, RANGE_START, RUN_KEY
 from backfill_assets.orchestration.ticks import Tick, landing_tick, late_data_tick
 from backfill_assets.pipeline.tables import tables as our_tables
@@ -86,11 +85,10 @@ class Daemon:
         tags = dict(request.tags) | {RUN_KEY: str(request.run_key)}
         if request.partition_key:
             tags |= {RANGE_START: request.partition_key, RANGE_END: request.partition_key}
-        with quick_events(self.instance):
-            job.execute_in_process(
-                run_config=request.run_config, instance=self.instance, tags=tags,
-                asset_selection=request.asset_selection, raise_on_error=False,
-            )  # fmt: skip
+        job.execute_in_process(
+            run_config=request.run_config, instance=self.instance, tags=tags, asset_selection=request.asset_selection,
+            raise_on_error=False,
+        )  # fmt: skip
 
 
 def after(lake: Lake, days: int) -> datetime:

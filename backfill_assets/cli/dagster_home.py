@@ -59,9 +59,22 @@ def instance_of(lake: Lake, project: Path | None = None) -> Iterator[dg.DagsterI
                 yield instance
             return
         home = _home_in(lake)
+        with _named(home), _told(str(home)), _opened(str(home), dg.DagsterInstance.get) as instance:
+            yield instance
+        return
     open_it = partial(dg.DagsterInstance.from_config, str(home))
     with contextlib.chdir(home), _told(str(home)), _opened(str(home), open_it) as instance:
         yield instance
+
+
+@contextlib.contextmanager
+def _named(home: Path) -> Iterator[None]:
+    """Within, $DAGSTER_HOME is `home`: a lake may be moved, so that its file names folders by this variable."""
+    os.environ["DAGSTER_HOME"] = str(home)
+    try:
+        yield
+    finally:
+        del os.environ["DAGSTER_HOME"]
 
 
 def _is_meant(lake: Lake) -> bool:

@@ -24,7 +24,6 @@ from backfill_assets.orchestration.assemble import rebuild_job
 from backfill_assets.orchestration.history import cause_of
 from backfill_assets.orchestration.interrupts import Interrupted, ends_when_interrupted, processes_hear_none
 from backfill_assets.orchestration.markers import markers_of
-from backfill_assets.orchestration.quick_events import quick_events
 from backfill_assets.orchestration.runs import (
     BY_TAG,
     NOTE_TAG,
@@ -44,7 +43,7 @@ def run_backfill(lake: Lake, asked: BackfillRequest, watcher: Watcher) -> RunOut
     refuse_unwritable(lake)
     began, run_id = time.perf_counter(), str(uuid.uuid4())
     listener = _Listener(watcher)
-    with ends_when_interrupted() as ending, silenced(), instance_of(lake) as instance, quick_events(instance):
+    with ends_when_interrupted() as ending, silenced(), instance_of(lake) as instance:
         job = rebuild_job(lake, tables_at(lake.root), asked.tables, listener.published)
         instance.add_event_listener(run_id, listener.hear)
         try:

@@ -36,7 +36,6 @@ from backfill_assets.orchestration.interrupts import ends_when_interrupted, hear
 from backfill_assets.orchestration.io_manager import Handover, as_failures
 from backfill_assets.orchestration.ledgers import tell_ledgers
 from backfill_assets.orchestration.metadata import asset_metadata, told_before
-from backfill_assets.orchestration.quick_events import quick_events
 from backfill_assets.orchestration.reconcile import reconcile
 from backfill_assets.orchestration.runs import (
     BY_TAG,
@@ -144,7 +143,7 @@ def _steps(
     telling = Telling(context, opened, rebuild)
     landed, source = rebuild.table.is_landed, rebuild.table.contract.source
     guard = load_lock(lake.locks, source) if landed else contextlib.nullcontext()
-    with guard, quick_events(context.instance), coming.dropped_on_failure():
+    with guard, coming.dropped_on_failure():
         try:
             rebuild.request = replace(rebuild.request, least_rows=coming.begin(makes=name))
             telling.plan_unsettled()

@@ -2,7 +2,7 @@
 
 Lives here: what names an instance, the values of run tags, the target of a check evaluation, the newest verdicts of
 checks, plans that nothing followed, per-partition metadata in one step, and the tables of its event storage. Does not
-live here: anything that a public name can do, and storing events quickly (`quick_events`).
+live here: anything that a public name can do, and storing events (`event_storage`).
 """
 
 import logging
@@ -21,12 +21,9 @@ from dagster._core.events import AssetMaterializationPlannedData
 from dagster._core.execution.context.metadata_logging import AssetMetadataHandle, OutputMetadataAccumulator
 from dagster._core.execution.plan.execute_step import _get_output_asset_events
 from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable, SqlEventLogStorageTable
-from dagster._core.storage.event_log.sqlite.sqlite_event_log import INDEX_SHARD_NAME
 
 KEYS_AT_ONCE = 500  # of a query: sqlite takes 999 values in old builds
-INDEX_SHARD = INDEX_SHARD_NAME
 EVENTS_TABLE, CHECKS_TABLE = SqlEventLogStorageTable, AssetCheckExecutionsTable
-ASSET_KEYED = (dg.DagsterEventType.ASSET_MATERIALIZATION, dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED)
 
 
 def instance_id(instance: dg.DagsterInstance) -> str:
@@ -192,24 +189,6 @@ def set_partition_metadata(
     before = step._metadata_accumulator.per_output_metadata
     ours: dict[Any, Any] = {AssetMetadataHandle(asset_key=key, partition_key=p): dict(m) for p, m in metadata.items()}
     step._metadata_accumulator = OutputMetadataAccumulator(per_output_metadata={**before, **ours})
-
-
-def check_row(event: dg.EventLogEntry, storage_id: int, stored: Mapping[str, Any]) -> dict[str, Any]:
-    """The row of an evaluation among the executions of checks, as Dagster's own storage writes it. `stored` is the row
-    of the event itself: writing it out a second time would be the dearest part of storing it."""
-    evaluation: Any = event.dagster_event.event_specific_data if event.dagster_event else None
-    target = evaluation.target_materialization_data
-    return {
-        "asset_key": evaluation.asset_key.to_string(),
-        "check_name": evaluation.check_name,
-        "run_id": event.run_id,
-        "partition": evaluation.partition,
-        "execution_status": "SUCCEEDED" if evaluation.passed else "FAILED",
-        "evaluation_event": stored["event"],
-        "evaluation_event_timestamp": stored["timestamp"],
-        "evaluation_event_storage_id": storage_id,
-        "materialization_event_storage_id": target.storage_id if target else None,
-    }
 
 
 def _step(context: Any) -> Any:

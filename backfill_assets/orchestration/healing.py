@@ -33,7 +33,6 @@ from backfill_assets.orchestration.dagster_private import (
     unmade_partitions,
 )
 from backfill_assets.orchestration.metadata import retold
-from backfill_assets.orchestration.quick_events import quick_events
 
 DAYS_AT_ONCE = 100  # of tables, in one look: five hundred events, two or three seconds; the next look goes on
 LOOKED = "ended runs"  # what was looked at, beside the versions of tables: no table has a blank in its name
@@ -75,8 +74,7 @@ def heal(
         left -= len(now.days)
         whole = whole and not sick.postponed and len(now.days) == len(sick.days)
         if now.days:
-            with quick_events(instance):
-                _tell(instance, lake, states, now)
+            _tell(instance, lake, states, now)
             lines.append(f"{contract.name}: {len(now.days)} day(s) shown again from their receipts")
     if whole:
         seen |= {UNDONE: 0} | ({LOOKED: newest} if newest is not None else {})

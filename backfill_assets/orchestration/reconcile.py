@@ -21,7 +21,6 @@ from backfill_assets.orchestration.dagster_private import partitions_made_by
 from backfill_assets.orchestration.healing import TOLD_FROM, UNDONE, heal
 from backfill_assets.orchestration.markers import end_dead_runs, markers_of
 from backfill_assets.orchestration.metadata import WRITE_ID, retold
-from backfill_assets.orchestration.quick_events import quick_events
 from backfill_assets.orchestration.runs import ENDED
 
 UNDOING = (ROLLBACK, RELEASE)
@@ -80,10 +79,9 @@ def _record(instance: dg.DagsterInstance, lake: Lake, contract: Contract, commit
     known = partitions_made_by(instance, run.run_id, name) if run is not None else set()
     lost = [d for d in days if str(d) not in known]
     source = UNDONE_FROM if undoing else TOLD_FROM if run is not None else ELSEWHERE_FROM
-    with quick_events(instance):
-        for day in lost:
-            told = _event(name, day, receipt.days[day], version, receipt.write_id, source)
-            instance.report_runless_asset_event(told)
+    for day in lost:
+        told = _event(name, day, receipt.days[day], version, receipt.write_id, source)
+        instance.report_runless_asset_event(told)
     how = ", put back or released," if undoing else ""
     return True, [f"{name}: {len(lost)} day(s) of version {version}{how} recorded from the receipt"] if lost else []
 

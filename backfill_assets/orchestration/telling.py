@@ -1,7 +1,7 @@
 """What a step tells Dagster of its days: every day, or only those that are news.
 
 Lives here: which days are news, plans, and materializations of those days. Does not live here: metadata (`metadata`),
-evaluations (`checks`), storage in bulk (`quick_events`).
+evaluations (`checks`), storage in bulk (`event_storage`).
 
 A run that was launched in the UI was planned by Dagster for every day, and a plan wants an answer: it tells every day.
 A run of the command line, a sensor or a schedule leaves its events to us: of a day that Dagster shows as its receipt
@@ -27,7 +27,6 @@ from backfill_assets.orchestration.dagster_private import (
 )
 from backfill_assets.orchestration.io_manager import Handover
 from backfill_assets.orchestration.metadata import day_metadata
-from backfill_assets.orchestration.quiet_steps import tell
 from backfill_assets.orchestration.runs import OWN_EVENTS_TAG
 
 
@@ -82,7 +81,7 @@ class Telling:
         if not self.news_only:
             yield from events
             return
-        tell(self._context, events)
+        self._store(events)
 
     def materialize(self, output: dg.Output[Handover], days: Sequence[date]) -> None:
         """Tell of these days, where Dagster does not do so by itself."""
@@ -91,5 +90,14 @@ class Telling:
             return
         key = dg.AssetKey(self._rebuild.table.name)
         set_partition_metadata(self._context, key, day_metadata(self._rebuild, published, days))
-        tell(self._context, materializations(self._context, key, output, [str(d) for d in days]))
+        self._store(materializations(self._context, key, output, [str(d) for d in days]))
         set_partition_metadata(self._context, key, {str(d): {} for d in days})  # Dagster would keep it through the step
+
+    def _store(self, events: Iterable[dg.AssetMaterialization | dg.AssetCheckEvaluation]) -> None:
+        """Record events of the step. `context.log_event` would also keep each in memory until the run ends: 8 kB."""
+        step = self._context.get_step_execution_context()
+        for event in events:
+            if isinstance(event, dg.AssetMaterialization):
+                dg.DagsterEvent.asset_materialization(step, event)
+            else:
+                dg.DagsterEvent.asset_check_evaluation(step, event)

@@ -5,8 +5,10 @@ Tested here: the instance inside a lake whose programs were installed from a whe
 
 import os
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
+import dagster as dg
 import pytest
 import sqlalchemy as sa
 
@@ -14,12 +16,14 @@ from backfill_assets.cli.dagster_home import OF_A_LAKE, instance_of, lake_words,
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.lake_meant import LAKE_VARIABLE
 from backfill_assets.lake.home import Lake
+from backfill_assets.orchestration.event_storage import BatchedEventLogStorage
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 from backfill_assets_tests.sources import CHECKOUT
 
 pytestmark = pytest.mark.usefixtures("storages")
 
-BY_FOLDER = ("storage:", "local_artifact_storage:", "compute_logs:")  # of the checkout: a lake's lie beside its file
+# Of the checkout: what a lake remembers lies beside its file.
+BY_FOLDER = ("run_storage:", "schedule_storage:", "local_artifact_storage:", "compute_logs:")
 
 
 @pytest.fixture
@@ -31,7 +35,20 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
 
 def test_an_installed_package_says_of_dagster_what_the_checkout_says() -> None:
     ours, lakes = ((p.read_text(encoding="utf-8")).split("\n\n") for p in (CHECKOUT / "dagster.yaml", OF_A_LAKE))
+    ours = [s.replace("base_dir: .dagster/storage/history/runs", "home: { env: DAGSTER_HOME }") for s in ours]
     assert lakes[1:] == [section for section in ours[1:] if not section.startswith(BY_FOLDER)]
+
+
+def test_the_events_of_a_lake_lie_beside_its_settings_wherever_it_is_moved(installed: Lake) -> None:
+    elsewhere = installed.root.parent / "elsewhere"
+    with silenced(), instance_of(installed, project=elsewhere) as instance:
+        assert isinstance(instance.event_log_storage, BatchedEventLogStorage)
+    assert (installed.root / ".dagster" / "history" / "runs" / "index.db").is_file()
+    moved = replace(installed, root=installed.root.rename(installed.root.with_name("moved")))
+    with silenced(), instance_of(moved, project=elsewhere) as instance:
+        instance.report_runless_asset_event(dg.AssetMaterialization("a"))
+        assert instance.get_latest_materialization_event(dg.AssetKey("a"))
+    assert not installed.root.exists()
 
 
 def test_the_instance_of_a_lake_queues_and_watches_its_runs(installed: Lake) -> None:

@@ -48,7 +48,7 @@ Made = tuple[Lake, Pipeline]
 
 @pytest.fixture
 def on_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dg.DagsterInstance]:
-    """Storage as `dagster dev` has it: files of their own for runs, and connections that `quick_events` keeps."""
+    """Storage as `dagster dev` has it: files of their own for runs, and events in SQLite."""
     with dg.DagsterInstance.local_temp(str(tmp_path_factory.mktemp("home"))) as made:
         yield made
 

@@ -1,7 +1,7 @@
 """What a run tells Dagster of its days: every day of a run that Dagster planned, only news of one that leaves it to us.
 
 Tested here: `orchestration.telling` by runs over settled days, on a lake of logs, without an engine. Not tested here:
-storage (`test_quick_events`), metadata of computed days (`test_runs`).
+storage (`test_event_storage`), metadata of computed days (`test_runs`).
 """
 
 from collections import Counter
