@@ -22,6 +22,7 @@ from backfill_assets.engine.pins import is_complete, prove
 
 CACHE_VARIABLE = "BACKFILL_ASSETS_CACHE"
 SCALA = "2.13"
+FILES_COORDINATE = "com.globalmentor:hadoop-bare-naked-local-fs:0.1.0"  # the class `confs.NAKED_FILES`; 9 kB
 _FETCH_TIMEOUT_SECONDS = 600.0  # 13 MB; a slow line needs minutes, a dead one should not hang a run for ever
 _SHIPPED_WITH_SPARK = (
     "org.apache.*:*", "com.fasterxml.*:*", "com.github.luben:*", "com.google.*:*", "commons-*:*", "io.airlift:*",
@@ -69,13 +70,15 @@ def delta_coordinate() -> str:
     return f"io.delta:delta-spark_{spark}_{SCALA}:{package_version('delta-spark')}"
 
 
-def _jars_folder() -> Path:
-    return cache_folder() / "jars" / delta_coordinate().replace(":", "_")
+def jars_folder() -> Path:
+    """The folder of exactly these versions' jars: other versions of this package may use the same cache."""
+    names = (delta_coordinate(), FILES_COORDINATE.partition(":")[2])
+    return cache_folder() / "jars" / "+".join(names).replace(":", "_")
 
 
 def present_jars() -> tuple[Path, ...]:
     """Delta's jars in the cache, sorted; empty if they were not fetched yet. No network."""
-    return tuple(sorted(_jars_folder().glob("*.jar")))
+    return tuple(sorted(jars_folder().glob("*.jar")))
 
 
 def delta_jars(java: Path, options: Sequence[str]) -> tuple[Path, ...]:
@@ -86,7 +89,7 @@ def delta_jars(java: Path, options: Sequence[str]) -> tuple[Path, ...]:
     """
     if not _has_all():
         try:
-            _fetch_once(_jars_folder(), java, options)
+            _fetch_once(jars_folder(), java, options)
         except OSError as error:
             raise unusable(error, f"Name a folder that you can write to in ${CACHE_VARIABLE}") from None
     jars = present_jars()
@@ -120,14 +123,14 @@ def _fetched(java: Path, options: Sequence[str], scratch: Path) -> Path:
             f"Delta's jars ({delta_coordinate()})", f"they could not be fetched ({_reason(said)})",
             "Spark was not started",
             "Allow the network for this first start (behind a proxy: JAVA_TOOL_OPTIONS), or copy "
-            f"{_jars_folder()} from a machine that has it",
+            f"{jars_folder()} from a machine that has it",
         )  # fmt: skip
     return found
 
 
 def _fetch(java: Path, options: Sequence[str], scratch: Path) -> tuple[Path | None, str]:
     """The folder of the jars, or None, and the output of Ivy."""
-    coordinate = delta_coordinate()
+    coordinate = f"{delta_coordinate()},{FILES_COORDINATE}"
     command = [
         str(java), *options, "-cp", f"{spark_home()}/jars/*", "org.apache.spark.deploy.SparkSubmit",
         "--packages", coordinate, "--conf", f"spark.jars.ivy={scratch}",

@@ -32,7 +32,9 @@ _OURS = (
 _OURS_ON_ONE_MACHINE = ("spark.authenticate", "spark.network.crypto.", "spark.hadoop.fs.permissions.umask-mode")
 COMPILED_FROM_ROWS = 100_000
 IN_TASKS_FROM_ROWS = 20_000
-UNIX_FILES = "backfill_assets.UnixFiles"  # `unix_files` says what it is
+# Local files without a `chmod` program for each file and folder, as Hadoop's own class starts: a twentieth of the CPU
+# of a long range. The server's umask gives the kernel the same rights. Its jar is fetched with Delta's (`cache`).
+NAKED_FILES = "com.globalmentor.apache.hadoop.fs.NakedLocalFileSystem"
 DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 
 
@@ -183,7 +185,7 @@ def launch_confs(settings: EngineSettings, folder: Path) -> dict[str, str]:
         confs["spark.authenticate"] = "true"
     if settings.engine == EMBEDDED:
         if "spark.hadoop.fs.file.impl" not in settings.confs:
-            confs["spark.hadoop.fs.file.impl"] = UNIX_FILES  # whose jar is on the class path of our own server only
+            confs["spark.hadoop.fs.file.impl"] = NAKED_FILES  # its jar is on the class path of our own server only
         confs["spark.master"] = f"local[{settings.cores or '*'}]"
         confs["spark.connect.grpc.binding.address"] = LOOPBACK
         # Port 0: the system picks a free one, and nobody can take it between our choice and the server's start.

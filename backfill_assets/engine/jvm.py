@@ -17,7 +17,6 @@ from backfill_assets.engine.cache import delta_jars, package_version, spark_home
 from backfill_assets.engine.confs import LOOPBACK, EngineSettings, launch_confs, properties_text
 from backfill_assets.engine.java import Java, launch_options
 from backfill_assets.engine.server_state import ServerFolder, ServerRequest
-from backfill_assets.engine.unix_files import files_jar
 
 _MAIN = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _TOKEN_BYTES = 32
@@ -111,7 +110,7 @@ def prepare(
     properties = state.folder / f"server-{_digest(token)}.properties"
     state.write_private(properties, properties_text(confs))
     state.write_private(state.folder / "log4j2.properties", _LOGGING)
-    ours = [*filter(None, [extra_path]), f"{spark_home()}/jars/*", str(files_jar(state.folder)), *map(str, jars)]
+    ours = [*filter(None, [extra_path]), f"{spark_home()}/jars/*", *map(str, jars)]
     class_path = ":".join(ours)
     own = not (extra_options or extra_path)  # what a user adds may contradict an archive
     archive = Archive.of(java, launch_options(), class_path, settings.memory) if own else None

@@ -1,4 +1,4 @@
-"""What Delta's jars must be: their names and contents, by coordinate. An altered or foreign jar is refused by name.
+"""What the jars of a server must be: names and contents, by Delta's coordinate. An altered or foreign jar is refused.
 
 Lives here: the pins and the one comparison with them. Does not live here: fetching (`cache`). Whoever can write
 into the user's cache could otherwise have any code run in the server. A newer Delta needs its pins here first
@@ -13,6 +13,8 @@ from backfill_assets.core.errors import BackfillError
 
 PINS: Mapping[str, Mapping[str, str]] = {
     "io.delta:delta-spark_4.2_2.13:4.4.0": {
+        "com.globalmentor_hadoop-bare-naked-local-fs-0.1.0.jar":
+            "e0cc30fb0531eb0b59468dc0abf5b257533d2365b5e9f45e795edd707aa78c62",
         "io.delta_delta-kernel-api-4.4.0.jar":
             "ee9b5a14ac3b7efdff4d61a58478fe8eb0e5a3fbca43889dca7290795fe79a11",
         "io.delta_delta-kernel-defaults-4.4.0.jar":

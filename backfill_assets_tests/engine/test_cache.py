@@ -12,6 +12,7 @@ from backfill_assets.engine.cache import (
     CACHE_VARIABLE,
     cache_folder,
     delta_coordinate,
+    jars_folder,
     package_version,
     present_jars,
     spark_home,
@@ -31,7 +32,7 @@ def test_the_folder_is_the_named_one_else_the_users_cache(tmp_path: Path, monkey
 def test_jars_belong_to_the_installed_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
     assert present_jars() == ()
-    folder = tmp_path / "jars" / delta_coordinate().replace(":", "_")
+    folder = jars_folder()
     folder.mkdir(parents=True)
     for name in ("b.jar", "a.jar", "half.part"):
         (folder / name).touch()

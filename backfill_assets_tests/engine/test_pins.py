@@ -9,7 +9,7 @@ import pytest
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.engine import cache as room
 from backfill_assets.engine import pins
-from backfill_assets.engine.cache import CACHE_VARIABLE, delta_coordinate, delta_jars
+from backfill_assets.engine.cache import CACHE_VARIABLE, delta_coordinate, delta_jars, jars_folder
 from backfill_assets.engine.pins import PINS, prove
 
 NAME = "io.delta_delta-storage-4.4.0.jar"
@@ -20,7 +20,7 @@ NO_JAVA = Path("no java is needed")
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache whose jars are small files that are pinned as they are."""
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
-    folder = tmp_path / "jars" / delta_coordinate().replace(":", "_")
+    folder = jars_folder()
     folder.mkdir(parents=True)
     known = {}
     for name in PINS[delta_coordinate()]:

@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.receipts import DayEntry, Receipt
-from backfill_assets.engine.cache import CACHE_VARIABLE, delta_coordinate
+from backfill_assets.engine.cache import CACHE_VARIABLE, jars_folder
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import FILES
 from backfill_assets.lake.log import commit_file
@@ -34,10 +34,9 @@ def _staging(lake: Lake) -> Path:
 
 
 def test_a_healthy_lake_has_no_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    jars = tmp_path / "cache" / "jars" / delta_coordinate().replace(":", "_")
-    jars.mkdir(parents=True)
-    (jars / "delta.jar").touch()
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    jars_folder().mkdir(parents=True)
+    (jars_folder() / "delta.jar").touch()
     lake, _ = synthetic_lake(tmp_path, 3)
     assert [d for d in doctor(lake.root, tables) if d.level is not Level.OK] == []
 
