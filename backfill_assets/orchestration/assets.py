@@ -191,7 +191,7 @@ def _told(context: dg.AssetExecutionContext, telling: Telling, rebuild: Rebuild,
     telling.plan(d for d in rebuild.days if d not in rebuild.ready.settled)
     if not telling.news_only:
         rebuild.told_before = told_before(context.instance, rebuild, rebuild.days)
-    output = _output(rebuild, Handover(rebuild, told_by_dagster=not telling.news_only))
+    output = _output(rebuild, Handover(rebuild, None if telling.news_only else context.add_asset_metadata))
     yield output
     coming.begin()
     days = telling.news(rebuild.findings)

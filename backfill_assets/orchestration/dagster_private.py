@@ -6,7 +6,7 @@ live here: anything that a public name can do, and storing events (`event_storag
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -18,7 +18,6 @@ from dagster._core.definitions.asset_checks.asset_check_evaluation import (
 )
 from dagster._core.definitions.assets.definition.asset_spec import AssetExecutionType
 from dagster._core.events import AssetMaterializationPlannedData
-from dagster._core.execution.context.metadata_logging import AssetMetadataHandle, OutputMetadataAccumulator
 from dagster._core.execution.plan.execute_step import _get_output_asset_events
 from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable, SqlEventLogStorageTable
 
@@ -177,30 +176,12 @@ def newest_evaluations(
     return {key: record.evaluation for key, record in found.items() if getattr(record.evaluation, "metadata", None)}
 
 
-def set_partition_metadata(
-    context: dg.OutputContext | dg.AssetExecutionContext, key: dg.AssetKey, metadata: Mapping[str, Mapping[str, Any]]
-) -> None:
-    """Give every partition of the coming materializations its own metadata.
-
-    The public `add_asset_metadata(partition_key=...)` lists all partition keys of the run at every call: quadratic in
-    days, minutes for ten years.
-    """
-    step: Any = _step(context)
-    before = step._metadata_accumulator.per_output_metadata
-    ours: dict[Any, Any] = {AssetMetadataHandle(asset_key=key, partition_key=p): dict(m) for p, m in metadata.items()}
-    step._metadata_accumulator = OutputMetadataAccumulator(per_output_metadata={**before, **ours})
-
-
-def _step(context: Any) -> Any:
-    return context.step_context if isinstance(context, dg.OutputContext) else context.get_step_execution_context()
-
-
 def materializations(
     context: dg.AssetExecutionContext, key: dg.AssetKey, output: dg.Output[Any], partitions: Sequence[str]
 ) -> Iterator[dg.AssetMaterialization]:
     """The events that Dagster would record of these partitions by itself, if it did for this run's assets: with the
     metadata that was set, versions of code and data. By public names it is all partitions of a run or none."""
-    step = _step(context)
+    step: Any = context.get_step_execution_context()
     output_def = step.op_def.output_def_named(output.output_name)
     kind = AssetExecutionType.MATERIALIZATION
     told = _get_output_asset_events(key, partitions, output, output_def, {}, step, kind)
@@ -210,7 +191,7 @@ def materializations(
 def plan(context: dg.AssetExecutionContext, table: str, partitions: Iterable[str]) -> None:
     """Record that the run intends to make these partitions, as Dagster does for all partitions of a run it creates."""
     instance: Any = context.instance
-    run, step = context.run, _step(context).step.key
+    run, step = context.run, context.get_step_execution_context().step.key
     for partition in partitions:
         data = AssetMaterializationPlannedData(dg.AssetKey(table), partition=partition)
         event = dg.DagsterEvent.build_asset_materialization_planned_event(run.job_name, step, data)

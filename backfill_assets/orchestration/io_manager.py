@@ -15,7 +15,6 @@ import dagster as dg
 from backfill_assets.core.errors import BackfillError, GateRefused, unusable
 from backfill_assets.lake.replace import Published
 from backfill_assets.load.rebuild import Rebuild
-from backfill_assets.orchestration.dagster_private import set_partition_metadata
 from backfill_assets.orchestration.metadata import day_metadata
 
 Hears = Callable[[Rebuild, Published], None]
@@ -23,11 +22,11 @@ Hears = Callable[[Rebuild, Published], None]
 
 @dataclass
 class Handover:
-    """A job on its way to be published, and afterwards what that did. `told_by_dagster`: Dagster materializes every
-    day of the run by itself, so that their metadata must be set here."""
+    """A job on its way to be published, and afterwards what that did. `add_metadata`: `context.add_asset_metadata` of
+    the step, where Dagster itself materializes every day of the run after this; None where the step does."""
 
     rebuild: Rebuild
-    told_by_dagster: bool = True
+    add_metadata: Callable[[dict[str, Any], dg.AssetKey, str], None] | None = None
     published: Published | None = None
 
 
@@ -51,8 +50,9 @@ class LakeIOManager(dg.IOManager):
             raise as_failure(error) from None  # one line of cause; Dagster would add the stack of what led to it
         if self.hears is not None:
             self.hears(obj.rebuild, obj.published)
-        if obj.told_by_dagster:
-            set_partition_metadata(context, context.asset_key, day_metadata(obj.rebuild, obj.published))
+        if obj.add_metadata is not None:
+            for partition, metadata in day_metadata(obj.rebuild, obj.published).items():
+                obj.add_metadata(metadata, context.asset_key, partition)
 
     def load_input(self, context: dg.InputContext) -> Any:
         """Not offered: the load path reads its inputs at pinned versions. Raises dg.Failure."""

@@ -23,7 +23,6 @@ from backfill_assets.orchestration.dagster_private import (
     newest_of,
     newest_verdicts,
     plan,
-    set_partition_metadata,
 )
 from backfill_assets.orchestration.io_manager import Handover
 from backfill_assets.orchestration.metadata import day_metadata
@@ -89,9 +88,9 @@ class Telling:
         if not self.news_only or published is None or not days:
             return
         key = dg.AssetKey(self._rebuild.table.name)
-        set_partition_metadata(self._context, key, day_metadata(self._rebuild, published, days))
+        for partition, metadata in day_metadata(self._rebuild, published, days).items():
+            self._context.add_asset_metadata(metadata, key, partition)
         self._store(materializations(self._context, key, output, [str(d) for d in days]))
-        set_partition_metadata(self._context, key, {str(d): {} for d in days})  # Dagster would keep it through the step
 
     def _store(self, events: Iterable[dg.AssetMaterialization | dg.AssetCheckEvaluation]) -> None:
         """Record events of the step. `context.log_event` would also keep each in memory until the run ends: 8 kB."""

@@ -17,11 +17,6 @@ INSIDE: Any = dagster_private
 def test_the_private_things_of_dagster_are_where_they_were() -> None:
     target = INSIDE.check_target(SimpleNamespace(storage_id=3, run_id="r", timestamp=1.5))
     assert (target.storage_id, target.run_id, target.timestamp) == (3, "r", 1.5)
-    handle = INSIDE.AssetMetadataHandle(asset_key=dg.AssetKey("a"), partition_key="2024-03-01")
-    kept = INSIDE.OutputMetadataAccumulator(per_output_metadata={handle: {"a": 1}})
-    assert kept.per_output_metadata
-    asked = kept.get_asset_metadata(dg.AssetKey("a"), partition_key="2024-03-01")
-    assert asked == {"a": 1}
 
 
 def test_what_a_run_made_of_a_table_is_its_partitions_and_nobody_elses() -> None:
