@@ -15,6 +15,8 @@ from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.stock import VERSION
 from backfill_assets.load.landed_changes import Comparison, compared
 
+RULES = 1  # of `deliveries`: whoever lets them refuse other rows raises it, and every file is counted again
+
 
 @dataclass(frozen=True)
 class LandingStatus:
@@ -68,4 +70,4 @@ def counting_digest(settings: LakeSettings) -> str:
     """Of the settings and of the intake's rules, which decide a row's day and whether it is usable."""
     source, tolerance = settings.source, settings.lateness.early_tolerance_days
     declared = [] if source.payload is None else [words(source.payload_columns)]
-    return digest_of([source.format, source.select, str(settings.start_date), tolerance, VERSION, *declared])
+    return digest_of([source.format, source.select, str(settings.start_date), tolerance, VERSION, RULES, *declared])
