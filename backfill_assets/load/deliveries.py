@@ -24,6 +24,7 @@ from backfill_assets.landing.mapping import RAISED, UnfitSelect, delivery_types,
 from backfill_assets.landing.place import FILE, ROW
 from backfill_assets.landing.select import names_of
 from backfill_assets.landing.stock import StockFile
+from backfill_assets.load.known import FIRST_SCAN_SLACK_DAYS
 from backfill_assets.load.numbered import numbered_rows
 from backfill_assets.load.row_text import row_text
 
@@ -34,7 +35,6 @@ TEXT_CHARS = 8192  # of an unusable row's text; the landed file keeps the rest
 GREATEST_VALUE = 1 << 53  # beyond it neither JSON nor a double is exact: a sentinel or a sender's overflow, no amount
 NO_ARRIVAL = "the path names no day such as dt=2024-03-01/, and select gives no arrival_ts"
 CALENDAR = ("0001-01-01", "9999-12-31")  # what Python, Delta's statistics and readers of tables have dates for
-FIRST_SCAN_SLACK_DAYS = 1  # clocks of senders may run ahead of ours by a day, not more
 
 
 def read_deliveries(session: "SparkSession", files: Sequence[StockFile], settings: LakeSettings) -> "DataFrame":
