@@ -5,7 +5,7 @@ Lives here: the command, its options, and the summary. Does not live here: the r
 
 import time
 from collections.abc import Sequence
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import TYPE_CHECKING
 
 import click
@@ -22,6 +22,7 @@ from backfill_assets.cli.common import (
 )
 from backfill_assets.cli.drawing import aside, draw_table, number, say
 from backfill_assets.cli.progress import BackfillRequest, Lines, RunOutcome, TableOutcome
+from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.engine.confs import OWN_SERVERS
 
@@ -69,7 +70,7 @@ def backfill(first: date, last: date, named: str | None, force: bool, note: str,
 
 def allowed(days: DayRange, start: date) -> DayRange:
     """The days, if all of them are partitions: from the lake's first day through yesterday (UTC)."""
-    newest = datetime.now(UTC).date() - ONE_DAY
+    newest = utc_today() - ONE_DAY
     if start > newest:
         raise click.UsageError(
             f"the days {days}: the lake's first day, {start}, is not over yet (UTC), so that no day can be made. "

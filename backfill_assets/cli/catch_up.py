@@ -7,7 +7,7 @@ needs (`core.needs`), requests (`core.requests`), and the sensors, which do the 
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import TYPE_CHECKING
 
 import click
@@ -15,6 +15,7 @@ import click
 from backfill_assets.cli.common import TEXT, json_option, lake_option, lake_root, opened, print_json
 from backfill_assets.cli.drawing import aside, draw_table, number
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome
+from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import from_inclusive
 from backfill_assets.core.ledgers import QUARANTINE
 
@@ -156,7 +157,7 @@ def _states(lake: "Lake") -> "States":
 def _needs(states: "States") -> "Needs":
     from backfill_assets.core.needs import needs
 
-    return needs(states, {}, datetime.now(UTC).date())
+    return needs(states, {}, utc_today())
 
 
 def days_in_need(lake: "Lake") -> set[Day]:

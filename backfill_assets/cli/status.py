@@ -5,7 +5,7 @@ Lives here: how a status report is drawn, and what `--check` calls found. Does n
 """
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, date, datetime
+from datetime import date
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ import click
 
 from backfill_assets.cli.common import days_options, inclusive, json_option, lake_option, opened, print_json, usage
 from backfill_assets.cli.drawing import draw_table, number, say
+from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import DayRange, contiguous, from_inclusive
 from backfill_assets.core.states import State
 
@@ -157,7 +158,7 @@ def _draw_rebuild(report: "StatusReport", wanting: "Sequence[DayStatus]", all_ta
 
     One for all, but around days that are held: with them a range is refused.
     """
-    over = [d for d in wanting if d.day < datetime.now(UTC).date()]
+    over = [d for d in wanting if d.day < utc_today()]
     named = tuple(report.tables) if all_tables else tuple(dict.fromkeys(d.table for d in over))
     tables = "" if all_tables else f" --tables {','.join(named)}"
     for span in _around([d.day for d in over], _held(report, named)):

@@ -10,11 +10,11 @@ fill one empty day both succeed; without, 300 of 300 racing commits were kept ex
 """
 
 import json
-import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from backfill_assets.core.clock import utc_now
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.disk import sync, sync_all
 from backfill_assets.core.errors import BackfillError, TransientError
@@ -102,7 +102,7 @@ def commit_files(
     nothing was written). After any other error the log decides whether it happened.
     """
     let_go(path)
-    opened, now_ms = open_table(path), int(time.time() * 1000)
+    opened, now_ms = open_table(path), int(utc_now().timestamp() * 1000)
     if evolve(opened, path, contract):
         _sync_log(path, opened.version())
         opened = open_table(path)
@@ -120,7 +120,7 @@ def commit_files(
 
 def commit_receipt(path: Path, receipt: Receipt) -> int:
     """One commit of a receipt alone: no file comes or goes. Returns its version; raises what `commit_files` raises."""
-    return _commit(open_table(path), path, receipt, [], int(time.time() * 1000))
+    return _commit(open_table(path), path, receipt, [], int(utc_now().timestamp() * 1000))
 
 
 def _commit(opened: "DeltaTable", path: Path, receipt: Receipt, actions: list[Any], now_ms: int) -> int:

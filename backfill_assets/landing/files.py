@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from backfill_assets.core.clock import utc_now
 from backfill_assets.core.errors import LandingError, SettingsError, TransientError
 from backfill_assets.core.texts import plain
 from backfill_assets.landing.pattern import Glob, bad_pattern, parse_pattern
@@ -142,7 +143,7 @@ def settle(file: LandedFile, quiet_seconds: float = 1.0, patience_seconds: float
     try:
         last = _identity(_lstat(file))
         while True:
-            if time.time() - last[2] / 1e9 >= quiet_seconds or time.monotonic() - watched >= quiet_seconds:
+            if utc_now().timestamp() - last[2] / 1e9 >= quiet_seconds or time.monotonic() - watched >= quiet_seconds:
                 return _identity(_lstat(file)) == last
             if time.monotonic() - started >= max(patience_seconds, quiet_seconds):
                 return False

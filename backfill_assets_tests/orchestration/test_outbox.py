@@ -5,6 +5,7 @@ Tested here: `orchestration.outbox`. Not tested here: what is told (`test_alerts
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.orchestration import outbox
 from backfill_assets.orchestration.alert_channels import Message
 from backfill_assets.orchestration.outbox import Outbox
+from backfill_assets_tests.clocks import Clock, set_to
 
 
 @dataclass
@@ -57,6 +59,21 @@ def test_it_is_not_tried_again_at_once(tmp_path: Path) -> None:
     box, ways = Outbox(tmp_path), Ways(down={"webhook"})
     box.put(Message("one", "text"))
     assert (deliver(box, ways), deliver(box, ways), ways.tried) == (1, 0, 2)
+
+
+@pytest.mark.parametrize("off", [timedelta(hours=2), timedelta(days=400)])
+def test_what_was_put_off_by_a_clock_that_ran_ahead_is_tried_once_the_clock_is_right(
+    tmp_path: Path, off: timedelta
+) -> None:
+    box, ways = Outbox(tmp_path), Ways(down={"mail"})
+    with set_to(Clock(off)):
+        box.put(Message("one", "text"))
+        deliver(box, ways)
+        box.tell({"table": "words"}, (), lambda names: Message("told", ""), again=24 * 3600.0)
+    ways.down.clear()
+    box.tell({"table": "words"}, (), lambda names: Message("told", ""), again=24 * 3600.0)
+    assert (deliver(box, ways), box.waiting()) == (0, 0)
+    assert [subject for name, subject in ways.took if name == "mail"] == ["one", "told", "told"]
 
 
 def test_a_message_that_nobody_takes_keeps_no_other_waiting(box: Outbox) -> None:

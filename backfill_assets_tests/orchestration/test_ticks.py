@@ -102,6 +102,16 @@ def test_at_most_so_many_runs_are_asked_for_in_24_hours(
     assert late(lake, instance, now + timedelta(hours=25)).requests
 
 
+def test_runs_of_a_clock_that_ran_ahead_hold_nothing_back_once_it_is_right(
+    lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance
+) -> None:
+    stale(lake, 2)
+    settings(lake, "runs_per_day = 1")
+    (request,) = late(lake, instance).requests
+    ran(instance, request, dg.DagsterRunStatus.FAILURE)
+    assert late(lake, instance, datetime.now(UTC) - timedelta(days=400)).requests
+
+
 def test_a_dry_run_says_what_it_would_ask_for(lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance) -> None:
     stale(lake, 2)
     settings(lake, "dry_run = true")
