@@ -4,7 +4,7 @@ Lives here: the clock and the jumps that every simulation has to bear. Does not 
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -32,11 +32,17 @@ class Clock:
 class Jumping(Clock):
     """A clock that is set anew, by chance, each time that somebody looks at it."""
 
-    chance: Random = field(default_factory=lambda: Random(23))
+    jump: Callable[[], timedelta] = field(default_factory=lambda: jumps())
 
     def __call__(self) -> float:
-        self.off = self.chance.choice((timedelta(), *JUMPS))
+        self.off = self.jump()
         return super().__call__()
+
+
+def jumps(seed: int = 23) -> Callable[[], timedelta]:
+    """How far a clock is off, by chance, each time that it is asked for."""
+    chance = Random(seed)
+    return lambda: chance.choice((timedelta(), *JUMPS))
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """Late data with only the sensors acting: exactly the touched days are rewritten, and the end is as if built at once.
 
-Tested here: landings in random order with repeats, killed runs, early cut-off, what came too late and is released. Not
-tested here: what a tick decides (`orchestration.test_ticks`), a real year (`benchmarks.replay`).
+The clock jumps by seconds, hours and years all the while. Tested here: landings in random order with repeats, killed runs,
+early cut-off, what came too late and is released. Not tested here: what a tick decides (`orchestration.test_ticks`), a
+real year (`benchmarks.replay`).
 """
 
 import json
@@ -23,6 +24,7 @@ from backfill_assets.lake.log import commits
 from backfill_assets.lake.model import make_pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.pipeline.tables import tables
+from backfill_assets_tests.clocks import Jumping, jumps, set_to
 from backfill_assets_tests.end_to_end.replay import Replay
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, by_arrival, land, make_world, span
 from backfill_assets_tests.oracle import Row, Rules, delivery, expected, ordered, unruly
@@ -77,7 +79,16 @@ def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
 
 
 def replay(root: Path, instance: dg.DagsterInstance, more: str = SHARED) -> Replay:
-    return Replay(make_world(root / "lake", RULES, more=more), instance)
+    told = Replay(make_world(root / "lake", RULES, more=more), instance)
+    told.daemon.jump = jumps()
+    return told
+
+
+@pytest.fixture(autouse=True)
+def jumping_clock() -> Iterator[None]:
+    """Whoever looks at the clock sees another time: seconds, hours or years ahead or behind."""
+    with set_to(Jumping()):
+        yield
 
 
 def usable(rows: list[Row]) -> list[Row]:

@@ -38,6 +38,7 @@ from backfill_assets.operations.plan_progress import Progress
 from backfill_assets.operations.plan_run import ChunkWork, make_alone, run_plan
 from backfill_assets.operations.rollback import RollbackRequest, release, roll_back
 from backfill_assets_tests.builders import WINDOW, day, receipt
+from backfill_assets_tests.clocks import Jumping, set_to
 from backfill_assets_tests.files import arrow_schema, stage_by_hand
 from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned, arrival
 from backfill_assets_tests.operations.planning import Killed
@@ -223,7 +224,7 @@ EVENTS: tuple[Callable[[Draw, World], None], ...] = (
 @settings(max_examples=STORIES, suppress_health_check=list(HealthCheck), phases=[Phase.generate], print_blob=True)
 @given(st.data())
 def test_any_story_ends_as_a_lake_that_was_made_at_once(data: st.DataObject) -> None:
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, set_to(Jumping()):
         world = World(Path(folder) / "lake")
         for event in data.draw(st.lists(st.sampled_from(EVENTS), min_size=3, max_size=9)):
             event(data.draw, world)
