@@ -24,8 +24,8 @@ MOST_TICKS = 60  # six levels, a few ranges each: more would mean requests that 
 
 @dataclass
 class Daemon:
-    """Ticks the sensors of a lake, whose clock may `jump` before each round of ticks. `executed` are the run keys of the runs, in order;
-    `notes` the last tick's lines."""
+    """Ticks the sensors of a lake, whose clock may `jump` before each round of ticks. `executed` are the run keys of
+    the runs, in order; `notes` the last tick's lines."""
 
     root: Lake
     instance: dg.DagsterInstance

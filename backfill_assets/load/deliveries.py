@@ -199,16 +199,17 @@ def split_day_rows(judged: "DataFrame", too_late: "Column", landed: str, columns
     """Add `outcome` to the rows of whole arrival days: the table they go to (the `landed` one, quarantine), else
     `duplicate`, `too late`, `not due`. `columns` are a delivery's.
 
-    `seq` is unique within its arrival day: of rows with one seq the smallest (sha256, row number) stays, equal rows
-    count as duplicates of it, and others go to quarantine. Rows that are `too_late` would be landed otherwise. Rows not
-    `due` (they arrived at or after `as_of`) wait.
+    `seq` is unique within its arrival day: of rows with one seq the first stays that is not `too_late`, by (sha256, row
+    number); equal rows count as duplicates of it, and others go to quarantine. Rows that are `too_late` would be landed
+    otherwise. Rows not `due` (they arrived at or after `as_of`) wait.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
     content = F.struct(*columns)
     good = F.col("reason").isNull() & F.col("due")
-    peers = Window.partitionBy("arrival_date", "seq", good).orderBy("sha256", "row_number")
+    # A row that was released stays so when its like comes again in a file that was not.
+    peers = Window.partitionBy("arrival_date", "seq", good).orderBy(too_late, "sha256", "row_number")
     first = F.first(content).over(peers.rowsBetween(Window.unboundedPreceding, Window.currentRow))
     placed = judged.withColumns({"__place": F.row_number().over(peers), "__same": content.eqNullSafe(first)})
     outcome = (
