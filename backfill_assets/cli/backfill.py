@@ -63,6 +63,7 @@ def backfill(first: date, last: date, named: str | None, force: bool, note: str,
         draw(lake, outcome)
         if click.get_current_context().meta[PROFILE]:
             draw_phases(outcome)
+    say_unusable(lake)
     if not outcome.success:
         aside(f"Error: {outcome.cause}")
         click.get_current_context().exit(1)
@@ -131,6 +132,14 @@ def work(lake: "Lake", asked: BackfillRequest, begin: bool = False) -> RunOutcom
         from backfill_assets.cli.runner import run_backfill
 
         return run_backfill(lake, asked, lines)
+
+
+def say_unusable(lake: "Lake") -> None:
+    """What landed and no table gets, in one line on stderr, if there is any."""
+    from backfill_assets.operations.unusable import unusable
+
+    if told := str(unusable(lake)):
+        aside(told)
 
 
 def draw_phases(outcome: RunOutcome) -> None:

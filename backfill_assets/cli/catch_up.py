@@ -17,7 +17,7 @@ from backfill_assets.cli.drawing import aside, draw_table, number
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import from_inclusive
-from backfill_assets.core.ledgers import QUARANTINE
+from backfill_assets.core.texts import plain
 
 if TYPE_CHECKING:
     from backfill_assets.core.needs import Needs
@@ -110,7 +110,11 @@ def catch_up(dry_run: bool, note: str, as_json: bool) -> None:
         _tell_first(lake, as_json)
         return
     blocked = _scan(lake)
-    report(replace(until_settled(lake, note, "catch-up"), blocked=blocked), as_json)
+    done = replace(until_settled(lake, note, "catch-up"), blocked=blocked)
+    from backfill_assets.cli.backfill import say_unusable
+
+    say_unusable(lake)
+    report(done, as_json)
 
 
 def _scan(lake: "Lake") -> frozenset[date]:
@@ -133,7 +137,7 @@ def _scan(lake: "Lake") -> frozenset[date]:
 
 
 def told_of(report: "ScanReport") -> list[str]:
-    """What a person must know of the scan before the runs: files that hold days back, and rows that no table gets."""
+    """What a person must know of the scan before the runs: files that hold days back, and files that are not read."""
     told = [
         f"{path} is altered or missing: the days made from it are left alone (see `backfill-assets scan`)"
         for path in (*report.altered, *report.missing)
@@ -141,10 +145,7 @@ def told_of(report: "ScanReport") -> list[str]:
     if report.blocked:
         way = 'put them back, or say `backfill-assets landing accept --note "why"`'
         told += [f"Error: these files hold back {len(report.blocked)} day(s) from {min(report.blocked)}: {way}"]
-    rows, bad = (sum(counts) for counts in zip((0, 0), *report.new.values(), strict=True))
-    if bad:
-        told += [f"{number(bad)} of {number(rows)} new row(s) are unusable: {QUARANTINE} keeps them, and why"]
-    return told
+    return told + [f"{plain(path)} is not read: {plain(why)}" for path, why in report.refused.items()]
 
 
 def _states(lake: "Lake") -> "States":

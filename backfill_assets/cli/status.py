@@ -37,6 +37,7 @@ def status(first: date | None, last: date | None, as_json: bool, **flags: bool) 
     """States, rows and versions of all days and tables. Reads receipts only: no JVM starts."""
     from backfill_assets.operations.attention import attention
     from backfill_assets.operations.status import status as report_of
+    from backfill_assets.operations.unusable import unusable
 
     lake, pipeline = opened()
     if (first is None) != (last is None):
@@ -45,11 +46,12 @@ def status(first: date | None, last: date | None, as_json: bool, **flags: bool) 
     if days and days.start < lake.settings.start_date:
         raise click.UsageError(f"{days.start} lies before the lake's first day, {lake.settings.start_date}.")
     with usage():
-        report = report_of(lake, pipeline, days, flags["why"])
+        report, unused = report_of(lake, pipeline, days, flags["why"]), unusable(lake, read_rows=False)
     if as_json:
         kept = report.to_dict()
         kept["days"] = [d for d in kept["days"] if not flags["stale"] or d["state"] == State.STALE]
         kept["needs_a_person"] = attention(lake.root)
+        kept["quarantine"] = unused.to_dict()
         print_json(kept)
     elif report.days is None:
         say("Nothing has landed or been written yet. `backfill-assets scan` looks at the landing folder.")
@@ -61,6 +63,8 @@ def status(first: date | None, last: date | None, as_json: bool, **flags: bool) 
         _draw_totals(report)
     for line in () if as_json else attention(lake.root):
         click.echo(f"needs a person: {line}")
+    if unused.rows and not as_json:
+        say(str(unused), 2)
     if flags["check"] and any(d.state in WANTING for d in report):
         click.get_current_context().exit(1)
 

@@ -29,6 +29,7 @@ from backfill_assets.lake.session import LakeSession
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.operations.attention import keep_disagreements
+from backfill_assets.operations.unusable import unusable
 from backfill_assets.orchestration.ahead import NextTables, forced
 from backfill_assets.orchestration.checks import check_outputs, check_specs, evaluations, newest_day_results
 from backfill_assets.orchestration.context import Opened
@@ -156,6 +157,8 @@ def _steps(
             keep_disagreements(lake.root, name, [str(d) for d in days], _by_key(rebuild.disagreements))
             if landed:
                 tell_ledgers(context.instance, opened, rebuild.table.contract, context.run.run_id)
+                if kept := str(unusable(lake.of_source(source), days)):
+                    context.log.warning(kept)
             tell_verdicts(context.instance, opened, [name, *_left_to_themselves(context, opened)])
         finally:
             with contextlib.suppress(Exception):

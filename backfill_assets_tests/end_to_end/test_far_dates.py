@@ -6,19 +6,23 @@ statistics and fingerprints say of such values (`lake.test_statistics`, `lake.te
 
 import io
 import json
+import logging
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import dagster as dg
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
 from backfill_assets.core.days import DayRange
+from backfill_assets.lake.home import open_lake
 from backfill_assets.pipeline.tables import delivered
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, land_bytes
+from backfill_assets_tests.lakes import run_rebuild
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -117,3 +121,13 @@ def test_a_row_with_a_time_beyond_the_calendar_is_in_quarantine_and_its_arrival_
     (outcomes,) = (dict(f) for by_day in loaded.accounts.values() for f in by_day["by_file"].values())
     assert outcomes == {"raw": len(rows) - len(far), "quarantine": len(far), "duplicate": 1}
     assert world.states() == {"raw": {"fresh"}, "staging": {"fresh"}}
+
+
+def test_a_run_that_loads_such_rows_says_so_in_a_warning(spark: "SparkSession", tmp_path: Path) -> None:
+    world = far_lake(tmp_path / "lake", "jsonl", list(far_rows(is_text=True).values()))
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+        result = run_rebuild(open_lake(world.root), DAYS.start, DAYS.start, instance, ["raw"], delivered)
+        assert result.success
+        warned = [e.user_message for e in instance.all_logs(result.run_id) if e.level == logging.WARNING]
+    (line,) = [text for text in warned if "landed row(s) are unusable" in text]
+    assert "8 landed row(s)" in line
