@@ -51,7 +51,7 @@ def status(first: date | None, last: date | None, as_json: bool, **flags: bool) 
         kept = report.to_dict()
         kept["days"] = [d for d in kept["days"] if not flags["stale"] or d["state"] == State.STALE]
         kept["needs_a_person"] = attention(lake.root)
-        kept["quarantine"] = unused.to_dict()
+        kept["unusable"] = unused.to_dict()
         print_json(kept)
     elif report.days is None:
         say("Nothing has landed or been written yet. `backfill-assets scan` looks at the landing folder.")

@@ -95,5 +95,5 @@ def test_the_commands_that_look_say_it_in_one_line(tmp_path: Path, command: str)
 def test_status_tells_the_count_as_json(tmp_path: Path) -> None:
     lake = bare_lake(tmp_path)
     landed(lake, SPOILED)
-    found = json.loads(run("status", "--json", "--lake", lake.root).stdout)["quarantine"]
+    found = json.loads(run("status", "--json", "--lake", lake.root).stdout)["unusable"]
     assert found == {"rows": 2, "files": 2, "reason": "bad.csv: not a whole file"}
