@@ -282,4 +282,4 @@ def server_status(lake: Path) -> ServerStatus | None:
         in_use = not take(probe)
     finally:
         os.close(probe)
-    return ServerStatus(record.jvm.pid, version_of(record.identity), time.time() - record.jvm.created, rss, in_use)
+    return ServerStatus(record.jvm.pid, version_of(record.identity), record.jvm.age_seconds(), rss, in_use)

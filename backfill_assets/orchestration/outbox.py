@@ -87,8 +87,9 @@ class Outbox:
         return len(list((self.folder / "waiting").glob("*.json")))
 
     def _due(self) -> list[Path]:
-        paths = sorted((self.folder / "waiting").glob("*.json"))
-        return [p for p in paths if _read(p).get("after", 0.0) <= time.time()]
+        paths, now = sorted((self.folder / "waiting").glob("*.json")), time.time()
+        # The pause may have been counted from a clock that was set back since.
+        return [p for p in paths if not now < _read(p).get("after", 0.0) <= now + LONGEST_PAUSE_SECONDS]
 
     def _settle(self, path: Path, kept: dict[str, Any], done: bool) -> None:
         if done:
@@ -108,7 +109,7 @@ class Outbox:
 def _was_sent(before: Any, words: str, now: float, again: float | None) -> bool:
     if not isinstance(before, list) or before[0] != words:
         return False
-    return again is None or now - before[1] < again
+    return again is None or 0 <= now - before[1] < again
 
 
 def _read(path: Path) -> dict[str, Any]:

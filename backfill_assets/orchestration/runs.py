@@ -136,5 +136,6 @@ def is_active(instance: dg.DagsterInstance, job: str, lake: str) -> bool:
 
 def runs_of_last_day(instance: dg.DagsterInstance, sensor: str, lake: str, now: datetime) -> int:
     """How many runs the sensor requested on the lake in the 24 hours before `now`."""
-    mine = {SENSOR_TAG: sensor, LAKE_TAG: lake}
-    return instance.get_runs_count(dg.RunsFilter(tags=mine, created_after=now - ONE_DAY_OF_CLOCK))
+    mine, day = {SENSOR_TAG: sensor, LAKE_TAG: lake}, ONE_DAY_OF_CLOCK
+    # Bounded on both sides: of runs that were made while the clock was ahead, it would count all for ever.
+    return instance.get_runs_count(dg.RunsFilter(tags=mine, created_after=now - day, created_before=now + day))

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from backfill_assets.engine.processes import PlacedProcess, Process
@@ -135,5 +135,4 @@ def _asked(door: socket.socket, message: bytes) -> Begun | None:
         ours.close()
         return None
     ours.settimeout(None)
-    here, found = PlacedProcess.this(), Process.of(pid)
-    return Begun(replace(here, pid=pid, started=found.created if found else 0.0), ours)
+    return Begun(PlacedProcess.of(Process.of(pid) or Process(pid, 0.0)), ours)

@@ -4,6 +4,7 @@ Tested here: `engine.server_state` with harmless processes. Not tested here: ser
 """
 
 import os
+import socket
 import stat
 import subprocess
 import sys
@@ -14,7 +15,9 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.engine.processes import Process, end
+from backfill_assets.engine.server import server_status
 from backfill_assets.engine.server_state import Record, ServerFolder, ServerRequest, take
+from backfill_assets_tests.engine.test_processes import step_the_clock
 
 
 @pytest.fixture
@@ -58,6 +61,19 @@ def test_a_record_is_read_as_it_was_written_and_shows_no_token(folder: ServerFol
     assert not replace(record, port=0).usable
     folder.remove_record()
     assert folder.record() is None
+
+
+@pytest.mark.parametrize("seconds", [-3600.0, 3600.0])
+def test_a_step_of_the_clock_changes_nothing_about_a_server(
+    folder: ServerFolder, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        folder.write_record(Record(me(), me(), door.getsockname()[1], "hunter2", {}))
+        step_the_clock(seconds, monkeypatch)
+        record = folder.record()
+        assert record is not None
+        assert (record.usable, record.jvm == me()) == (True, True)
+        assert server_status(folder.folder.parent) is not None
 
 
 def test_what_a_supervisor_is_told_survives_and_shows_neither_token_nor_command(folder: ServerFolder) -> None:

@@ -100,6 +100,7 @@ def test_at_most_so_many_runs_are_asked_for_in_24_hours(
     ran(instance, request, dg.DagsterRunStatus.FAILURE)
     assert late(lake, instance, now).requests == []
     assert late(lake, instance, now + timedelta(hours=25)).requests
+    assert late(lake, instance, now - timedelta(days=365)).requests, "the clock was ahead, and is set right"
 
 
 def test_a_dry_run_says_what_it_would_ask_for(lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance) -> None:
