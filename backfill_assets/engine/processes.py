@@ -8,6 +8,7 @@ the system for processes by number.
 import os
 import socket
 import time
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,6 +89,14 @@ def _identified(found: psutil.Process) -> Process:
     return Process(found.pid, ticks / os.sysconf("SC_CLK_TCK"), boot)
 
 
+def _is_own(pid: int, words: Collection[str]) -> bool:
+    try:
+        found = psutil.Process(pid)
+        return found.uids().effective == os.geteuid() and not set(words).isdisjoint(found.cmdline())
+    except psutil.Error:
+        return False
+
+
 def own_processes() -> list[Process]:
     """This process and all that it began, directly or not, and that live."""
     children = (Process.of(child.pid) for child in psutil.Process().children(recursive=True))
@@ -146,8 +155,14 @@ class PlacedProcess:
         return same and (bool(here.boot) or self.host == here.host)
 
 
-def end(process: Process, grace_seconds: float) -> None:
-    """End `process`: ask, wait, then kill. Returns when it is gone; does nothing if it is gone already."""
+def end(process: Process, grace_seconds: float, words: Collection[str] = ()) -> None:
+    """End `process`: ask, wait, then kill. Returns when it is gone; does nothing if it is gone already.
+
+    With `words`, it is ended only if it is this user's and one of them is in its command line: what a file says of a
+    process may be forged.
+    """
+    if words and not _is_own(process.pid, words):
+        return
     for ask in (psutil.Process.terminate, psutil.Process.kill):
         if not process.is_alive():
             return

@@ -17,6 +17,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.ownership import refuse_foreign
 from backfill_assets.core.payload import entity_misfit
 from backfill_assets.core.texts import reason
 from backfill_assets.engine.confs import shown
@@ -223,7 +224,9 @@ class LakeSettings(DeliveredSettings):
 
 
 def load_settings(lake: Path, environ: dict[str, str] | None = None) -> LakeSettings:
-    """The settings of the lake at `lake`; raises SettingsError naming the file or variable of every bad value."""
+    """The settings of the lake at `lake`; raises SettingsError naming the file or variable of every bad value, and for
+    a lake of another user (`core.ownership`). Every program that opens a lake comes through here first."""
+    refuse_foreign(lake)
     path = lake / FILE_NAME
     try:
         body: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))

@@ -167,6 +167,18 @@ def test_a_marker_that_a_power_cut_left_empty_ends_its_run(
     assert status(instance, run_id) is FAILURE
 
 
+def test_files_that_a_link_leads_to_are_no_markers(
+    instance: dg.DagsterInstance, lake: tuple[Lake, Pipeline], tmp_path: Path
+) -> None:
+    folder, theirs = markers_of(instance, lake[0]).folder, tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "thesis").touch()
+    folder.parent.mkdir(exist_ok=True)
+    folder.symlink_to(theirs)
+    assert end_dead_runs(instance, lake[0]) == []
+    assert (theirs / "thesis").exists()
+
+
 def test_processes_that_open_one_home_share_its_markers(tmp_path: Path, lake: tuple[Lake, Pipeline]) -> None:
     found = []
     for home in ("one", "one", "two"):
