@@ -36,7 +36,7 @@ def refuse_foreign(lake: Path) -> None:
     if any(p.is_absolute() and p.resolve() == lake for p in trusted):
         return
     for path in (lake / name for name in PROGRAMS):
-        for owner in _owners(path) - {user, _ROOT}:
+        for owner in foreign_owners(path):
             theirs = user_name(owner)
             raise SettingsError(
                 f"the lake {lake}",
@@ -48,13 +48,13 @@ def refuse_foreign(lake: Path) -> None:
             )
 
 
-def _owners(path: Path) -> set[int]:
-    """Of a file or folder, and of the link where one stands there; nobody where it is absent."""
+def foreign_owners(path: Path) -> set[int]:
+    """The users other than this one and root who own a file or folder, or the link where one stands there."""
     found = set[int]()
     for follow in (True, False):
         with suppress(OSError):
             found.add(path.stat(follow_symlinks=follow).st_uid)
-    return found
+    return found - {os.geteuid(), _ROOT}
 
 
 def refuse_shared(cache: Path, variable: str) -> None:

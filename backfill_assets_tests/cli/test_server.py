@@ -40,7 +40,7 @@ def test_one_that_runs_is_found_and_stopped_whatever_the_settings_say_by_now(tmp
     (tmp_path / "lake.toml").write_text(settings)
     folder = ServerFolder.of(tmp_path)
     folder.make()
-    with socket.create_server(("127.0.0.1", 0)) as door, start(*A_SERVER) as running:
+    with socket.create_server(("127.0.0.1", 0)) as door, start(*A_SERVER, fresh=True) as running:
         process = Process.of(running.pid)
         assert process is not None
         folder.write_record(Record(process, process, door.getsockname()[1], "", {"spark": "4.2"}))
@@ -59,7 +59,7 @@ def test_a_record_that_names_a_process_of_this_user_ends_it_only_if_it_is_a_serv
     folder = ServerFolder.of(tmp_path)
     folder.make()
     command = A_SERVER[:2] if forged == "of a process that is no server" else A_SERVER
-    with socket.create_server(("127.0.0.1", 0)) as door, start(*command) as running:
+    with socket.create_server(("127.0.0.1", 0)) as door, start(*command, fresh=True) as running:
         process = Process.of(running.pid)
         assert process is not None
         folder.write_record(Record(process, process, door.getsockname()[1], "", {"spark": "4.2"}))
@@ -75,7 +75,8 @@ def test_a_record_that_names_a_process_of_this_user_ends_it_only_if_it_is_a_serv
 
 
 @pytest.mark.parametrize(
-    "words", [("server", "stop"), ("server", "status"), ("server", "start"), ("init",), ("sql", "SELECT 1")]
+    "words",
+    [("server", "stop"), ("server", "status"), ("server", "start"), ("init",), ("demo", "--new"), ("sql", "SELECT 1")],
 )
 def test_commands_refuse_the_lake_of_another_user_and_change_nothing_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
