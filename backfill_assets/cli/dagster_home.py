@@ -18,6 +18,7 @@ import sqlalchemy as sa
 
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.lake_meant import LAKE_VARIABLE, lake_folder, project_root
+from backfill_assets.core.ownership import foreign_owners
 from backfill_assets.lake.home import DAGSTER_FOLDER, Lake, close_folder
 
 FILE = "dagster.yaml"
@@ -78,8 +79,10 @@ def _is_meant(lake: Lake) -> bool:
 
 
 def _is_of_the_project(lake: Lake, project: Path) -> bool:
-    """Whether the project has an instance, and this is the lake that it shows."""
-    return (project / FILE).exists() and _is_meant(lake)
+    """Whether the project has an instance, and this is the lake that it shows. A file that another user put into the
+    working folder is none of a project's: it can name code to run."""
+    is_trusted = project in Path(__file__).parents or not foreign_owners(project / FILE)
+    return is_trusted and (project / FILE).exists() and _is_meant(lake)
 
 
 def _home_in(lake: Lake) -> Path:

@@ -18,6 +18,7 @@ from backfill_assets.cli.drawing import aside, draw_table, number
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import DayRange
+from backfill_assets.core.ownership import refuse_foreign
 from backfill_assets.operations.sample import FEWEST_DAYS
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ def prepare(root: Path, days: int, new: bool, engine: str | None = None) -> DayR
         sample_days,
     )
 
+    refuse_foreign(root)
     known = sample_days(root)
     if known is None and root.exists() and any(root.iterdir()):
         raise not_ours(root)

@@ -36,11 +36,13 @@ def first_of_year() -> date:
 @lake_option
 def init(start_date: date | None, files: str | None, form: str, select: str, **others: Any) -> None:
     """Write a commented lake.toml. An existing one is never overwritten."""
+    from backfill_assets.core.ownership import refuse_foreign
     from backfill_assets.lake.home import refuse_file
     from backfill_assets.operations.lake_file import lake_toml
 
     root = lake_root()
     refuse_file(root)
+    refuse_foreign(root)
     path = root / "lake.toml"
     values = {
         "start_date": start_date or first_of_year(),

@@ -70,7 +70,7 @@ class WaitingPlace:
 
     def take(self) -> int | None:
         """Be the only one that waits, until the descriptor is closed; None where one is there."""
-        file = os.open(self.folder / "commands.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        file = os.open(self.folder / "commands.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         for pause in (*PAUSES, None):
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

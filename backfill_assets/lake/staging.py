@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from backfill_assets.core.contracts import Contract
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.engine.session import say
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.layout import NO_VALUE, write
@@ -214,7 +215,7 @@ def sweep(lake: Lake, table: str) -> int:
     folder = markers(lake, table)
     for marker in list(folder.iterdir()) if folder.is_dir() else ():
         try:
-            handle = os.open(marker, os.O_RDWR)
+            handle = os.open(marker, os.O_RDWR | os.O_NOFOLLOW)
         except FileNotFoundError:  # its process has just ended the write
             continue
         try:
@@ -231,6 +232,11 @@ def sweep(lake: Lake, table: str) -> int:
 def _tidied(table: Path, write_id: str) -> bool:
     """Delete the files of a write that its commit does not name; whether there was no commit at all."""
     folder, version = table / WRITES / write_id, find_write(table, write_id)
+    if folder.resolve() != table.resolve() / WRITES / write_id:
+        raise BackfillError(
+            f"the folder {folder}", "a link leads out of the table", "What a killed write left was not removed",
+            "Nothing of this package makes links: find out who did, and remove it",
+        )  # fmt: skip
     if version is None:
         shutil.rmtree(folder, ignore_errors=True)
         return True

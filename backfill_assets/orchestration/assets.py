@@ -21,7 +21,7 @@ from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import CHUNK_TAG, CODE_TAG, MODE_TAG, PLAN_TAG, mode_of
-from backfill_assets.core.who import BY, whoami
+from backfill_assets.core.who import BY, through_dagster
 from backfill_assets.lake.lock import load_lock
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.replace import Provenance
@@ -40,7 +40,6 @@ from backfill_assets.orchestration.metadata import asset_metadata, told_before
 from backfill_assets.orchestration.quick_events import quick_events
 from backfill_assets.orchestration.reconcile import reconcile
 from backfill_assets.orchestration.runs import (
-    BY_TAG,
     DAYS_TAG,
     LAKE_TAG,
     NOTE_TAG,
@@ -172,7 +171,7 @@ def _asked(
     tags = context.run.tags
     said = Provenance(
         reason=tags.get(REASON_TAG, "manual"), run_id=context.run.run_id, note=note or tags.get(NOTE_TAG, ""),
-        tags=asked_by(tags),
+        tags=asked_by(tags, opened.by),
     )  # fmt: skip
     on = LakeSession(opened.lake)
     return RebuildRequest(
@@ -184,10 +183,10 @@ def _by_key(told: Mapping[date, str]) -> dict[str, str]:
     return {str(day): text for day, text in told.items()}
 
 
-def asked_by(tags: Mapping[str, str]) -> dict[str, str]:
-    """Who asked for a run, as its receipts tell it: the person, or the user of the process that runs it for a sensor, a
-    schedule or the browser (which knows no users), with what Dagster says of these."""
-    return {BY: tags.get(BY_TAG) or whoami()} | {k: tags[k] for k in RECEIPT_TAGS if k in tags}
+def asked_by(tags: Mapping[str, str], by: str = "") -> dict[str, str]:
+    """Who asked for a run, as its receipts tell it: `by`, the user whose command it is; else Dagster, with what it says
+    of sensors and schedules. No tag is believed to name a person: whoever reaches Dagster's port can set it."""
+    return {BY: by or through_dagster()} | {k: tags[k] for k in RECEIPT_TAGS if k in tags}
 
 
 def _told(context: dg.AssetExecutionContext, telling: Telling, rebuild: Rebuild, coming: NextTables) -> Iterator[Any]:

@@ -12,9 +12,10 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
+from backfill_assets.core.interpreter import INSTALLED, python_command, with_package
 from backfill_assets.engine.processes import PlacedProcess, Process
 from backfill_assets.engine.waiting_place import ASK, GO, number_on
 from backfill_assets.orchestration.warm_process import ONE_THREAD
@@ -22,8 +23,7 @@ from backfill_assets.orchestration.warm_process import ONE_THREAD
 CAN_FORK = hasattr(os, "pidfd_open") and hasattr(socket, "send_fds")  # Linux
 PACKAGE = Path(__file__).parents[1]
 START_SECONDS = 120.0  # three on an idle machine; below the time that run monitoring gives a run
-INSTALLED = ("site-packages", "dist-packages")
-COMMAND = (sys.executable, "-m", "backfill_assets.orchestration.warm_process")
+COMMAND = python_command("backfill_assets.orchestration.warm_process")
 
 Stamp = frozenset[tuple[str, int]]
 
@@ -105,8 +105,8 @@ class WarmStarts:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             process = subprocess.Popen(
-                [*self._command, str(theirs.fileno())], env={**os.environ, **ONE_THREAD}, stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
+                [*self._command, str(theirs.fileno())], env=with_package({**os.environ, **ONE_THREAD}),
+                stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()],
             )  # fmt: skip
         threading.Thread(target=process.wait, name="warm-process", daemon=True).start()
         self._door, self._of, self.pid = ours, now, process.pid
@@ -135,5 +135,4 @@ def _asked(door: socket.socket, message: bytes) -> Begun | None:
         ours.close()
         return None
     ours.settimeout(None)
-    here, found = PlacedProcess.this(), Process.of(pid)
-    return Begun(replace(here, pid=pid, started=found.created if found else 0.0), ours)
+    return Begun(PlacedProcess.of(Process.of(pid) or Process(pid, 0.0)), ours)

@@ -3,6 +3,7 @@
 Tested here: `orchestration.outbox`. Not tested here: what is told (`test_alerts`).
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -105,4 +106,19 @@ def test_a_message_counts_as_told_only_once_it_is_kept(box: Outbox) -> None:
         Full(box.folder).tell({"name": "words"}, (), lambda _: Message("one", "text"))
     box.tell({"name": "words"}, (), lambda _: Message("one", "text"))
     box.tell({"name": "words"}, (), lambda _: Message("one", "text"))
+    assert box.waiting() == 1
+
+
+@pytest.mark.parametrize("years", [-10, 10])
+def test_a_clock_that_is_set_right_again_keeps_no_alert_waiting_and_silences_no_news(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, years: int
+) -> None:
+    box, ways, again = Outbox(tmp_path), Ways(down={"webhook", "mail"}), outbox.TELL_AGAIN_SECONDS
+    with monkeypatch.context() as wrong:
+        wrong.setattr(time, "time", lambda real=time.time: real() + years * 365 * 86_400.0)
+        box.tell({"name": "words"}, (), lambda _: Message("one", "text"), again)
+        deliver(box, ways)
+    ways.down.clear()
+    assert (deliver(box, ways), box.waiting()) == (0, 0)
+    box.tell({"name": "words"}, (), lambda _: Message("two", "text"), again)
     assert box.waiting() == 1
