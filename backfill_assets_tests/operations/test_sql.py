@@ -5,11 +5,13 @@ Tested here: `operations.sql`, without an engine. Not tested here: the command's
 
 from datetime import UTC, datetime
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from deltalake import DeltaTable
 
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.lake.audit import SPILL
 from backfill_assets.operations.reader import LakeReader
 from backfill_assets.operations.snapshots import SnapshotRequest, create_snapshot
 from backfill_assets.operations.sql import Question, ask
@@ -74,6 +76,75 @@ def test_a_query_reads_no_other_file_and_writes_none(reader: LakeReader, tmp_pat
         )
     assert Path(live).read_bytes() == before
     assert not list(tmp_path.glob("out*"))
+
+
+FORGED = "SELECT * REPLACE (999999 AS value) FROM staging"
+TO_LIVE = "TO '{live}' (FORMAT parquet, USE_TMP_FILE false)"
+WRITING = [
+    f"WITH t AS MATERIALIZED (COPY ({FORGED}) {TO_LIVE}) SELECT 1",
+    f"WITH t AS (COPY ({FORGED}) {TO_LIVE}) SELECT * FROM t",
+    f"WITH t AS MATERIALIZED (COPY ({FORGED}) {TO_LIVE}) SELECT (SELECT count(*) FROM t) AS n",
+    f"WITH a AS (SELECT 1), t AS MATERIALIZED (COPY ({FORGED}) {TO_LIVE}) SELECT * FROM a",
+    f"WITH o AS (WITH t AS MATERIALIZED (COPY ({FORGED}) {TO_LIVE}) SELECT 1) SELECT * FROM o",
+    f"SELECT (WITH t AS MATERIALIZED (COPY ({FORGED}) {TO_LIVE}) SELECT 1)",
+    f"SELECT * FROM (WITH t AS MATERIALIZED (COPY ({FORGED}) {TO_LIVE}) SELECT 1)",
+    f"SELECT * FROM query($$WITH t AS MATERIALIZED (COPY ({FORGED}) {TO_LIVE}) SELECT 1$$)",
+    f"/* no plan */ WITH t AS MATERIALIZED (COPY ({FORGED}) {TO_LIVE}) SELECT 1 -- none",
+    "WITH t AS MATERIALIZED (COPY (SELECT * FROM read_parquet('{live}')) TO '{live}' (FORMAT parquet)) SELECT 1",
+    "WITH t AS MATERIALIZED (COPY (SELECT 1) TO '{live}' (FORMAT csv)) SELECT 1",
+    "WITH t AS MATERIALIZED (COPY (SELECT 1) TO '{folder}/out.csv') SELECT 1",
+    "WITH t AS MATERIALIZED (COPY (SELECT 1) TO '/dev/stdout' (FORMAT csv)) SELECT 1",
+    "WITH t AS MATERIALIZED (COPY (SELECT 1) TO '{spill}/out.csv' (FORMAT csv, USE_TMP_FILE false)) SELECT 1",
+    "WITH t AS MATERIALIZED (COPY (SELECT 1 AS z, 2 AS y) TO '{spill}' (FORMAT csv, PARTITION_BY (y))) SELECT 1",
+    "WITH t AS MATERIALIZED (COPY (SELECT 1) TO '{spill}/../out.csv' (FORMAT csv, USE_TMP_FILE false)) SELECT 1",
+    "WITH t AS MATERIALIZED (INSERT INTO staging SELECT * FROM staging RETURNING *) SELECT * FROM t",
+    "WITH t AS MATERIALIZED (UPDATE staging SET value = 1 RETURNING *) SELECT * FROM t",
+    "WITH t AS MATERIALIZED (DELETE FROM staging RETURNING *) SELECT * FROM t",
+    "WITH t AS (MERGE INTO staging USING staging AS s ON true WHEN MATCHED THEN DELETE RETURNING *) SELECT 1",
+    "WITH t AS (CREATE TABLE x AS SELECT 1) SELECT 1",
+    "WITH t AS (ATTACH '{folder}/x.db') SELECT 1",
+    "SELECT * FROM enable_logging('QueryLog', storage = 'file', storage_path = '{folder}/out')",
+    "SELECT * FROM enable_profiling(save_location = '{folder}/out.json')",
+]
+
+
+@pytest.mark.parametrize("past", ["now", "snapshot", "at"])
+def test_a_query_that_would_write_is_refused_wherever_it_would(
+    reader: LakeReader, tmp_path: Path, past: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("uuid.uuid4", lambda: UUID(int=0))
+    spill = reader.lake.root / SPILL.with_name(f"{SPILL.name}-{UUID(int=0).hex}")
+    create_snapshot(reader.lake, reader.pipeline, SnapshotRequest("spring", (TABLE,)))
+    [live, *_] = reader.lake.store.data_files(reader.pipeline.table(TABLE).contract)
+    moment = list(reader.lake.store.commits(TABLE))[-1].at if past == "at" else None
+    before = contents(tmp_path)
+    for query in WRITING:
+        spill.mkdir()
+        words = {"live": live, "folder": tmp_path, "spill": spill}
+        asked = query.format_map({name: str(word).replace("'", "''") for name, word in words.items()})
+        with pytest.raises(BackfillError, match="the query"):
+            rows(reader, asked, at=moment, snapshot="spring" if past == "snapshot" else "")
+        assert contents(tmp_path) == before, asked
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {p: p.read_bytes() for p in folder.rglob("*") if p.is_file() and p.suffix != ".lock"}
+
+
+def test_a_query_that_reads_may_speak_of_writing(reader: LakeReader) -> None:
+    query = "SELECT count(*) AS \"COPY\" FROM staging WHERE entity <> 'INSERT INTO x' -- DELETE"
+    assert rows(reader, query) == [(4,)]
+    assert rows(reader, "DESCRIBE staging")[0][:2] == ("event_key", "VARCHAR")
+    assert len(rows(reader, "SELECT * FROM (PIVOT staging ON entity IN ('A') USING count(*) GROUP BY event_date)")) == 2
+
+
+def test_what_memory_does_not_hold_is_kept_in_a_folder_that_ends_with_the_query(
+    reader: LakeReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("backfill_assets.lake.audit.MEMORY", "64MB")
+    query = "SELECT count(DISTINCT i::VARCHAR || repeat('x', 50)) FROM range(1000000) AS t(i)"
+    assert rows(reader, query) == [(1_000_000,)]
+    assert not list(reader.lake.root.glob(".staging/.spill*"))
 
 
 def test_a_table_that_is_not_there_is_answered_with_those_that_are(reader: LakeReader) -> None:
