@@ -27,9 +27,14 @@ NARROWEST_PROSE = 20
 UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
+def is_screen() -> bool:
+    """Whether stdout is a terminal, which obeys escape sequences."""
+    return sys.stdout.isatty()
+
+
 def line_width() -> int | None:
     """The characters of a line: the screen's, or $COLUMNS; None where stdout is a pipe, whose lines stay whole."""
-    if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit():
+    if is_screen() or os.environ.get("COLUMNS", "").isdigit():
         return shutil.get_terminal_size().columns
     return None
 
@@ -50,7 +55,7 @@ def draw_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str
     Where it is too wide, sentences are broken between words; then the columns are drawn in parts below each other, the
     first column in each of them.
     """
-    cells = [[plain(cell) for cell in row] for row in rows]
+    columns, cells = [plain(c) for c in columns], [[plain(cell) for cell in row] for row in rows]
     if title:
         say(title)
     room = line_width()

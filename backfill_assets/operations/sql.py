@@ -149,23 +149,23 @@ def _written(states: States, table: str) -> list[Any]:
 def _prepare(engine: "DuckDBPyConnection", views: Sequence[_View]) -> None:
     """The tables, and then no way to any file, setting or extension."""
     for view in views:
-        engine.register(view.contract.name, _dataset(view))
+        engine.register(view.contract.name, dataset(view.files, view.contract))
     engine.execute("SET enable_external_access = false")
     engine.execute("SET lock_configuration = true")
 
 
-def _dataset(view: _View) -> Any:
-    """The rows of the files in the contract's columns and types. A column that a file lacks, because the table got it
-    later, is NULL; one that the contract has no more is left out."""
+def dataset(files: Sequence[str], contract: Contract) -> Any:
+    """The rows of these files as Arrow's dataset, in the contract's columns and types. A column that a file lacks,
+    because the table got it later, is NULL; one that the contract has no more is left out."""
     import pyarrow as pa
     import pyarrow.dataset as ds
 
-    schema = pa.schema([(c.name, arrow_type(c.kind)) for c in view.contract.columns])
-    if not view.files:
+    schema = pa.schema([(c.name, arrow_type(c.kind)) for c in contract.columns])
+    if not files:
         return schema.empty_table()
-    column = view.contract.partition_column
+    column = contract.partition_column
     layout = ds.partitioning(pa.schema([schema.field(column)]), flavor="hive") if column else None
-    return ds.dataset(list(view.files), schema=schema, format="parquet", partitioning=layout)
+    return ds.dataset(list(files), schema=schema, format="parquet", partitioning=layout)
 
 
 def _refuse_writing(engine: "DuckDBPyConnection", query: str) -> None:

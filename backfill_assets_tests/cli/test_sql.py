@@ -41,6 +41,27 @@ def test_programs_get_json_or_csv(lake: Path) -> None:
     assert told.splitlines() == ["x,y", '"a,""b",']
 
 
+HOSTILE = "SELECT 1 AS \"a\x1b]0;x\x07\u202e\", chr(27) || '[31m' AS v"
+
+
+def test_a_screen_obeys_neither_a_name_nor_a_value(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = run("sql", HOSTILE, "--lake", lake).stdout.splitlines()
+    assert (drawn[0].split(), drawn[1].split()) == (["a\\x1b]0;x\\x07\\u202e", "v"], ["1", "\\x1b[31m"])
+    piped = run("sql", HOSTILE, "--csv", "--lake", lake).stdout.splitlines()
+    assert piped == ["a\x1b]0;x\x07\u202e,v", "1,\x1b[31m"], "a program gets the bytes"
+    monkeypatch.setattr("backfill_assets.cli.sql.is_screen", lambda: True)
+    shown = run("sql", HOSTILE, "--csv", "--lake", lake).stdout.splitlines()
+    assert shown == ["a\\x1b]0;x\\x07\\u202e,v", "1,\\x1b[31m"]
+
+
+def test_a_spreadsheet_computes_no_text_of_a_file_where_asked(lake: Path) -> None:
+    query = "SELECT '=1+1' AS \"@a\", '+1' AS b, '-1' AS c, chr(9) || 'x' AS d, -1 AS e, 'x=1' AS f, NULL AS g"
+    plain = run("sql", query, "--csv", "--lake", lake).stdout.splitlines()
+    assert plain == ["@a,b,c,d,e,f,g", "=1+1,+1,-1,\tx,-1,x=1,"]
+    safe = run("sql", query, "--csv-safe", "--lake", lake).stdout.splitlines()
+    assert safe == ["'@a,b,c,d,e,f,g", "'=1+1,'+1,'-1,'\tx,-1,x=1,"]
+
+
 def test_what_cannot_be_answered_is_one_line_and_exit_code_1(lake: Path) -> None:
     for query in ("SELECT * FROM nowhere", "SELEC 1", "DROP TABLE staging"):
         done = run("sql", query, "--lake", lake)

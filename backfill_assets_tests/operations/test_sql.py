@@ -3,19 +3,23 @@
 Tested here: `operations.sql`, without an engine. Not tested here: the command's drawing (`cli.test_sql`).
 """
 
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from uuid import UUID
 
 import pytest
 from deltalake import DeltaTable
 
+from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.lake.audit import SPILL
+from backfill_assets.lake.audit import SPILL, new_engine, selection
 from backfill_assets.operations.reader import LakeReader
 from backfill_assets.operations.snapshots import SnapshotRequest, create_snapshot
-from backfill_assets.operations.sql import Question, ask
-from backfill_assets_tests.operations.readable_lake import TABLE, readable_lake, version_of_event, write
+from backfill_assets.operations.sql import Question, ask, dataset
+from backfill_assets_tests.files import bare_lake, stage_by_hand
+from backfill_assets_tests.operations.readable_lake import FIRST, TABLE, readable_lake, version_of_event, write
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -129,6 +133,32 @@ def test_a_query_that_would_write_is_refused_wherever_it_would(
 
 def contents(folder: Path) -> dict[Path, bytes]:
     return {p: p.read_bytes() for p in folder.rglob("*") if p.is_file() and p.suffix != ".lock"}
+
+
+VALUES: dict[str, list[object]] = {
+    "BOOLEAN": [True, False], "INT": [-1, 2**31 - 1], "BIGINT": [-1, 2**63 - 1], "DOUBLE": [float("nan"), -0.0],
+    "STRING": ["", "é'\0"], "DATE": [date(1, 1, 1), date(9999, 12, 31)], "BINARY": [b"", b"\0\xff"],
+    "TIMESTAMP": [datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999999, UTC)],
+    "DECIMAL(38,18)": [Decimal("-1.000000000000000001"), Decimal("99999999999999999999.999999999999999999")],
+}  # fmt: skip
+
+
+def test_rows_of_every_type_come_through_arrow_as_duckdb_reads_them_itself(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    lists: dict[str, list[object]] = {f"ARRAY<{kind}>": [[], [*values, None]] for kind, values in VALUES.items()}
+    cells = {f"c{n}": (kind, [*values, None]) for n, (kind, values) in enumerate({**VALUES, **lists}.items())}
+    columns = [Column(name, kind, name, nullable=True) for name, (kind, _) in cells.items()]
+    older = Contract("made", "made", (Column("day", "DATE", "day"), *columns), day_column="day", key=(), inputs=())
+    made = [{"day": FIRST + timedelta(n % 2), **{c: v[n] for c, (_, v) in cells.items()}} for n in range(3)]
+    files = list(stage_by_hand(lake, older, made).paths)
+    newer = replace(older, columns=(*older.columns[:-1], Column("added", "BIGINT", "added", nullable=True)))
+    for contract in (older, newer):
+        with new_engine(lake) as engine:
+            engine.register("arrow", dataset(files, contract))
+            ours = engine.sql("FROM arrow ORDER BY day, c1").to_arrow_table()
+            theirs = engine.sql(f"FROM ({selection(files, contract)}) ORDER BY day, c1").to_arrow_table()
+        assert ours.schema == theirs.schema
+        assert repr(ours.to_pylist()) == repr(theirs.to_pylist())  # as texts: nan is not nan, and -0.0 is 0.0
 
 
 def test_a_query_that_reads_may_speak_of_writing(reader: LakeReader) -> None:
