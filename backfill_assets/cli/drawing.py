@@ -27,14 +27,9 @@ NARROWEST_PROSE = 20
 UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
-def is_screen() -> bool:
-    """Whether stdout is a terminal, which obeys escape sequences."""
-    return sys.stdout.isatty()
-
-
 def line_width() -> int | None:
     """The characters of a line: the screen's, or $COLUMNS; None where stdout is a pipe, whose lines stay whole."""
-    if is_screen() or os.environ.get("COLUMNS", "").isdigit():
+    if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit():
         return shutil.get_terminal_size().columns
     return None
 

@@ -6,13 +6,13 @@ Lives here: the command and how rows are printed. Does not live here: answering 
 import csv
 import sys
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
 from backfill_assets.cli.common import TEXT, json_option, lake_option, opened, print_json
 from backfill_assets.cli.compare import INSTANT
-from backfill_assets.cli.drawing import aside, draw_table, is_screen, number
+from backfill_assets.cli.drawing import aside, draw_table, number
 from backfill_assets.core.texts import plain
 
 SHOWN_ROWS = 100
@@ -46,14 +46,15 @@ def sql(query: str, form: str | None, rows: int, at: datetime | None, snapshot: 
     if as_json:
         print_json(answer.rows.to_pylist())
     elif form:
-        _write_csv(answer.rows, safe=form == "safe")
+        write_csv(answer.rows, sys.stdout, safe=form == "safe")
     else:
         _draw(answer.rows, rows)
 
 
-def _write_csv(found: Any, safe: bool) -> None:
-    """Rows for a program, byte for byte; what a screen would obey is escaped where stdout is one."""
-    writer, screen = csv.writer(sys.stdout, lineterminator="\n"), is_screen()
+def write_csv(found: Any, to: TextIO, safe: bool) -> None:
+    """Write rows for a program, byte for byte; `safe`: with a ' before texts that a spreadsheet would compute. Where
+    `to` is a screen, what it would obey is escaped."""
+    writer, screen = csv.writer(to, lineterminator="\n"), to.isatty()
 
     def cell(value: Any) -> str:
         text = f"'{value}" if safe and isinstance(value, str) and value.startswith(FORMULA) else _cell(value)

@@ -45,7 +45,7 @@ def ui(port: int) -> None:
     with instance_of(lake):
         pass  # its folder is there then, and closed to others
     folder, variables, is_project = ui_place(lake)
-    own = _own_folder(Path(variables.get(HOME) or os.environ.get(HOME) or folder / DAGSTER_FOLDER))
+    own = own_folder(Path(variables.get(HOME) or os.environ.get(HOME) or folder / DAGSTER_FOLDER))
     prefix = f"/{secrets.token_urlsafe(32)}"
 
     def guarded(app: App) -> App:
@@ -59,7 +59,7 @@ def ui(port: int) -> None:
         serve(None if is_project else UI_MODULE, prefix, guarded, bound)
 
 
-def _own_folder(home: Path) -> Path:
+def own_folder(home: Path) -> Path:
     """The folder for temporary files, sockets among them, closed to others. It stays: a server of the lake outlives us.
 
     In a folder of all users, another one can put a socket or a file where a process of ours will look for its own.
@@ -105,5 +105,5 @@ def guard(app: App, prefix: str) -> App:
 def _may_pass(scope: Any, prefix: str) -> bool:
     headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
     host, origin = headers.get(b"host", ""), headers.get(b"origin")
-    knows = hmac.compare_digest(f"/{scope['path'].split('/')[1]}".encode(), prefix.encode())
+    knows = hmac.compare_digest("/".join(scope["path"].split("/")[:2]).encode(), prefix.encode())
     return knows and host.rpartition(":")[0] in OWN_NAMES and origin in (None, f"http://{host}")

@@ -64,12 +64,12 @@ def ask(lake: Lake, pipeline: Pipeline, asked: Question) -> Answer:
     """The answer; raises BackfillError for what is no single SELECT, and for what the engine cannot do with it."""
     import duckdb
 
-    with _engine(lake) as engine:
+    with own_engine(lake) as engine:
         try:
             _refuse_others(engine, asked.query)
             views, unfit = _views(lake, pipeline, asked, _named(asked.query))
             _prepare(engine, views)
-            _refuse_writing(engine, asked.query)
+            refuse_writing(engine, asked.query)
             return Answer(engine.sql(asked.query).to_arrow_table(), unfit)
         except duckdb.Error as error:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -77,7 +77,7 @@ def ask(lake: Lake, pipeline: Pipeline, asked: Question) -> Answer:
 
 
 @contextmanager
-def _engine(lake: Lake) -> "Iterator[DuckDBPyConnection]":
+def own_engine(lake: Lake) -> "Iterator[DuckDBPyConnection]":
     """An engine of this query's own, which spills into a folder of its own: DuckDB may write what lies there."""
     spill = lake.root / SPILL.with_name(f"{SPILL.name}-{uuid.uuid4().hex}")
     try:
@@ -168,8 +168,9 @@ def dataset(files: Sequence[str], contract: Contract) -> Any:
     return ds.dataset(list(files), schema=schema, format="parquet", partitioning=layout)
 
 
-def _refuse_writing(engine: "DuckDBPyConnection", query: str) -> None:
-    """DuckDB calls a SELECT also what writes in a common table expression: its plan tells. Nothing is run for it."""
+def refuse_writing(engine: "DuckDBPyConnection", query: str) -> None:
+    """Raise BackfillError for a query whose plan writes: DuckDB calls a SELECT also what writes in a common table
+    expression. Nothing is run for it."""
     [(_, plan)] = engine.execute(f"EXPLAIN (FORMAT json) {query}").fetchall()
     for name in _operators(json.loads(plan)):
         if any(word in name for word in WRITING):

@@ -3,10 +3,13 @@
 Tested here: `cli.sql`. Not tested here: what a query may touch (`operations.test_sql`).
 """
 
+from io import StringIO
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from backfill_assets.cli.sql import write_csv
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.operations.readable_lake import readable_lake
 
@@ -44,14 +47,19 @@ def test_programs_get_json_or_csv(lake: Path) -> None:
 HOSTILE = "SELECT 1 AS \"a\x1b]0;x\x07\u202e\", chr(27) || '[31m' AS v"
 
 
-def test_a_screen_obeys_neither_a_name_nor_a_value(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_screen_obeys_neither_a_name_nor_a_value(lake: Path) -> None:
     drawn = run("sql", HOSTILE, "--lake", lake).stdout.splitlines()
     assert (drawn[0].split(), drawn[1].split()) == (["a\\x1b]0;x\\x07\\u202e", "v"], ["1", "\\x1b[31m"])
     piped = run("sql", HOSTILE, "--csv", "--lake", lake).stdout.splitlines()
     assert piped == ["a\x1b]0;x\x07\u202e,v", "1,\x1b[31m"], "a program gets the bytes"
-    monkeypatch.setattr("backfill_assets.cli.sql.is_screen", lambda: True)
-    shown = run("sql", HOSTILE, "--csv", "--lake", lake).stdout.splitlines()
-    assert shown == ["a\\x1b]0;x\\x07\\u202e,v", "1,\\x1b[31m"]
+    screen = Screen()
+    write_csv(pa.table({"a\x1b]0;x\x07\u202e": [1], "v": ["\x1b[31m"]}), screen, safe=False)
+    assert screen.getvalue().splitlines() == ["a\\x1b]0;x\\x07\\u202e,v", "1,\\x1b[31m"]
+
+
+class Screen(StringIO):
+    def isatty(self) -> bool:
+        return True
 
 
 def test_a_spreadsheet_computes_no_text_of_a_file_where_asked(lake: Path) -> None:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
-from uuid import UUID
 
+import duckdb
 import pytest
 from deltalake import DeltaTable
 
@@ -17,7 +17,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.audit import SPILL, new_engine, selection
 from backfill_assets.operations.reader import LakeReader
 from backfill_assets.operations.snapshots import SnapshotRequest, create_snapshot
-from backfill_assets.operations.sql import Question, ask, dataset
+from backfill_assets.operations.sql import Question, ask, dataset, own_engine, refuse_writing
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 from backfill_assets_tests.operations.readable_lake import FIRST, TABLE, readable_lake, version_of_event, write
 
@@ -113,22 +113,40 @@ WRITING = [
 
 
 @pytest.mark.parametrize("past", ["now", "snapshot", "at"])
-def test_a_query_that_would_write_is_refused_wherever_it_would(
-    reader: LakeReader, tmp_path: Path, past: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("uuid.uuid4", lambda: UUID(int=0))
-    spill = reader.lake.root / SPILL.with_name(f"{SPILL.name}-{UUID(int=0).hex}")
+def test_a_query_that_would_write_is_refused_wherever_it_would(reader: LakeReader, tmp_path: Path, past: str) -> None:
     create_snapshot(reader.lake, reader.pipeline, SnapshotRequest("spring", (TABLE,)))
-    [live, *_] = reader.lake.store.data_files(reader.pipeline.table(TABLE).contract)
     moment = list(reader.lake.store.commits(TABLE))[-1].at if past == "at" else None
     before = contents(tmp_path)
     for query in WRITING:
-        spill.mkdir()
-        words = {"live": live, "folder": tmp_path, "spill": spill}
-        asked = query.format_map({name: str(word).replace("'", "''") for name, word in words.items()})
+        asked = filled_in(query, reader, tmp_path)
         with pytest.raises(BackfillError, match="the query"):
             rows(reader, asked, at=moment, snapshot="spring" if past == "snapshot" else "")
         assert contents(tmp_path) == before, asked
+
+
+def test_a_plan_that_writes_is_refused_also_where_nothing_else_hinders_it(reader: LakeReader, tmp_path: Path) -> None:
+    before, refused = contents(tmp_path), []
+    with own_engine(reader.lake) as engine:
+        engine.execute("CREATE TABLE staging AS SELECT 1 AS value")
+        for query in WRITING:
+            asked = filled_in(query, reader, tmp_path)
+            try:
+                refuse_writing(engine, asked)
+            except BackfillError as error:
+                refused.append(str(error))
+            except duckdb.Error:
+                continue  # DuckDB does not take it at all
+            else:
+                assert "enable_" in asked
+        assert engine.sql("FROM staging").fetchall() == [(1,)]
+    assert contents(tmp_path) == before
+    assert len([r for r in refused if "it would write" in r]) == len(refused) >= 12
+
+
+def filled_in(query: str, reader: LakeReader, folder: Path) -> str:
+    [live, *_] = reader.lake.store.data_files(reader.pipeline.table(TABLE).contract)
+    words = {"live": live, "folder": folder, "spill": reader.lake.root / SPILL}
+    return query.format_map({name: str(word).replace("'", "''") for name, word in words.items()})
 
 
 def contents(folder: Path) -> dict[Path, bytes]:
@@ -168,13 +186,15 @@ def test_a_query_that_reads_may_speak_of_writing(reader: LakeReader) -> None:
     assert len(rows(reader, "SELECT * FROM (PIVOT staging ON entity IN ('A') USING count(*) GROUP BY event_date)")) == 2
 
 
-def test_what_memory_does_not_hold_is_kept_in_a_folder_that_ends_with_the_query(
-    reader: LakeReader, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("backfill_assets.lake.audit.MEMORY", "64MB")
+def test_what_memory_does_not_hold_is_kept_in_a_folder_that_ends_with_the_query(reader: LakeReader) -> None:
     query = "SELECT count(DISTINCT i::VARCHAR || repeat('x', 50)) FROM range(1000000) AS t(i)"
-    assert rows(reader, query) == [(1_000_000,)]
-    assert not list(reader.lake.root.glob(".staging/.spill*"))
+    with own_engine(reader.lake) as engine:
+        [(folder,)] = engine.execute("SELECT current_setting('temp_directory')").fetchall()
+        engine.execute("SET memory_limit = '64MB'")
+        assert engine.sql(query).fetchall() == [(1_000_000,)]
+        assert Path(folder).is_dir()
+    assert Path(folder).parent == (reader.lake.root / SPILL).parent
+    assert not Path(folder).exists()
 
 
 def test_a_table_that_is_not_there_is_answered_with_those_that_are(reader: LakeReader) -> None:
