@@ -26,7 +26,7 @@ FLOORS = (
 )
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 
-DAGSTER_PRIVATE_ADAPTER = {f"{PACKAGE}/orchestration/dagster_private{part}.py" for part in ("", "_launch")}
+DAGSTER_PRIVATE_ADAPTER = {f"{PACKAGE}/orchestration/dagster_private{part}.py" for part in ("", "_launch", "_ui")}
 
 
 def _within(module: str, parents: Iterable[str]) -> bool:
