@@ -35,6 +35,8 @@ from backfill_assets_tests.strategies import THOROUGH_EXAMPLES
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from backfill_assets.landing.intake_bytes import Limits
+
 __all__ = (
     "pytest_cmdline_main",
     "pytest_collection",
@@ -155,13 +157,24 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """A quick test, or a fixture of it, that started a program fails."""
-    yield
+    """A quick test, or a fixture of it, that started a program fails; it decodes parquet files by itself."""
+    with pytest.MonkeyPatch.context() as patch:
+        intake = sys.modules.get("backfill_assets.landing.intake")
+        if intake and item.get_closest_marker(QUICK):
+            patch.setattr(intake, "examine_apart", _examine_here)
+        yield
     started = item.config.stash[STARTED]
     if started and item.get_closest_marker(QUICK):
         pytest.fail(
             f"it started {started[0]}: take the fixture `{PROCESSES_FIXTURE}`, and the marker follows by itself"
         )
+
+
+def _examine_here(path: Path, size: int, limits: "Limits") -> tuple[int, tuple[str, ...]]:
+    from backfill_assets.landing.intake_parquet import examine
+
+    with path.open("rb") as source:
+        return examine(source, size, limits)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
