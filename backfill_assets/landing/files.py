@@ -98,7 +98,7 @@ def list_landing(pattern: str, base: Path, format: str) -> Listing:
 def opened(file: LandedFile) -> Iterator[int]:
     """A descriptor to read the file from; raises StillChanging unless it is the listed file, before and after.
 
-    Never follows a link below the fixed root, and never waits on a FIFO. Raises LandingError where reading is not permitted.
+    Never follows a link below the fixed root, never waits on a FIFO. Raises LandingError where it may not be read.
     """
     try:
         descriptor = _descriptor(file)

@@ -18,9 +18,9 @@ from backfill_assets.landing.files import LandedFile, StillChanging, opened, sha
 from backfill_assets.landing.intake_bytes import HashedReader, Limits, Unreadable, text_lines
 from backfill_assets.landing.intake_csv import CsvRecords
 from backfill_assets.landing.intake_json import JsonLines
-from backfill_assets.landing.limited_decoding import examine_apart
 from backfill_assets.landing.intake_rows import Parser
 from backfill_assets.landing.intake_stock import Facts, read_facts, stock_path, whole_file_batch, writing
+from backfill_assets.landing.limited_decoding import examine_apart
 from backfill_assets.landing.place import identity
 from backfill_assets.landing.stock import Made, discard, is_proven, put
 

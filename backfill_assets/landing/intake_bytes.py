@@ -30,7 +30,7 @@ class Limits:
     max_columns 2,000: beyond it Spark's generated code no longer compiles well.
     max_window_bytes 256 MiB that 4,096 rows of parquet may expand to: what Spark decodes at once, and a quarter of its
     default heap at two tasks.
-    max_bad_rows 100,000 unusable rows of one file, and one more for every 4 bytes of it: 65 kB of gzip can hold 33 million.
+    max_bad_rows 100,000 unusable rows of a file, and one for every 4 bytes of it: 65 kB of gzip can hold 33 million.
     text_bytes 8 KiB kept of an unusable record: enough to find it in the landed file, which keeps the rest.
     batch_rows 4,096, batch_bytes, batch_cells, block_bytes: at most some 100 MB of Python objects, whatever the file;
     measured, more rows at once are slower, because Python's garbage collector walks over all that wait.

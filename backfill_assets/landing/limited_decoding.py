@@ -50,6 +50,10 @@ def examine_apart(path: Path, size: int, limits: Limits) -> tuple[int, tuple[str
             f"the landed file {plain(str(path))}", f"the process that decoded it was ended (code {code})",
             "Nothing of it was used", "Run the same command again",
         ) from None  # fmt: skip
+    except BaseException:
+        _child.cache_clear()
+        child.end()
+        raise
     if "unreadable" in said:
         raise Unreadable(said["unreadable"])
     if "errno" in said:
@@ -70,10 +74,17 @@ class _Child:
 
     def ask(self, line: bytes) -> bytes:
         """The answer to a line. Raises OSError, or gives the empty text, where the child is gone."""
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(line)
-        self._process.stdin.flush()
-        return self._process.stdout.readline()
+        given, said = self._process.stdin, self._process.stdout
+        if given is None or said is None:
+            raise OSError("no pipe to the child")
+        given.write(line)
+        given.flush()
+        return said.readline()
+
+    def end(self) -> None:
+        """Kill it: what it would still say is no answer to the next question."""
+        self._process.kill()
+        self.ended()
 
     def ended(self) -> int:
         """Its exit code, once it has ended."""
@@ -97,7 +108,7 @@ def _serve() -> None:
         path, size, limits = json.loads(line)
         said: dict[str, Any]
         try:
-            with open(path, "rb") as source:
+            with Path(path).open("rb") as source:
                 rows, names = examine(source, size, Limits(**limits))
             said = {"rows": rows, "names": names}
         except Unreadable as error:
