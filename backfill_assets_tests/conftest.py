@@ -35,8 +35,6 @@ from backfill_assets_tests.strategies import THOROUGH_EXAMPLES
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from backfill_assets.landing.intake_bytes import Limits
-
 __all__ = (
     "pytest_cmdline_main",
     "pytest_collection",
@@ -54,6 +52,7 @@ STARTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn
 # What libraries start, once: matplotlib lists the fonts where a user never drew before; Dagster's cron asks `platform`
 # for the bits of this Python as it is imported, whichever test has it imported first.
 BY_LIBRARIES = frozenset({"fc-list", "system_profiler", "file"})
+DECODER = "backfill_assets.landing.limited_decoding"  # one for all tests of a process: files are decoded in it
 STARTED = pytest.StashKey[list[str]]()
 SPARK_FIXTURES = frozenset({"spark", "lake_session", "spark_server", "dagster_dev"})
 ROOMS_WITHOUT_SPARK = frozenset({"core"})  # milliseconds each, and what they test knows the standard library only
@@ -84,7 +83,8 @@ def pytest_configure(config: pytest.Config) -> None:
     started = config.stash[STARTED] = []
 
     def note(event: str, args: tuple[object, ...]) -> None:
-        if event in STARTS and BY_LIBRARIES.isdisjoint(args[:1]):
+        is_decoder = event == "subprocess.Popen" and DECODER in list(args[1])  # type: ignore[call-overload]
+        if event in STARTS and not is_decoder and BY_LIBRARIES.isdisjoint(args[:1]):
             started.append(f"{event} {args[0] if args else ''}")
 
     sys.addaudithook(note)
@@ -157,24 +157,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """A quick test, or a fixture of it, that started a program fails; it decodes parquet files by itself."""
-    with pytest.MonkeyPatch.context() as patch:
-        intake = sys.modules.get("backfill_assets.landing.intake")
-        if intake and item.get_closest_marker(QUICK):
-            patch.setattr(intake, "examine_apart", _examine_here)
-        yield
+    """A quick test, or a fixture of it, that started a program fails."""
+    yield
     started = item.config.stash[STARTED]
     if started and item.get_closest_marker(QUICK):
         pytest.fail(
             f"it started {started[0]}: take the fixture `{PROCESSES_FIXTURE}`, and the marker follows by itself"
         )
-
-
-def _examine_here(path: Path, size: int, limits: "Limits") -> tuple[int, tuple[str, ...]]:
-    from backfill_assets.landing.intake_parquet import examine
-
-    with path.open("rb") as source:
-        return examine(source, size, limits)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

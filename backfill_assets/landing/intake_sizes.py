@@ -135,7 +135,7 @@ def _value_bytes(column: pa.Array) -> tuple[int, int]:
 
 def _width(kind: pa.DataType) -> int:
     try:
-        return max(1, kind.bit_width // 8)
+        return max(1, int(kind.bit_width) // 8)
     except ValueError:
         return 1
 
