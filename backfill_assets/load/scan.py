@@ -29,6 +29,7 @@ from backfill_assets.load.counting import (
     settle_days,
     taken_again,
     taken_in,
+    unless_flooding,
     with_path,
 )
 from backfill_assets.load.known import counting_digest, is_scanned_too_early
@@ -139,7 +140,7 @@ def _record(
     rows: list[tuple[object, ...]] = []
     done = []
     for landing in landings:
-        old, fresh = known.get(landing.sha256), counted.get(landing.sha256, Counted())
+        old, fresh = known.get(landing.sha256), unless_flooding(counted.get(landing.sha256, Counted()), landing.size)
         landing = replace(landing, refused=old.refused if old else fresh.refused)
         if old:
             days, home = dict(old.days), old.home_day
