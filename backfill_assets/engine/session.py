@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = [
-    "EngineSettings", "OwnServer", "changed_settings", "drop_session", "engine_lost", "explained", "is_engine_loss", "open_session",
-    "opening_seconds", "own_server", "said_or_asked", "sail_scratch", "say", "session_confs",
+    "EngineSettings", "OwnServer", "changed_settings", "drop_session", "engine_lost", "explained", "is_engine_loss",
+    "open_session", "opening_seconds", "own_server", "said_or_asked", "sail_scratch", "say", "session_confs",
 ]  # fmt: skip
 CLIENTS_LOG = "pyspark.sql.connect.logging"  # prints every error that is raised as well, as JSON
 # Spark's own defaults retry a dead server for ten minutes; these give up after 6 s.

@@ -73,7 +73,7 @@ def explained_plan(session: "SparkSession", frame: "DataFrame") -> str:
 
 def refuse_changed_settings(session: "SparkSession", named: str) -> None:
     """Raise ContractBroken where something else than this package has changed the session's settings since it was
-    opened, which would change the rows of every table computed after it; they are put back. `named` is what is refused."""
+    opened, which would change the rows of every later table; they are put back. `named` is what is refused."""
     if not (found := changed_settings(session)):
         return
     told = ", ".join(f"{n} from {_value(before)} to {_value(now)}" for n, (before, now) in [*found.items()][:SHOWN])
@@ -92,7 +92,7 @@ def _value(setting: str | None) -> str:
 
 @contextmanager
 def settings_kept(session: "SparkSession", table: Table) -> Iterator[None]:
-    """Around a user's transform: raise ContractBroken where it changed the session's settings (put back in any case)."""
+    """Around a user's transform: put back what it changed of the session's settings, and raise ContractBroken."""
     try:
         yield
     except BaseException:

@@ -17,7 +17,8 @@ from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.load.derived import build
-from backfill_assets_tests.lakes import ECHO, TablesOf, backfill, content, delivery, make_lake, request, toy
+from backfill_assets.pipeline.chosen import TablesOf
+from backfill_assets_tests.lakes import ECHO, backfill, content, delivery, make_lake, request, toy
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
