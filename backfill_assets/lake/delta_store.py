@@ -109,10 +109,10 @@ class DeltaStore:
         """By reading log and folder directly."""
         return inspect(self.lake.table_path(contract.name), contract)
 
-    def unmoved(self, table: str, what: str, read: Callable[[], T]) -> T:
+    def unmoved(self, table: str, what: str, read: Callable[[], T], version: int | None = None) -> T:
         """By its commit files, where the lake has `logs`; else it is read every time."""
         logs = self.lake.logs
-        return read() if logs is None else logs.unmoved(self.lake.table_path(table), what, read)
+        return read() if logs is None else logs.unmoved(self.lake.table_path(table), what, read, version)
 
     def frame(
         self, session: "SparkSession", table: str, version: int, day_column: str, days: Sequence[date] | None = None

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 from backfill_assets.core.column_types import ColumnType
 from backfill_assets.core.ledgers import QUARANTINE
 from backfill_assets.core.payload import DEFAULT_PAYLOAD, PayloadColumn
+from backfill_assets.engine.session import say
 from backfill_assets.lake.session import small_frame
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.casting import spark_word
 from backfill_assets.landing.engine_errors import analysis_errors
-from backfill_assets.landing.mapping import RAISED, UnfitSelect, delivery_types, mapped, prepare, quiet, refusal
+from backfill_assets.landing.mapping import RAISED, UnfitSelect, delivery_types, mapped, quiet, refusal, settings_for
 from backfill_assets.landing.place import FILE, ROW
 from backfill_assets.landing.select import names_of
 from backfill_assets.landing.stock import StockFile
@@ -45,7 +46,7 @@ def read_deliveries(session: "SparkSession", files: Sequence[StockFile], setting
     from pyspark.sql import functions as F
 
     payload = settings.source.payload_columns
-    prepare(session, settings.source.select, payload)
+    say(session, settings_for(settings.source.select, payload))
     kinds: dict[tuple[str, str, bool, str], list[StockFile]] = defaultdict(list)
     whole = [(f.sha256, 0, "", f.refused) for f in files if f.refused is not None]
     for file in (f for f in files if f.refused is None):
