@@ -35,6 +35,7 @@ WANTING = (State.MISSING, State.STALE, State.INCOMPLETE)
 def status(first: date | None, last: date | None, as_json: bool, **flags: bool) -> None:
     """States, rows and versions of all days and tables. Reads receipts only: no JVM starts."""
     from backfill_assets.operations.attention import attention
+    from backfill_assets.operations.plan_progress import held_back
     from backfill_assets.operations.status import status as report_of
 
     lake, pipeline = opened()
@@ -45,10 +46,11 @@ def status(first: date | None, last: date | None, as_json: bool, **flags: bool) 
         raise click.UsageError(f"{days.start} lies before the lake's first day, {lake.settings.start_date}.")
     with usage():
         report = report_of(lake, pipeline, days, flags["why"])
+    needs_a_person = sorted({*attention(lake.root), *held_back(lake).values()})
     if as_json:
         kept = report.to_dict()
         kept["days"] = [d for d in kept["days"] if not flags["stale"] or d["state"] == State.STALE]
-        kept["needs_a_person"] = attention(lake.root)
+        kept["needs_a_person"] = needs_a_person
         print_json(kept)
     elif report.days is None:
         say("Nothing has landed or been written yet. `backfill-assets scan` looks at the landing folder.")
@@ -58,7 +60,7 @@ def status(first: date | None, last: date | None, as_json: bool, **flags: bool) 
     else:
         _draw_grid(report, flags["every_day"] or len(report.days) <= GRID_DAYS)
         _draw_totals(report)
-    for line in () if as_json else attention(lake.root):
+    for line in () if as_json else needs_a_person:
         click.echo(f"needs a person: {line}")
     if flags["check"] and any(d.state in WANTING for d in report):
         click.get_current_context().exit(1)
