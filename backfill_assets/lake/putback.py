@@ -123,8 +123,13 @@ def let_go(lake: Lake, contract: Contract, days: Collection[date], provenance: P
         return [commit_receipt(path, _released(history, at, groups[at], provenance)) for at in sorted(groups)]
 
 
+def is_put_back(contract: Contract) -> bool:
+    """Whether days of the table can be put back: not of one that is loaded, nor where a file holds several days."""
+    return not contract.is_landed and contract.partition_column == contract.day_column
+
+
 def _refuse_landed(contract: Contract) -> None:
-    if contract.is_landed or contract.partition_column != contract.day_column:
+    if not is_put_back(contract):
         raise _refusal(
             contract,
             "it is loaded from what landed, and what landed is never put back"
@@ -176,12 +181,17 @@ def _path(file: LiveFile) -> str:
     return file.path
 
 
+def gone_files(path: Path, files: Sequence[LiveFile]) -> list[LiveFile]:
+    """Those of a table's files that are gone, or have another size than the log says."""
+    return [f for f in files if not (path / f.path).is_file() or (path / f.path).stat().st_size != f.size]
+
+
 def _refuse_unusable(path: Path, contract: Contract, files: Sequence[LiveFile]) -> None:
     """Raise where a file is gone, is not the one that the log names, or does not fit `contract`, which has the columns
     of the table's schema: a file may lack those that may be NULL, which it then has no value of."""
     import pyarrow as pa
 
-    gone = [f for f in files if not (path / f.path).is_file() or (path / f.path).stat().st_size != f.size]
+    gone = gone_files(path, files)
     if gone:
         shown = ", ".join(f.path for f in gone[:SHOWN_FILES])
         raise _refusal(

@@ -181,9 +181,9 @@ def test_the_gate_finds_files_that_are_not_what_the_receipt_says(tmp_path: Path)
 def test_a_gates_finding_is_told_where_the_chunk_cannot_be_put_back(tmp_path: Path) -> None:
     lake, pipeline = bare_staging(tmp_path)
     write_by_hand(lake, pipeline, DAYS, good_rows)
+    plan = planned(lake, pipeline, on_failure="rollback")
     for file in _first_files(lake):
         file.rename(file.with_suffix(".gone"))
-    plan = planned(lake, pipeline, on_failure="rollback")
     with pytest.raises(GateRefused) as refused:
         run(lake, pipeline, plan, rows=lambda d: good_rows(d)[:3])
     told = str(refused.value)
