@@ -5,7 +5,7 @@ needs (`core.needs`), requests (`core.requests`), and the sensors, which do the 
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING
@@ -33,17 +33,19 @@ Settled = Collection[Day]
 @dataclass
 class CaughtUp:
     """The runs of a catch-up, in order, and what stays undone: days per table that still need making, and why.
-    `blocked`: days whose landed files are altered or missing, which nobody loads until a person says so."""
+    `blocked`: days whose landed files are altered or missing, which nobody loads until a person says so. `held_back`:
+    plans that nobody runs and whose days need making, a line each."""
 
     runs: list[tuple[BackfillRequest, RunOutcome]] = field(default_factory=list)
     left: dict[str, list[str]] = field(default_factory=dict)
     why: dict[str, str] = field(default_factory=dict)
     blocked: Collection[date] = ()
+    held_back: Sequence[str] = ()
 
     @property
     def success(self) -> bool:
         """Whether every run succeeded, nothing is left and nothing waits for a person."""
-        return all(outcome.success for _, outcome in self.runs) and not self.left and not self.blocked
+        return not (self.left or self.blocked or self.held_back) and all(outcome.success for _, outcome in self.runs)
 
 
 @dataclass
@@ -188,7 +190,17 @@ def until_settled(lake: "Lake", note: str, reason: str, left_alone: Settled = ()
         if left:
             done.left[name] = [str(d) for d in left]
             done.why[name] = _why(still, name, [d for d in left if not tried.may(name, d)])
+    done.held_back = _held_back(lake, still)
     return done
+
+
+def _held_back(lake: "Lake", still: "Needs") -> list[str]:
+    """A line per plan that nobody runs and that has days which need making."""
+    from backfill_assets.operations.plan_files import find_plan
+    from backfill_assets.operations.plan_progress import held_back
+
+    waiting = [(find_plan(lake, found), line) for found, line in held_back(lake, also_idle=True).items()]
+    return [line for plan, line in waiting if any(set(plan.days) & still.needed.get(t, set()) for t in plan.tables)]
 
 
 def _why(left: "Needs", name: str, tried: Collection[date]) -> str:
@@ -245,7 +257,8 @@ def report(done: CaughtUp, as_json: bool) -> None:
     """Say what was done and what is left. Ends with exit code 1 where a run failed or something is left."""
     if as_json:
         runs = [{"days": str(a.days), "reason": a.reason, **o.to_dict()} for a, o in done.runs]
-        print_json({"runs": runs, "left": done.left, "why": done.why, "blocked": sorted(map(str, done.blocked))})
+        print_json({"runs": runs, "left": done.left, "why": done.why, "blocked": sorted(map(str, done.blocked)),
+                    "held_back": list(done.held_back)})  # fmt: skip
     else:
         _draw(done)
     for asked, outcome in done.runs:
@@ -254,6 +267,8 @@ def report(done: CaughtUp, as_json: bool) -> None:
     for name, days in done.left.items():
         why = f": {done.why[name]}" if done.why.get(name) else ""
         aside(f"Error: {name}: {len(days)} day(s) from {days[0]} still need making{why}")
+    for line in done.held_back:
+        aside(f"Error: {line}")
     if not done.success:
         click.get_current_context().exit(1)
 
@@ -267,5 +282,5 @@ def _draw(done: CaughtUp) -> None:
     ]
     if rows:
         draw_table(["table", "days", "changed", "unchanged", "rows", "took"], rows)
-    if not done.runs:
+    if not done.runs and not done.held_back:
         click.echo("Nothing to do: every day that can be is up to date.")

@@ -36,6 +36,7 @@ WANTING = (State.MISSING, State.STALE, State.INCOMPLETE)
 def status(first: date | None, last: date | None, as_json: bool, **flags: bool) -> None:
     """States, rows and versions of all days and tables. Reads receipts only: no JVM starts."""
     from backfill_assets.operations.attention import attention
+    from backfill_assets.operations.plan_progress import held_back
     from backfill_assets.operations.status import status as report_of
     from backfill_assets.operations.unusable import unusable
 
@@ -47,10 +48,11 @@ def status(first: date | None, last: date | None, as_json: bool, **flags: bool) 
         raise click.UsageError(f"{days.start} lies before the lake's first day, {lake.settings.start_date}.")
     with usage():
         report, unused = report_of(lake, pipeline, days, flags["why"]), unusable(lake, read_rows=False)
+    needs_a_person = sorted({*attention(lake.root), *held_back(lake).values()})
     if as_json:
         kept = report.to_dict()
         kept["days"] = [d for d in kept["days"] if not flags["stale"] or d["state"] == State.STALE]
-        kept["needs_a_person"] = attention(lake.root)
+        kept["needs_a_person"] = needs_a_person
         kept["unusable"] = unused.to_dict()
         print_json(kept)
     elif report.days is None:
@@ -61,7 +63,7 @@ def status(first: date | None, last: date | None, as_json: bool, **flags: bool) 
     else:
         _draw_grid(report, flags["every_day"] or len(report.days) <= GRID_DAYS)
         _draw_totals(report)
-    for line in () if as_json else attention(lake.root):
+    for line in () if as_json else needs_a_person:
         click.echo(f"needs a person: {line}")
     if unused.rows and not as_json:
         say(str(unused), 2)

@@ -74,7 +74,7 @@ def make_plan(lake: Lake, pipeline: Pipeline, asked: PlanRequest, now: datetime 
         look=look_ahead(lake, states, asked.days) if asked.look else None,
         code=asked.code,
     )
-    return replace(plan, preflight=preflight(lake, pipeline, states, plan, asked.most_days))
+    return replace(plan, preflight=preflight(lake, pipeline, states, plan))
 
 
 def _refuse_unsafe(pipeline: Pipeline, asked: PlanRequest, chunks: Sequence[PlanChunk]) -> None:

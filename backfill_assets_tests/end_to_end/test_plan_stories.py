@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 from deltalake import CommitProperties, write_deltalake
@@ -190,7 +191,8 @@ def going_on(draw: Draw, world: World) -> None:
 
 def _run(world: World, plan: Plan, moments: int) -> None:
     """Run it to its end, or until it is refused, or dies; 0: it lives."""
-    with suppress(BackfillError, Killed):
+    nothing_landed = patch("backfill_assets.operations.plan_gate.layers", lambda *_: [])  # as files: no account of them
+    with suppress(BackfillError, Killed), nothing_landed:
         run_plan(world.open, plan, Worker(world, moments))
 
 
