@@ -223,6 +223,7 @@ def _append(lake_session: LakeSession, rows: Sequence[tuple[object, ...]], reaso
     receipt = Receipt(staged.write_id, files.name, reason, {}, note=note)
     try:
         with store.lock(files.name):
+            store.sweep(files.name)
             store.append(files, staged, receipt)
     finally:
         staged.drop()
