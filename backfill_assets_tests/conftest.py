@@ -51,6 +51,7 @@ STARTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn
 # What libraries start, once: matplotlib lists the fonts where a user never drew before; Dagster's cron asks `platform`
 # for the bits of this Python as it is imported, whichever test has it imported first.
 BY_LIBRARIES = frozenset({"fc-list", "system_profiler", "file"})
+DECODER = "backfill_assets.landing.limited_decoding"  # one for all tests of a process: files are decoded in it
 STARTED = pytest.StashKey[list[str]]()
 SPARK_FIXTURES = frozenset({"spark", "lake_session", "spark_server", "dagster_dev"})
 ROOMS_WITHOUT_SPARK = frozenset({"core"})  # milliseconds each, and what they test knows the standard library only
@@ -80,7 +81,8 @@ def pytest_configure(config: pytest.Config) -> None:
     started = config.stash[STARTED] = []
 
     def note(event: str, args: tuple[object, ...]) -> None:
-        if event in STARTS and BY_LIBRARIES.isdisjoint(args[:1]):
+        is_decoder = event == "subprocess.Popen" and DECODER in list(args[1])  # type: ignore[call-overload]
+        if event in STARTS and not is_decoder and BY_LIBRARIES.isdisjoint(args[:1]):
             started.append(f"{event} {args[0] if args else ''}")
 
     sys.addaudithook(note)

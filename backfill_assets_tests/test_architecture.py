@@ -26,7 +26,8 @@ FLOORS = (
 )
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 
-DAGSTER_PRIVATE_ADAPTER = {f"{PACKAGE}/orchestration/{name}.py" for name in ("dagster_private", "event_storage")}
+OF_DAGSTER = ("dagster_private", "dagster_private_ui", "event_storage")
+DAGSTER_PRIVATE_ADAPTER = {f"{PACKAGE}/orchestration/{name}.py" for name in OF_DAGSTER}
 
 
 def _within(module: str, parents: Iterable[str]) -> bool:

@@ -21,8 +21,7 @@ import pytest
 from backfill_assets_tests.sources import CHECKOUT, PACKAGE, sources
 
 PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-# Declared although no line imports them: the web server is a program, delta-spark names the jars by its version.
-DECLARED_FOR_OTHER_REASONS = {"dagster-webserver", "delta-spark"}
+DECLARED_FOR_OTHER_REASONS = {"delta-spark"}  # no line imports it: it names the jars by its version
 COMES_WITH = {"grpcio": "pyspark", "markupsafe": "jinja2"}  # and is declared there
 
 

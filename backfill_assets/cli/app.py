@@ -33,6 +33,7 @@ from backfill_assets.cli import (
     snapshot,
     sql,
     status,
+    ui,
 )
 from backfill_assets.cli.common import lake_option
 from backfill_assets.cli.drawing import aside
@@ -108,6 +109,7 @@ for _command, _told in (
     (lateness.lateness, "How late rows come."),
     (report.report, "The whole lake on one page."),
     (doctor.doctor, "Find what is wrong with a lake."),
+    (ui.ui, "Dagster's pages, for you alone."),
     (server.server, "Start or stop the lake's server."),
 ):
     _command.short_help = _told

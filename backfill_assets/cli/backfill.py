@@ -5,7 +5,7 @@ Lives here: the command, its options, and the summary. Does not live here: the r
 
 import time
 from collections.abc import Sequence
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import TYPE_CHECKING
 
 import click
@@ -22,6 +22,7 @@ from backfill_assets.cli.common import (
 )
 from backfill_assets.cli.drawing import aside, draw_table, number, say
 from backfill_assets.cli.progress import BackfillRequest, Lines, RunOutcome, TableOutcome
+from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import ONE_DAY, DayRange
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def backfill(first: date, last: date, named: str | None, force: bool, note: str,
         draw(lake, outcome)
         if click.get_current_context().meta[PROFILE]:
             draw_phases(outcome)
+    say_unusable(lake)
     if not outcome.success:
         aside(f"Error: {outcome.cause}")
         click.get_current_context().exit(1)
@@ -68,7 +70,7 @@ def backfill(first: date, last: date, named: str | None, force: bool, note: str,
 
 def allowed(days: DayRange, start: date) -> DayRange:
     """The days, if all of them are partitions: from the lake's first day through yesterday (UTC)."""
-    newest = datetime.now(UTC).date() - ONE_DAY
+    newest = utc_today() - ONE_DAY
     if start > newest:
         raise click.UsageError(
             f"the days {days}: the lake's first day, {start}, is not over yet (UTC), so that no day can be made. "
@@ -127,6 +129,14 @@ def work(lake: "Lake", asked: BackfillRequest, begin: bool = False) -> RunOutcom
         from backfill_assets.cli.runner import run_backfill
 
         return run_backfill(lake, asked, lines)
+
+
+def say_unusable(lake: "Lake") -> None:
+    """What landed and no table gets, in one line on stderr, if there is any."""
+    from backfill_assets.operations.unusable import unusable
+
+    if told := str(unusable(lake)):
+        aside(told)
 
 
 def draw_phases(outcome: RunOutcome) -> None:

@@ -5,9 +5,9 @@ needs (`core.needs`), requests (`core.requests`), and the sensors, which do the 
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import TYPE_CHECKING
 
 import click
@@ -15,8 +15,9 @@ import click
 from backfill_assets.cli.common import TEXT, json_option, lake_option, lake_root, opened, print_json
 from backfill_assets.cli.drawing import aside, draw_table, number
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome
+from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import from_inclusive
-from backfill_assets.core.ledgers import QUARANTINE
+from backfill_assets.core.texts import plain
 
 if TYPE_CHECKING:
     from backfill_assets.core.needs import Needs
@@ -32,17 +33,19 @@ Settled = Collection[Day]
 @dataclass
 class CaughtUp:
     """The runs of a catch-up, in order, and what stays undone: days per table that still need making, and why.
-    `blocked`: days whose landed files are altered or missing, which nobody loads until a person says so."""
+    `blocked`: days whose landed files are altered or missing, which nobody loads until a person says so. `held_back`:
+    plans that nobody runs and whose days need making, a line each."""
 
     runs: list[tuple[BackfillRequest, RunOutcome]] = field(default_factory=list)
     left: dict[str, list[str]] = field(default_factory=dict)
     why: dict[str, str] = field(default_factory=dict)
     blocked: Collection[date] = ()
+    held_back: Sequence[str] = ()
 
     @property
     def success(self) -> bool:
         """Whether every run succeeded, nothing is left and nothing waits for a person."""
-        return all(outcome.success for _, outcome in self.runs) and not self.left and not self.blocked
+        return not (self.left or self.blocked or self.held_back) and all(outcome.success for _, outcome in self.runs)
 
 
 @dataclass
@@ -109,7 +112,11 @@ def catch_up(dry_run: bool, note: str, as_json: bool) -> None:
         _tell_first(lake, as_json)
         return
     blocked = _scan(lake)
-    report(replace(until_settled(lake, note, "catch-up"), blocked=blocked), as_json)
+    done = replace(until_settled(lake, note, "catch-up"), blocked=blocked)
+    from backfill_assets.cli.backfill import say_unusable
+
+    say_unusable(lake)
+    report(done, as_json)
 
 
 def _scan(lake: "Lake") -> frozenset[date]:
@@ -132,7 +139,7 @@ def _scan(lake: "Lake") -> frozenset[date]:
 
 
 def told_of(report: "ScanReport") -> list[str]:
-    """What a person must know of the scan before the runs: files that hold days back, and rows that no table gets."""
+    """What a person must know of the scan before the runs: files that hold days back, and files that are not read."""
     told = [
         f"{path} is altered or missing: the days made from it are left alone (see `backfill-assets scan`)"
         for path in (*report.altered, *report.missing)
@@ -140,10 +147,7 @@ def told_of(report: "ScanReport") -> list[str]:
     if report.blocked:
         way = 'put them back, or say `backfill-assets landing accept --note "why"`'
         told += [f"Error: these files hold back {len(report.blocked)} day(s) from {min(report.blocked)}: {way}"]
-    rows, bad = (sum(counts) for counts in zip((0, 0), *report.new.values(), strict=True))
-    if bad:
-        told += [f"{number(bad)} of {number(rows)} new row(s) are unusable: {QUARANTINE} keeps them, and why"]
-    return told
+    return told + [f"{plain(path)} is not read: {plain(why)}" for path, why in report.refused.items()]
 
 
 def _states(lake: "Lake") -> "States":
@@ -156,7 +160,7 @@ def _states(lake: "Lake") -> "States":
 def _needs(states: "States") -> "Needs":
     from backfill_assets.core.needs import needs
 
-    return needs(states, {}, datetime.now(UTC).date())
+    return needs(states, {}, utc_today())
 
 
 def days_in_need(lake: "Lake") -> set[Day]:
@@ -186,7 +190,17 @@ def until_settled(lake: "Lake", note: str, reason: str, left_alone: Settled = ()
         if left:
             done.left[name] = [str(d) for d in left]
             done.why[name] = _why(still, name, [d for d in left if not tried.may(name, d)])
+    done.held_back = _held_back(lake, still)
     return done
+
+
+def _held_back(lake: "Lake", still: "Needs") -> list[str]:
+    """A line per plan that nobody runs and that has days which need making."""
+    from backfill_assets.operations.plan_files import find_plan
+    from backfill_assets.operations.plan_progress import held_back
+
+    waiting = [(find_plan(lake, found), line) for found, line in held_back(lake, also_idle=True).items()]
+    return [line for plan, line in waiting if any(set(plan.days) & still.needed.get(t, set()) for t in plan.tables)]
 
 
 def _why(left: "Needs", name: str, tried: Collection[date]) -> str:
@@ -243,7 +257,8 @@ def report(done: CaughtUp, as_json: bool) -> None:
     """Say what was done and what is left. Ends with exit code 1 where a run failed or something is left."""
     if as_json:
         runs = [{"days": str(a.days), "reason": a.reason, **o.to_dict()} for a, o in done.runs]
-        print_json({"runs": runs, "left": done.left, "why": done.why, "blocked": sorted(map(str, done.blocked))})
+        print_json({"runs": runs, "left": done.left, "why": done.why, "blocked": sorted(map(str, done.blocked)),
+                    "held_back": list(done.held_back)})  # fmt: skip
     else:
         _draw(done)
     for asked, outcome in done.runs:
@@ -252,6 +267,8 @@ def report(done: CaughtUp, as_json: bool) -> None:
     for name, days in done.left.items():
         why = f": {done.why[name]}" if done.why.get(name) else ""
         aside(f"Error: {name}: {len(days)} day(s) from {days[0]} still need making{why}")
+    for line in done.held_back:
+        aside(f"Error: {line}")
     if not done.success:
         click.get_current_context().exit(1)
 
@@ -265,5 +282,5 @@ def _draw(done: CaughtUp) -> None:
     ]
     if rows:
         draw_table(["table", "days", "changed", "unchanged", "rows", "took"], rows)
-    if not done.runs:
+    if not done.runs and not done.held_back:
         click.echo("Nothing to do: every day that can be is up to date.")

@@ -18,9 +18,11 @@ import sqlalchemy as sa
 
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.lake_meant import LAKE_VARIABLE, lake_folder, project_root
+from backfill_assets.core.ownership import foreign_owners
 from backfill_assets.lake.home import DAGSTER_FOLDER, Lake, close_folder
 
 FILE = "dagster.yaml"
+UI_MODULE = "backfill_assets.definitions"
 OF_A_LAKE = Path(__file__).with_name("templates") / FILE
 
 
@@ -83,8 +85,10 @@ def _is_meant(lake: Lake) -> bool:
 
 
 def _is_of_the_project(lake: Lake, project: Path) -> bool:
-    """Whether the project has an instance, and this is the lake that it shows."""
-    return (project / FILE).exists() and _is_meant(lake)
+    """Whether the project has an instance, and this is the lake that it shows. A file that another user put into the
+    working folder is none of a project's: it can name code to run."""
+    is_trusted = project in Path(__file__).parents or not foreign_owners(project / FILE)
+    return is_trusted and (project / FILE).exists() and _is_meant(lake)
 
 
 def _home_in(lake: Lake) -> Path:
@@ -128,11 +132,18 @@ def lake_words(lake: Lake) -> str:
     return "" if _is_meant(lake) else f"--lake {quote(str(lake.root))} "
 
 
+def ui_place(lake: Lake) -> tuple[Path, dict[str, str], bool]:
+    """Where Dagster's UI is started so that it shows the runs of this lake: the working folder, what is added to the
+    environment, and whether that folder's files name the definitions; else they are those of `UI_MODULE`."""
+    variables = {} if _is_meant(lake) else {LAKE_VARIABLE: str(lake.root)}
+    if os.environ.get("DAGSTER_HOME") or _is_of_the_project(lake, project_root()):
+        return project_root(), variables, True
+    return Path.cwd(), {**variables, "DAGSTER_HOME": str(lake.root / DAGSTER_FOLDER)}, False
+
+
 def ui_command(lake: Lake) -> str:
     """What to type so that the UI shows the runs of this lake."""
-    variable = "" if _is_meant(lake) else f"{LAKE_VARIABLE}={quote(str(lake.root))} "
-    if not os.environ.get("DAGSTER_HOME") and not _is_of_the_project(lake, project_root()):
-        home = lake.root / DAGSTER_FOLDER
-        return f"{variable}DAGSTER_HOME={quote(str(home))} dagster dev -m backfill_assets.definitions"
-    place = "" if Path.cwd() == project_root() else f"cd {quote(str(project_root()))} && "
-    return f"{place}{variable}dagster dev"
+    folder, variables, is_project = ui_place(lake)
+    place = "" if Path.cwd() == folder else f"cd {quote(str(folder))} && "
+    named = "".join(f"{name}={quote(value)} " for name, value in variables.items())
+    return f"{place}{named}dagster dev{'' if is_project else f' -m {UI_MODULE}'}"

@@ -7,7 +7,6 @@ Only a lake that carries the marker of this command is ever loaded or replaced b
 
 import shutil
 from collections import Counter
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,9 @@ from backfill_assets.cli.backfill import work
 from backfill_assets.cli.common import json_option, lake_option, lake_root, print_json
 from backfill_assets.cli.drawing import aside, draw_table, number
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome
+from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import DayRange
+from backfill_assets.core.ownership import refuse_foreign
 from backfill_assets.operations.sample import FEWEST_DAYS
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ def prepare(root: Path, days: int, new: bool, engine: str | None = None) -> DayR
         sample_days,
     )
 
+    refuse_foreign(root)
     known = sample_days(root)
     if known is None and root.exists() and any(root.iterdir()):
         raise not_ours(root)
@@ -82,7 +84,7 @@ def prepare(root: Path, days: int, new: bool, engine: str | None = None) -> DayR
         return known
     if known is not None:
         _remove(root)
-    made = days_until(datetime.now(UTC).date(), days)
+    made = days_until(utc_today(), days)
     make_sample(root, made, engine or "embedded")
     aside(f"Made the sample lake {root}: {made}, {len(made)} days.")
     return made

@@ -50,7 +50,7 @@ def draw_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str
     Where it is too wide, sentences are broken between words; then the columns are drawn in parts below each other, the
     first column in each of them.
     """
-    cells = [[plain(cell) for cell in row] for row in rows]
+    columns, cells = [plain(c) for c in columns], [[plain(cell) for cell in row] for row in rows]
     if title:
         say(title)
     room = line_width()

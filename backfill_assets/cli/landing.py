@@ -21,15 +21,18 @@ if TYPE_CHECKING:
 @click.pass_context
 def scan(ctx: click.Context, as_json: bool) -> None:
     """Take stock of the landing folder. Exit code 1 if a file is altered, missing, refused or unreadable."""
+    from backfill_assets.cli.backfill import say_unusable
     from backfill_assets.lake.home import open_lake
     from backfill_assets.lake.session import LakeSession
     from backfill_assets.load.sources import scan_all
 
-    report = scan_all(LakeSession(open_lake(lake_root())))
+    lake = open_lake(lake_root())
+    report = scan_all(LakeSession(lake))
     if as_json:
         print_json(report.to_dict())
     else:
         _draw(report)
+    say_unusable(lake)
     if not report.is_clean:
         ctx.exit(1)
 

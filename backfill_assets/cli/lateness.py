@@ -5,7 +5,7 @@ Lives here: the command and its tables. Does not live here: the report (`operati
 """
 
 from collections.abc import Sequence
-from datetime import UTC, date, datetime
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ import click
 from backfill_assets.cli.common import DAY, days_options, inclusive, json_option, lake_option, opened, print_json
 from backfill_assets.cli.drawing import draw_table, number, percent, say, span, wanted
 from backfill_assets.cli.pages import write_whole
+from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import midnight
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def lateness(  # noqa: PLR0913 - the options of a command are its arguments
     days = inclusive(first, last) if first and last else None
     wanted = share or lake.settings.lateness.watermark_share
     asked = LatenessScope(days, wanted, midnight(since) if since else None, source)
-    report = report_of(lake, pipeline, asked, datetime.now(UTC))
+    report = report_of(lake, pipeline, asked, utc_now())
     if as_json:
         print_json(report.to_dict())
     else:

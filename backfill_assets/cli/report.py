@@ -4,13 +4,13 @@ Lives here: the command. Does not live here: what it gathers (`operations.report
 (`report_page`).
 """
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
 from backfill_assets.cli.common import json_option, lake_option, opened, print_json
 from backfill_assets.cli.pages import write_whole
+from backfill_assets.core.clock import utc_now
 
 
 @click.command()
@@ -24,7 +24,7 @@ def report(html: Path | None, as_json: bool) -> None:
     if html is None and not as_json:
         raise click.UsageError("say where to: --html FILE, --json, or both")
     lake, pipeline = opened()
-    gathered = report_of(lake, pipeline, datetime.now(UTC))
+    gathered = report_of(lake, pipeline, utc_now())
 
     from backfill_assets.cli.dagster_home import instance_of, silenced
     from backfill_assets.core.gates import ALL_CHECKS

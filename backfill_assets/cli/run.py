@@ -4,7 +4,6 @@ Lives here: the command and what it tells while it works. Does not live here: th
 (`operations.plan_run`) and the runs of Dagster (`runner`).
 """
 
-import sys
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from backfill_assets.cli.common import json_option, lake_option, opened
 from backfill_assets.cli.drawing import aside
 from backfill_assets.cli.progress import BackfillRequest
 from backfill_assets.core.errors import GateRefused
+from backfill_assets.core.interpreter import python_command
 from backfill_assets.core.plans import PLAN_REASON, ChunkKind, Plan, PlanChunk
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class CommandWorker:
 
         if len(works) > 1:
             self._make_home()
-        command = (sys.executable, "-m", "backfill_assets", "--lake", str(self.lake.root), "run", self.plan.id)
+        command = python_command("backfill_assets", "--lake", str(self.lake.root), "run", self.plan.id)
         return make_all(opened, works, self._make, lambda w: Child((*command, "--only", str(w.chunk.number))))
 
     def _make_home(self) -> None:

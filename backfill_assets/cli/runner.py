@@ -69,13 +69,14 @@ def run_backfill(lake: Lake, asked: BackfillRequest, watcher: Watcher) -> RunOut
 
 
 def written(lake: Lake, names: Sequence[str], run_id: str) -> str:
-    """What a run that ended early has written of these tables, by their receipts: its days per table, or nothing."""
+    """What a run that ended early has written of these tables, by their receipts: its days per table, or none. Its
+    ledgers may have been written all the same."""
     told = []
     for name in names:
         found = (c.receipt for c in lake.store.commits(name) if c.receipt is not None)
         days = {d for receipt in found if receipt.run_id == run_id for d in receipt.days}
         told += [f"{name} {ranges(days)}"] if days else []
-    return f"written before that: {'; '.join(told)}; nothing else" if told else "nothing was written"
+    return f"written before that: {'; '.join(told)}; no other day" if told else "no day was written"
 
 
 def _said(asked: BackfillRequest) -> dict[str, str]:

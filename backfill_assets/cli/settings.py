@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from backfill_assets.cli.common import DAY, lake_option, lake_root
+from backfill_assets.core.clock import utc_today
 from backfill_assets.core.errors import SettingsError
 
 PLAIN = "seq, arrival_ts, version_ts, event_ts, event_key, op, entity, value, flag"
@@ -16,9 +17,8 @@ PLAIN = "seq, arrival_ts, version_ts, event_ts, event_key, op, entity, value, fl
 
 def first_of_year() -> date:
     """The default first day: January 1 of this year."""
-    from datetime import UTC, datetime
 
-    return datetime.now(UTC).date().replace(month=1, day=1)
+    return utc_today().replace(month=1, day=1)
 
 
 @click.command()
@@ -36,11 +36,13 @@ def first_of_year() -> date:
 @lake_option
 def init(start_date: date | None, files: str | None, form: str, select: str, **others: Any) -> None:
     """Write a commented lake.toml. An existing one is never overwritten."""
+    from backfill_assets.core.ownership import refuse_foreign
     from backfill_assets.lake.home import refuse_file
     from backfill_assets.operations.lake_file import lake_toml
 
     root = lake_root()
     refuse_file(root)
+    refuse_foreign(root)
     path = root / "lake.toml"
     values = {
         "start_date": start_date or first_of_year(),

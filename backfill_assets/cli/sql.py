@@ -6,26 +6,29 @@ Lives here: the command and how rows are printed. Does not live here: answering 
 import csv
 import sys
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
 from backfill_assets.cli.common import TEXT, json_option, lake_option, opened, print_json
 from backfill_assets.cli.compare import INSTANT
 from backfill_assets.cli.drawing import aside, draw_table, number
+from backfill_assets.core.texts import plain
 
 SHOWN_ROWS = 100
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a text that begins so is computed by spreadsheets
 
 
 @click.command()
 @click.argument("query", type=TEXT)
-@click.option("--csv", "as_csv", is_flag=True, help="Comma-separated values on stdout, with a header.")
+@click.option("--csv", "form", flag_value="csv", help="Comma-separated values on stdout, with a header.")
+@click.option("--csv-safe", "form", flag_value="safe", help="So, with a ' before texts that spreadsheets compute.")
 @click.option("--rows", type=click.IntRange(min=0), default=SHOWN_ROWS, show_default=True, help="Draw at most so many.")
 @click.option("--at", type=INSTANT, help="The tables as they were then (UTC). [default: now]")
 @click.option("--snapshot", default="", metavar="NAME", help="The tables as this snapshot keeps them.")
 @json_option
 @lake_option
-def sql(query: str, as_csv: bool, rows: int, at: datetime | None, snapshot: str, as_json: bool) -> None:
+def sql(query: str, form: str | None, rows: int, at: datetime | None, snapshot: str, as_json: bool) -> None:
     """Answer QUERY, one SELECT in DuckDB's SQL, over the lake's tables and ledgers; `-` reads it from stdin.
 
     Read only: no other file can be read or written. Days that are stale or incomplete are told on stderr. With --at or
@@ -42,17 +45,24 @@ def sql(query: str, as_csv: bool, rows: int, at: datetime | None, snapshot: str,
         aside(f"Note: {table} has days that are not fit to be used: {told} (see `backfill-assets status --why`)")
     if as_json:
         print_json(answer.rows.to_pylist())
-    elif as_csv:
-        _write_csv(answer.rows)
+    elif form:
+        write_csv(answer.rows, sys.stdout, safe=form == "safe")
     else:
         _draw(answer.rows, rows)
 
 
-def _write_csv(found: Any) -> None:
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(found.column_names)
+def write_csv(found: Any, to: TextIO, safe: bool) -> None:
+    """Write rows for a program, byte for byte; `safe`: with a ' before texts that a spreadsheet would compute. Where
+    `to` is a screen, what it would obey is escaped."""
+    writer, screen = csv.writer(to, lineterminator="\n"), to.isatty()
+
+    def cell(value: Any) -> str:
+        text = f"'{value}" if safe and isinstance(value, str) and value.startswith(FORMULA) else _cell(value)
+        return plain(text) if screen else text
+
+    writer.writerow(map(cell, found.column_names))
     for batch in found.to_batches():
-        writer.writerows(zip(*(map(_cell, c.to_pylist()) for c in batch.columns), strict=True))
+        writer.writerows(zip(*(map(cell, c.to_pylist()) for c in batch.columns), strict=True))
 
 
 def _draw(found: Any, most: int) -> None:

@@ -5,7 +5,7 @@ Lives here: how a status report is drawn, and what `--check` calls found. Does n
 """
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, date, datetime
+from datetime import date
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ import click
 
 from backfill_assets.cli.common import days_options, inclusive, json_option, lake_option, opened, print_json, usage
 from backfill_assets.cli.drawing import draw_table, number, say
+from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import DayRange, contiguous, from_inclusive
 from backfill_assets.core.states import State
 
@@ -35,7 +36,9 @@ WANTING = (State.MISSING, State.STALE, State.INCOMPLETE)
 def status(first: date | None, last: date | None, as_json: bool, **flags: bool) -> None:
     """States, rows and versions of all days and tables. Reads receipts only: no JVM starts."""
     from backfill_assets.operations.attention import attention
+    from backfill_assets.operations.plan_progress import held_back
     from backfill_assets.operations.status import status as report_of
+    from backfill_assets.operations.unusable import unusable
 
     lake, pipeline = opened()
     if (first is None) != (last is None):
@@ -44,11 +47,13 @@ def status(first: date | None, last: date | None, as_json: bool, **flags: bool) 
     if days and days.start < lake.settings.start_date:
         raise click.UsageError(f"{days.start} lies before the lake's first day, {lake.settings.start_date}.")
     with usage():
-        report = report_of(lake, pipeline, days, flags["why"])
+        report, unused = report_of(lake, pipeline, days, flags["why"]), unusable(lake, read_rows=False)
+    needs_a_person = sorted({*attention(lake.root), *held_back(lake).values()})
     if as_json:
         kept = report.to_dict()
         kept["days"] = [d for d in kept["days"] if not flags["stale"] or d["state"] == State.STALE]
-        kept["needs_a_person"] = attention(lake.root)
+        kept["needs_a_person"] = needs_a_person
+        kept["unusable"] = unused.to_dict()
         print_json(kept)
     elif report.days is None:
         say("Nothing has landed or been written yet. `backfill-assets scan` looks at the landing folder.")
@@ -58,8 +63,10 @@ def status(first: date | None, last: date | None, as_json: bool, **flags: bool) 
     else:
         _draw_grid(report, flags["every_day"] or len(report.days) <= GRID_DAYS)
         _draw_totals(report)
-    for line in () if as_json else attention(lake.root):
+    for line in () if as_json else needs_a_person:
         click.echo(f"needs a person: {line}")
+    if unused.rows and not as_json:
+        say(str(unused), 2)
     if flags["check"] and any(d.state in WANTING for d in report):
         click.get_current_context().exit(1)
 
@@ -157,7 +164,7 @@ def _draw_rebuild(report: "StatusReport", wanting: "Sequence[DayStatus]", all_ta
 
     One for all, but around days that are held: with them a range is refused.
     """
-    over = [d for d in wanting if d.day < datetime.now(UTC).date()]
+    over = [d for d in wanting if d.day < utc_today()]
     named = tuple(report.tables) if all_tables else tuple(dict.fromkeys(d.table for d in over))
     tables = "" if all_tables else f" --tables {','.join(named)}"
     for span in _around([d.day for d in over], _held(report, named)):

@@ -42,7 +42,9 @@ def raw_digest(day: date, source: Source) -> str:
     parts: list[str] = sorted(landed.shas) if landed else []
     if view.as_of is not None and view.as_of < end_of(day):
         parts.append(f"as_of {view.as_of.isoformat()}")
-    parts += [f"released {r.first}..{r.last}" for r in source.releases if day in r.arrival_days]
+    for release in (r for r in source.releases if day in r.arrival_days):
+        of = "" if release.contents is None else f" of {digest_of(sorted(release.contents))}"
+        parts.append(f"released {release.first}..{release.last}{of}")
     return digest_of(parts)
 
 

@@ -64,11 +64,12 @@ class LandedDay:
 @dataclass(frozen=True)
 class Release:
     """Deliveries that came too late and count all the same: those of these arrival days for the event days `first`
-    through `last`."""
+    through `last`, in files of these `contents` (sha256; None: any, as earlier versions released them)."""
 
     arrival_days: frozenset[date]
     first: date
     last: date
+    contents: frozenset[str] | None = None
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from backfill_assets.core.errors import BackfillError, unusable
+from backfill_assets.core.ownership import refuse_shared
 from backfill_assets.engine.java_trust import trust_store
 from backfill_assets.engine.pins import is_complete, prove
 
@@ -31,12 +32,17 @@ _SHIPPED_WITH_SPARK = (
 
 
 def cache_folder() -> Path:
-    """The per-user folder for jars: $BACKFILL_ASSETS_CACHE, else under $XDG_CACHE_HOME, else under ~/.cache."""
-    named = os.environ.get(CACHE_VARIABLE)
+    """The per-user folder for jars: $BACKFILL_ASSETS_CACHE, else under $XDG_CACHE_HOME, else under ~/.cache.
+
+    Raises SettingsError where another user could put programs there.
+    """
+    named, base = os.environ.get(CACHE_VARIABLE), os.environ.get("XDG_CACHE_HOME")
     if named:
-        return Path(named).expanduser().resolve()
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "backfill-assets"
+        folder = Path(named).expanduser().resolve()
+    else:
+        folder = (Path(base) if base else Path.home() / ".cache") / "backfill-assets"
+    refuse_shared(folder, CACHE_VARIABLE)
+    return folder
 
 
 @cache

@@ -10,18 +10,20 @@ leave a channel without the thread that delivers answers, so that not even its d
 """
 
 import contextlib
+import socket
 import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import grpc
 from pyspark.sql.connect.client import DefaultChannelBuilder
 
 from backfill_assets.core.errors import EngineLost
-from backfill_assets.engine.confs import LOOPBACK
+from backfill_assets.engine.confs import LOOPBACK, scrub
 from backfill_assets.engine.processes import Process
 from backfill_assets.engine.unix_sockets import UnixAddress
 
@@ -36,8 +38,25 @@ _FAREWELLS = frozenset({"ReleaseExecute", "ReleaseSession", "Interrupt"})
 # A server on another machine can vanish without a word. Pings more often than every 5 minutes are refused by it.
 _KEEPALIVE = [("grpc.keepalive_time_ms", 310_000), ("grpc.keepalive_timeout_ms", 20_000)]
 
+_CONNECT_PORT = 15002  # Spark Connect's default
+_REACH_TIMEOUT_SECONDS = 5.0
 # Else gRPC sends the socket's path as the host's name, which a server that takes it at its word refuses.
 _AT_A_SOCKET = [("grpc.default_authority", "localhost")]
+
+
+def reach(url: str) -> None:
+    """Raise EngineLost at once where nobody listens at a server's address: Spark would retry for ten minutes."""
+    parts = urlsplit(url)
+    try:
+        address = (parts.hostname or "localhost", parts.port or _CONNECT_PORT)
+        with socket.create_connection(address, timeout=_REACH_TIMEOUT_SECONDS):
+            return
+    except (OSError, ValueError) as error:
+        reason = scrub(str(error))
+        raise EngineLost(
+            f"the Spark engine sc://{parts.hostname}", f"it cannot be reached ({reason})", "Nothing was run",
+            "Start it, or correct `engine` in the lake's settings",
+        ) from None  # fmt: skip
 
 
 class Line(DefaultChannelBuilder):

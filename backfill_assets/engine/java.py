@@ -144,7 +144,7 @@ def spark_java_home(java: Java) -> Path:
     text = _wrapper(java)
     home = cache_folder() / "java" / hashlib.sha256(text.encode()).hexdigest()[:16]
     wrapper = home / "bin" / "java"
-    if not wrapper.exists():
+    if not (wrapper.is_file() and wrapper.read_text(encoding="utf-8") == text):
         wrapper.parent.mkdir(parents=True, exist_ok=True)
         fresh = wrapper.with_name(f"java.{os.getpid()}")
         fresh.write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Which process is meant: a number alone is used again, so a process is its number and the time it was created.
+"""Which process is meant: the system uses a number again, so a process is its number and when it was created.
 
 Lives here: the identity of a process on this machine and of one anywhere, whether it still lives, and ending it. Does
 not live here: who keeps such identities and why (`server_state`, `orchestration.markers`). The only module that asks
@@ -8,43 +8,59 @@ the system for processes by number.
 import os
 import socket
 import time
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
-CLOCK_SLACK_SECONDS = 2.0  # creation times follow from the boot time, which moves when the clock is adjusted
+CLOCK_SLACK_SECONDS = 2.0  # where a creation time is one of the epoch, it moves when the clock is adjusted
 _POLL_SECONDS = 0.02
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")  # Linux; elsewhere the host's name must do
 PROCESS_NAMES = Path("/proc/self/ns/pid")  # which numbering of processes: that of a container is its own
+_TICKS_FIELD = 19  # of what follows the program's name in /proc/PID/stat: field 22 of proc(5), starttime
 
 
 @dataclass(frozen=True)
 class Process:
-    """A process of this machine: pid and creation time (epoch seconds)."""
+    """A process of this machine: its pid and when it was created.
+
+    On Linux `created` is in seconds since the boot whose id is `boot`, to a tick of the kernel: no step of the clock
+    changes it. Where `boot` is empty (on other systems, in records of earlier versions of this package), it is in
+    seconds of the epoch.
+    """
 
     pid: int
     created: float
+    boot: str = ""
 
     @classmethod
     def of(cls, pid: int) -> "Process | None":
         """The living process with that number, None if there is none (or only a zombie)."""
         try:
             found = psutil.Process(pid)
-            return None if found.status() == psutil.STATUS_ZOMBIE else cls(pid, found.create_time())
-        except psutil.Error:
+            return None if found.status() == psutil.STATUS_ZOMBIE else _identified(found)
+        except (psutil.Error, OSError):
             return None
 
     @classmethod
     def this(cls) -> "Process":
         """The process that calls this."""
-        return cls(os.getpid(), psutil.Process().create_time())
+        return _identified(psutil.Process())
 
     def is_alive(self) -> bool:
         """True while this very process runs."""
         found = Process.of(self.pid)
-        return found is not None and abs(found.created - self.created) < CLOCK_SLACK_SECONDS
+        if found is None or self.boot:
+            return found == self
+        with suppress(psutil.Error):
+            return abs(psutil.Process(self.pid).create_time() - self.created) < CLOCK_SLACK_SECONDS
+        return False
+
+    def age_seconds(self) -> float:
+        """For how long it exists."""
+        return (time.clock_gettime(time.CLOCK_BOOTTIME) if self.boot else time.time()) - self.created
 
     def memory_bytes(self) -> int | None:
         """What it holds of the machine's memory; None where it is gone."""
@@ -62,6 +78,25 @@ class Process:
         return used.user + used.system if used is not None else None
 
 
+def _identified(found: psutil.Process) -> Process:
+    """A process by what the kernel counts; by psutil's creation time on a system without `/proc`."""
+    try:
+        boot = BOOT_ID.read_text().strip()
+    except OSError:
+        return Process(found.pid, found.create_time())
+    stat = Path(f"/proc/{found.pid}/stat").read_bytes()
+    ticks = int(stat.rpartition(b")")[2].split()[_TICKS_FIELD])
+    return Process(found.pid, ticks / os.sysconf("SC_CLK_TCK"), boot)
+
+
+def _is_own(pid: int, words: Collection[str]) -> bool:
+    try:
+        found = psutil.Process(pid)
+        return found.uids().effective == os.geteuid() and not set(words).isdisjoint(found.cmdline())
+    except psutil.Error:
+        return False
+
+
 def own_processes() -> list[Process]:
     """This process and all that it began, directly or not, and that live."""
     children = (Process.of(child.pid) for child in psutil.Process().children(recursive=True))
@@ -72,7 +107,8 @@ def own_processes() -> list[Process]:
 class PlacedProcess:
     """A process and where its number means something: host, boot and numbering (empty where the system names none).
 
-    The fields are those of markers on disk; `started` is the creation time (epoch seconds).
+    The fields are those of markers on disk. `started` is when it was created: in seconds since the boot where
+    `since_boot`, else of the epoch.
     """
 
     host: str
@@ -80,35 +116,53 @@ class PlacedProcess:
     numbering: str
     pid: int
     started: float
+    since_boot: bool = False
 
     @classmethod
     def this(cls) -> "PlacedProcess":
         """The process that calls this."""
+        return cls.of(Process.this())
+
+    @classmethod
+    def of(cls, process: Process) -> "PlacedProcess":
+        """A process that this one can name by its number."""
         try:
-            boot, numbering = BOOT_ID.read_text().strip(), str(PROCESS_NAMES.readlink())
+            numbering = str(PROCESS_NAMES.readlink())
         except OSError:
-            boot = numbering = ""
-        me = Process.this()
-        return cls(socket.gethostname(), boot, numbering, me.pid, me.created)
+            numbering = ""
+        return cls(
+            socket.gethostname(), process.boot, numbering, process.pid, process.created, since_boot=bool(process.boot)
+        )
+
+    @property
+    def process(self) -> Process:
+        """The process by its number, which means it only where the number was given."""
+        return Process(self.pid, self.started, self.boot if self.since_boot else "")
 
     def is_gone(self, here: "PlacedProcess") -> bool:
         """Whether it certainly ended, as seen from the process `here`; what runs elsewhere is never judged by a local
         number. A host of the same name that was started anew has ended it."""
         if self._shares_numbers(here):
-            return not Process(self.pid, self.started).is_alive()
+            return not self.process.is_alive()
         return self.host == here.host and self.boot != here.boot
 
     def is_here(self, here: "PlacedProcess") -> bool:
         """Whether it lives and its number names it to the process `here`, which may then send it signals."""
-        return self._shares_numbers(here) and Process(self.pid, self.started).is_alive()
+        return self._shares_numbers(here) and self.process.is_alive()
 
     def _shares_numbers(self, here: "PlacedProcess") -> bool:
         same = (self.boot, self.numbering) == (here.boot, here.numbering)
         return same and (bool(here.boot) or self.host == here.host)
 
 
-def end(process: Process, grace_seconds: float) -> None:
-    """End `process`: ask, wait, then kill. Returns when it is gone; does nothing if it is gone already."""
+def end(process: Process, grace_seconds: float, words: Collection[str] = ()) -> None:
+    """End `process`: ask, wait, then kill. Returns when it is gone; does nothing if it is gone already.
+
+    With `words`, it is ended only if it is this user's and one of them is in its command line: what a file says of a
+    process may be forged.
+    """
+    if words and not _is_own(process.pid, words):
+        return
     for ask in (psutil.Process.terminate, psutil.Process.kill):
         if not process.is_alive():
             return

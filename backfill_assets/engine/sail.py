@@ -6,11 +6,11 @@ refusals where it is not installed or could not be kept from other users. Does n
 """
 
 import os
-import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 
 from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.interpreter import python_command
 from backfill_assets.engine.cache import package_version
 from backfill_assets.engine.confs import EngineSettings
 from backfill_assets.engine.private_network import why_not
@@ -64,7 +64,7 @@ def refuse_open_to_all(settings: EngineSettings, refusal: Callable[[], str] = wh
 def prepare_sail(state: ServerFolder, settings: EngineSettings, refusal: Callable[[], str] = why_not) -> ServerRequest:
     """What the supervisor needs. Raises SettingsError where this machine has no private network for it (`refusal`)."""
     refuse_open_to_all(settings, refusal)
-    command = [sys.executable, "-m", "backfill_assets.engine.sail_process", *([OPEN_PORT] * settings.open_port)]
+    command = [*python_command("backfill_assets.engine.sail_process", *([OPEN_PORT] * settings.open_port))]
     socket = str(state.folder / SOCKET)
     return ServerRequest(command, "", "", sail_identity(settings), settings.idle_minutes * 60, socket=socket)
 

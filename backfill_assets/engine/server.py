@@ -8,7 +8,6 @@ run work call `hold`, because a held server never goes idle.
 import fcntl
 import os
 import subprocess
-import sys
 import threading
 import time
 from contextlib import suppress
@@ -19,15 +18,18 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from backfill_assets.core.errors import BackfillError, EngineLost, SettingsError, TransientError
+from backfill_assets.core.interpreter import python_command, with_package
+from backfill_assets.core.ownership import open_unlinked
 from backfill_assets.engine.confs import LOOPBACK, EngineSettings, scrub
 from backfill_assets.engine.jvm import differences
 from backfill_assets.engine.launch import Launch, launch_of, version_of
 from backfill_assets.engine.processes import Process, end
 from backfill_assets.engine.server_state import Record, ServerFolder, take
-from backfill_assets.engine.supervisor import START_TIMEOUT_SECONDS, STOP_GRACE_SECONDS
+from backfill_assets.engine.supervisor import SERVERS, START_TIMEOUT_SECONDS, STOP_GRACE_SECONDS
 
 _POLL_SECONDS = 0.05
 _START_LOCK_SECONDS = START_TIMEOUT_SECONDS + 60  # whoever holds it may first fetch jars, then start
+SUPERVISOR = "backfill_assets.engine.supervisor"
 _STOP_COMMAND = "`backfill-assets server stop`"
 
 
@@ -203,12 +205,11 @@ def _started(state: ServerFolder, lake: Path, settings: EngineSettings, launch: 
 
 def _spawn(state: ServerFolder, lake: Path, umask: int, environ: dict[str, str]) -> "subprocess.Popen[bytes]":
     """Start the supervisor in a session of its own, so that no terminal or parent takes it along."""
-    package_root = str(Path(__file__).resolve().parents[2])
-    path = os.pathsep.join(filter(None, [package_root, os.environ.get("PYTHONPATH")]))
-    with (state.folder / "supervisor.log").open("wb") as log:
+    path = state.folder / "supervisor.log"
+    with os.fdopen(open_unlinked(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as log:
         child = subprocess.Popen(
-            [sys.executable, "-m", "backfill_assets.engine.supervisor", str(lake.resolve())],
-            cwd=state.folder, env=environ | {"PYTHONPATH": path}, start_new_session=True, umask=umask,
+            python_command(SUPERVISOR, str(lake.resolve())),
+            cwd=state.folder, env=with_package(environ), start_new_session=True, umask=umask,
             stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
         )  # fmt: skip
     holds = _holds()
@@ -232,9 +233,9 @@ def _newest_error(state: ServerFolder) -> str:
 
 
 def _end_all(state: ServerFolder, record: Record) -> None:
-    """End supervisor and JVM, whichever of them live."""
-    end(record.supervisor, 2 * STOP_GRACE_SECONDS + 1)
-    end(record.jvm, STOP_GRACE_SECONDS)
+    """End supervisor and JVM, whichever of them live, and are what the record says."""
+    end(record.supervisor, 2 * STOP_GRACE_SECONDS + 1, {SUPERVISOR})
+    end(record.jvm, STOP_GRACE_SECONDS, SERVERS)
     state.remove_record()
 
 
@@ -282,4 +283,4 @@ def server_status(lake: Path) -> ServerStatus | None:
         in_use = not take(probe)
     finally:
         os.close(probe)
-    return ServerStatus(record.jvm.pid, version_of(record.identity), time.time() - record.jvm.created, rss, in_use)
+    return ServerStatus(record.jvm.pid, version_of(record.identity), record.jvm.age_seconds(), rss, in_use)

@@ -14,11 +14,14 @@ import fcntl
 import json
 import os
 import socket
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.ownership import open_unlinked, take_rights, user_name
 from backfill_assets.engine.confs import LOOPBACK
 from backfill_assets.engine.processes import Process
 from backfill_assets.engine.unix_sockets import accepts
@@ -94,9 +97,18 @@ class ServerFolder:
         return self.folder / "tmp"
 
     def make(self) -> None:
-        """Create the folder, readable by this user only."""
+        """Create the folder, readable by this user only; raises SettingsError where it is a link or another user's."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.folder.chmod(0o700)
+        found = self.folder.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+            is_link = stat.S_ISLNK(found.st_mode)
+            raise SettingsError(
+                f"the folder {self.folder}",
+                "it is a link" if is_link else f"it belongs to {user_name(found.st_uid)}, whose server it is",
+                "No server was started and none was used",
+                "Remove the link" if is_link else "Work as that user, or remove the folder once no server runs there",
+            )
+        take_rights(self.folder, 0o077)
 
     def write_private(self, path: Path, text: str) -> None:
         """Replace `path` in one step by `text`, mode 0600 from its first byte on."""
@@ -108,9 +120,12 @@ class ServerFolder:
         fresh.replace(path)
 
     def record(self) -> Record | None:
-        """The record, None if there is none or it is damaged (both mean: no server to use)."""
+        """The record, None if there is none that this user wrote, or it is damaged (both mean: no server to use)."""
         try:
-            body = json.loads((self.folder / RECORD).read_text(encoding="utf-8"))
+            with os.fdopen(open_unlinked(self.folder / RECORD, os.O_RDONLY), encoding="utf-8") as file:
+                if os.fstat(file.fileno()).st_uid != os.geteuid():
+                    return None
+                body = json.load(file)
             return Record(**body | {k: Process(**body[k]) for k in ("jvm", "supervisor")})
         except (OSError, ValueError, TypeError, KeyError):
             return None
@@ -137,16 +152,16 @@ class ServerFolder:
 
     def open_in_use(self) -> int:
         """A file descriptor for the clients' lock; the caller closes it."""
-        return os.open(self.folder / "in_use", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return open_unlinked(self.folder / "in_use", os.O_RDWR | os.O_CREAT)
 
     def open_jvm_lock(self) -> int:
         """A file descriptor for the lock that the JVM inherits and so holds for its life; the caller closes it."""
-        return os.open(self.folder / "jvm.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return open_unlinked(self.folder / "jvm.lock", os.O_RDWR | os.O_CREAT)
 
     @contextmanager
     def supervising(self) -> Iterator[None]:
         """Be the lake's only supervisor; waits until an earlier one has ended."""
-        file = os.open(self.folder / "supervisor.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        file = open_unlinked(self.folder / "supervisor.lock", os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield

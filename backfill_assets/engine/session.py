@@ -8,7 +8,6 @@ server (`server`), a driver of our own (`classic`), configuration (`confs`), tel
 import atexit
 import logging
 import os
-import socket
 import tempfile
 import threading
 import time
@@ -19,11 +18,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
-from backfill_assets.core.errors import BackfillError, EngineLost, unusable
+from backfill_assets.core.errors import BackfillError, unusable
 from backfill_assets.engine.classic import open_classic
-from backfill_assets.engine.confs import EMBEDDED, OWN_SERVERS, SAIL, EngineSettings, scrub, session_confs
+from backfill_assets.engine.confs import EMBEDDED, OWN_SERVERS, SAIL, EngineSettings, session_confs
 from backfill_assets.engine.loss import (
     disk_full,
     engine_lost,
@@ -41,24 +39,25 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = [
-    "EngineSettings", "OwnServer", "drop_session", "engine_lost", "explained", "is_engine_loss", "open_session",
-    "opening_seconds", "own_server", "said_or_asked", "sail_scratch", "say", "session_confs",
+    "EngineSettings", "OwnServer", "changed_settings", "drop_session", "engine_lost", "explained", "is_engine_loss",
+    "open_session", "opening_seconds", "own_server", "said_or_asked", "sail_scratch", "say", "session_confs",
 ]  # fmt: skip
 CLIENTS_LOG = "pyspark.sql.connect.logging"  # prints every error that is raised as well, as JSON
-_CONNECT_PORT = 15002  # Spark Connect's default
-_REACH_TIMEOUT_SECONDS = 5.0
 # Spark's own defaults retry a dead server for ten minutes; these give up after 6 s.
 _RETRIES = 4
 _FIRST_BACKOFF_MS = 200
 _LONGEST_BACKOFF_MS = 2000
+# Set by others of this package for a moment (`load.steadiness`), and no row depends on it.
+NOT_FOR_ROWS = frozenset({"spark.sql.debug.maxToStringFields"})
 # So long a session of a server whose process lives is taken to be known there: servers forget one after an hour.
 _ANSWERED_SECONDS = 60.0
 
 
 @dataclass
 class _Open:
-    """A session this process opened; `server` is the process behind it where we know it. `said` is the configuration
-    that `say` has set on it, `answered` when it was last asked whether it is still known."""
+    """A session this process opened; `server` is the process behind it where we know it. `said` are its settings as it
+    was opened and as `say` set them since (empty: never read), `answered` when it was last asked whether it is still
+    known."""
 
     session: "SparkSession"
     settings: EngineSettings
@@ -71,9 +70,11 @@ class _Open:
         steps of a table; what dies in between is told by the next call."""
         if self.server is not None and time.monotonic() - self.answered < _ANSWERED_SECONDS:
             return True
-        if known := _answers(self.session):
+        found = _settings(self.session)
+        if found:
             self.answered = time.monotonic()
-        return known
+            self.said = self.said or found
+        return bool(found)
 
 
 class _Sessions:
@@ -156,11 +157,27 @@ def said_or_asked(session: "SparkSession", key: str) -> str | None:
     return _said(session).get(key) or session.conf.get(key)
 
 
+def changed_settings(session: "SparkSession") -> dict[str, tuple[str | None, str | None]]:
+    """The settings `spark.sql.*` of a session of this process that something else than `say` has changed, each with its
+    value before and now (None: not set). They are put back before this returns. One call of the engine."""
+    with _sessions().lock:
+        said = _said(session)
+        if not said or not (now := _settings(session)):
+            return {}
+        names = {n for n in said.keys() | now.keys() if n.startswith("spark.sql.") and n not in NOT_FOR_ROWS}
+        found = {n: (said.get(n), now.get(n)) for n in sorted(names) if said.get(n) != now.get(n)}
+        for name, (before, _) in found.items():
+            if before is None:
+                session.conf.unset(name)
+            else:
+                session.conf.set(name, before)
+        return found
+
+
 def _said(session: "SparkSession") -> dict[str, str]:
-    """What was said to a Connect session that this process opened; nothing is kept of others, which cost no call."""
+    """The settings that a session of this process is to have; empty for others."""
     with (sessions := _sessions()).lock:
-        ours = (o for o in sessions.open.values() if o.session is session and o.settings.is_connect)
-        return next((o.said for o in ours), {})
+        return next((o.said for o in sessions.open.values() if o.session is session), {})
 
 
 def opening_seconds(lake: Path) -> float:
@@ -170,7 +187,9 @@ def opening_seconds(lake: Path) -> float:
 
 def _checked_or_new(lake: Path, settings: EngineSettings, known: _Open | None) -> _Open:
     if not settings.is_connect:
-        return _Open(open_classic(lake, settings), settings, None)
+        session = open_classic(lake, settings)  # one for all lakes of this process, and so is what was said to it
+        same = (o for o in (known, *_sessions().open.values()) if o is not None and o.session is session)
+        return next(same, None) or _Open(session, settings, None, _settings(session))
     endpoint = _endpoint(lake, settings)
     server = endpoint.process if endpoint else None
     if known is not None:
@@ -178,7 +197,7 @@ def _checked_or_new(lake: Path, settings: EngineSettings, known: _Open | None) -
             return known
         _close(known)
     opened = _Open(_connect(endpoint, settings), settings, server)
-    if server is None or opened.answers():
+    if opened.answers() or server is None:
         return opened
     # The server was dying when we found it; its successor is asked once, so that a sick one cannot hold us for ever.
     _close(opened)
@@ -190,23 +209,10 @@ def _endpoint(lake: Path, settings: EngineSettings) -> Endpoint | None:
     if settings.has_server:
         hold(lake)
         return ensure_server(lake, settings)
-    _reach(settings.engine)
+    from backfill_assets.engine.channel import reach
+
+    reach(settings.engine)
     return None
-
-
-def _reach(url: str) -> None:
-    """Raise EngineLost at once where nobody listens: Spark would retry its first call for ten minutes."""
-    parts = urlsplit(url)
-    try:
-        address = (parts.hostname or "localhost", parts.port or _CONNECT_PORT)
-        with socket.create_connection(address, timeout=_REACH_TIMEOUT_SECONDS):
-            return
-    except (OSError, ValueError) as error:
-        reason = scrub(str(error))
-        raise EngineLost(
-            f"the Spark engine sc://{parts.hostname}", f"it cannot be reached ({reason})", "Nothing was run",
-            "Start it, or correct `engine` in the lake's settings",
-        ) from None  # fmt: skip
 
 
 def _connect(endpoint: Endpoint | None, settings: EngineSettings) -> "SparkSession":
@@ -236,13 +242,13 @@ def _connect(endpoint: Endpoint | None, settings: EngineSettings) -> "SparkSessi
     return session
 
 
-def _answers(session: "SparkSession") -> bool:
-    """True if the server still knows the session; servers forget one after an hour without a call."""
+def _settings(session: "SparkSession") -> dict[str, str]:
+    """All settings of a session; none where the server no longer knows it, as after an hour without a call."""
     try:
-        return session.conf.get("spark.sql.session.timeZone") is not None
+        return dict(session.conf.getAll)
     except Exception as error:
         if is_engine_loss(error):
-            return False
+            return {}
         raise
 
 

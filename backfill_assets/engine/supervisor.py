@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 
+from backfill_assets.core.ownership import open_unlinked
 from backfill_assets.engine.archiving import CLASSES, Archiving
 from backfill_assets.engine.processes import Process, end
 from backfill_assets.engine.server_state import Record, ServerFolder, ServerRequest, take
@@ -26,6 +27,8 @@ POLL_SECONDS = 0.25
 ARCHIVE_AFTER_SECONDS = 5.0  # idle: commands that follow each other leave shorter gaps
 START_TIMEOUT_SECONDS = 180.0  # 7 s on an idle machine, 30 s seen under load; beyond this it hangs
 STOP_GRACE_SECONDS = 5.0
+# One of these words is in the command line of every server.
+SERVERS = frozenset({"org.apache.spark.sql.connect.service.SparkConnectServer", "backfill_assets.engine.sail_process"})
 _LISTENING = re.compile(r"Spark Connect server started at: \S*?:(\d+)")
 
 
@@ -67,7 +70,7 @@ class Supervisor:
             mine = replace(record, supervisor=Process.this())
             self.state.write_record(mine)
             return mine
-        end(record.jvm, STOP_GRACE_SECONDS)
+        end(record.jvm, STOP_GRACE_SECONDS, SERVERS)
         self.state.remove_record()
         return None
 
@@ -80,7 +83,7 @@ class Supervisor:
         lock = self.state.open_jvm_lock()
         if not _taken_in_time(lock):
             sys.exit("the JVM of an earlier server is still running and could not be ended")
-        with self.state.log.open("wb") as log:
+        with os.fdopen(open_unlinked(self.state.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as log:
             self.child = subprocess.Popen(
                 self.request.command, cwd=self.state.folder, pass_fds=[lock],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,

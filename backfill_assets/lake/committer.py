@@ -10,11 +10,11 @@ fill one empty day both succeed; without, 300 of 300 racing commits were kept ex
 """
 
 import json
-import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from backfill_assets.core.clock import utc_now
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.disk import sync, sync_all
 from backfill_assets.core.errors import BackfillError, TransientError
@@ -94,20 +94,26 @@ def live_files(opened: "DeltaTable", column: str) -> list[LiveFile]:
 
 
 def commit_files(
-    path: Path, contract: Contract, receipt: Receipt, adds: Sequence[StagedFile], removes: Sequence[LiveFile]
+    path: Path,
+    contract: Contract,
+    receipt: Receipt,
+    adds: Sequence[StagedFile],
+    removes: Sequence[LiveFile],
+    may_lack: Collection[str] = (),
 ) -> int:
-    """One commit that adds and removes exactly these files and carries the receipt; returns its version.
+    """One commit that adds and removes exactly these files and carries the receipt; returns its version. Files have
+    the columns of the contract, but for those that they `may_lack`.
 
     Raises Conflict where another commit came first, BackfillError where an action is not what it should be (then
     nothing was written). After any other error the log decides whether it happened.
     """
     let_go(path)
-    opened, now_ms = open_table(path), int(time.time() * 1000)
+    opened, now_ms = open_table(path), int(utc_now().timestamp() * 1000)
     if evolve(opened, path, contract):
         _sync_log(path, opened.version())
         opened = open_table(path)
     actions = _removals(opened, path, contract.partition_column, removes, now_ms)
-    actions += _additions(path, contract, adds, now_ms)
+    actions += _additions(path, contract, adds, now_ms, may_lack)
     days = {str(d) for d in receipt.days}
     strays = [f.partition for f in adds if contract.partition_column == contract.day_column and f.partition not in days]
     if strays:
@@ -120,7 +126,7 @@ def commit_files(
 
 def commit_receipt(path: Path, receipt: Receipt) -> int:
     """One commit of a receipt alone: no file comes or goes. Returns its version; raises what `commit_files` raises."""
-    return _commit(open_table(path), path, receipt, [], int(time.time() * 1000))
+    return _commit(open_table(path), path, receipt, [], int(utc_now().timestamp() * 1000))
 
 
 def _commit(opened: "DeltaTable", path: Path, receipt: Receipt, actions: list[Any], now_ms: int) -> int:
@@ -180,7 +186,9 @@ def _removals(opened: "DeltaTable", path: Path, column: str, gone: Sequence[Live
     return [RemoveAction(f.path, True, now_ms, f.size, {column: f.partition} if column else {}) for f in gone]
 
 
-def _additions(path: Path, contract: Contract, adds: Sequence[StagedFile], now_ms: int) -> list[Any]:
+def _additions(
+    path: Path, contract: Contract, adds: Sequence[StagedFile], now_ms: int, may_lack: Collection[str]
+) -> list[Any]:
     from deltalake.transaction import AddAction
 
     column = contract.partition_column
@@ -188,7 +196,7 @@ def _additions(path: Path, contract: Contract, adds: Sequence[StagedFile], now_m
     for file in adds:
         if column and file.partition is None:
             raise _wrong(path, f"{file.path.name} has no value of {column}")
-        stats = _checked(path, contract, file)
+        stats = _checked(path, contract, file, may_lack)
         relative = file.path.relative_to(path).as_posix()
         values = {column: file.partition} if column else {}
         actions.append(AddAction(relative, file.path.stat().st_size, values, now_ms, True, stats))
@@ -197,7 +205,7 @@ def _additions(path: Path, contract: Contract, adds: Sequence[StagedFile], now_m
     return actions
 
 
-def _checked(path: Path, contract: Contract, file: StagedFile) -> str:
+def _checked(path: Path, contract: Contract, file: StagedFile, may_lack: Collection[str]) -> str:
     """The file's statistics; raises BackfillError where it is not whole or not of the contract."""
     import pyarrow as pa
 
@@ -205,7 +213,7 @@ def _checked(path: Path, contract: Contract, file: StagedFile) -> str:
         footer = read_footer(file.path)
     except (OSError, pa.ArrowInvalid) as error:
         raise _wrong(path, f"{file.path.name} cannot be read: {error}") from error
-    misfit = columns_misfit(footer.schema, contract)
+    misfit = columns_misfit(footer.schema, contract, may_lack)
     if misfit:
         raise _wrong(path, f"the columns of {file.path.name} are {misfit}")
     stats = file_statistics(footer)
@@ -213,10 +221,12 @@ def _checked(path: Path, contract: Contract, file: StagedFile) -> str:
     return stats
 
 
-def columns_misfit(schema: "pa.Schema", contract: Contract) -> str:
-    """In words what a file's columns are and should be; empty where they are the contract's."""
-    wanted = {c.name: arrow_name(arrow_type(c.kind)) for c in contract.columns if c.name != contract.partition_column}
+def columns_misfit(schema: "pa.Schema", contract: Contract, may_lack: Collection[str] = ()) -> str:
+    """In words what a file's columns are and should be; empty where they are the contract's, but for some that it
+    `may_lack`."""
     found = {f.name: arrow_name(f.type) for f in schema}
+    needed = (c for c in contract.columns if c.name in found or c.name not in may_lack)
+    wanted = {c.name: arrow_name(arrow_type(c.kind)) for c in needed if c.name != contract.partition_column}
     return "" if found == wanted else f"{found}, not {wanted}"
 
 

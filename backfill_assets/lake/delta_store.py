@@ -109,10 +109,10 @@ class DeltaStore:
         """By reading log and folder directly."""
         return inspect(self.lake.table_path(contract.name), contract)
 
-    def unmoved(self, table: str, what: str, read: Callable[[], T]) -> T:
+    def unmoved(self, table: str, what: str, read: Callable[[], T], version: int | None = None) -> T:
         """By its commit files, where the lake has `logs`; else it is read every time."""
         logs = self.lake.logs
-        return read() if logs is None else logs.unmoved(self.lake.table_path(table), what, read)
+        return read() if logs is None else logs.unmoved(self.lake.table_path(table), what, read, version)
 
     def frame(
         self, session: "SparkSession", table: str, version: int, day_column: str, days: Sequence[date] | None = None
@@ -176,19 +176,15 @@ class DeltaStore:
 
     def replace_days(self, contract: Contract, staged: Staged | None, days: Collection[date], receipt: Receipt) -> int:
         """One commit of delta-rs."""
-        path = self._made(contract)
+        self._make(contract)
         adds, removes = self._files(contract, staged, days)
         size = sum(f.path.stat().st_size for f in adds)
-        version = commit_files(path, contract, replace(receipt, bytes=size), adds, removes)
-        if staged is not None:
-            staged.keep({str(f.path) for f in adds})
-        return version
+        return self._commit(contract, staged, replace(receipt, bytes=size), adds, removes)
 
     def append(self, contract: Contract, staged: Staged, receipt: Receipt) -> int:
         """One commit of delta-rs."""
-        version = commit_files(self._made(contract), contract, receipt, staged.files, ())
-        staged.keep(staged.paths)
-        return version
+        self._make(contract)
+        return self._commit(contract, staged, receipt, staged.files, ())
 
     def append_receipt(self, table: str, receipt: Receipt) -> int:
         """One commit of delta-rs, without a file."""
@@ -206,10 +202,20 @@ class DeltaStore:
         """One commit of delta-rs per write that made the days, under the table's lock."""
         return putback.let_go(self.lake, contract, days, provenance)
 
-    def _made(self, contract: Contract) -> Path:
+    def _make(self, contract: Contract) -> None:
+        ensure_table(self.lake.table_path(contract.name), contract, self.lake.settings.retention.rollback_days)
+
+    def _commit(
+        self, contract: Contract, staged: Staged | None, receipt: Receipt,
+        adds: Sequence[StagedFile], removes: Sequence[LiveFile],
+    ) -> int:  # fmt: skip
         path = self.lake.table_path(contract.name)
-        ensure_table(path, contract, self.lake.settings.retention.rollback_days)
-        return path
+        if staged is not None:
+            staged.tried = True  # first of all: an exception may come at any moment from here on
+        version = commit_files(path, contract, receipt, adds, removes)
+        if staged is not None:
+            staged.keep({str(f.path) for f in adds})
+        return version
 
     def _files(
         self, contract: Contract, staged: Staged | None, days: Collection[date]

@@ -15,11 +15,12 @@ of another name costs as little: what does not read it stays as it is.
 """
 
 import uuid
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.column_types import ColumnType
-from backfill_assets.core.contracts import Contract
+from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake.type_names import delta_type, type_of_delta
@@ -49,6 +50,17 @@ def evolve(opened: "DeltaTable", path: Path, contract: Contract) -> bool:
     for name in loosened:
         opened.alter.drop_column_not_null(name, commit_properties=_said(contract, f"{name} may be NULL"))
     return bool(absent or loosened)
+
+
+def schema_contract(contract: Contract, opened: "DeltaTable") -> Contract:
+    """The columns of the table's schema as a contract: also those that `contract` has no more, none that the table has
+    yet to get. Files of earlier versions fit it. Columns of types that contracts do not know are left out."""
+    columns = tuple(
+        Column(f.name, str(kind), "", f.nullable)
+        for f in opened.schema().fields
+        if (kind := type_of_delta(f.type)) is not None
+    )
+    return replace(contract, columns=columns, key=(), inputs=(), rules=())
 
 
 def _said(contract: Contract, note: str) -> "CommitProperties":

@@ -38,13 +38,22 @@ class Dialect(StrEnum):
     DUCKDB = "duckdb"
 
 
+def _end_of(kind: str, bits: int) -> str:
+    """The number that DuckDB's infinite date or time is in a file."""
+    greatest = (1 << bits - 1) - 1
+    return f"CASE WHEN {{0}} > {kind} '1970-01-01' THEN {greatest} ELSE {-greatest} END"
+
+
 _TEXTS = {
     ("STRING", Dialect.SPARK): "concat(octet_length({0}), ':', {0})",
     ("STRING", Dialect.DUCKDB): "concat(strlen({0}), ':', {0})",
     ("TIMESTAMP", Dialect.SPARK): "cast(unix_micros({0}) as string)",
-    ("TIMESTAMP", Dialect.DUCKDB): "cast(epoch_us({0}) as varchar)",
+    # DuckDB takes the numbers at the ends for infinities and gives NULL for theirs, which would make both one.
+    ("TIMESTAMP", Dialect.DUCKDB): f"cast(coalesce(epoch_us({{0}}), {_end_of('TIMESTAMP', 64)}) as varchar)",
     ("DATE", Dialect.SPARK): "cast(unix_date({0}) as string)",
-    ("DATE", Dialect.DUCKDB): "cast(date_diff('day', DATE '1970-01-01', {0}) as varchar)",
+    ("DATE", Dialect.DUCKDB): (
+        f"cast(coalesce(date_diff('day', DATE '1970-01-01', {{0}}), {_end_of('DATE', 32)}) as varchar)"
+    ),
     # Spark has no other expression for the bits of a double; digits differ between engines, and between Java 17 and 21.
     ("DOUBLE", Dialect.SPARK): (
         "CASE WHEN {0} = 0 THEN '0' ELSE java_method('java.lang.Double', 'doubleToLongBits', {0}) END"

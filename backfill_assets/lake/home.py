@@ -6,12 +6,12 @@ reading or writing a table.
 
 import contextlib
 import os
-import stat
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.errors import BackfillError, SettingsError
+from backfill_assets.core.ownership import take_rights
 from backfill_assets.lake.log import Logs
 from backfill_assets.lake.settings import LakeSettings, load_settings
 
@@ -97,11 +97,10 @@ def refuse_file(root: Path) -> None:
 
 
 def close_folder(folder: Path, umask: int) -> None:
-    """Take the permissions in `umask` from a folder of this user, if it exists; leaves what is in it alone."""
+    """Take the permissions in `umask` from a folder of this user, if it exists and is no link; leaves what is in it
+    alone."""
     with contextlib.suppress(OSError):
-        found = folder.stat()
-        if found.st_uid == os.geteuid() and found.st_mode & umask:
-            folder.chmod(stat.S_IMODE(found.st_mode) & ~umask)
+        take_rights(folder, umask)
 
 
 def refuse_unwritable(lake: Lake) -> None:

@@ -7,7 +7,7 @@ states are computed from. Does not live here: writing them (`load.scan`, `load.r
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 from backfill_assets.core import ledgers
@@ -17,6 +17,7 @@ from backfill_assets.lake.store import TableStore
 
 WITHDRAWN = "withdrawn"
 LANDED = "landed"
+LONG_BEFORE = datetime.min.replace(tzinfo=UTC)
 
 FILES = Contract(
     ledgers.FILES,
@@ -33,7 +34,7 @@ FILES = Contract(
         Column("mtime_ns", "BIGINT", "modification time when scanned, nanoseconds since 1970"),
         Column("first_scan", "TIMESTAMP", "when this content was first seen; bounds plausible arrival times"),
         Column("home_day", "DATE", "the day of rows without a usable arrival time, fixed at the first scan"),
-        Column("recorded_at", "TIMESTAMP", "when this event was appended; the newest wins"),
+        Column("recorded_at", "TIMESTAMP", "when this event was appended, and after all before it; the newest wins"),
         Column("counted_by", "STRING", "digest of the settings under which days and rows were counted"),
         Column("note", "STRING", "the note given to `landing accept`; why a file is refused as a whole", nullable=True),
     ),
@@ -90,6 +91,7 @@ class FileRecord:
 
     `refused`: why no row of it can be judged; it then counts as one unusable row. `used_days`: those on which the
     content ever had usable rows, at any path and under any settings: raw may still hold what was made from them then.
+    `recorded_at` is that of its newest event. `rescanned`: its first scan was refuted and taken again.
     """
 
     path: str
@@ -103,6 +105,13 @@ class FileRecord:
     counted_by: str = ""
     refused: str | None = None
     used_days: frozenset[date] = frozenset()
+    recorded_at: datetime = LONG_BEFORE
+    rescanned: bool = False
+
+    @property
+    def as_input(self) -> str:
+        """The content's name in input digests. After another first scan it is another: rows may have become usable."""
+        return f"{self.sha256} first scanned {self.first_scan.isoformat()}" if self.rescanned else self.sha256
 
     @property
     def is_basis(self) -> bool:
@@ -128,16 +137,19 @@ def read_files(store: TableStore, source: str = "") -> list[FileRecord]:
     """
     events: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     used: dict[str, set[date]] = defaultdict(set)
+    scans: dict[str, set[datetime]] = defaultdict(set)
     for row in store.own_rows(ledgers.named(FILES.name, source)):
         events[row["path"], row["sha256"]].append(row)
+        scans[row["sha256"]].add(row["first_scan"])
         if row["event"] == LANDED and row["usable_rows"]:
             used[row["sha256"]].add(row["arrival_date"])
-    found = (replace(_newest(rows), used_days=frozenset(used[sha])) for (_, sha), rows in events.items())
+    newest = ((_newest(rows), used[sha], min(scans[sha])) for (_, sha), rows in events.items())
+    found = (replace(r, used_days=frozenset(days), rescanned=r.first_scan > first) for r, days, first in newest)
     return sorted(found, key=lambda r: (r.path, r.first_scan, r.sha256))
 
 
 def _newest(rows: list[dict[str, Any]]) -> FileRecord:
-    withdrawn = max(rows, key=lambda r: r["recorded_at"])["event"] == WITHDRAWN
+    event = max(rows, key=lambda r: r["recorded_at"])
     landings = [r for r in rows if r["event"] == LANDED]
     newest = max(r["recorded_at"] for r in landings)
     counted = [r for r in landings if r["recorded_at"] == newest]
@@ -151,9 +163,10 @@ def _newest(rows: list[dict[str, Any]]) -> FileRecord:
         last["first_scan"],
         last["home_day"],
         days,
-        withdrawn,
+        event["event"] == WITHDRAWN,
         last.get("counted_by") or "",  # older lakes lack this column and count their files anew
         last["note"],
+        recorded_at=event["recorded_at"],
     )
 
 
@@ -163,8 +176,8 @@ def landed_days(records: Iterable[FileRecord]) -> dict[date, LandedDay]:
     usable: dict[date, int] = defaultdict(int)
     for record in records:
         for day, (_, _, good) in record.days.items():
-            if not record.withdrawn and record.sha256 not in shas[day]:
-                shas[day].add(record.sha256)
+            if not record.withdrawn and record.as_input not in shas[day]:
+                shas[day].add(record.as_input)
                 usable[day] += good
     return {d: LandedDay(frozenset(s), usable[d]) for d, s in shas.items() if s}
 

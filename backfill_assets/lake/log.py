@@ -212,9 +212,12 @@ class Logs:
         self._commits: dict[Path, tuple[list[CommitFile], list[Commit]]] = {}
         self._read: dict[tuple[Path, str], tuple[list[CommitFile], Any]] = {}
 
-    def unmoved(self, table: Path, what: str, read: Callable[[], T]) -> T:
-        """What `read` gives of a table, named `what`; the same object again as long as its commits are the same."""
+    def unmoved(self, table: Path, what: str, read: Callable[[], T], version: int | None = None) -> T:
+        """What `read` gives of a table, named `what`; the same object again as long as its commits are the same: those
+        up to `version` where `read` reads that one, else all."""
         files, kept = commit_files(table), self._read.get((table, what))
+        if version is not None:  # a commit that came since the caller learnt of the version is not in what `read` gives
+            files = files[: version + 1]
         if kept is None or kept[0] != files:
             kept = self._read[table, what] = files, read()
         found: T = kept[1]

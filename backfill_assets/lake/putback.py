@@ -27,6 +27,7 @@ from backfill_assets.lake.committer import (
     live_files,
     open_table,
 )
+from backfill_assets.lake.evolution import schema_contract
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.lock import table_lock
 from backfill_assets.lake.log import commits, table_view, views_at
@@ -81,7 +82,7 @@ def prepare(lake: Lake, wanted: PutBack) -> Prepared:
     entries = {d: e for d, e in entries.items() if d in now.foreign or now.stamps[d].entry != e}
     targets = {d: wanted.targets[d] for d in entries}
     adds, removes = _moves(path, contract, targets)
-    _refuse_unusable(path, contract, adds)
+    _refuse_unusable(path, schema_contract(contract, open_table(path)), adds)
     return Prepared(contract, targets, {d: now.stamps[d] for d in entries}, stamps, entries, adds, removes)
 
 
@@ -93,7 +94,9 @@ def put_back(lake: Lake, wanted: PutBack, provenance: Provenance) -> int | None:
             return None
         path = lake.table_path(wanted.contract.name)
         comes = [StagedFile(path / f.path, f.partition) for f in found.adds]
-        return commit_files(path, wanted.contract, _receipt(found, provenance), comes, found.removes)
+        by_schema = schema_contract(wanted.contract, open_table(path))
+        receipt = _receipt(found, provenance)
+        return commit_files(path, by_schema, receipt, comes, found.removes, by_schema.nullable_columns)
 
 
 def let_go(lake: Lake, contract: Contract, days: Collection[date], provenance: Provenance) -> list[int]:
@@ -120,8 +123,13 @@ def let_go(lake: Lake, contract: Contract, days: Collection[date], provenance: P
         return [commit_receipt(path, _released(history, at, groups[at], provenance)) for at in sorted(groups)]
 
 
+def is_put_back(contract: Contract) -> bool:
+    """Whether days of the table can be put back: not of one that is loaded, nor where a file holds several days."""
+    return not contract.is_landed and contract.partition_column == contract.day_column
+
+
 def _refuse_landed(contract: Contract) -> None:
-    if contract.is_landed or contract.partition_column != contract.day_column:
+    if not is_put_back(contract):
         raise _refusal(
             contract,
             "it is loaded from what landed, and what landed is never put back"
@@ -173,11 +181,17 @@ def _path(file: LiveFile) -> str:
     return file.path
 
 
+def gone_files(path: Path, files: Sequence[LiveFile]) -> list[LiveFile]:
+    """Those of a table's files that are gone, or have another size than the log says."""
+    return [f for f in files if not (path / f.path).is_file() or (path / f.path).stat().st_size != f.size]
+
+
 def _refuse_unusable(path: Path, contract: Contract, files: Sequence[LiveFile]) -> None:
-    """Raise where a file is gone, is not the one that the log names, or has other columns than the table now."""
+    """Raise where a file is gone, is not the one that the log names, or does not fit `contract`, which has the columns
+    of the table's schema: a file may lack those that may be NULL, which it then has no value of."""
     import pyarrow as pa
 
-    gone = [f for f in files if not (path / f.path).is_file() or (path / f.path).stat().st_size != f.size]
+    gone = gone_files(path, files)
     if gone:
         shown = ", ".join(f.path for f in gone[:SHOWN_FILES])
         raise _refusal(
@@ -188,14 +202,14 @@ def _refuse_unusable(path: Path, contract: Contract, files: Sequence[LiveFile]) 
         )
     for file in files:
         try:
-            misfit = columns_misfit(read_footer(path / file.path).schema, contract)
+            misfit = columns_misfit(read_footer(path / file.path).schema, contract, contract.nullable_columns)
         except (OSError, pa.ArrowInvalid) as error:
             misfit = f"not to be read ({error})"
         if misfit:
             raise _refusal(
                 contract,
                 f"the columns of {file.path}, which {file.partition} held, are {misfit}",
-                "The table's contract changed since: make the days again instead, `backfill-assets backfill`",
+                "Make the days again instead: `backfill-assets backfill`",
             )
 
 

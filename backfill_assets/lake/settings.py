@@ -17,6 +17,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.ownership import refuse_foreign
 from backfill_assets.core.payload import entity_misfit
 from backfill_assets.core.texts import reason
 from backfill_assets.engine.confs import shown
@@ -223,17 +224,16 @@ class LakeSettings(DeliveredSettings):
 
 
 def load_settings(lake: Path, environ: dict[str, str] | None = None) -> LakeSettings:
-    """The settings of the lake at `lake`; raises SettingsError naming the file or variable of every bad value."""
+    """The settings of a lake; raises SettingsError for another user's, and by file or variable for every bad value."""
+    refuse_foreign(lake)
     path = lake / FILE_NAME
     try:
         body: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise SettingsError(
-            f"the lake {lake}",
-            f"it has no {FILE_NAME}",
-            "Nothing was done",
+            f"the lake {lake}", f"it has no {FILE_NAME}", "Nothing was done",
             "Make one with `backfill-assets init`, or a sample with `backfill-assets demo`",
-        ) from None
+        ) from None  # fmt: skip
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(str(path), f"it is not TOML ({error})", "Nothing was done", "Correct the file") from None
     variables = _overlay(path, body, dict(os.environ if environ is None else environ))

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from backfill_assets.core.contracts import Contract
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.engine.session import say
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.layout import NO_VALUE, write
@@ -46,7 +47,10 @@ class StagedFile:
 
 @dataclass
 class Staged:
-    """The files of one write, held for this process until `drop` or `keep`; the kernel frees them when it dies."""
+    """The files of one write, held for this process until `drop` or `keep`; the kernel frees them when it dies.
+
+    `tried`: a commit may name them. From then on the log alone decides what is deleted.
+    """
 
     write_id: str
     folder: Path
@@ -54,6 +58,7 @@ class Staged:
     partition_column: str
     files: tuple[StagedFile, ...] = ()
     _hold: int = field(default=-1, repr=False)
+    tried: bool = False
 
     @property
     def paths(self) -> list[str]:
@@ -66,22 +71,34 @@ class Staged:
         return sum(f.path.stat().st_size for f in self.files)
 
     def drop(self) -> None:
-        """Delete every file: nothing of it was published. Harmless when repeated."""
-        self.keep(())
+        """Delete every file, unless a commit was tried: then give up the hold only, and `sweep` asks the log. Harmless
+        when repeated."""
+        if self._hold >= 0 and not self.tried:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.marker.unlink(missing_ok=True)
+        self._give_up()
 
     def keep(self, published: Collection[str]) -> None:
         """Delete every file but those published, and give up the hold. Harmless when repeated."""
-        if self._hold < 0:
-            return
-        if published:
-            for file in self.files:
-                if str(file.path) not in published:
-                    file.path.unlink(missing_ok=True)
-        else:
-            shutil.rmtree(self.folder, ignore_errors=True)
-        self.marker.unlink(missing_ok=True)
-        os.close(self._hold)
-        self._hold = -1
+        if self._hold >= 0:
+            _keep(self.folder, published)
+            self.marker.unlink(missing_ok=True)
+        self._give_up()
+
+    def _give_up(self) -> None:
+        hold, self._hold = self._hold, -1
+        if hold >= 0:
+            os.close(hold)
+
+
+def _keep(folder: Path, published: Collection[str]) -> None:
+    """Delete the data files of a write's folder but those published."""
+    if not published:
+        shutil.rmtree(folder, ignore_errors=True)
+        return
+    for file in folder.rglob("*.parquet"):
+        if str(file) not in published:
+            file.unlink(missing_ok=True)
 
 
 def begin(lake: Lake, contract: Contract) -> Staged:
@@ -214,7 +231,7 @@ def sweep(lake: Lake, table: str) -> int:
     folder = markers(lake, table)
     for marker in list(folder.iterdir()) if folder.is_dir() else ():
         try:
-            handle = os.open(marker, os.O_RDWR)
+            handle = os.open(marker, os.O_RDWR | os.O_NOFOLLOW)
         except FileNotFoundError:  # its process has just ended the write
             continue
         try:
@@ -231,11 +248,11 @@ def sweep(lake: Lake, table: str) -> int:
 def _tidied(table: Path, write_id: str) -> bool:
     """Delete the files of a write that its commit does not name; whether there was no commit at all."""
     folder, version = table / WRITES / write_id, find_write(table, write_id)
-    if version is None:
-        shutil.rmtree(folder, ignore_errors=True)
-        return True
-    named = {action["add"]["path"] for action in actions(table, version) if "add" in action}
-    for file in folder.rglob("*.parquet"):
-        if file.relative_to(table).as_posix() not in named:
-            file.unlink()
-    return False
+    if folder.resolve() != table.resolve() / WRITES / write_id:
+        raise BackfillError(
+            f"the folder {folder}", "a link leads out of the table", "What a killed write left was not removed",
+            "Nothing of this package makes links: find out who did, and remove it",
+        )  # fmt: skip
+    adds = (a["add"] for a in actions(table, version) if "add" in a) if version is not None else ()
+    _keep(folder, {str(table / unquote(add["path"])) for add in adds})
+    return version is None

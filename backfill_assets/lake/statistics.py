@@ -75,11 +75,21 @@ def _add(
         nulls[name] = -1
     elif nulls.get(name, 0) >= 0:
         nulls[name] = nulls.get(name, 0) + found.null_count
-    if found is not None and found.has_min_max and _is_plain(found.min) and _is_plain(found.max):
-        least[name] = min(least.get(name, found.min), found.min)
-        greatest[name] = max(greatest.get(name, found.max), found.max)
+    bounds = _bounds(found) if found is not None and found.has_min_max else None
+    if bounds is not None:
+        least[name] = min(least.get(name, bounds[0]), bounds[0])
+        greatest[name] = max(greatest.get(name, bounds[1]), bounds[1])
     elif found is None or found.null_count != column.num_values:
         unknown.add(name)
+
+
+def _bounds(found: Any) -> tuple[Any, Any] | None:
+    """The least and greatest value; None where Python or Delta's log has no word for one, such as the year 12000."""
+    try:
+        bounds = found.min, found.max
+    except (OverflowError, ValueError):
+        return None
+    return bounds if all(map(_is_plain, bounds)) else None
 
 
 def _is_plain(value: Any) -> bool:

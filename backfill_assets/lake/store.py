@@ -138,8 +138,9 @@ class TableStore(Protocol):
     def inspect(self, contract: Contract) -> Inspection:
         """Whether the log is whole and its files are there; also of a table that no engine opens any more."""
 
-    def unmoved(self, table: str, what: str, read: Callable[[], T]) -> T:
-        """What `read` gives of a table, named `what`; possibly the same object again while the table has no new commit.
+    def unmoved(self, table: str, what: str, read: Callable[[], T], version: int | None = None) -> T:
+        """What `read` gives of a table, named `what`; possibly the same object again while the table has no new commit
+        (`version` None), or while the commits up to the version that `read` reads are the same.
 
         For what is read at every look. Nobody may change what it returns.
         """

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.ledgers import TOO_LATE, named
 from backfill_assets.core.receipts import Receipt
+from backfill_assets.core.scans import summed
 from backfill_assets.core.view import Release
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.session import LakeSession
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 REASON = "replay-late"
-FIRST, LAST, ARRIVALS = "event_days_from", "event_days_to", "arrival_days"
+FIRST, LAST, ARRIVALS, CONTENTS = "event_days_from", "event_days_to", "arrival_days", "contents"
 
 
 def contract_of(raw: Contract) -> Contract:
@@ -40,12 +41,13 @@ def releases(lake: Lake, source: str = "") -> tuple[Release, ...]:
         if receipt is not None and receipt.reason == REASON and ARRIVALS in receipt.tags:
             arrived = frozenset(date.fromisoformat(d) for d in receipt.tags[ARRIVALS].split(","))
             first, last = (date.fromisoformat(receipt.tags[k]) for k in (FIRST, LAST))
-            found.append(Release(arrived, first, last))
+            contents = receipt.tags.get(CONTENTS)
+            found.append(Release(arrived, first, last, None if contents is None else frozenset(contents.split(","))))
     return tuple(found)
 
 
 def is_too_late(lateness: LatenessSettings, released: Sequence[Release]) -> "Column":
-    """Whether a row of the delivery contract (with `arrival_date`) is too late and not released."""
+    """Whether a row of the delivery contract (with `arrival_date`, `source_file`) is too late and not released."""
     from pyspark.sql import functions as F
 
     if lateness.window_days is None:
@@ -56,38 +58,44 @@ def is_too_late(lateness: LatenessSettings, released: Sequence[Release]) -> "Col
         let_in = F.col("arrival_date").isin(sorted(release.arrival_days)) & F.to_date("event_ts").between(
             F.lit(release.first), F.lit(release.last)
         )
+        if release.contents is not None:
+            let_in &= F.col("source_file").isin(sorted(release.contents))
         late = late & ~let_in
     return F.coalesce(late, F.lit(False))
 
 
 def waiting(lake: Lake, first: date, last: date) -> Mapping[tuple[date, date], int]:
     """Rows of the lake's source kept back per (arrival, event) day, for event days `first` through `last`. No JVM."""
+    return summed({(arrived, day): rows} for arrived, day, _, rows in _kept_back(lake, first, last))
+
+
+def _kept_back(lake: Lake, first: date, last: date) -> list[tuple[date, date, str, int]]:
+    """Arrival day, event day, content (sha256), and the rows kept back of these."""
     table = named(TOO_LATE, lake.source)
     if not lake.store.exists(table):
-        return {}
-    found: dict[tuple[date, date], int] = {}
+        return []
     sql = (
-        "SELECT arrival_date, CAST(event_ts AS DATE) AS event_date, COUNT(*) AS n FROM kept "
-        f"WHERE CAST(event_ts AS DATE) BETWEEN DATE '{first}' AND DATE '{last}' GROUP BY 1, 2"
+        "SELECT arrival_date, CAST(event_ts AS DATE) AS event_date, source_file, COUNT(*) AS n FROM kept "
+        f"WHERE CAST(event_ts AS DATE) BETWEEN DATE '{first}' AND DATE '{last}' GROUP BY 1, 2, 3"
     )
-    for batch in lake.store.query(sql, {"kept": (table, None)}):
-        columns = [batch.column(i).to_pylist() for i in range(3)]
-        found |= {(a, d): n for a, d, n in zip(*columns, strict=True)}
-    return found
+    batches = lake.store.query(sql, {"kept": (table, None)})
+    return [row for batch in batches for row in zip(*(c.to_pylist() for c in batch.columns), strict=True)]
 
 
 def release(lake_session: LakeSession, first: date, last: date, note: str) -> Mapping[tuple[date, date], int]:
     """Record that what is kept for these event days counts from now on; returns what that is, per (arrival, event) day.
 
-    Nothing is rebuilt here: the arrival days become stale by it, and with them what is made from them. The caller
-    holds the load lock.
+    Rows of files that land later are not released by it. Nothing is rebuilt here: the arrival days become stale by it,
+    and with them what is made from them. The caller holds the load lock.
     """
     lake, table = lake_session.lake, named(TOO_LATE, lake_session.lake.source)
-    found = waiting(lake, first, last)
+    found = _kept_back(lake, first, last)
     if found:
-        arrived = ",".join(sorted({str(a) for a, _ in found}))
-        tags = {FIRST: str(first), LAST: str(last), ARRIVALS: arrived}
+        arrived, _, contents, _ = (
+            ",".join(sorted({str(cell) for cell in column})) for column in zip(*found, strict=True)
+        )
+        tags = {FIRST: str(first), LAST: str(last), ARRIVALS: arrived, CONTENTS: contents}
         receipt = Receipt(uuid.uuid4().hex, table, REASON, {}, note=note, tags=tags)
         with lake.store.lock(table):
             lake.store.append_receipt(table, receipt)
-    return found
+    return summed({(arrived, day): rows} for arrived, day, _, rows in found)

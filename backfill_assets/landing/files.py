@@ -16,8 +16,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from backfill_assets.core.clock import utc_now
 from backfill_assets.core.errors import LandingError, SettingsError, TransientError
 from backfill_assets.core.texts import plain
+from backfill_assets.landing.intake_bytes import Limits
 from backfill_assets.landing.pattern import Glob, bad_pattern, parse_pattern
 
 EXTENSIONS = {
@@ -27,6 +29,7 @@ EXTENSIONS = {
 }
 TEMPORARY = (".tmp", ".part", ".partial", ".crdownload", ".inprogress", ".swp", "~")
 COMPLETE_AFTER_SECONDS = 2.0  # a file whose size and time did not change for so long is taken as complete
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 READ_BYTES = 1 << 20  # large enough that Python costs nothing beside SHA-256, small enough to forget about
 
 
@@ -96,10 +99,10 @@ def list_landing(pattern: str, base: Path, format: str) -> Listing:
 def opened(file: LandedFile) -> Iterator[int]:
     """A descriptor to read the file from; raises StillChanging unless it is the listed file, before and after.
 
-    Never follows a link and never waits on a FIFO. Raises LandingError where reading is not permitted.
+    Never follows a link below the fixed root, never waits on a FIFO. Raises LandingError where it may not be read.
     """
     try:
-        descriptor = os.open(file.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = _descriptor(file)
     except OSError as error:
         raise _not_opened(file, error) from None
     try:
@@ -142,7 +145,7 @@ def settle(file: LandedFile, quiet_seconds: float = 1.0, patience_seconds: float
     try:
         last = _identity(_lstat(file))
         while True:
-            if time.time() - last[2] / 1e9 >= quiet_seconds or time.monotonic() - watched >= quiet_seconds:
+            if utc_now().timestamp() - last[2] / 1e9 >= quiet_seconds or time.monotonic() - watched >= quiet_seconds:
                 return _identity(_lstat(file)) == last
             if time.monotonic() - started >= max(patience_seconds, quiet_seconds):
                 return False
@@ -151,6 +154,19 @@ def settle(file: LandedFile, quiet_seconds: float = 1.0, patience_seconds: float
                 last, watched = now, time.monotonic()
     except StillChanging:
         return False
+
+
+def _descriptor(file: LandedFile) -> int:
+    """Opened part by part below the fixed root: a folder may have become a link since the listing."""
+    *folders, last = file.name.split("/")
+    inside = os.open(file.path.parents[len(folders)], FOLDER)
+    try:
+        for folder in folders:
+            outside, inside = inside, os.open(folder, FOLDER | os.O_NOFOLLOW, dir_fd=inside)
+            os.close(outside)
+        return os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=inside)
+    finally:
+        os.close(inside)
 
 
 def _identity(found: os.stat_result) -> tuple[int, int, int]:
@@ -247,6 +263,8 @@ def _unfit(name: str, path: str, found: os.stat_result, glob: Glob, extensions: 
         return "does not match the pattern"
     if not lower.endswith(extensions):
         return f"its name does not end in {' or '.join(extensions)}"
+    if found.st_size > Limits.max_bytes:
+        return f"it has {found.st_size} bytes, more than the limit of {Limits.max_bytes}"
     if found.st_size == 0 and lower.endswith(".gz"):
         return "a gzip file of 0 bytes: it was cut off"
     return None if os.access(path, os.R_OK) else "this user may not read it"

@@ -7,10 +7,10 @@ file's size and time, and a file that changed just now is never remembered.
 
 import json
 import os
-import time
 from contextlib import suppress
 from pathlib import Path
 
+from backfill_assets.core.clock import utc_now
 from backfill_assets.landing.files import LandedFile, StillChanging, is_complete, sha256_of
 
 NAME = "landing.hashes"
@@ -32,7 +32,7 @@ class Hashes:
                 digest = sha256_of(file)
             except StillChanging:
                 return ""
-        if is_complete(file, time.time()):
+        if is_complete(file, utc_now().timestamp()):
             self._asked[file.name] = [file.size, file.mtime_ns, digest]
         return str(digest)
 

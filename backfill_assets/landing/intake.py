@@ -18,9 +18,9 @@ from backfill_assets.landing.files import LandedFile, StillChanging, opened, sha
 from backfill_assets.landing.intake_bytes import HashedReader, Limits, Unreadable, text_lines
 from backfill_assets.landing.intake_csv import CsvRecords
 from backfill_assets.landing.intake_json import JsonLines
-from backfill_assets.landing.intake_parquet import examine
 from backfill_assets.landing.intake_rows import Parser
 from backfill_assets.landing.intake_stock import Facts, read_facts, stock_path, whole_file_batch, writing
+from backfill_assets.landing.limited_decoding import examine_apart
 from backfill_assets.landing.place import identity
 from backfill_assets.landing.stock import Made, discard, is_proven, put
 
@@ -93,6 +93,8 @@ def _copy(file: LandedFile, sha256: str, parser: Parser, target: Path, limits: L
             try:
                 for batch in parser.batches(text_lines(reader.blocks(), file.size, limits)):
                     writer.write(batch)
+                    if why := limits.flood(writer.bad_rows, file.size):
+                        raise Unreadable(f"{why}; the first: {writer.first_reason}")
             except Unreadable as error:
                 unreadable = str(error)
             if reader.sha256() != sha256:
@@ -122,8 +124,7 @@ def _take_parquet(file: LandedFile, stock_dir: Path, limits: Limits, by_path: bo
         name = identity(sha256, file.name) if by_path else sha256
         discard(stock_dir, name)
         try:
-            with copy.open("rb") as source:
-                rows, names = examine(source, file.size, limits)
+            rows, names = examine_apart(copy, file.size, limits)
         except Unreadable as error:
             refusal = stock_path(stock_dir, name, "parquet")
             return _intake(_give_up(sha256, str(error), refusal, limits), refusal, name)

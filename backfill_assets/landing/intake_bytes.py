@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 GZIP_MAGIC = b"\x1f\x8b"
+BYTES_PER_BAD_ROW = 4
 UTF8_MARK = b"\xef\xbb\xbf"
 OTHER_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 
@@ -29,6 +30,7 @@ class Limits:
     max_columns 2,000: beyond it Spark's generated code no longer compiles well.
     max_window_bytes 256 MiB that 4,096 rows of parquet may expand to: what Spark decodes at once, and a quarter of its
     default heap at two tasks.
+    max_bad_rows 100,000 unusable rows of a file, and one for every 4 bytes of it: 65 kB of gzip can hold 33 million.
     text_bytes 8 KiB kept of an unusable record: enough to find it in the landed file, which keeps the rest.
     batch_rows 4,096, batch_bytes, batch_cells, block_bytes: at most some 100 MB of Python objects, whatever the file;
     measured, more rows at once are slower, because Python's garbage collector walks over all that wait.
@@ -41,6 +43,7 @@ class Limits:
     max_depth: int = 100
     max_columns: int = 2_000
     max_window_bytes: int = 256 << 20
+    max_bad_rows: int = 100_000
     text_bytes: int = 8 << 10
 
     block_bytes: int = 256 << 10
@@ -52,8 +55,13 @@ class Limits:
         """The limits that decide what becomes of a row, in a fixed order: a stock is as good as they are equal."""
         return (
             self.max_row_bytes, self.max_bytes, self.max_ratio, self.bomb_floor_bytes,
-            self.max_depth, self.max_columns, self.max_window_bytes, self.text_bytes,
+            self.max_depth, self.max_columns, self.max_window_bytes, self.max_bad_rows, self.text_bytes,
         )  # fmt: skip
+
+    def flood(self, bad_rows: int, size: int) -> str | None:
+        """Why a file of `size` bytes is refused as a whole for its unusable rows; None where it is not."""
+        most = self.max_bad_rows + size // BYTES_PER_BAD_ROW
+        return f"more than {most} of its rows are unusable: too many to keep each" if bad_rows > most else None
 
 
 class Unreadable(Exception):

@@ -35,8 +35,9 @@ class _Number(str):
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) != len(pairs):
-        names = [n for n, _ in pairs]
-        raise BadRecord(f"the key {shown(next(n for n in names if names.count(n) > 1))} occurs twice")
+        seen: set[str] = set()
+        twice = next(n for n, _ in pairs if n in seen or seen.add(n))  # type: ignore[func-returns-value]
+        raise BadRecord(f"the key {shown(twice)} occurs twice")
     return made
 
 

@@ -36,6 +36,8 @@ def examine(source: BinaryIO, size: int, limits: Limits) -> tuple[int, tuple[str
         rows = _decoded(source, limits)
     except Unreadable:
         raise
+    except MemoryError:
+        raise Unreadable("decoding it takes more memory than a file may") from None
     except CORRUPT as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise

@@ -106,8 +106,8 @@ class ColumnNames:
             if why := name_fault(name):
                 raise BadRecord(why)
             fresh[folded] = name
-        if len(self.known) + len(fresh) > self._most:
-            raise BadRecord(f"it would give the file more than {self._most} columns")
+            if len(self.known) + len(fresh) > self._most:
+                raise BadRecord(f"it would give the file more than {self._most} columns")
         self._folded.update(fresh)
         self.known.update(dict.fromkeys(fresh.values()))
 

@@ -16,6 +16,7 @@ from backfill_assets.landing.intake_rows import shown
 
 WINDOW_ROWS = 4_096  # Spark decodes so many rows of all columns at once
 WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 12, "BYTE_ARRAY": 4}
+GROUP_ROWS, GROUP_BYTES = 131_072, 32 << 20  # of a row group: enough for compression, little enough for one Spark task
 TEXTS = (pa.types.is_binary, pa.types.is_string, pa.types.is_large_binary, pa.types.is_large_string)
 SMALL_VALUE_BYTES = 16 << 10  # a dictionary of such values cannot blow up a window, and reads five times as fast plain
 
@@ -25,25 +26,38 @@ def refuse_footer(footer: pq.FileMetaData, schema: pq.ParquetSchema, size: int, 
     if footer.num_columns > limits.max_columns:
         raise Unreadable(f"it has {footer.num_columns} columns, more than the limit of {limits.max_columns}")
     chunks = list(_chunks(footer))
-    total = sum(c.total_uncompressed_size for _, c in chunks)
+    total = sum(c.total_uncompressed_size for _, _, c in chunks)
     if total > limits.max_bytes:
         raise Unreadable(f"it decompresses to {total} bytes, more than the limit of {limits.max_bytes}")
     if total > limits.bomb_floor_bytes and total > limits.max_ratio * size:
         raise Unreadable(f"it decompresses more than {limits.max_ratio} fold: a decompression bomb")
     cells = 0
-    for index, chunk in chunks:
+    for index, rows, chunk in chunks:
         column = schema.column(index)
         width = WIDTHS.get(column.physical_type) or max(1, column.length)
         cells += width * chunk.num_values
-        if max(width, _mean_bytes(chunk, limits)) > limits.max_row_bytes:
+        if max(width, _mean_bytes(chunk, limits), width * chunk.num_values // max(1, rows)) > limits.max_row_bytes:
             raise Unreadable(f"{shown(column.path)} has values of more than the limit of {limits.max_row_bytes} bytes")
     if cells > limits.max_bytes:
         raise Unreadable(f"its {footer.num_rows} rows expand to more than the limit of {limits.max_bytes} bytes")
 
 
-def _chunks(footer: pq.FileMetaData) -> Iterator[tuple[int, Any]]:
+def grouped(source: pq.ParquetFile, schema: pa.Schema | None = None) -> Iterator[pa.Table]:
+    """All rows in order, cast to `schema`: read as they were judged, WINDOW_ROWS in turn, and given as row groups."""
+    waiting: list[pa.Table] = []
+    for batch in source.iter_batches(WINDOW_ROWS, use_threads=False):
+        table = pa.Table.from_batches([batch])
+        waiting.append(table.cast(schema) if schema is not None else table)
+        if len(waiting) * WINDOW_ROWS >= GROUP_ROWS or sum(t.nbytes for t in waiting) >= GROUP_BYTES:
+            yield pa.concat_tables(waiting)
+            waiting = []
+    if waiting:
+        yield pa.concat_tables(waiting)
+
+
+def _chunks(footer: pq.FileMetaData) -> Iterator[tuple[int, int, Any]]:
     for group in (footer.row_group(i) for i in range(footer.num_row_groups)):
-        yield from ((c, group.column(c)) for c in range(group.num_columns))
+        yield from ((c, group.num_rows, group.column(c)) for c in range(group.num_columns))
 
 
 def _mean_bytes(chunk: Any, limits: Limits) -> int:
@@ -112,8 +126,18 @@ def _value_bytes(column: pa.Array) -> tuple[int, int]:
         lengths = pc.binary_length(column)
     else:
         inner = [_value_bytes(child) for child in _children(column)]
-        return column.nbytes + sum(size for size, _ in inner), max((longest for _, longest in inner), default=0)
+        longest = max((longest for _, longest in inner), default=0)
+        if inner and hasattr(kind, "value_type"):  # a list: its elements take a byte each at least
+            longest = max(longest, (pc.max(pc.list_value_length(column)).as_py() or 0) * _width(kind.value_type))
+        return column.nbytes + sum(size for size, _ in inner), longest
     return pc.sum(lengths).as_py() or 0, pc.max(lengths).as_py() or 0
+
+
+def _width(kind: pa.DataType) -> int:
+    try:
+        return max(1, int(kind.bit_width) // 8)
+    except ValueError:
+        return 1
 
 
 def _children(column: pa.Array) -> list[pa.Array]:

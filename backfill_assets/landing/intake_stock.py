@@ -18,11 +18,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from backfill_assets.landing.intake_rows import BAD_REASON, BAD_TEXT, ROW_NUMBER, Batch
+from backfill_assets.landing.intake_sizes import GROUP_BYTES, GROUP_ROWS
 from backfill_assets.landing.stock import PARSER_VERSION
 
 FACTS_KEY = b"backfill_assets.intake"
 OWN_FIELDS = (pa.field(ROW_NUMBER, pa.int64()), pa.field(BAD_TEXT, pa.string()), pa.field(BAD_REASON, pa.string()))
-GROUP_ROWS, GROUP_BYTES = 131_072, 32 << 20  # of a row group: enough for compression, little enough for one Spark task
 CODEC = "zstd"  # Spark brings it along; text comes out at about half of snappy's size
 
 
@@ -70,6 +70,7 @@ class StockWriter:
         self._names: tuple[str, ...] = ()
         self._group: list[pa.RecordBatch] = []
         self.rows = self.bad_rows = 0
+        self.first_reason = ""
 
     def write(self, batch: Batch) -> None:
         """Append the records of a batch, whose columns are those of the batch before and perhaps more."""
@@ -91,6 +92,7 @@ class StockWriter:
             self._flush()
         self.rows += batch.size
         self.bad_rows += len(batch.bad)
+        self.first_reason = self.first_reason or next((why for _, why in batch.bad.values()), "")
 
     def close(self) -> None:
         """Let go of the segment that is being written."""

@@ -27,7 +27,7 @@ from backfill_assets.landing.sail_select import refuse_untried, uncast
 from backfill_assets.landing.select import can_raise, expressions
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
 RAISED = "__raised"
 DOUBTED = "__doubted"
@@ -108,10 +108,12 @@ class _Chosen:
         return name != "event_ts" and name not in [c.name for c in self.payload]
 
 
-def prepare(session: "SparkSession", select: str, payload: Sequence[PayloadColumn] = DEFAULT_PAYLOAD) -> None:
-    """Keep Spark from computing what expressions share ahead of them, outside of what catches their errors."""
+def settings_for(select: str, payload: Sequence[PayloadColumn] = DEFAULT_PAYLOAD) -> dict[str, str]:
+    """The settings of a session that keep Spark from computing what expressions share ahead of them, outside of what
+    catches their errors; none where no expression can raise."""
     if tuple(payload) != DEFAULT_PAYLOAD or any(map(can_raise, expressions(select))):
-        session.conf.set("spark.sql.subexpressionElimination.enabled", "false")
+        return {"spark.sql.subexpressionElimination.enabled": "false"}
+    return {}
 
 
 def refusal(error: Exception) -> Exception:

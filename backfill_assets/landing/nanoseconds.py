@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from backfill_assets.landing.intake_sizes import WINDOW_ROWS, grouped
+
 NANOS_PER_MICRO = 1_000
 
 
@@ -41,12 +43,12 @@ def _convert(source: Any, target: Path, names: Sequence[str]) -> dict[str, str]:
     wanted, cut = pa.schema(fields), dict.fromkeys(names, 0)
     partial = target.with_suffix(f".{os.getpid()}.partial")
     with pq.ParquetWriter(partial, wanted) as writer:
-        for batch in source.iter_batches(use_threads=False):
+        for table in grouped(source):
             for name in names:
-                nanos = batch.column(name).cast(pa.int64())
+                nanos = table.column(name).cast(pa.int64())
                 whole = pc.multiply(pc.divide(nanos, NANOS_PER_MICRO), NANOS_PER_MICRO)
                 cut[name] += pc.sum(pc.not_equal(nanos, whole)).as_py() or 0
-            writer.write_table(pa.Table.from_batches([batch]).cast(wanted, safe=False))
+            writer.write_table(table.cast(wanted, safe=False))
     partial.replace(target)
     return _told(cut)
 
@@ -60,8 +62,8 @@ def _cut_int96(landed: Path, paths: Sequence[str]) -> dict[str, str]:
         pq.ParquetFile(landed, coerce_int96_timestamp_unit="ns") as nanos,
     ):
         pairs = zip(
-            micros.iter_batches(columns=paths, use_threads=False),
-            nanos.iter_batches(columns=paths, use_threads=False),
+            micros.iter_batches(WINDOW_ROWS, columns=paths, use_threads=False),
+            nanos.iter_batches(WINDOW_ROWS, columns=paths, use_threads=False),
             strict=True,
         )
         for coarse, fine in pairs:

@@ -20,7 +20,8 @@ from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.engine_errors import is_of_the_data
 from backfill_assets.landing.files import LandedFile, Listing
-from backfill_assets.landing.intake import Intake, take
+from backfill_assets.landing.intake import DEFAULT_LIMITS, Intake, take
+from backfill_assets.landing.intake_bytes import Unreadable
 from backfill_assets.landing.mapping import quiet
 from backfill_assets.landing.place import uses_path
 from backfill_assets.landing.stock import StockFile, discard, find
@@ -57,7 +58,7 @@ def count_days(session: "SparkSession", files: Sequence[StockFile], settings: La
         with quiet():
             return _counted(session, files, settings)
     except Exception as error:
-        if not is_of_the_data(error) or is_engine_loss(error):
+        if not (is_of_the_data(error) or isinstance(error, Unreadable)) or is_engine_loss(error):
             raise
         if len(files) == 1:
             return {files[0].sha256: _refused(error)}
@@ -86,6 +87,12 @@ def _counted(session: "SparkSession", files: Sequence[StockFile], settings: Lake
         counted.days[row["arrival_date"]] = (row["rows"], row["bad_rows"], row["rows"] - row["bad_rows"])
         counted.refused = counted.refused or row["whole"]
     return found
+
+
+def unless_flooding(counted: Counted, size: int) -> Counted:
+    """The counts of a content of `size` bytes; refused as a whole where too many of its rows are unusable."""
+    why = DEFAULT_LIMITS.flood(sum(bad for _, bad, _ in counted.days.values()), size)
+    return Counted({None: (1, 1, 0)}, why) if why else counted
 
 
 def _refused(error: Exception) -> Counted:

@@ -13,16 +13,19 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from backfill_assets.core.column_types import ColumnType
 from backfill_assets.core.ledgers import QUARANTINE
 from backfill_assets.core.payload import DEFAULT_PAYLOAD, PayloadColumn
+from backfill_assets.engine.session import say
 from backfill_assets.lake.session import small_frame
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.casting import spark_word
 from backfill_assets.landing.engine_errors import analysis_errors
-from backfill_assets.landing.mapping import RAISED, UnfitSelect, delivery_types, mapped, prepare, quiet, refusal
+from backfill_assets.landing.mapping import RAISED, UnfitSelect, delivery_types, mapped, quiet, refusal, settings_for
 from backfill_assets.landing.place import FILE, ROW
 from backfill_assets.landing.select import names_of
 from backfill_assets.landing.stock import StockFile
+from backfill_assets.load.known import FIRST_SCAN_SLACK_DAYS
 from backfill_assets.load.numbered import numbered_rows
 from backfill_assets.load.row_text import row_text
 
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
 TEXT_CHARS = 8192  # of an unusable row's text; the landed file keeps the rest
 GREATEST_VALUE = 1 << 53  # beyond it neither JSON nor a double is exact: a sentinel or a sender's overflow, no amount
 NO_ARRIVAL = "the path names no day such as dt=2024-03-01/, and select gives no arrival_ts"
-FIRST_SCAN_SLACK_DAYS = 1  # clocks of senders may run ahead of ours by a day, not more
+CALENDAR = ("0001-01-01", "9999-12-31")  # what Python, Delta's statistics and readers of tables have dates for
 
 
 def read_deliveries(session: "SparkSession", files: Sequence[StockFile], settings: LakeSettings) -> "DataFrame":
@@ -43,7 +46,7 @@ def read_deliveries(session: "SparkSession", files: Sequence[StockFile], setting
     from pyspark.sql import functions as F
 
     payload = settings.source.payload_columns
-    prepare(session, settings.source.select, payload)
+    say(session, settings_for(settings.source.select, payload))
     kinds: dict[tuple[str, str, bool, str], list[StockFile]] = defaultdict(list)
     whole = [(f.sha256, 0, "", f.refused) for f in files if f.refused is not None]
     for file in (f for f in files if f.refused is None):
@@ -129,12 +132,16 @@ def _judged(frame: "DataFrame", settings: LakeSettings) -> "DataFrame":
     slack = F.expr(f"INTERVAL '{FIRST_SCAN_SLACK_DAYS}' DAY")
     early = F.expr(f"INTERVAL '{settings.lateness.early_tolerance_days}' DAY")
     too_new = c("arrival_ts") > c("first_scan") + slack
-    unusable = c("reason").isNotNull() | c("arrival_ts").isNull() | (c("arrival_ts").cast("date") < start) | too_new
+    far = _far_times(settings.source.payload_columns)
+    # Sail ends the query over a day that is none of the calendar.
+    arrived, happened = (F.when(~far[n], c(n)).cast("date") for n in ("arrival_ts", "event_ts"))
+    unusable = c("reason").isNotNull() | arrived.isNull() | (arrived < start) | too_new
     selected = "arrival_ts" in names_of(settings.source.select)
     rules: list[tuple[Column, Column | str]] = [
         (c(RAISED) != "", c(RAISED)),
+        *((beyond, f"{n} lies beyond {' .. '.join(CALENDAR)}") for n, beyond in far.items()),
         (c("arrival_ts").isNull(), "arrival_ts is NULL or no timestamp" if selected else NO_ARRIVAL),
-        (c("arrival_ts").cast("date") < start, "arrival_ts lies before the lake's first day"),
+        (arrived < start, "arrival_ts lies before the lake's first day"),
         (too_new, "arrival_ts is later than the file's first scan plus one day"),
         (c("seq").isNull(), "seq is NULL or no whole number of 64 bits"),
         (c("version_ts").isNull(), "version_ts is NULL or no timestamp"),
@@ -142,16 +149,35 @@ def _judged(frame: "DataFrame", settings: LakeSettings) -> "DataFrame":
         (c("op").isNull() | ~c("op").isin("upsert", "delete"), "op is neither upsert nor delete"),
         (upsert & c("event_ts").isNull(), "event_ts is NULL or no timestamp"),
         *((upsert & broken, text) for column in settings.source.payload_columns for broken, text in _rules(column)),
-        (upsert & (c("event_ts").cast("date") < start), "the event date lies before the lake's first day"),
+        (upsert & (happened < start), "the event date lies before the lake's first day"),
         # Adding to an arrival time near the end of time would end the whole query.
         (upsert & (c("event_ts") > F.try_add("arrival_ts", early)),
          f"the event lies more than {settings.lateness.early_tolerance_days} day(s) after its arrival"),
     ]  # fmt: skip
     told = F.concat_ws("; ", *(F.when(condition, F.lit(text)) for condition, text in rules))
     reason = F.coalesce(c("reason"), F.when(told != "", told))
-    day = F.when(unusable, c("home_day")).otherwise(c("arrival_ts").cast("date"))
+    day = F.when(unusable, c("home_day")).otherwise(arrived)
     judged = frame.withColumns({"arrival_date": day, "usable_arrival": ~unusable}).withColumn("reason", reason)
     return judged.withColumn("text", F.when(c("reason").isNotNull(), c("text"))).drop("home_day", "first_scan", RAISED)
+
+
+def _far_times(payload: Sequence[PayloadColumn]) -> "dict[str, Column]":
+    """For each column of times and dates when a row's value lies beyond the calendar."""
+    from pyspark.sql import functions as F
+
+    times = {n: t for n, t in delivery_types(payload).items() if (t.element or t).kind in ("DATE", "TIMESTAMP")}
+    return {name: _is_far(F.col(name), kind) for name, kind in times.items()}
+
+
+def _is_far(value: "Column", kind: ColumnType) -> "Column":
+    """Whether a date or time, or one of an array of them, lies beyond the calendar (UTC, both ends included)."""
+    from pyspark.sql import functions as F
+
+    if (element := kind.element) is not None:
+        return F.exists(value, lambda one: _is_far(one, element))
+    first, last = CALENDAR
+    ends = (first, f"{last} 23:59:59.999999") if kind.kind == "TIMESTAMP" else CALENDAR
+    return ~value.between(*(F.lit(end).cast(spark_word(kind)) for end in ends))
 
 
 def _rules(column: PayloadColumn) -> "list[tuple[Column, str]]":
@@ -174,16 +200,17 @@ def split_day_rows(judged: "DataFrame", too_late: "Column", landed: str, columns
     """Add `outcome` to the rows of whole arrival days: the table they go to (the `landed` one, quarantine), else
     `duplicate`, `too late`, `not due`. `columns` are a delivery's.
 
-    `seq` is unique within its arrival day: of rows with one seq the smallest (sha256, row number) stays, equal rows
-    count as duplicates of it, and others go to quarantine. Rows that are `too_late` would be landed otherwise. Rows not
-    `due` (they arrived at or after `as_of`) wait.
+    `seq` is unique within its arrival day: of rows with one seq the first stays that is not `too_late`, by (sha256, row
+    number); equal rows count as duplicates of it, and others go to quarantine. Rows that are `too_late` would be landed
+    otherwise. Rows not `due` (they arrived at or after `as_of`) wait.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
     content = F.struct(*columns)
     good = F.col("reason").isNull() & F.col("due")
-    peers = Window.partitionBy("arrival_date", "seq", good).orderBy("sha256", "row_number")
+    # A row that was released stays so when its like comes again in a file that was not.
+    peers = Window.partitionBy("arrival_date", "seq", good).orderBy(too_late, "sha256", "row_number")
     first = F.first(content).over(peers.rowsBetween(Window.unboundedPreceding, Window.currentRow))
     placed = judged.withColumns({"__place": F.row_number().over(peers), "__same": content.eqNullSafe(first)})
     outcome = (

@@ -25,6 +25,7 @@ from backfill_assets.load.candidate import Candidate, PinnedInputs, RebuildReque
 from backfill_assets.load.facts import staged_facts
 from backfill_assets.load.making import made, version_read
 from backfill_assets.load.merging import as_merged, merged
+from backfill_assets.load.steadiness import refuse_changed_settings
 
 
 def build(request: RebuildRequest) -> Candidate:
@@ -85,6 +86,7 @@ def written(request: RebuildRequest, states: States, todo: Sequence[date]) -> St
     with request.phases.phase("transform"):
         frame = made(request, states, todo, settled)
     with request.phases.phase("write"):
+        refuse_changed_settings(request.lake_session.spark(), f"the table {contract.name}")
         return request.lake_session.lake.store.stage(contract, conform(frame, contract), len(todo))
 
 

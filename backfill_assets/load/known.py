@@ -6,7 +6,9 @@ Imports no reader of files: where nothing landed, none is needed.
 """
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
+from backfill_assets.core.clock import utc_now
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.payload import words
 from backfill_assets.lake.ledger import FileRecord
@@ -14,6 +16,9 @@ from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.stock import VERSION
 from backfill_assets.load.landed_changes import Comparison, compared
+
+FIRST_SCAN_SLACK_DAYS = 1  # clocks of senders may run ahead of ours by a day, not more
+RULES = 1  # of `deliveries`: whoever lets them refuse other rows raises it, and every file is counted again
 
 
 @dataclass(frozen=True)
@@ -56,16 +61,22 @@ def landed(lake_session: LakeSession) -> LandingStatus:
 def _landed(lake_session: LakeSession) -> LandingStatus:
     found, _, records = compared(lake_session)
     settings = lake_session.lake.settings
-    return LandingStatus(found, not all(r.withdrawn or is_counted(r, settings) for r in records))
+    return LandingStatus(found, not all(r.withdrawn or is_counted(r, settings, utc_now()) for r in records))
 
 
-def is_counted(record: FileRecord, settings: LakeSettings) -> bool:
-    """Whether the record's days and rows were counted under today's settings."""
-    return record.counted_by == counting_digest(settings)
+def is_counted(record: FileRecord, settings: LakeSettings, now: datetime) -> bool:
+    """Whether the record's days and rows were counted under today's settings, by a first scan that can be true."""
+    return record.counted_by == counting_digest(settings) and not is_scanned_too_early(record, now)
+
+
+def is_scanned_too_early(record: FileRecord, now: datetime) -> bool:
+    """Whether the first scan lies before the file's own time, which is over: the clock of that scan was behind."""
+    latest = (record.first_scan + timedelta(days=FIRST_SCAN_SLACK_DAYS)).timestamp()
+    return latest < record.mtime_ns / 1e9 <= now.timestamp()
 
 
 def counting_digest(settings: LakeSettings) -> str:
     """Of the settings and of the intake's rules, which decide a row's day and whether it is usable."""
     source, tolerance = settings.source, settings.lateness.early_tolerance_days
     declared = [] if source.payload is None else [words(source.payload_columns)]
-    return digest_of([source.format, source.select, str(settings.start_date), tolerance, VERSION, *declared])
+    return digest_of([source.format, source.select, str(settings.start_date), tolerance, VERSION, RULES, *declared])

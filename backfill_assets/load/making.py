@@ -20,7 +20,7 @@ from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.type_names import spark_name
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.second_engine import refuse_unequal
-from backfill_assets.load.steadiness import refuse_unsteady, telling_mistakes
+from backfill_assets.load.steadiness import refuse_unsteady, settings_kept, telling_mistakes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -103,10 +103,11 @@ def _transformed(lake_session: LakeSession, states: States, table: Table, chunk:
         raise ValueError(f"{table.name} has no transform: it is loaded, not built")
     days = chunk.days
     frames = {i.table: _input_frame(lake_session, states, table.contract, i, chunk) for i in table.contract.inputs}
-    with telling_mistakes(table):
+    session = lake_session.spark()
+    with telling_mistakes(table), settings_kept(session, table):
         frame = table.transform(frames, chunk)
         refuse_unequal(table, frame, frames, states.contracts, lake_session.engine.engine)
-        refuse_unsteady(lake_session.spark(), table, frame, states.contracts)
+        refuse_unsteady(session, table, frame, states.contracts)
     pending = [d for d in days if states.is_pending(table.contract, d)]
     # for what may not be learnt from while an input is missing
     dropped = [d for d in days if table.drops_incomplete and states.built_as(table.name, d) is Built.INCOMPLETE]

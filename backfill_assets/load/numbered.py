@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 from backfill_assets.core.disk import publish
 from backfill_assets.engine.session import sail_scratch
 from backfill_assets.lake.links import linked
+from backfill_assets.landing.intake_bytes import Unreadable
 from backfill_assets.landing.intake_rows import BAD_REASON, BAD_TEXT, ROW_NUMBER
+from backfill_assets.landing.intake_sizes import grouped
 from backfill_assets.landing.mapping import UnfitSelect
 from backfill_assets.landing.stock import StockFile
 
@@ -83,6 +85,7 @@ def _copy(scratch: Path, file: StockFile) -> Path:
 
 
 def _write(file: StockFile, target: Path) -> None:
+    """Raises Unreadable for a value that has no place in the type Spark would give it."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -90,11 +93,13 @@ def _write(file: StockFile, target: Path) -> None:
         schema = _schema(source.schema_arrow)
         first = 1
         with pq.ParquetWriter(target, schema, compression="zstd", store_schema=False) as writer:
-            for batch in source.iter_batches():
-                numbers = pa.array(range(first, first + batch.num_rows), pa.int64())
-                table = pa.Table.from_batches([batch]).append_column(NUMBER, numbers)
-                writer.write_table(table.cast(schema))
-                first += batch.num_rows
+            try:
+                for table in grouped(source, schema.remove(len(schema) - 1)):
+                    numbers = pa.array(range(first, first + table.num_rows), pa.int64())
+                    writer.write_table(table.append_column(schema.field(NUMBER), numbers))
+                    first += table.num_rows
+            except pa.ArrowInvalid as error:
+                raise Unreadable(str(error).splitlines()[0]) from None
 
 
 def _schema(found: "pa.Schema") -> "pa.Schema":
@@ -125,6 +130,8 @@ def _type(name: str, found: Any) -> Any:
     )  # fmt: skip
     if any(test(found) for test in plain):
         return found
-    if kinds.is_list(found) or kinds.is_struct(found):
-        return found
+    if kinds.is_list(found):
+        return pa.list_(found.value_field.with_type(_type(name, found.value_type)))
+    if kinds.is_struct(found):
+        return pa.struct([f.with_type(_type(f"{name}.{f.name}", f.type)) for f in found.fields])
     raise UnfitSelect(f'{name} is {found}, which engine = "sail" was not tried with; engine = "embedded" reads it')

@@ -24,6 +24,7 @@ from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.too_late import contract_of
 from backfill_assets.load.deliveries import split_day_rows
 from backfill_assets.load.phases import Phases
+from backfill_assets.load.steadiness import refuse_changed_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -155,6 +156,7 @@ def _staged_parts(landed: LandedRows, wanted: "Sequence[tuple[Contract, DataFram
     made, session, days = list[PlacedPart](), landed.lake_session, len(landed.days)
     try:
         with landed.phases.phase("write"):
+            refuse_changed_settings(session.spark(), f"the table {wanted[0][0].name}")
             for contract, frame in wanted:
                 staged = session.lake.store.stage(contract, conform(frame, contract), days) if frame else None
                 made.append(PlacedPart(contract, staged))

@@ -150,11 +150,11 @@ class Rebuild:
         if not strays:
             return
         none = sum(p.rows for d, p in strays.items() if d is None)
-        known = sorted(d for d in strays if d is not None)
-        told = [f"{sum(strays[d].rows for d in known)} row(s) of {known[0]}..{known[-1]}"] if known else []
+        known = sorted(str(d) for d in strays if d is not None)  # the audit has only text for a day of the year 12000
+        told = [f"{sum(p.rows for p in strays.values()) - none} row(s) of {known[0]}..{known[-1]}"] if known else []
         told += [f"{none} row(s) without a day"] if none else []
         wide = (
-            f"run the range {min(known[0], self.days.start)}..{max(known[-1], self.days.last)}"
+            f"run the range {min(known[0], str(self.days.start))}..{max(known[-1], str(self.days.last))}"
             if known
             else "correct it"
         )

@@ -6,10 +6,11 @@ raw (`raw`). The caller holds the load lock.
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
+from datetime import date, datetime, timedelta
 
+from backfill_assets.core.clock import utc_now
 from backfill_assets.core.disk import sync_all
 from backfill_assets.core.errors import LandingError, SettingsError
 from backfill_assets.core.receipts import Receipt
@@ -28,24 +29,28 @@ from backfill_assets.load.counting import (
     settle_days,
     taken_again,
     taken_in,
+    unless_flooding,
     with_path,
 )
-from backfill_assets.load.known import counting_digest
+from backfill_assets.load.known import counting_digest, is_scanned_too_early
 from backfill_assets.load.landed_changes import compare, compared, look
 
 
 def scan(lake_session: LakeSession, now: datetime | None = None) -> ScanReport:
     """Take stock: append what is new to the ledger and report. Raises LandingError when counts do not add up."""
     found, listing, records = compared(lake_session)
-    moment = now or datetime.now(UTC)
-    _append(lake_session, _withdrawals(found.lapsed, moment, "nothing of it was used"), "scan", "")
+    moment = now or utc_now()
+    lapsed = _withdrawals(found.lapsed, _after(records, moment), "nothing of it was used")
+    _append(lake_session, lapsed, "scan", "")
     intakes, waiting = _taken(lake_session, found.fresh)
     come = {i.sha256 for _, i in intakes}
     altered, missing = found.altered, [m for m in found.missing if m.sha256 not in come]
     blocked = {r.path for r in (*altered, *missing, *found.lapsed)} | {f.name for f, _ in intakes}
     today = counting_digest(lake_session.lake.settings)
-    recount = [r for r in records if not r.withdrawn and r.counted_by != today and r.path not in blocked]
-    landings = _record(lake_session, intakes, records, moment, recount)
+    early = _scanned_too_early(records, intakes, moment)
+    live = [r for r in records if not r.withdrawn and r.path not in blocked]
+    recount = [r for r in live if r.counted_by != today or r.sha256 in early]
+    landings = _record(lake_session, intakes, records, moment, recount, early)
     copies = _copies([f.name for f, _ in intakes], landings, records)
     return ScanReport(
         new={p.path: p.told for p in landings if p.is_new and p.path not in copies},
@@ -108,12 +113,15 @@ def _record(
     records: Sequence[FileRecord],
     moment: datetime,
     recount: Sequence[FileRecord],
+    early: Collection[str],
 ) -> list[_Landing]:
-    """Append new files, and old ones counted under other settings; returns what was appended."""
+    """Append new files, and old ones to be counted again; returns what was appended. The contents that were scanned too
+    `early` have their first scan now."""
     settings = lake_session.lake.settings
-    today = counting_digest(settings)
-    known = {r.sha256: r for r in records if r.counted_by == today}
-    seen = {r.sha256: r.first_scan for r in sorted(records, key=lambda r: r.first_scan, reverse=True)}
+    today, recorded = counting_digest(settings), _after(records, moment)
+    believed = sorted((r for r in records if r.sha256 not in early), key=lambda r: r.first_scan)
+    known = {r.sha256: r for r in believed if r.counted_by == today}
+    seen = {r.sha256: r.first_scan for r in believed}
     again = taken_again(lake_session, [r for r in recount if r.sha256 not in known])
     files = {f.sha256: replace(f, home_day=None) for f in again}
     for file, intake in ((f, i) for f, i in intakes if i.sha256 not in known):
@@ -132,7 +140,7 @@ def _record(
     rows: list[tuple[object, ...]] = []
     done = []
     for landing in landings:
-        old, fresh = known.get(landing.sha256), counted.get(landing.sha256, Counted())
+        old, fresh = known.get(landing.sha256), unless_flooding(counted.get(landing.sha256, Counted()), landing.size)
         landing = replace(landing, refused=old.refused if old else fresh.refused)
         if old:
             days, home = dict(old.days), old.home_day
@@ -141,12 +149,27 @@ def _record(
             _add_up(landing, days)
         landing = replace(landing, bad_rows=sum(bad for _, bad, _ in days.values()))
         seen_at = seen.get(landing.sha256, moment)
-        common = (landing.size, landing.mtime_ns, seen_at, home, moment, today, landing.refused)
+        common = (landing.size, landing.mtime_ns, seen_at, home, recorded, today, landing.refused)
         rows += [(LANDED, landing.path, landing.sha256, d, *counts, *common) for d, counts in sorted(days.items())]
         done.append(landing)
     sync_all([intake.parquet for _, intake in intakes], lake_session.lake.stock)
     _append(lake_session, rows, "scan", "")
     return done
+
+
+def _scanned_too_early(
+    records: Sequence[FileRecord], intakes: Sequence[tuple[LandedFile, Intake]], now: datetime
+) -> set[str]:
+    """The contents whose first scan lies before the time of their file, or of the one in which they land again."""
+    live = {r.sha256 for r in records if not r.withdrawn}
+    ended = {r.sha256: r for r in records if r.sha256 not in live}
+    again = [replace(ended[i.sha256], mtime_ns=f.mtime_ns) for f, i in intakes if i.sha256 in ended]
+    return {r.sha256 for r in (*(r for r in records if not r.withdrawn), *again) if is_scanned_too_early(r, now)}
+
+
+def _after(records: Sequence[FileRecord], now: datetime) -> datetime:
+    """When an event is recorded: now, but after all recorded before it, with whatever clock: the newest wins."""
+    return max((now, *(r.recorded_at + timedelta(microseconds=1) for r in records)))
 
 
 def _copies(new: Sequence[str], landings: Sequence[_Landing], records: Sequence[FileRecord]) -> dict[str, str]:
@@ -200,6 +223,7 @@ def _append(lake_session: LakeSession, rows: Sequence[tuple[object, ...]], reaso
     receipt = Receipt(staged.write_id, files.name, reason, {}, note=note)
     try:
         with store.lock(files.name):
+            store.sweep(files.name)
             store.append(files, staged, receipt)
     finally:
         staged.drop()
@@ -214,7 +238,7 @@ def accept(lake_session: LakeSession, note: str, paths: Iterable[str] = ()) -> l
     found = compare(listing, records, Hashes(lake_session.lake.stock))
     wanted = set(paths)
     chosen = [r for r in (*found.altered, *found.missing) if not wanted or r.path in wanted]
-    _append(lake_session, _withdrawals(chosen, datetime.now(UTC), note), "landing accept", note)
+    _append(lake_session, _withdrawals(chosen, _after(records, utc_now()), note), "landing accept", note)
     return sorted(r.path for r in chosen)
 
 

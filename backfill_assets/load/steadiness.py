@@ -1,7 +1,9 @@
 """Before a user's transform is run: its plan is analysed, and refused where its rows depend on more than its inputs.
 
-Lives here: asking Spark for the analysed plan, the refusal, and telling mistakes in a transform by file and line. Does
-not live here: what is unsteady (`core.unsteady`). What this package's own tables do is held by its tests instead, so
+Lives here: asking Spark for the analysed plan, the refusal, the refusal of a transform that changes the session's
+settings, and telling mistakes in a transform by file and line. Temporary views, functions and the current database are
+not compared: they reach only who names them, and Spark's own functions go before those of their name. Does not live
+here: what is unsteady (`core.unsteady`). What this package's own tables do is held by its tests instead, so
 that a chunk of them costs no plan more.
 
 Sail's plan tells no column by a number, so that no order can be shown to be total. There the plan that a client keeps
@@ -11,7 +13,7 @@ not say what a column's name stands for, nor what is behind a view, and a classi
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from traceback import extract_tb
 from typing import TYPE_CHECKING
@@ -20,8 +22,8 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError, ContractBroken
 from backfill_assets.core.texts import shortened
 from backfill_assets.core.unsteady import unsteady
+from backfill_assets.engine.session import changed_settings, sail_scratch
 from backfill_assets.engine.session import explained as loss_told
-from backfill_assets.engine.session import sail_scratch
 from backfill_assets.lake.model import Table, source_files
 from backfill_assets.landing.mapping import SPARKS_LOG, quiet
 
@@ -67,6 +69,38 @@ def explained_plan(session: "SparkSession", frame: "DataFrame") -> str:
             session.conf.unset(FIELDS)
         else:
             session.conf.set(FIELDS, before)
+
+
+def refuse_changed_settings(session: "SparkSession", named: str) -> None:
+    """Raise ContractBroken where something else than this package has changed the session's settings since it was
+    opened, which would change the rows of every later table; they are put back. `named` is what is refused."""
+    if not (found := changed_settings(session)):
+        return
+    told = ", ".join(f"{n} from {_value(before)} to {_value(now)}" for n, (before, now) in [*found.items()][:SHOWN])
+    more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+    raise ContractBroken(
+        named, f"settings of the Spark session that all tables share were changed: {told}{more}",
+        "Nothing was written, and they were put back",
+        "Name the zone or the format in the expressions themselves, or set it for the whole lake: `[spark.confs]` in "
+        "lake.toml",
+    )  # fmt: skip
+
+
+def _value(setting: str | None) -> str:
+    return "not set" if setting is None else shortened(repr(setting), SHOWN_CHARS)
+
+
+@contextmanager
+def settings_kept(session: "SparkSession", table: Table) -> Iterator[None]:
+    """Around a user's transform: put back what it changed of the session's settings, and raise ContractBroken."""
+    try:
+        yield
+    except BaseException:
+        with suppress(Exception):
+            changed_settings(session)
+        raise
+    if table.brings_code:
+        refuse_changed_settings(session, f"the transform of {table.name}")
 
 
 @contextmanager

@@ -4,7 +4,7 @@ Lives here: counting them by receipts, and the newest reasons. Does not live her
 records it in Dagster (`orchestration.ledgers`). No JVM; of quarantined rows only the newest days are read.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
@@ -58,12 +58,13 @@ def set_aside(lake: Lake, raw: Contract, known: Mapping[str, int] | None = None)
 def _quarantine(lake: Lake, contract: Contract) -> SetAside:
     view = lake.store.view(contract.name, contract.day_column)
     days = _with_rows(view)
-    reasons = _reasons(lake, (contract.name, view.version), days[-NEWEST_DAYS:]) if days else ()
+    reasons = newest_reasons(lake, (contract.name, view.version), days) if days else ()
     return SetAside(contract, view.version, _rows(view), days[-1] if days else None, {"days": len(days)}, reasons)
 
 
-def _reasons(lake: Lake, table: tuple[str, int], days: Sequence[date]) -> Sequence[Reason]:
-    listed = ", ".join(f"DATE '{d}'" for d in days)
+def newest_reasons(lake: Lake, table: tuple[str, int], days: Iterable[date]) -> Sequence[Reason]:
+    """Why rows are in a quarantine (name and version), of the newest of these arrival days, the newest reason first."""
+    listed = ", ".join(f"DATE '{d}'" for d in sorted(days)[-NEWEST_DAYS:])
     asked = (
         f"SELECT substr(reason, 1, {REASON_CHARS}) AS text, count(*) AS n, max(arrival_date) AS newest FROM q "
         f"WHERE arrival_date IN ({listed}) GROUP BY 1 ORDER BY 3 DESC, 2 DESC, 1 LIMIT {MOST_REASONS}"

@@ -99,7 +99,10 @@ def _java() -> Diagnosis:
 
 
 def _jars() -> Diagnosis:
-    jars = present_jars()
+    try:
+        jars = present_jars()
+    except BackfillError as error:
+        return _finding_of(error)
     if jars:
         return fine("Delta's jars", f"{len(jars)} in the cache ({delta_coordinate()})")
     return odd("Delta's jars", "not fetched yet", "The first start fetches them: let it reach the network once")

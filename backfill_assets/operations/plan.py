@@ -7,8 +7,9 @@ here: the parts (`plan_impact`, `plan_price`, `plan_preflight`, `plan_pins`), it
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 
+from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import MOST_CHUNK_DAYS, ChunkKind, Plan, PlanChunk, PlanCode, Policy, cut
@@ -46,7 +47,7 @@ def make_plan(lake: Lake, pipeline: Pipeline, asked: PlanRequest, now: datetime 
     """The frozen plan of a request. Writes nothing; a plan whose preflight failed is made too, and refused when run."""
     chunks = cut(asked.days, asked.policy.chunk, asked.policy.canary, asked.policy.order)
     _refuse_unsafe(pipeline, asked, chunks)
-    created = now or datetime.now(UTC)
+    created = now or utc_now()
     states = pipeline.states(read_view(lake, pipeline.contracts))
     logs = {t.name: list(lake.store.commits(t.name)) for t in pipeline.tables}
     frontiers = {name: {c.version: c.receipt.frontier for c in log if c.receipt} for name, log in logs.items()}
@@ -73,7 +74,7 @@ def make_plan(lake: Lake, pipeline: Pipeline, asked: PlanRequest, now: datetime 
         look=look_ahead(lake, states, asked.days) if asked.look else None,
         code=asked.code,
     )
-    return replace(plan, preflight=preflight(lake, pipeline, states, plan, asked.most_days))
+    return replace(plan, preflight=preflight(lake, pipeline, states, plan))
 
 
 def _refuse_unsafe(pipeline: Pipeline, asked: PlanRequest, chunks: Sequence[PlanChunk]) -> None:

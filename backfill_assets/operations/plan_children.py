@@ -6,12 +6,16 @@ and `orchestration.chunk_process`). Processes, not threads: a run of Dagster has
 
 import contextlib
 import json
+import os
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import FrameType
+
+from backfill_assets.core.interpreter import with_package
 
 CAUSE = "cause"  # what a child says on stdout, as JSON: why it failed, empty where it did not
 END_SECONDS = 15.0  # an interrupted run ends by itself within ten
@@ -44,7 +48,10 @@ def causes_of(children: Sequence[Child]) -> list[str]:
     with _heard():
         try:
             for child in children:
-                process = subprocess.Popen(child.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+                process = subprocess.Popen(
+                    child.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                    env=with_package(os.environ, sys.path[:1]),
+                )  # fmt: skip
                 begun.append(process)
             # All are fed before one is waited for; what they read and say is small.
             for process, child in zip(begun, children, strict=True):

@@ -15,6 +15,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Literal
 
+from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.disk import publish
 from backfill_assets.core.errors import BackfillError
@@ -89,7 +90,7 @@ def mark(lake: Lake, plan_id: str, name: Mark, told: str = "") -> None:
     path = _mark(lake, plan_id, name)
     if not path.exists():
         _folder(lake)
-        _write(path, json.dumps({"at": datetime.now(UTC).isoformat(), "told": told}))
+        _write(path, json.dumps({"at": utc_now().isoformat(), "told": told}))
 
 
 def unmark(lake: Lake, plan_id: str, name: Mark) -> None:

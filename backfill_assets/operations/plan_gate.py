@@ -49,8 +49,9 @@ def _evidence(
     )  # fmt: skip
 
 
-def refusal(plan: Plan, chunk: PlanChunk, found: list[GateFinding], put_back: bool) -> GateRefused:
-    """The error of a failed gate: days, columns, figures, what stands, and what to do next."""
+def refusal(plan: Plan, chunk: PlanChunk, found: list[GateFinding], put_back: bool, failed: str = "") -> GateRefused:
+    """The error of a failed gate: days, columns, figures, what stands, and what to do next. `failed`: why the chunk
+    could not be put back (empty: it was, or nobody asked for it)."""
     shown = "; ".join(f"{f.table} {f.day} {f.rule}: {f.told}" for f in found[:SHOWN])
     more = f"; {len(found) - SHOWN} more" if len(found) > SHOWN else ""
     tables = [f"{t} {ranges({f.day for f in found if f.table == t})}" for t in dict.fromkeys(f.table for f in found)]
@@ -59,7 +60,8 @@ def refusal(plan: Plan, chunk: PlanChunk, found: list[GateFinding], put_back: bo
     return GateRefused(
         f"the gate of chunk {chunk.number} ({chunk.days}) of the plan {plan.id}",
         f"{len(found)} finding(s) on {', '.join(tables)}: {shown}{more}",
-        f"The chunk {'was put back and is held' if put_back else 'is written'}, no later one was run",
+        f"The chunk {'was put back and is held' if put_back else 'is written'}, no later one was run"
+        + (f"; putting it back failed: {failed.rstrip('.')}" if failed else ""),
         f"Correct the cause; `{command}` lets its days go, then plan them anew"
         if put_back
         else f"Look at these days; put it back with `{command}`, or go on with "

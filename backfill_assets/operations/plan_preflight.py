@@ -1,20 +1,21 @@
-"""The preflight of a plan: questions that a careful engineer asks first, each answered by computing, never by ticking.
+"""The preflight of a plan: questions that a careful engineer asks first, each answered from the lake and able to fail.
 
 Lives here: the questions and their answers. Does not live here: refusing (`plan_run` refuses a plan whose preflight
-failed) and the gate after each chunk (`plan_gate`).
+failed), requests that nobody may plan, such as chunks too large (`plan`), and the gate after each chunk (`plan_gate`).
 """
 
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from datetime import date, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 from backfill_assets.core.contracts import Basis
-from backfill_assets.core.plans import MOST_CHUNK_DAYS, ChunkKind, Plan, PreflightTick
+from backfill_assets.core.plans import Plan, PreflightTick
 from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Table, source_files
+from backfill_assets.lake.putback import gone_files, is_put_back
 from backfill_assets.operations.why import ranges
 
 # Names whose value differs from call to call: a day made with them comes out otherwise each time.
@@ -29,31 +30,10 @@ UNSTEADY_SQL = re.compile(
 )
 
 
-def preflight(lake: Lake, pipeline: Pipeline, states: States, plan: Plan, most_days: int) -> tuple[PreflightTick, ...]:
+def preflight(lake: Lake, pipeline: Pipeline, states: States, plan: Plan) -> tuple[PreflightTick, ...]:
     """All answers, in a fixed order."""
     tables = [pipeline.table(name) for name in plan.tables]
-    return (
-        _keys(tables),
-        _deterministic(tables),
-        _write_mode(states, plan),
-        _sizes(plan, most_days),
-        _inputs(states, plan),
-        _held(plan),
-        _rollback(lake, states, plan),
-    )
-
-
-def _keys(tables: Sequence[Table]) -> PreflightTick:
-    lacking = [t.name for t in tables if not t.contract.key]
-    nullable = [f"{t.name}.{c}" for t in tables for c in t.contract.key if c not in t.contract.required_columns]
-    # A key column that may be NULL is fine: NULL is a value of it, and the check counts its repetitions.
-    told = "; ".join(f"{t.name} ({', '.join(t.contract.key)})" for t in tables)
-    more = f"; may be NULL, and is compared as a value: {', '.join(nullable)}" if nullable else ""
-    if lacking:
-        return PreflightTick("keys unique and not NULL", False, f"no key is declared for {', '.join(lacking)}")
-    return PreflightTick(
-        "keys unique and not NULL", True, f"rows that break it are refused before anybody reads them: {told}{more}"
-    )
+    return (_deterministic(tables), _inputs(states, plan), _held(plan), _rollback(lake, states, plan))
 
 
 def _deterministic(tables: Sequence[Table]) -> PreflightTick:
@@ -86,30 +66,6 @@ def unsteady(source: str) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, match[0]) for match in UNSTEADY_SQL.finditer(node.value))
 
 
-def _write_mode(states: States, plan: Plan) -> PreflightTick:
-    """Of a merge also how many rows stand on the days to write: which of them the new rows lack, only making them
-    tells; a day that is right as it is lacks none and is not made."""
-    safe = "each day is replaced as a whole, by one commit per table and chunk"
-    if not plan.policy.merges:
-        return PreflightTick("write mode safe", True, safe)
-    told = []
-    for impact in plan.impacts:
-        stamps = states.view.table(impact.table).stamps
-        rows = {d: stamps[d].entry.rows for d in impact.days() if d in stamps and stamps[d].entry.rows}
-        told += [f"{impact.table} {sum(rows.values())} row(s) on {ranges(rows)}"] if rows else []
-    stand = f"of what stands there ({'; '.join(told) or 'nothing'}), rows that are not made anew"
-    acts = "are kept, and their days outdated" if plan.policy.keep_removed else "are named, and the run refuses"
-    return PreflightTick("write mode safe", True, f"rows are upserted by key, then {safe}; {stand} {acts}")
-
-
-def _sizes(plan: Plan, most_days: int) -> PreflightTick:
-    largest = max(len(c.days) for c in plan.chunks if c.kind is not ChunkKind.SEAMS)
-    told = f"the largest chunk has {largest} day(s), at most {most_days} are allowed"
-    if largest > most_days:
-        told += f": say --max-chunk-days {largest} if you mean it (the default is {MOST_CHUNK_DAYS})"
-    return PreflightTick("chunk size capped", largest <= most_days, told)
-
-
 def _inputs(states: States, plan: Plan) -> PreflightTick:
     """The day itself must exist in every input table, or be made by the plan before it."""
     lacking = []
@@ -135,21 +91,23 @@ def _held(plan: Plan) -> PreflightTick:
 
 
 def _rollback(lake: Lake, states: States, plan: Plan) -> PreflightTick:
-    """What putting back needs: the files that stand now, which are kept so long; raw and its ledger are never put back.
-
-    Fails where retention is shorter than a day. That the files are there is looked at again when it is done.
-    """
-    days = lake.settings.retention.rollback_days
-    kept = [
-        f"{i.table} v{states.view.table(i.table).version}" for i in plan.impacts if i.table in _put_back(states, plan)
-    ]
-    until: date = plan.created.date() + timedelta(days=days)
-    told = f"{', '.join(kept) or 'nothing that could be put back'}: what the days hold now is kept until {until}"
-    landed = [t for t in plan.tables if states.contracts[t].is_landed]
-    return PreflightTick(
-        "rollback possible", days > 0, told + (f"; {', '.join(landed)} is never put back" if landed else "")
-    )
-
-
-def _put_back(states: States, plan: Plan) -> set[str]:
-    return {t for t in plan.tables if not states.contracts[t].is_landed and states.view.table(t).version >= 0}
+    """Whether the files that the days to be written hold now are there as the log names them: by these alone the days
+    can be put back. Raw is never put back."""
+    gone, held, never = [], [], []
+    for impact in plan.impacts:
+        contract, days = states.contracts[impact.table], {str(d) for d in impact.days()}
+        if not days or states.view.table(impact.table).version < 0:
+            continue
+        if not is_put_back(contract):
+            never.append(f"; {impact.table} is never put back")
+            continue
+        files = [f for f in lake.store.live_files(contract) if f.partition in days]
+        gone += [f"{impact.table} {f.path}" for f in gone_files(lake.table_path(impact.table), files)]
+        held += [f"{len(files)} of {impact.table}"] if files else []
+    if gone:
+        told = f"{len(gone)} file(s) that these days hold are gone or altered, first {gone[0]}"
+        fix = "make these days first, by `backfill-assets backfill --force`"
+        return PreflightTick("rollback possible", False, f"{told}; {fix}")
+    until = plan.created.date() + timedelta(days=plan.retention_days or 0)
+    told = f"the files that these days hold now ({', '.join(held) or 'none'}) are there, and are kept until {until}"
+    return PreflightTick("rollback possible", True, told + "".join(never))

@@ -17,7 +17,8 @@ from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.store import Commit
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.plan_besides import runs_of, took
-from backfill_assets.operations.plan_files import CANCELLED, FINISHED, WAITING, marked
+from backfill_assets.operations.plan_files import CANCELLED, FINISHED, WAITING, active_plans, marked
+from backfill_assets.operations.plan_locks import is_running
 
 
 @dataclass(frozen=True)
@@ -140,6 +141,23 @@ def state_of(lake: Lake, plan: Plan) -> str:
 def why_waiting(lake: Lake, plan: Plan, told: str) -> str:
     """Why a plan in the state `told` waits for a person; empty where it does not."""
     return next((marked(lake, plan.id, name) or "" for name in WAITING if name == told), "")
+
+
+def held_back(lake: Lake, also_idle: bool = False) -> dict[str, str]:
+    """Per id of an active plan that waits for a person, in a line, why, which days it keeps from all others, and which
+    command frees them. `also_idle`: also plans that no process runs now, because theirs was killed."""
+    found = {}
+    for plan in active_plans(lake):
+        told = state_of(lake, plan)
+        if told not in WAITING and not (also_idle and not is_running(lake, plan)):
+            continue
+        why = f" ({why_waiting(lake, plan, told)})" if told in WAITING else " and no process runs it"
+        verb = f"plan resume {plan.id}`, then `backfill-assets run" if told == "paused" else "run"
+        found[plan.id] = (
+            f"the plan {plan.id} is {told}{why}; nothing else makes {plan.days} of {', '.join(plan.tables)} until it "
+            f"ends: `backfill-assets {verb} {plan.id}`, or `backfill-assets plan cancel {plan.id}`"
+        )
+    return found
 
 
 def _chunk(plan: Plan, chunk: PlanChunk, states: States, writes: Mapping[str, PlanWrites], told: str) -> ChunkProgress:

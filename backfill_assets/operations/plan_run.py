@@ -6,6 +6,7 @@ and how far a plan is (`plan_progress`). Nothing is remembered here: every look 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from typing import Protocol
 
 from filelock import FileLock
@@ -14,6 +15,7 @@ from backfill_assets.core.days import DayRange, contiguous
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plan_states import ChunkState, gate_is_passed, held_days, undone, written
 from backfill_assets.core.plans import ChunkKind, Plan, PlanChunk
+from backfill_assets.core.states import State
 from backfill_assets.core.who import BY, whoami
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
@@ -26,6 +28,8 @@ from backfill_assets.operations.plan_pins import refuse_moved
 from backfill_assets.operations.plan_progress import Progress, progress, state_of
 from backfill_assets.operations.rollback import RollbackRequest, roll_back
 from backfill_assets.operations.why import ranges
+
+MOST_TIMES = 3  # that days of a chunk are made: each time more may land for them while its run is at work
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,8 @@ def run_plan(open_lake: Opener, plan: Plan, worker: Worker, accepted: int = 0) -
     """
     lake, pipeline = open_lake()
     with only_runner(lake, plan):
-        ask_for(lake, pipeline, plan)
+        if not ask_for(lake, pipeline, plan):
+            return progress(lake, pipeline, plan)
         with telling_stops(lake, plan):
             for wave in plan.waves():
                 if state_of(lake, plan) not in ("active", FINISHED):
@@ -85,22 +90,26 @@ def run_plan(open_lake: Opener, plan: Plan, worker: Worker, accepted: int = 0) -
     return progress(*open_lake(), plan)
 
 
-def ask_for(lake: Lake, pipeline: Pipeline, plan: Plan) -> None:
+def ask_for(lake: Lake, pipeline: Pipeline, plan: Plan) -> bool:
     """Make the plan active without running it: its days are its own from now on, and a runner (this process, or the
-    daemon's sensor `plans`) takes it from there. Raises BackfillError where it may not run."""
+    daemon's sensor `plans`) takes it from there. Returns whether there is anything left to run; changes nothing where
+    the plan is finished. Raises BackfillError where it may not run."""
     lake.locks.mkdir(parents=True, exist_ok=True)
     with FileLock(lake.locks / "plans.lock"):  # two plans that start at once see each other
-        refuse(lake, pipeline, plan)
+        now = progress(lake, pipeline, plan)
+        if now.told == FINISHED and now.is_done:
+            return False
+        refuse(lake, pipeline, plan, now)
         mark(lake, plan.id, "started", plan.user)
         unmark(lake, plan.id, "stopped")
+    return True
 
 
-def refuse(lake: Lake, pipeline: Pipeline, plan: Plan) -> None:
-    """Raise where the plan may not run (on): ended, paused, its preflight failed, its days are another active plan's,
-    or a pin holds no longer. Changes nothing."""
-    now = progress(lake, pipeline, plan)
+def refuse(lake: Lake, pipeline: Pipeline, plan: Plan, now: Progress) -> None:
+    """Raise where the plan may not run (on): cancelled, paused, its preflight failed, its days are another active
+    plan's, or a pin holds no longer. Changes nothing."""
     told = now.told
-    if told == CANCELLED or (told == FINISHED and now.is_done):
+    if told == CANCELLED:
         raise BackfillError(
             f"the plan {plan.id}", f"it is {told}", "Nothing was run", "Make a new plan: `backfill-assets plan`"
         )
@@ -132,10 +141,7 @@ def _run_wave(open_lake: Opener, plan: Plan, wave: Sequence[PlanChunk], worker: 
     if todo:
         for chunk in todo:
             worker.chunk_began(now, chunk)
-        _make(open_lake, plan, todo, worker)
-        now = progress(lake, pipeline, plan)
-        for chunk in todo:
-            _refuse_undone(plan, chunk, now)
+        now = _make_whole(open_lake, plan, todo, worker)
     for chunk in wave:
         if chunk.number != accepted and not gate_is_passed(plan, chunk, now.writes):
             _judge(lake, pipeline, plan, chunk, now, worker)
@@ -143,10 +149,14 @@ def _run_wave(open_lake: Opener, plan: Plan, wave: Sequence[PlanChunk], worker: 
 
 def _judge(lake: Lake, pipeline: Pipeline, plan: Plan, chunk: PlanChunk, now: Progress, worker: Worker) -> None:
     """Raise where the gate of a chunk finds something, after putting it back where the plan says so."""
-    found = judge(lake, pipeline, plan, chunk, now.writes)
+    found, put_back, failed = judge(lake, pipeline, plan, chunk, now.writes), False, ""
+    if found and plan.policy.on_failure == "rollback":
+        try:
+            put_back = roll_back(lake, pipeline, _undoing(plan, chunk), _said()).is_done
+        except (BackfillError, OSError) as error:  # what the gate found is why the plan stops
+            failed = str(error)
     if found:
-        acts = plan.policy.on_failure == "rollback"
-        raise refusal(plan, chunk, found, acts and roll_back(lake, pipeline, _undoing(plan, chunk), _said()).is_done)
+        raise refusal(plan, chunk, found, put_back, failed)
     worker.gate_passed(chunk)
 
 
@@ -178,6 +188,19 @@ def make_alone(open_lake: Opener, work: ChunkWork, make: Callable[[ChunkWork], s
         if not plan.policy.force:
             return make(work)
         return make(replace(work, tables=tables, written=written(left, now.states, now.writes)))
+
+
+def _make_whole(open_lake: Opener, plan: Plan, chunks: Sequence[PlanChunk], worker: Worker) -> Progress:
+    """Make chunks, and again what became stale meanwhile: late data landed, or a chunk made at the same time changed
+    inputs. The seams do that where the plan has some. Raises BackfillError where days are left after `MOST_TIMES`."""
+    left = [*chunks]
+    for _ in range(MOST_TIMES):
+        _make(open_lake, plan, left, worker)
+        now = progress(*open_lake(), plan)
+        left = [c for c in left if _undone(plan, c, now)]
+        if not left:
+            return now
+    raise _ended_well(plan, left[0], now)
 
 
 def _make(open_lake: Opener, plan: Plan, chunks: Sequence[PlanChunk], worker: Worker) -> None:
@@ -217,16 +240,22 @@ def _said() -> Provenance:
     return Provenance("", tags={BY: whoami()})
 
 
-def _refuse_undone(plan: Plan, chunk: PlanChunk, now: Progress) -> None:
+def _undone(plan: Plan, chunk: PlanChunk, now: Progress) -> dict[str, list[date]]:
+    """Per table the days of a chunk that are still to be made before the next one may run."""
     left = undone(plan, chunk, now.states, now.writes)
-    if left:
-        told = ", ".join(f"{table} {ranges(days)}" for table, days in left.items())
-        raise BackfillError(
-            f"chunk {chunk.number} ({chunk.days}) of the plan {plan.id}",
-            f"its runs ended well, but {told} is still to be made",
-            "No later chunk was run",
-            f"See `backfill-assets status`; `backfill-assets run {plan.id}` goes on where it stood",
-        )
+    if chunk.kind is not ChunkKind.SEAMS and plan.chunks[-1].kind is ChunkKind.SEAMS:
+        left = {t: [d for d in days if now.states.of(t, d) is not State.STALE] for t, days in left.items()}
+    return {table: days for table, days in left.items() if days}
+
+
+def _ended_well(plan: Plan, chunk: PlanChunk, now: Progress) -> BackfillError:
+    told = ", ".join(f"{table} {ranges(days)}" for table, days in _undone(plan, chunk, now).items())
+    return BackfillError(
+        f"chunk {chunk.number} ({chunk.days}) of the plan {plan.id}",
+        f"its runs ended well, {MOST_TIMES} times, but {told} is still to be made",
+        "No later chunk was run",
+        f"See `backfill-assets status`; `backfill-assets run {plan.id}` goes on where it stood",
+    )
 
 
 def _held(plan: Plan, chunk: PlanChunk, now: Progress) -> BackfillError:

@@ -15,10 +15,11 @@ import shutil
 import uuid
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
+from backfill_assets.core.clock import utc_now
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.disk import sync
@@ -121,7 +122,7 @@ def create_snapshot(lake: Lake, pipeline: Pipeline, asked: SnapshotRequest) -> S
     try:
         aside.mkdir()
         kept = {c.name: KeptTable(c, version, days, _kept(aside, c, files)) for c, version, days, files in chosen}
-        made = Snapshot(asked.name, datetime.now(UTC), whoami(), asked.note, kept)
+        made = Snapshot(asked.name, utc_now(), whoami(), asked.note, kept)
         (aside / FILE).write_text(json.dumps(made.to_dict(), indent=1), encoding="utf-8")
         sync(aside / FILE)
         aside.rename(_folder(lake) / asked.name)

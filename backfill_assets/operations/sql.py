@@ -1,11 +1,16 @@
 """Queries over all tables of a lake by their names, and over its ledgers: read only, without a JVM.
 
-Lives here: the names, and an engine that can read the files behind them and nothing else. Does not live here: drawing
-the answer (`cli.sql`). A query is one SELECT of DuckDB's SQL; it can read no other file, write none, and load no
-extension. Every table is pinned before the query runs, all by one look at the lake.
+Lives here: the names, and an engine that reads the files behind them and nothing else. Does not live here: drawing the
+answer (`cli.sql`). A query is one SELECT of DuckDB's SQL. Arrow opens the tables' files for reading; DuckDB itself is
+given no path, because a path that DuckDB may read is one that `COPY … TO` may write. Every table is pinned before the
+query runs, all by one look at the lake.
 """
 
-from collections.abc import Mapping, Sequence
+import json
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -14,12 +19,12 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import Built
 from backfill_assets.core.states import States
-from backfill_assets.lake.audit import literal, new_engine, selection
-from backfill_assets.lake.fingerprints import Dialect, quoted
+from backfill_assets.lake.audit import SPILL, literal, new_engine
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.too_late import contract_of
+from backfill_assets.lake.type_names import arrow_type
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.compare import Moment
 from backfill_assets.operations.fitness import told, unfit_now
@@ -28,6 +33,8 @@ from backfill_assets.operations.snapshots import find_snapshot
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+WRITING = ("COPY", "INSERT", "UPDATE", "DELETE", "MERGE")  # words in the names of DuckDB's operators that write
 
 
 @dataclass(frozen=True)
@@ -57,15 +64,28 @@ def ask(lake: Lake, pipeline: Pipeline, asked: Question) -> Answer:
     """The answer; raises BackfillError for what is no single SELECT, and for what the engine cannot do with it."""
     import duckdb
 
-    with new_engine(lake) as engine:
+    with own_engine(lake) as engine:
         try:
             _refuse_others(engine, asked.query)
             views, unfit = _views(lake, pipeline, asked, _named(asked.query))
             _prepare(engine, views)
+            refuse_writing(engine, asked.query)
             return Answer(engine.sql(asked.query).to_arrow_table(), unfit)
         except duckdb.Error as error:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             raise _refused(" ".join(lines[:2]), f"Its tables are {', '.join(_known(lake, pipeline))}") from None
+
+
+@contextmanager
+def own_engine(lake: Lake) -> "Iterator[DuckDBPyConnection]":
+    """An engine of this query's own, which spills into a folder of its own: DuckDB may write what lies there."""
+    spill = lake.root / SPILL.with_name(f"{SPILL.name}-{uuid.uuid4().hex}")
+    try:
+        with new_engine(lake) as engine:
+            engine.execute(f"SET temp_directory = {literal(str(spill))}")
+            yield engine
+    finally:
+        shutil.rmtree(spill, ignore_errors=True)
 
 
 def _refuse_others(engine: "DuckDBPyConnection", query: str) -> None:
@@ -105,7 +125,8 @@ def _views(
     known = {n: c for n, c in _known(lake, pipeline).items() if named is None or n in named}
     if asked.at is not None:
         moment = Moment(lake, at=asked.at)
-        return [_View(c, lake.store.data_files(c, moment.of(n))) for n, c in known.items()], {}
+        written = lake.store.exists  # what was never written had no rows then
+        return [_View(c, lake.store.data_files(c, moment.of(n)) if written(n) else []) for n, c in known.items()], {}
     states = pipeline.states(read_view(lake, pipeline.contracts))
     views = [_View(c, _live(lake, states, c)) for c in known.values()]
     unfit = {n: told(unfit_now(states, n, _written(states, n))) for n in known if n in states.contracts}
@@ -126,15 +147,40 @@ def _written(states: States, table: str) -> list[Any]:
 
 
 def _prepare(engine: "DuckDBPyConnection", views: Sequence[_View]) -> None:
-    """The views, and then no way to any other file, setting or extension."""
+    """The tables, and then no way to any file, setting or extension."""
     for view in views:
-        name = quoted(view.contract.name, Dialect.DUCKDB)
-        engine.execute(f"CREATE VIEW {name} AS {selection(view.files, view.contract)}")
-    paths = ", ".join(literal(file) for view in views for file in view.files)
-    if paths:
-        engine.execute(f"SET allowed_paths = [{paths}]")
+        engine.register(view.contract.name, dataset(view.files, view.contract))
     engine.execute("SET enable_external_access = false")
     engine.execute("SET lock_configuration = true")
+
+
+def dataset(files: Sequence[str], contract: Contract) -> Any:
+    """The rows of these files as Arrow's dataset, in the contract's columns and types. A column that a file lacks,
+    because the table got it later, is NULL; one that the contract has no more is left out."""
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    schema = pa.schema([(c.name, arrow_type(c.kind)) for c in contract.columns])
+    if not files:
+        return schema.empty_table()
+    column = contract.partition_column
+    layout = ds.partitioning(pa.schema([schema.field(column)]), flavor="hive") if column else None
+    return ds.dataset(list(files), schema=schema, format="parquet", partitioning=layout)
+
+
+def refuse_writing(engine: "DuckDBPyConnection", query: str) -> None:
+    """Raise BackfillError for a query whose plan writes: DuckDB calls a SELECT also what writes in a common table
+    expression. Nothing is run for it."""
+    [(_, plan)] = engine.execute(f"EXPLAIN (FORMAT json) {query}").fetchall()
+    for name in _operators(json.loads(plan)):
+        if any(word in name for word in WRITING):
+            raise _refused(f"it would write ({name})", "Ask one SELECT that only reads")
+
+
+def _operators(plan: Sequence[Any]) -> Iterator[str]:
+    for operator in plan:
+        yield operator["name"]
+        yield from _operators(operator["children"])
 
 
 def _refused(culprit: str, fix: str) -> BackfillError:

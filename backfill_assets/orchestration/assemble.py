@@ -11,6 +11,7 @@ from pathlib import Path
 import dagster as dg
 
 from backfill_assets.core.lake_meant import project_root
+from backfill_assets.core.who import whoami
 from backfill_assets.lake.home import DAGSTER_FOLDER, Lake, close_folder
 from backfill_assets.orchestration.assets import GROUP, IO_MANAGER, lake_asset
 from backfill_assets.orchestration.beginning import is_there, sample_job, stand_in
@@ -36,7 +37,8 @@ def assemble(
 def rebuild_job(lake: Lake, tables_of: TablesOf, tables: Collection[str], hears: Hears) -> dg.JobDefinition:
     """The job `rebuild` of some tables of a lake that a command has opened, and looked at; as `assemble` makes it."""
     lake_context = LakeContext.of(lake, tables_of)
-    return _definitions(lake_context, Opened(*lake_context.open()), tables, hears).resolve_job_def(REBUILD)
+    opened = Opened(*lake_context.open(), by=whoami())
+    return _definitions(lake_context, opened, tables, hears).resolve_job_def(REBUILD)
 
 
 def assemble_anyway(root: Path, tables_of: TablesOf) -> dg.Definitions:

@@ -21,7 +21,7 @@ from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import CHUNK_TAG, CODE_TAG, MODE_TAG, PLAN_TAG, mode_of
-from backfill_assets.core.who import BY, whoami
+from backfill_assets.core.who import BY, through_dagster
 from backfill_assets.lake.lock import load_lock
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.replace import Provenance
@@ -29,6 +29,7 @@ from backfill_assets.lake.session import LakeSession
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.operations.attention import keep_disagreements
+from backfill_assets.operations.unusable import unusable
 from backfill_assets.orchestration.ahead import NextTables, forced
 from backfill_assets.orchestration.checks import check_outputs, check_specs, evaluations, newest_day_results
 from backfill_assets.orchestration.context import Opened
@@ -38,7 +39,6 @@ from backfill_assets.orchestration.ledgers import tell_ledgers
 from backfill_assets.orchestration.metadata import asset_metadata, told_before
 from backfill_assets.orchestration.reconcile import reconcile
 from backfill_assets.orchestration.runs import (
-    BY_TAG,
     DAYS_TAG,
     LAKE_TAG,
     NOTE_TAG,
@@ -155,6 +155,8 @@ def _steps(
             keep_disagreements(lake.root, name, [str(d) for d in days], _by_key(rebuild.disagreements))
             if landed:
                 tell_ledgers(context.instance, opened, rebuild.table.contract, context.run.run_id)
+                if kept := str(unusable(lake.of_source(source), days)):
+                    context.log.warning(kept)
             tell_verdicts(context.instance, opened, [name, *_left_to_themselves(context, opened)])
         finally:
             with contextlib.suppress(Exception):
@@ -168,7 +170,7 @@ def _asked(
     tags = context.run.tags
     said = Provenance(
         reason=tags.get(REASON_TAG, "manual"), run_id=context.run.run_id, note=note or tags.get(NOTE_TAG, ""),
-        tags=asked_by(tags),
+        tags=asked_by(tags, opened.by),
     )  # fmt: skip
     on = LakeSession(opened.lake)
     return RebuildRequest(
@@ -180,10 +182,10 @@ def _by_key(told: Mapping[date, str]) -> dict[str, str]:
     return {str(day): text for day, text in told.items()}
 
 
-def asked_by(tags: Mapping[str, str]) -> dict[str, str]:
-    """Who asked for a run, as its receipts tell it: the person, or the user of the process that runs it for a sensor, a
-    schedule or the browser (which knows no users), with what Dagster says of these."""
-    return {BY: tags.get(BY_TAG) or whoami()} | {k: tags[k] for k in RECEIPT_TAGS if k in tags}
+def asked_by(tags: Mapping[str, str], by: str = "") -> dict[str, str]:
+    """Who asked for a run, as its receipts tell it: `by`, the user whose command it is; else Dagster, with what it says
+    of sensors and schedules. No tag is believed to name a person: whoever reaches Dagster's port can set it."""
+    return {BY: by or through_dagster()} | {k: tags[k] for k in RECEIPT_TAGS if k in tags}
 
 
 def _told(context: dg.AssetExecutionContext, telling: Telling, rebuild: Rebuild, coming: NextTables) -> Iterator[Any]:

@@ -4,11 +4,11 @@ Lives here: the stand-in that the tables are shown by, and `make_sample_lake`. D
 (`operations.sample_lake`), and loading it: the sensors of the lake do that, as they load whatever lands.
 """
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 import dagster as dg
 
+from backfill_assets.core.clock import utc_today
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import pipeline_of
@@ -38,7 +38,7 @@ def no_lake(root: Path) -> SettingsError:
 
 def stand_in(lake_context: LakeContext) -> Opened:
     """The tables as the sample lake would have them if it were made today."""
-    lake = Lake(lake_context.root, sample_settings(days_until(datetime.now(UTC).date())))
+    lake = Lake(lake_context.root, sample_settings(days_until(utc_today())))
     return Opened(lake, pipeline_of(lake, lake_context.tables_of(lake.settings)), no_lake(lake_context.root))
 
 
@@ -48,7 +48,7 @@ def sample_job(root: Path) -> dg.JobDefinition:
     @dg.op(name="make_files", description="Write the files of a small lake_context's last 30 days, and the settings.")
     def make_files(context: dg.OpExecutionContext) -> None:
         """Files and settings; no engine is started."""
-        days = days_until(datetime.now(UTC).date())
+        days = days_until(utc_today())
         try:
             make_sample(root, days)
         except BackfillError as error:

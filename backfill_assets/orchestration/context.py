@@ -45,12 +45,14 @@ class LakeContext:
 class Opened:
     """A lake and its pipeline as they were when definitions were made: what all steps of a run work by.
 
-    `missing` is the error of a folder that holds no lake yet: its tables are shown with the settings of a sample.
+    `missing` is the error of a folder that holds no lake yet: its tables are shown with the settings of a sample. `by`
+    is the user whose command runs in this process, as `who.whoami` names them; empty in processes of Dagster's.
     """
 
     lake: Lake
     pipeline: Pipeline
     missing: SettingsError | None = None
+    by: str = ""
     _runs: set[str] = field(default_factory=set, compare=False, repr=False)
     _ahead: dict[str, Ahead] = field(default_factory=dict, compare=False, repr=False)  # of the newest run
     _last: list[States] = field(default_factory=list, compare=False, repr=False)  # as they were looked at before

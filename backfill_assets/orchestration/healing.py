@@ -11,7 +11,7 @@ days of runs that go on, until they end.
 
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, date
 from typing import Any
 
 import dagster as dg
@@ -62,8 +62,8 @@ def heal(
 
     `seen` holds what was looked at, and gets it where nothing was left. Returns what was done, a line per table.
     """
-    newest = _newest_unhappy(instance, seen.get(LOOKED, 0))
-    if newest is None and not seen.get(UNDONE):
+    unhappy = _unhappy(instance)
+    if unhappy == seen.get(LOOKED, 0) and not seen.get(UNDONE):
         return []
     states = pipeline.states(read_view(lake, pipeline.contracts))
     busy = runs.busy_days(instance, str(lake.root), [t.name for t in pipeline.tables])
@@ -77,17 +77,18 @@ def heal(
             _tell(instance, lake, states, now)
             lines.append(f"{contract.name}: {len(now.days)} day(s) shown again from their receipts")
     if whole:
-        seen |= {UNDONE: 0} | ({LOOKED: newest} if newest is not None else {})
+        seen |= {UNDONE: 0, LOOKED: unhappy}
     return lines
 
 
-def _newest_unhappy(instance: dg.DagsterInstance, since: int) -> int | None:
-    """When the newest run failed or was cancelled (microseconds since 1970), if that was after `since`."""
-    after = datetime.fromtimestamp(since / 1e6, UTC)
-    wanted = dg.RunsFilter(statuses=UNHAPPY, updated_after=after)
-    found = instance.get_run_records(wanted, limit=1, order_by="update_timestamp", ascending=False)
+def _unhappy(instance: dg.DagsterInstance) -> int:
+    """A number that is another one after each run that failed or was cancelled, and 0 where none did. Times alone are
+    none: the clock may be set back."""
+    wanted = dg.RunsFilter(statuses=UNHAPPY)
+    newest = instance.get_run_records(wanted, limit=1, order_by="update_timestamp", ascending=False)
     # Storage keeps UTC without saying so.
-    return next((round(r.update_timestamp.replace(tzinfo=UTC).timestamp() * 1e6) for r in found), None)
+    at = sum(round(r.update_timestamp.replace(tzinfo=UTC).timestamp() * 1e6) for r in newest)
+    return at + instance.get_runs_count(wanted)
 
 
 def sick_days(instance: dg.DagsterInstance, states: States, contract: Contract, busy: Set[date]) -> Sick:

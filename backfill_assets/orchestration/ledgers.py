@@ -62,6 +62,6 @@ def reasons_table(reasons: list[Reason]) -> str:
 
 
 def _plain(text: str) -> str:
-    """A reason may quote what a file holds: nothing of it is Markdown, and it stays on its line."""
+    """A reason may quote what a file holds: as code on one line nothing of it is Markdown, neither a tag nor a link."""
     kept = "".join(c if c.isprintable() else " " for c in text)
-    return kept.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("`", "'").replace("[", "\\[")
+    return f"`{kept.replace('`', chr(39)).replace('|', '¦')}`"  # a table's cell ends at | in code, too

@@ -72,7 +72,8 @@ def end_dead_runs(instance: dg.DagsterInstance, lake: Lake) -> list[str]:
     Returns what was done, a line each. Runs on other hosts are left to those hosts and to Dagster's run monitoring."""
     folder, here, done = markers_of(instance, lake).folder, PlacedProcess.this(), list[str]()
     with FileLock(lake.locks / "reconcile.lock"):
-        for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+        # Through a link, these would be other files than markers.
+        for path in sorted(folder.iterdir()) if folder.is_dir() and folder.resolve() == folder else []:
             if path.suffix:
                 continue  # being written
             # First the process, then the status: a run that ends well says so before its process goes.

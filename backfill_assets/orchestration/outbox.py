@@ -15,6 +15,7 @@ from typing import Any
 
 from filelock import FileLock
 
+from backfill_assets.core.clock import utc_now
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.orchestration.alert_channels import Channels, Message
@@ -48,7 +49,7 @@ class Outbox:
         """Put the message of the names in `found` whose words were not sent before (with `again`: not within so many
         seconds), in order, if any. The names in `over` are no longer so and will be news when they come back."""
         with self._lock():
-            sent, now = self._sent(), time.time()
+            sent, now = self._sent(), utc_now().timestamp()
             fresh = [n for n, words in found.items() if not _was_sent(sent.get(n), digest_of(words), now, again)]
             if fresh:  # first the message: told twice is better than never
                 self.put(message(fresh))
@@ -88,14 +89,16 @@ class Outbox:
 
     def _due(self) -> list[Path]:
         paths = sorted((self.folder / "waiting").glob("*.json"))
-        return [p for p in paths if _read(p).get("after", 0.0) <= time.time()]
+        now = utc_now().timestamp()
+        # A pause that would be longer than the longest was set by a clock that ran ahead.
+        return [p for p in paths if not 0 < _read(p).get("after", 0.0) - now <= LONGEST_PAUSE_SECONDS]
 
     def _settle(self, path: Path, kept: dict[str, Any], done: bool) -> None:
         if done:
             path.unlink(missing_ok=True)
             return
         pause = min(self.first_pause * 2 ** kept["tries"], LONGEST_PAUSE_SECONDS)
-        _write(path, {**kept, "tries": kept["tries"] + 1, "after": time.time() + pause})
+        _write(path, {**kept, "tries": kept["tries"] + 1, "after": utc_now().timestamp() + pause})
 
     def _sent(self) -> dict[str, Any]:
         return _read(self.folder / "told.json")
@@ -108,7 +111,7 @@ class Outbox:
 def _was_sent(before: Any, words: str, now: float, again: float | None) -> bool:
     if not isinstance(before, list) or before[0] != words:
         return False
-    return again is None or now - before[1] < again
+    return again is None or 0 <= now - before[1] < again
 
 
 def _read(path: Path) -> dict[str, Any]:

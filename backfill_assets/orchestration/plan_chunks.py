@@ -15,6 +15,7 @@ from pathlib import Path
 import dagster as dg
 
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.interpreter import python_command
 from backfill_assets.core.plans import PLAN_REASON, Plan, PlanChunk
 from backfill_assets.core.who import whoami
 from backfill_assets.operations.plan_children import Child
@@ -34,7 +35,7 @@ from backfill_assets.orchestration.runs import (
 )
 
 PARENT, ROOT = "dagster/parent_run_id", "dagster/root_run_id"  # by these the runs list shows which run began which
-PROGRAM = (sys.executable, "-m", "backfill_assets.orchestration.chunk_process")
+PROGRAM = python_command("backfill_assets.orchestration.chunk_process")
 BY_SETTINGS = "backfill_assets.pipeline.chosen:tables_at"  # the front doors' way to the tables of a lake
 JobOf = Callable[[Collection[str]], dg.JobDefinition]
 

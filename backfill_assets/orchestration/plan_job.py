@@ -4,12 +4,13 @@ Lives here: its settings, the runs of its chunks and what it tells. Does not liv
 (`operations.plan`), the order of chunks and the gates (`operations.plan_run`), which are those of the command line.
 """
 
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import Literal
 
 import dagster as dg
 from pydantic import Field
 
+from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import ONE_DAY, DayRange, from_inclusive, parse_day
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import PLAN_TAG, Plan, Policy
@@ -70,7 +71,7 @@ def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> d
                 now = run_plan(lake_context.open, plan, runs)
             context.add_output_metadata({"plan": plan.id, "chunks": dg.MetadataValue.md(_told(now))})
 
-    yesterday = max(start, datetime.now(UTC).date() - ONE_DAY)
+    yesterday = max(start, utc_today() - ONE_DAY)
     first = BackfillConfig(start_date=str(start), end_date=str(min(start + 6 * ONE_DAY, yesterday)))
 
     @dg.job(
@@ -120,7 +121,7 @@ def _policy(config: BackfillConfig) -> Policy:
 
 
 def _refuse_days(lake: Lake, days: DayRange) -> None:
-    newest = datetime.now(UTC).date() - ONE_DAY
+    newest = utc_today() - ONE_DAY
     if days.start < lake.settings.start_date or days.last > newest:
         raise BackfillError(
             f"the days {days}", "not all of them are partitions", "Nothing was planned",

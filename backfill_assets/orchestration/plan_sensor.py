@@ -14,7 +14,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.plan_files import WAITING, active_plans
 from backfill_assets.operations.plan_locks import is_running
-from backfill_assets.operations.plan_progress import state_of, why_waiting
+from backfill_assets.operations.plan_progress import held_back, state_of, why_waiting
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.beginning import is_there, no_lake
 from backfill_assets.orchestration.context import LakeContext
@@ -59,7 +59,9 @@ def plans_tick(instance: dg.DagsterInstance, lake_context: LakeContext) -> Tick:
 
 def _look(tick: Tick, instance: dg.DagsterInstance, lake: Lake, view: LakeView, plan: Plan) -> None:
     told = state_of(lake, plan)
-    if told in WAITING:
+    if told == "stopped":
+        tick.alarm(f"plan {plan.id} stopped", held_back(lake)[plan.id])
+    elif told in WAITING:
         tick.notes.append(f"plan {plan.id} is {told} ({why_waiting(lake, plan, told)}): it waits for a person")
     elif is_running(lake, plan):
         tick.notes.append(f"plan {plan.id} is being run")

@@ -7,10 +7,11 @@ Does not live here: which days are ready (`core.needs`), how many runs a tick ma
 from collections import Counter
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date
 
 import dagster as dg
 
+from backfill_assets.core.clock import utc_today
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.needs import needs
 from backfill_assets.core.requests import RunRequest, identities, run_requests
@@ -99,7 +100,7 @@ def given_up_now(instance: dg.DagsterInstance, lake: Lake, states: States) -> di
     if not _was_given_up(instance, lake.settings.lateness.attempts):
         return {}
     busy = runs.busy_days(instance, str(lake.root), list(states.contracts))
-    today = datetime.now(UTC).date()
+    today = utc_today()
     return RequestPlanner(instance, lake, states, busy).given_up(needs(states, busy, today).ready)
 
 

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from backfill_assets.core.days import parse_span
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.who import BY, whoami
+from backfill_assets.core.who import BY, through_dagster
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.rollback import RollbackReport, RollbackRequest, look, release, roll_back
@@ -141,4 +141,4 @@ def _tell(context: dg.OpExecutionContext, lake_context: LakeContext, days: Mappi
 
 
 def _provenance(context: dg.OpExecutionContext) -> Provenance:
-    return Provenance("", run_id=context.run_id, tags={BY: whoami()})
+    return Provenance("", run_id=context.run_id, tags={BY: through_dagster()})

@@ -135,6 +135,7 @@ def is_active(instance: dg.DagsterInstance, job: str, lake: str) -> bool:
 
 
 def runs_of_last_day(instance: dg.DagsterInstance, sensor: str, lake: str, now: datetime) -> int:
-    """How many runs the sensor requested on the lake in the 24 hours before `now`."""
+    """How many runs the sensor requested on the lake in the 24 hours before `now`, by a clock not a day ahead."""
     mine = {SENSOR_TAG: sensor, LAKE_TAG: lake}
-    return instance.get_runs_count(dg.RunsFilter(tags=mine, created_after=now - ONE_DAY_OF_CLOCK))
+    first, last = now - ONE_DAY_OF_CLOCK, now + ONE_DAY_OF_CLOCK
+    return instance.get_runs_count(dg.RunsFilter(tags=mine, created_after=first, created_before=last))

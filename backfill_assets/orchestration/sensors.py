@@ -5,11 +5,11 @@ tick found; nothing reads it.
 """
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
 
+from backfill_assets.core.clock import utc_now
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.session import LakeSession, telling_losses
 from backfill_assets.load.sources import scan_all
@@ -68,9 +68,7 @@ def lake_sensors(lake_context: LakeContext, jobs: Sequence[Any]) -> list[dg.Sens
         """One tick."""
         if not is_there(lake_context.root):
             return dg.SensorResult(skip_reason=str(no_lake(lake_context.root)))
-        return tick_result(
-            context, lake_context, LANDING, landing_tick(context.instance, lake_context, datetime.now(UTC))
-        )
+        return tick_result(context, lake_context, LANDING, landing_tick(context.instance, lake_context, utc_now()))
 
     @dg.sensor(
         name=LATE_DATA, jobs=jobs, minimum_interval_seconds=INTERVAL_SECONDS,
@@ -81,9 +79,7 @@ def lake_sensors(lake_context: LakeContext, jobs: Sequence[Any]) -> list[dg.Sens
         """One tick."""
         if not is_there(lake_context.root):
             return dg.SensorResult(skip_reason=str(no_lake(lake_context.root)))
-        return tick_result(
-            context, lake_context, LATE_DATA, late_data_tick(context.instance, lake_context, datetime.now(UTC))
-        )
+        return tick_result(context, lake_context, LATE_DATA, late_data_tick(context.instance, lake_context, utc_now()))
 
     return [landing, late_data]
 

@@ -234,7 +234,7 @@ def _to_scan(tick: Tick, seen: LakeSnapshot, settings: LakeSettings, looked: Loo
         tick.notes.append(f"{len(found.fresh) - len(complete)} file(s) still being written")
     blocked = {r.path for r in (*found.altered, *found.missing)}  # a scan leaves these as they are
     live = (r for r in records if not r.withdrawn and r.path not in blocked)
-    uncounted = [r for r in live if not is_counted(r, settings)]
+    uncounted = [r for r in live if not is_counted(r, settings, seen.now)]
     parts: list[list[object]] = [[f.name, f.size, f.mtime_ns] for f in complete]
     return parts + [[r.path, r.sha256] for r in (*found.lapsed, *uncounted)]
 

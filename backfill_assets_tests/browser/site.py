@@ -18,12 +18,14 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import psutil
+
 from backfill_assets.engine.confs import SAIL
 from backfill_assets.engine.server import stop_server
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets_tests.copies import Kept, keep
 from backfill_assets_tests.engines import OF_LAKES, why_spark
-from backfill_assets_tests.processes import CHECKOUT, until
+from backfill_assets_tests.processes import CHECKOUT, as_in_a_terminal, until
 
 SAMPLE_DAYS = 14  # the fewest that `demo` makes: windows, horizon and maturity all end inside it
 STOPPED_SECONDS = 15.0
@@ -63,6 +65,35 @@ def site(folder: Path, instance: str | None = None) -> Iterator[Site]:
             stop_server(root, force=True)
 
 
+@dataclass(frozen=True)
+class Served:
+    """A running `backfill-assets ui`: the address that it printed, its process, and where it writes its log."""
+
+    url: str
+    process: psutil.Popen
+    log: Path
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[Served]:
+    """`backfill-assets ui` over the lake in `folder`, on a port that is free."""
+    home, root = _places(folder)
+    home.mkdir(exist_ok=True)
+    log, env = folder / "ui.log", {**_environ(folder), "DAGSTER_HOME": str(home)}
+    command = [sys.executable, "-m", "backfill_assets", "ui", "--port", "0", "--lake", str(root)]
+    with log.open("w") as written, as_in_a_terminal():
+        ui = psutil.Popen(command, cwd=home, env=env, stdout=written, stderr=written, start_new_session=True)
+        try:
+            until(lambda: "Dagster is at" in log.read_text() or ui.poll() is not None, log, PATIENCE_SECONDS)
+            url = log.read_text().partition("Dagster is at ")[2].split()[0]
+            until(lambda: _answers(url), log, PATIENCE_SECONDS)
+            yield Served(url, ui, log)
+        finally:
+            with suppress(ProcessLookupError):
+                _stop(ui)
+            stop_server(root, force=True)
+
+
 @cache
 def _loaded() -> Kept:
     """A loaded sample lake, which either engine goes on with, and the home in which Dagster remembers how."""
@@ -92,10 +123,10 @@ def _environ(folder: Path) -> dict[str, str]:
     return {**os.environ, **own}
 
 
-def _stop(dev: "subprocess.Popen[bytes]") -> None:
+def _stop(dev: "subprocess.Popen[bytes] | psutil.Popen") -> None:
     """Ask it to end, then end it with its web server, daemon and runs, which share its process group."""
     os.killpg(dev.pid, signal.SIGTERM)
-    with suppress(subprocess.TimeoutExpired):
+    with suppress(subprocess.TimeoutExpired, psutil.TimeoutExpired):
         dev.wait(STOPPED_SECONDS)
     with suppress(ProcessLookupError):
         os.killpg(dev.pid, signal.SIGKILL)

@@ -13,8 +13,10 @@ from backfill_assets.cli.backfill import chosen, draw_phases
 from backfill_assets.cli.common import Overrides
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome, TableOutcome
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.ledger import FILES
+from backfill_assets_tests.builders import receipt, write_rows
 from backfill_assets_tests.cli.typed import read, run
-from backfill_assets_tests.operations.synthetic import START, synthetic_lake
+from backfill_assets_tests.operations.synthetic import START, landed, synthetic_lake
 
 
 @pytest.mark.parametrize(
@@ -58,6 +60,19 @@ def test_tables_are_chosen_by_name_and_made_upstream_first() -> None:
     known = ["raw", "staging", "features"]
     assert chosen("features, raw", known) == ("raw", "features")
     assert chosen(None, known) == tuple(known)
+
+
+def test_rows_that_no_table_gets_are_told_in_one_line_also_where_no_run_was_needed(tmp_path: Path) -> None:
+    lake, _ = synthetic_lake(tmp_path / "lake", 2)
+    row = landed(START, datetime.now(UTC)) | {"path": "bad.csv", "sha256": "x", "rows": 1, "bad_rows": 1}
+    bad = row | {"usable_rows": 0, "note": "not a whole file"}
+    write_rows(lake.table_path("files"), FILES, [bad], receipt("files", {}))
+    told = run("backfill", "--lake", lake.root, "--from", START, "--to", START, "--tables", "staging")
+    assert told.exit_code == 0, told.output
+    (line,) = [each for each in told.stderr.splitlines() if "unusable" in each]
+    assert line.startswith(
+        "quarantine: 1 landed row(s) are unusable, 1 of them a whole file each, for example: bad.csv"
+    )
 
 
 @pytest.mark.parametrize(("named", "told"), [("nix,raw", "no table nix; this lake has raw"), (" , ", "is named")])

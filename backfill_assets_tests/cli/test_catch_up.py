@@ -100,12 +100,12 @@ def test_where_nothing_needs_making_the_lake_is_looked_at_once(lake: tuple[Lake,
     assert looks == ["a look"]
 
 
-def test_days_held_back_by_files_and_rows_for_quarantine_are_told_and_the_former_are_no_success() -> None:
-    found = ScanReport(new={"b.csv": (9, 2), "c.csv": (1, 0)}, altered=("a.csv",), blocked=frozenset({day(0)}))
-    file, days, rows = told_of(found)
+def test_days_held_back_by_files_and_files_that_are_not_read_are_told_and_the_former_are_no_success() -> None:
+    found = ScanReport(refused={"b.csv": "a link"}, altered=("a.csv",), blocked=frozenset({day(0)}))
+    file, days, unread = told_of(found)
     assert file.startswith("a.csv is altered or missing")
     assert days.startswith(f"Error: these files hold back 1 day(s) from {day(0)}: put them back, or say")
-    assert rows.startswith("2 of 10 new row(s) are unusable: quarantine keeps them")
+    assert unread == "b.csv is not read: a link"
     assert told_of(ScanReport(new={"c.csv": (1, 0)})) == []
     assert CaughtUp().success
     assert not CaughtUp(blocked=found.blocked).success

@@ -19,6 +19,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.orchestration.event_storage import BatchedEventLogStorage
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 from backfill_assets_tests.sources import CHECKOUT
+from backfill_assets_tests.strangers import give_away
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -123,5 +124,11 @@ def test_the_instance_of_a_project_is_that_of_its_own_lake_and_no_other_lake_is_
             homes[lake.root] = Path(instance.root_directory)
     assert homes == {own.root: project, installed.root: installed.root / ".dagster"}
     assert ui_command(own).endswith("dagster dev")
+    with monkeypatch.context() as patch, silenced():
+        give_away(project / "dagster.yaml", patch)
+        with instance_of(own, project=project) as instance:  # whoever wrote it might have it run anything
+            assert Path(instance.root_directory) == own.root / ".dagster"
+    (project / "dagster.yaml").unlink()
+    (project / "dagster.yaml").touch()
     assert (lake_words(own), lake_words(installed)) == ("", f"--lake {installed.root} ")
     assert f"DAGSTER_HOME={installed.root / '.dagster'} dagster dev -m" in ui_command(installed)

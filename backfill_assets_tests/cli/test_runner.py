@@ -28,14 +28,14 @@ def test_what_an_interrupted_run_had_written_is_told_by_its_receipts(tmp_path: P
     for table in ("raw", "staging"):
         build(lake, pipeline, table, dict.fromkeys(DayRange(START, last + ONE_DAY), 3), run_id="run-1")
     said = runner.written(lake, ["raw", "staging"], "run-1")
-    assert said == f"written before that: raw {START}..{last}; staging {START}..{last}; nothing else"
-    assert runner.written(lake, ["raw", "staging"], "another run") == "nothing was written"
+    assert said == f"written before that: raw {START}..{last}; staging {START}..{last}; no other day"
+    assert runner.written(lake, ["raw", "staging"], "another run") == "no day was written"
 
 
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        ("nothing was written", "Interrupted: nothing was written. Run the same command again."),
+        ("no day was written", "Interrupted: no day was written. Run the same command again."),
         ("", "Interrupted: what was not committed is not written. Run the same command again."),
     ],
 )

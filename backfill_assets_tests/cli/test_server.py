@@ -10,9 +10,14 @@ import pytest
 
 from backfill_assets.engine.processes import Process
 from backfill_assets.engine.server_state import Record, ServerFolder
+from backfill_assets.engine.waiting_place import RECORD
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 from backfill_assets_tests.processes import start
+from backfill_assets_tests.strangers import give_away
+
+# What stands for a server has one of its words in the command line.
+A_SERVER = ("-c", "import time; time.sleep(30)", "backfill_assets.engine.sail_process")
 
 
 def test_the_server_of_another_engine_is_not_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,7 +40,7 @@ def test_one_that_runs_is_found_and_stopped_whatever_the_settings_say_by_now(tmp
     (tmp_path / "lake.toml").write_text(settings)
     folder = ServerFolder.of(tmp_path)
     folder.make()
-    with socket.create_server(("127.0.0.1", 0)) as door, start("-c", "import time; time.sleep(9)") as running:
+    with socket.create_server(("127.0.0.1", 0)) as door, start(*A_SERVER, fresh=True) as running:
         process = Process.of(running.pid)
         assert process is not None
         folder.write_record(Record(process, process, door.getsockname()[1], "", {"spark": "4.2"}))
@@ -43,3 +48,44 @@ def test_one_that_runs_is_found_and_stopped_whatever_the_settings_say_by_now(tmp
         assert run("server", "stop", "--lake", tmp_path).stdout == "stopped\n"
         assert running.wait(10)
     assert run("server", "stop", "--lake", tmp_path).exit_code == 2
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize("forged", ["of another user", "of a process that is no server", "through a link"])
+def test_a_record_that_names_a_process_of_this_user_ends_it_only_if_it_is_a_server_of_this_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forged: str
+) -> None:
+    synthetic_lake(tmp_path, 1)
+    folder = ServerFolder.of(tmp_path)
+    folder.make()
+    command = A_SERVER[:2] if forged == "of a process that is no server" else A_SERVER
+    with socket.create_server(("127.0.0.1", 0)) as door, start(*command, fresh=True) as running:
+        process = Process.of(running.pid)
+        assert process is not None
+        folder.write_record(Record(process, process, door.getsockname()[1], "", {"spark": "4.2"}))
+        if forged == "through a link":
+            (folder.folder / RECORD).rename(tmp_path / RECORD)
+            (folder.folder / RECORD).symlink_to(tmp_path / RECORD)
+        with monkeypatch.context() as patch:
+            if forged == "of another user":
+                give_away(folder.folder / RECORD, patch)
+            run("server", "stop", "--force", "--lake", tmp_path)
+        assert process.is_alive()
+        running.kill()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("server", "stop"), ("server", "status"), ("server", "start"), ("init",), ("demo", "--new"), ("sql", "SELECT 1")],
+)
+def test_commands_refuse_the_lake_of_another_user_and_change_nothing_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    synthetic_lake(tmp_path / "lake", 1)
+    if words == ("init",):
+        (tmp_path / "lake" / "lake.toml").unlink()
+    before = sorted(tmp_path.rglob("*"))
+    give_away(tmp_path / "lake", monkeypatch)
+    refused = run(*words, "--lake", tmp_path / "lake")
+    assert (refused.exit_code, "belongs to" in refused.stderr) == (2, True)
+    assert sorted(tmp_path.rglob("*")) == before

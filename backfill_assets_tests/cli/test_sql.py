@@ -3,10 +3,13 @@
 Tested here: `cli.sql`. Not tested here: what a query may touch (`operations.test_sql`).
 """
 
+from io import StringIO
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from backfill_assets.cli.sql import write_csv
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.operations.readable_lake import readable_lake
 
@@ -39,6 +42,32 @@ def test_programs_get_json_or_csv(lake: Path) -> None:
     assert [r["value"] for r in read(run("sql", QUERY, "--json", "--lake", lake))] == [1, 2, 30]
     told = run("sql", "SELECT 'a,\"b' AS x, NULL AS y", "--csv", "--lake", lake).stdout
     assert told.splitlines() == ["x,y", '"a,""b",']
+
+
+HOSTILE = "SELECT 1 AS \"a\x1b]0;x\x07\u202e\", chr(27) || '[31m' AS v"
+
+
+def test_a_screen_obeys_neither_a_name_nor_a_value(lake: Path) -> None:
+    drawn = run("sql", HOSTILE, "--lake", lake).stdout.splitlines()
+    assert (drawn[0].split(), drawn[1].split()) == (["a\\x1b]0;x\\x07\\u202e", "v"], ["1", "\\x1b[31m"])
+    piped = run("sql", HOSTILE, "--csv", "--lake", lake).stdout.splitlines()
+    assert piped == ["a\x1b]0;x\x07\u202e,v", "1,\x1b[31m"], "a program gets the bytes"
+    screen = Screen()
+    write_csv(pa.table({"a\x1b]0;x\x07\u202e": [1], "v": ["\x1b[31m"]}), screen, safe=False)
+    assert screen.getvalue().splitlines() == ["a\\x1b]0;x\\x07\\u202e,v", "1,\\x1b[31m"]
+
+
+class Screen(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_spreadsheet_computes_no_text_of_a_file_where_asked(lake: Path) -> None:
+    query = "SELECT '=1+1' AS \"@a\", '+1' AS b, '-1' AS c, chr(9) || 'x' AS d, -1 AS e, 'x=1' AS f, NULL AS g"
+    plain = run("sql", query, "--csv", "--lake", lake).stdout.splitlines()
+    assert plain == ["@a,b,c,d,e,f,g", "=1+1,+1,-1,\tx,-1,x=1,"]
+    safe = run("sql", query, "--csv-safe", "--lake", lake).stdout.splitlines()
+    assert safe == ["'@a,b,c,d,e,f,g", "'=1+1,'+1,'-1,'\tx,-1,x=1,"]
 
 
 def test_what_cannot_be_answered_is_one_line_and_exit_code_1(lake: Path) -> None:

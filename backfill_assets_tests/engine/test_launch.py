@@ -83,6 +83,26 @@ def test_a_server_answers_without_java_and_is_shared_and_stopped(lake: Path) -> 
     assert not psutil.pid_exists(status.pid)
 
 
+def test_a_package_that_lies_in_the_servers_folder_is_not_run(lake: Path) -> None:
+    state = ServerFolder.of(lake)
+    state.make()
+    for name in ("backfill_assets", "json", "pysail"):
+        (state.folder / name).mkdir()
+        (state.folder / name / "__init__.py").write_text(f"open({str(lake / 'ran')!r}, 'w')")
+    assert run_python(COUNT, lake, env=NO_JAVA | {"PYTHONPATH": os.pathsep.join(["", "."])}).split()[0] == "499500"
+    assert not (lake / "ran").exists()
+
+
+def test_the_logs_of_a_server_are_not_written_through_links(lake: Path) -> None:
+    state = ServerFolder.of(lake)
+    state.make()
+    (lake / "theirs").write_text("theirs")
+    (state.folder / "supervisor.log").symlink_to(lake / "theirs")
+    with pytest.raises(OSError, match=r"supervisor\.log"):
+        ensure_server(lake, SETTINGS)
+    assert (lake / "theirs").read_text() == "theirs"
+
+
 def test_nobody_else_gets_in(lake: Path) -> None:
     endpoint = ensure_server(lake, SETTINGS)
     record = ServerFolder.of(lake).record()

@@ -8,12 +8,22 @@ import ast
 import os
 import subprocess
 import sys
-from dataclasses import replace
+import time
+from dataclasses import asdict, replace
 
+import psutil
 import pytest
 
-from backfill_assets.engine.processes import CLOCK_SLACK_SECONDS, PlacedProcess, Process, end
+from backfill_assets.engine.processes import BOOT_ID, CLOCK_SLACK_SECONDS, PlacedProcess, Process, end
 from backfill_assets_tests.sources import PACKAGE, sources
+
+STEPS_SECONDS = (-(10 * 365 * 86_400.0), -3600.0, -2.5, 2.5, 3600.0, 10 * 365 * 86_400.0)
+
+
+def step_the_clock(seconds: float, patch: pytest.MonkeyPatch) -> None:
+    """The machine's clock is set by so many seconds: what psutil tells of processes that began before moves along."""
+    real = psutil.Process.create_time
+    patch.setattr(psutil.Process, "create_time", lambda process: real(process) + seconds)
 
 
 def test_a_process_is_not_confused_with_a_later_one_of_its_number() -> None:
@@ -21,15 +31,51 @@ def test_a_process_is_not_confused_with_a_later_one_of_its_number() -> None:
     assert me == Process.this()
     assert me is not None
     assert me.is_alive()
+    later = replace(me, created=me.created - 0.01)  # one tick of the kernel
+    assert later.is_alive() == (not me.boot)
     assert not replace(me, created=me.created - 60).is_alive()
     end(replace(me, created=me.created - 60), grace_seconds=0)  # would end this test otherwise
 
 
-def test_a_clock_that_was_adjusted_a_little_makes_no_other_process() -> None:
-    me = Process.this()
-    assert replace(me, created=me.created + CLOCK_SLACK_SECONDS / 2).is_alive()
-    here = PlacedProcess.this()
-    assert not replace(here, started=here.started - CLOCK_SLACK_SECONDS / 2).is_gone(here)
+@pytest.mark.skipif(not BOOT_ID.exists(), reason="only Linux counts from the boot")
+@pytest.mark.parametrize("seconds", STEPS_SECONDS)
+def test_a_step_of_the_clock_changes_no_verdict_about_a_process(
+    seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    me, here = Process.this(), PlacedProcess.this()
+    step_the_clock(seconds, monkeypatch)
+    assert me.is_alive()
+    assert me == Process.this() == Process.of(os.getpid())
+    assert (here.is_gone(PlacedProcess.this()), here.is_here(PlacedProcess.this())) == (False, True)
+    earlier = replace(me, created=me.created - 60)
+    assert not earlier.is_alive()
+    assert replace(here, started=here.started - 60).is_gone(PlacedProcess.this())
+    assert me.memory_bytes()
+
+
+@pytest.mark.skipif(not BOOT_ID.exists(), reason="only Linux counts from the boot")
+def test_a_process_of_an_earlier_boot_is_another_one_though_number_and_ticks_agree() -> None:
+    assert not replace(Process.this(), boot="an earlier one").is_alive()
+
+
+def test_a_process_recorded_by_an_earlier_version_of_this_package_is_found_by_the_time_of_the_epoch() -> None:
+    pid, created, here = os.getpid(), psutil.Process().create_time(), PlacedProcess.this()
+    assert Process(pid, created + CLOCK_SLACK_SECONDS / 2).is_alive()
+    assert not Process(pid, created - 60).is_alive()
+    kept = {k: v for k, v in asdict(here).items() if k != "since_boot"} | {"started": created}
+    assert PlacedProcess(**kept).is_here(here)
+    assert PlacedProcess(**kept | {"started": created - 60}).is_gone(here)
+
+
+def test_the_age_of_a_process_grows_with_the_time_that_passes_and_not_with_the_clock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    age = Process.this().age_seconds()
+    assert age > 0
+    step_the_clock(3600, monkeypatch)
+    monkeypatch.setattr(time, "time", lambda real=time.time: real() + 3600)
+    stepped = Process.this().age_seconds()
+    assert 0 <= stepped - age < 60
 
 
 @pytest.mark.usefixtures("processes")

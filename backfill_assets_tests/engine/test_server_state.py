@@ -4,17 +4,23 @@ Tested here: `engine.server_state` with harmless processes. Not tested here: ser
 """
 
 import os
+import socket
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from backfill_assets.core.errors import SettingsError
 from backfill_assets.engine.processes import Process, end
+from backfill_assets.engine.server import server_status
 from backfill_assets.engine.server_state import Record, ServerFolder, ServerRequest, take
+from backfill_assets.engine.waiting_place import RECORD, WaitingPlace
+from backfill_assets_tests.engine.test_processes import step_the_clock
+from backfill_assets_tests.strangers import give_away
 
 
 @pytest.fixture
@@ -60,6 +66,60 @@ def test_a_record_is_read_as_it_was_written_and_shows_no_token(folder: ServerFol
     assert folder.record() is None
 
 
+OPENED: dict[str, Callable[[Path], object]] = {
+    "in_use": lambda path: ServerFolder(path).open_in_use(),
+    "jvm.lock": lambda path: ServerFolder(path).open_jvm_lock(),
+    "supervisor.lock": lambda path: ServerFolder(path).supervising().__enter__(),
+    "commands.lock": lambda path: WaitingPlace(path).take(),
+}
+
+
+@pytest.mark.parametrize("name", OPENED)
+def test_no_file_of_the_folder_is_opened_through_a_link(folder: ServerFolder, tmp_path: Path, name: str) -> None:
+    (tmp_path / "theirs").write_text("theirs")
+    for target in ("theirs", "absent"):
+        (folder.folder / name).unlink(missing_ok=True)
+        (folder.folder / name).symlink_to(tmp_path / target)
+        with pytest.raises(OSError, match=name):
+            OPENED[name](folder.folder)
+    assert (tmp_path / "theirs").read_text() == "theirs"
+    assert not (tmp_path / "absent").exists()
+
+
+def test_a_folder_that_is_a_link_is_refused_and_what_it_leads_to_keeps_its_rights(tmp_path: Path) -> None:
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs").chmod(0o755)
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "lake" / ".server").symlink_to(tmp_path / "theirs")
+    with pytest.raises(SettingsError, match=r"\.server: it is a link"):
+        ServerFolder.of(tmp_path / "lake").make()
+    assert stat.S_IMODE((tmp_path / "theirs").stat().st_mode) == 0o755
+
+
+def test_a_folder_of_another_user_and_a_record_of_theirs_are_not_used(
+    folder: ServerFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.write_record(Record(me(), me(), 7, "hunter2", {}))
+    give_away(folder.folder / RECORD, monkeypatch)
+    assert folder.record() is None
+    give_away(folder.folder, monkeypatch)
+    with pytest.raises(SettingsError, match="whose server it is"):
+        folder.make()
+
+
+@pytest.mark.parametrize("seconds", [-3600.0, 3600.0])
+def test_a_step_of_the_clock_changes_nothing_about_a_server(
+    folder: ServerFolder, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        folder.write_record(Record(me(), me(), door.getsockname()[1], "hunter2", {}))
+        step_the_clock(seconds, monkeypatch)
+        record = folder.record()
+        assert record is not None
+        assert (record.usable, record.jvm == me()) == (True, True)
+        assert server_status(folder.folder.parent) is not None
+
+
 def test_what_a_supervisor_is_told_survives_and_shows_neither_token_nor_command(folder: ServerFolder) -> None:
     request = ServerRequest(["java", "-Dsecret"], "server-1.properties", "hunter2", {}, 600.0)
     folder.write_request(request)
@@ -75,7 +135,9 @@ def test_a_process_of_the_same_number_that_began_at_another_time_is_another_one(
 
 @pytest.mark.usefixtures("processes")
 def test_a_process_is_ended_and_ending_it_again_does_nothing(sleeper: Process) -> None:
-    end(sleeper, 10)
+    end(sleeper, 10, {"something else"})
+    assert sleeper.is_alive(), "it is not what it was said to be"
+    end(sleeper, 10, {"something else", "input()"})
     assert not sleeper.is_alive()
     end(sleeper, 10)
 

@@ -107,6 +107,27 @@ print(*calls, said_or_asked(spark, key), spark.conf.get(key), said_or_asked(spar
     assert run(code, spark_server) == ["set set 4 4 true"]
 
 
+CHANGE = """
+key = "spark.sql.session.timeZone"
+spark = open_session(lake, settings)
+say(spark, {"spark.sql.shuffle.partitions": "3"})
+print(changed_settings(spark))
+spark.conf.set(key, "America/New_York"); spark.conf.set("spark.sql.of_mine", "x")
+print(changed_settings(open_session(lake, settings)), changed_settings(spark), spark.conf.get(key))
+"""
+
+
+@pytest.mark.parametrize("engine", ["embedded", "local[1]"])
+def test_settings_that_others_change_are_told_and_put_back(spark_server: Path, tmp_path: Path, engine: str) -> None:
+    own = (
+        CHANGE
+        if engine == "embedded"
+        else f"from dataclasses import replace\nsettings = replace(settings, engine={engine!r})\n{CHANGE}"
+    )
+    told = "{'spark.sql.of_mine': (None, 'x'), 'spark.sql.session.timeZone': ('UTC', 'America/New_York')} {} UTC"
+    assert run(own, spark_server if engine == "embedded" else tmp_path) == ["{}", told]
+
+
 def test_the_wait_for_a_session_is_counted_once_however_often_it_is_asked_for(spark_server: Path) -> None:
     code = """
 from backfill_assets.engine.usage import CpuMeter

@@ -9,6 +9,9 @@ from datetime import date
 from decimal import Decimal
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -74,6 +77,28 @@ def test_a_row_of_every_type_is_the_text_that_it_is_said_to_be(tmp_path: Path) -
     made = Contract("t", "t", EVERY, "day", (), ())
     lake = bare_lake(tmp_path)
     assert audit(lake, stage_by_hand(lake, made, [ROW]).paths, made)[date(1970, 1, 3)].fingerprint == expected
+
+
+FAR_DAYS = (-(2**31), -(2**31) + 1, -(2**31) + 2, -719529, 0, 3663500, 2**31 - 2, 2**31 - 1)
+FAR_MOMENTS = (-(2**63), -(2**63) + 1, -(2**63) + 2, -62_200_000_000_000_000, 0, 2**63 - 2, 2**63 - 1)
+
+
+@pytest.mark.parametrize("days", FAR_DAYS)
+@pytest.mark.parametrize("moment", FAR_MOMENTS)
+def test_a_date_or_time_of_any_year_is_its_number_also_those_that_duckdb_takes_for_infinite(
+    tmp_path: Path, days: int, moment: int
+) -> None:
+    columns = (Column("day", "DATE", "d"), Column("due", "DATE", "d"), Column("until", "TIMESTAMP", "u"))
+    made, lake = Contract("t", "t", columns, "day", (), ()), bare_lake(tmp_path)
+    staged = stage_by_hand(lake, made, [{"day": date(1970, 1, 3), "due": date(1970, 1, 3), "until": None}])
+    due = pa.array([days], pa.int32()).cast(pa.date32())
+    pq.write_table(
+        pa.table({"due": due, "until": pa.array([moment], pa.int64()).cast(pa.timestamp("us", "UTC"))}),
+        staged.files[0].path,
+    )
+    digits = hashlib.md5(f"2|{days}|{moment}".encode(), usedforsecurity=False).hexdigest()
+    expected = ".".join(f"{int(digits[i : i + 15], 16):X}" for i in (0, 15))
+    assert audit(lake, staged.paths, made)[date(1970, 1, 3)].fingerprint == expected
 
 
 def test_the_scale_of_a_decimal_and_the_width_of_a_whole_number_do_not_show(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.engine.confs import COMPILED_FROM_ROWS, IN_TASKS_FROM_ROWS, EngineSettings, size_confs
 from backfill_assets.lake.committer import ensure_table
 from backfill_assets.lake.home import Lake
@@ -105,6 +106,25 @@ def test_a_sweep_never_touches_what_the_log_names(lake: Lake) -> None:
     assert sweep(lake, "staging") == 0
     assert sorted((lake.table_path("staging") / WRITES).rglob("*.parquet")) == published
     assert list(markers(lake, "staging").iterdir()) == []
+
+
+@pytest.mark.parametrize("of", ["the write", "all writes"])
+def test_a_sweep_removes_nothing_through_a_link(lake: Lake, tmp_path: Path, of: str) -> None:
+    done = publish_by_hand(lake, STAGING, ROWS)
+    folder = lake.table_path("staging") / WRITES
+    theirs = tmp_path / "theirs"
+    (theirs / done.write_id).mkdir(parents=True)
+    (theirs / done.write_id / "mine.parquet").touch()
+    if of == "the write":
+        (folder / done.write_id).rename(tmp_path / "moved")
+        (folder / done.write_id).symlink_to(theirs / done.write_id)
+    else:
+        folder.rename(tmp_path / "moved")
+        folder.symlink_to(theirs)
+    (markers(lake, "staging") / done.write_id).touch()
+    with pytest.raises(BackfillError, match="a link leads out of the table"):
+        sweep(lake, "staging")
+    assert (theirs / done.write_id / "mine.parquet").exists()
 
 
 def test_rows_of_ours_are_staged_without_an_engine(lake: Lake) -> None:

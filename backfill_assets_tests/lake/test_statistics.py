@@ -5,7 +5,7 @@ Tested here: `lake.statistics` on real Parquet files. Not tested here: their use
 
 import gc
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from backfill_assets.lake.statistics import file_statistics, read_footer
 
+EPOCH = date(1970, 1, 1)
 INSTANTS = st.datetimes(datetime(1, 1, 1), datetime(9998, 12, 31), timezones=st.just(UTC))  # noqa: DTZ001
 
 
@@ -50,6 +51,29 @@ def test_bounds_of_times_are_milliseconds_and_hold_every_value(tmp_path_factory:
 def test_a_time_at_the_end_of_the_calendar_has_no_bound(tmp_path: Path) -> None:
     end = datetime.max.replace(tzinfo=UTC)
     assert "at" not in stats_of(tmp_path, at=pa.array([end], pa.timestamp("us", "UTC")))["maxValues"]
+
+
+@given(
+    days=st.lists(st.integers(-(2**31), 2**31 - 1), min_size=1, max_size=5),
+    moments=st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=5),
+)
+def test_a_date_or_time_beyond_the_calendar_leaves_its_column_without_bounds_and_every_row_is_counted(
+    tmp_path_factory: Any, days: list[int], moments: list[int]
+) -> None:
+    rows = min(len(days), len(moments))
+    found = stats_of(
+        tmp_path_factory.mktemp("far"),
+        day=pa.array(days[:rows], pa.int32()).cast(pa.date32()),
+        at=pa.array(moments[:rows], pa.int64()).cast(pa.timestamp("us", "UTC")),
+        n=list(range(rows)),
+    )
+    assert (found["numRecords"], found["nullCount"]) == (rows, {"day": 0, "at": 0, "n": 0})
+    assert (found["minValues"]["n"], found["maxValues"]["n"]) == (0, rows - 1)
+    first, last = (date.min - EPOCH).days, (date.max - EPOCH).days
+    assert ("day" in found["minValues"]) == all(first <= d <= last for d in days[:rows])
+    if "day" in found["minValues"]:
+        told = [date.fromisoformat(found[k]["day"]) for k in ("minValues", "maxValues")]
+        assert told == [EPOCH + timedelta(pick(days[:rows])) for pick in (min, max)]
 
 
 def test_of_an_arrays_elements_nothing_is_told(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from backfill_assets.core.days import midnight
 from backfill_assets.core.ledgers import TOO_LATE
+from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.view import Release
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import commits
@@ -55,7 +56,7 @@ def test_what_waits_is_counted_by_arrival_and_event_day_within_the_days_asked_fo
 def test_a_release_is_a_commit_with_its_note_that_names_the_days_and_moves_no_row(tmp_path: Path) -> None:
     lake = late_lake(tmp_path)
     assert release(LakeSession(lake), HAPPENED, HAPPENED, "the sender was down") == {(ARRIVED, HAPPENED): 2}
-    assert releases(lake) == (Release(frozenset({ARRIVED}), HAPPENED, HAPPENED),)
+    assert releases(lake) == (Release(frozenset({ARRIVED}), HAPPENED, HAPPENED, frozenset({"file"})),)
     said = [c.receipt for c in commits(lake.table_path(TOO_LATE), -1) if c.receipt is not None][-1]
     assert (said.reason, said.note, said.days) == (REASON, "the sender was down", {})
     assert waiting(lake, HAPPENED, OTHER)[ARRIVED, HAPPENED] == 2, "rows leave with the load that takes them"
@@ -65,3 +66,10 @@ def test_days_for_which_nothing_waits_are_not_released(tmp_path: Path) -> None:
     lake = late_lake(tmp_path)
     assert release(LakeSession(lake), ARRIVED, ARRIVED, "why") == {}
     assert releases(lake) == ()
+
+
+def test_a_release_of_an_earlier_version_holds_for_all_files_of_its_days(tmp_path: Path) -> None:
+    lake = late_lake(tmp_path)
+    tags = {"event_days_from": str(HAPPENED), "event_days_to": str(OTHER), "arrival_days": str(ARRIVED)}
+    lake.store.append_receipt(TOO_LATE, Receipt("1", TOO_LATE, REASON, {}, tags=tags))
+    assert releases(lake) == (Release(frozenset({ARRIVED}), HAPPENED, OTHER, None),)

@@ -4,6 +4,8 @@ Tested here: `lake.view`, on logs written by hand and ledgers written without Sp
 a view (`core/test_states.py`).
 """
 
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,10 @@ import pytest
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import State, States
 from backfill_assets.core.view import LandedDay, TableView
+from backfill_assets.lake.delta_store import DeltaStore
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, LANDED
+from backfill_assets.lake.log import Logs
 from backfill_assets.lake.view import read_view
 from backfill_assets_tests.builders import CONTRACTS, START, Story, day, make_commit, receipt, write_rows
 from backfill_assets_tests.processes import run_python
@@ -116,3 +120,51 @@ def test_a_day_of_the_ledger_that_holds_more_rows_than_its_receipt_says_is_loade
     assert read_view(lake, CONTRACTS).source("raw").doubted_arrivals() == frozenset()
     _arrive(lake, 1, 0)
     assert read_view(lake, CONTRACTS).source("raw").doubted_arrivals() == {day(1)}
+
+
+def _meanwhile(patch: pytest.MonkeyPatch, method: str, table: str, done: Callable[[], None]) -> None:
+    """Another process does this right before the first call of a method of the store for a table."""
+    really, left = getattr(DeltaStore, method), [done]
+
+    def after(self: DeltaStore, name: str, *args: Any) -> Any:
+        if name == table and left:
+            left.pop()()
+        return really(self, name, *args)
+
+    patch.setattr(DeltaStore, method, after)
+
+
+def test_rows_of_the_ledger_are_kept_as_those_of_the_version_that_was_looked_at(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A load that commits between the look at the ledger's head and the reading of its rows is seen by the next look."""
+    watching = replace(lake, logs=Logs())
+    _load(lake, "s", 0)
+    _arrive(lake, 0, 0)
+    with monkeypatch.context() as patch:
+        _meanwhile(patch, "unmoved", "arrivals", lambda: _arrive(lake, 1, 0))
+        assert set(read_view(watching, CONTRACTS).source("raw").arrivals) == {day(0)}
+    found = read_view(watching, CONTRACTS).source("raw")
+    assert set(found.arrivals) == {day(0), day(1)}
+    assert found.doubted_arrivals() == frozenset()
+    assert read_view(watching, CONTRACTS).source("raw").arrivals is found.arrivals
+
+
+@pytest.mark.parametrize("table", [*(c.name for c in CONTRACTS), "arrivals"])
+def test_no_table_is_seen_as_newer_than_what_it_was_made_from(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, table: str
+) -> None:
+    """Another run makes all tables, upstream first, between the looks at two heads, wherever that is."""
+
+    def made() -> None:
+        _load(lake, "s", 0)
+        _arrive(lake, 0, 0)
+        for contract in CONTRACTS[1:]:
+            make_commit(lake.table_path(contract.name), 0, receipt(contract.name, {day(0): DayEntry(1, "F", "D")}))
+
+    _meanwhile(monkeypatch, "view", table, made)
+    seen = {name: found.version for name, found in read_view(lake, CONTRACTS).tables.items()}
+    assert max(seen.values()) == 0
+    for contract in CONTRACTS[1:]:
+        for name in (i.table for i in contract.inputs):
+            assert seen[contract.name] <= min(seen[name], seen["arrivals"]), (contract.name, name)

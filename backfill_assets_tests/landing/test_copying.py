@@ -51,3 +51,14 @@ def test_a_file_that_changed_since_it_was_listed_is_not_taken(tmp_path: Path) ->
     source.write_bytes(b"12345678")
     with pytest.raises(BackfillError):
         copied(listed, tmp_path / "copy")
+
+
+def test_a_hole_takes_no_disk_in_the_copy_either(tmp_path: Path) -> None:
+    source, target = tmp_path / "a.parquet", tmp_path / "copy"
+    with source.open("wb") as sparse:
+        sparse.write(b"PAR1")
+        sparse.truncate(64 * READ_BYTES + 5)
+    copied(landed(source), target)
+    assert target.stat().st_size == 64 * READ_BYTES + 5
+    assert target.stat().st_blocks * 512 <= 2 * READ_BYTES
+    assert target.read_bytes() == source.read_bytes()

@@ -34,6 +34,7 @@ def test_an_absent_column_is_named_by_either_engine() -> None:
         (of_spark("INTERNAL_ERROR", "XX000"), False, False),
         (ParseException("found ("), True, True),
         (UnsupportedOperationException("unknown function: nonsense"), True, True),
+        (UnsupportedOperationException("cast Timestamp(Millisecond, None) to Timestamp"), False, True),
         (ArithmeticException("divide by zero"), False, True),
         (AnalysisException("Failed to allocate 1 KB: 0 B remain available for the total memory pool"), False, False),
         (OSError("no disk"), False, False),

@@ -26,6 +26,7 @@ from backfill_assets.landing.files import (
     settle,
     sha256_of,
 )
+from backfill_assets.landing.intake_bytes import Limits
 from backfill_assets_tests.lake.landed import land, names, refusals
 
 
@@ -241,3 +242,22 @@ def test_a_file_that_keeps_growing_or_is_gone_does_not_settle(tmp_path: Path, mo
     assert not settle(file, quiet_seconds=0.4, patience_seconds=0.01)
     file.path.unlink()
     assert not settle(file, quiet_seconds=0.05)
+
+
+def test_a_file_larger_than_any_may_be_is_refused_before_a_byte_of_it_is_read(tmp_path: Path) -> None:
+    with land(tmp_path, "huge.csv", b"").path.open("r+b") as sparse:
+        sparse.truncate(Limits.max_bytes + 1)
+    assert refusals("*.csv", tmp_path) == {"huge.csv": "it has 8589934593 bytes, more than the limit of 8589934592"}
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_a_folder_swapped_for_a_link_since_the_listing_is_not_followed(tmp_path: Path, depth: int) -> None:
+    inside = "/".join(["theirs", "inner"][:depth])
+    secret = land(tmp_path / "private", f"{inside}/x.csv".split("/", 1)[1], b"key,who\nk,A\n").path
+    land(tmp_path, f"landing/{inside}/x.csv", b"key,who\nk,B\n")
+    os.utime(tmp_path / "landing" / inside / "x.csv", ns=(secret.stat().st_mtime_ns,) * 2)
+    (listed,) = list_landing("landing/**/*.csv", tmp_path, "csv").files
+    (tmp_path / "landing" / "theirs").rename(tmp_path / "landing" / ".gone")
+    (tmp_path / "landing" / "theirs").symlink_to(tmp_path / "private")
+    with pytest.raises(StillChanging):
+        sha256_of(listed)

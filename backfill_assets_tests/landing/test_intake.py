@@ -146,3 +146,15 @@ def test_giant_lines_and_bombs_fit_into_little_memory(tmp_path: Path) -> None:
         "quoted.csv 1 1 None",
         "bomb.jsonl.gz 1 1 it decompresses more than 250 fold: a decompression bomb",
     ], done.stderr
+
+
+def test_a_flood_of_unusable_rows_refuses_the_file_as_a_whole_with_the_count(tmp_path: Path) -> None:
+    limits = Limits(max_bad_rows=100, batch_rows=10)
+    flood = gzip.compress(b"{\n" * 1_000)
+    most = 100 + len(flood) // 4
+    intake = take_in(tmp_path, "a.jsonl.gz", flood, limits)
+    why = f"more than {most} of its rows are unusable: too many to keep each; the first: not JSON: "
+    assert (intake.rows, intake.bad_rows) == (1, 1)
+    assert (intake.unreadable or "").startswith(why)
+    paid_for = b"{" + b" " * 10 + b"\n"
+    assert take_in(tmp_path, "b.jsonl", paid_for * 1_000, limits).bad_rows == 1_000, "rows that were really sent"

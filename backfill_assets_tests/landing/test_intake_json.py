@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.landing.intake_bytes import Limits
-from backfill_assets.landing.intake_json import JsonLines
+from backfill_assets.landing.intake_json import JsonLines, _object
+from backfill_assets.landing.intake_rows import BadRecord
 from backfill_assets_tests.lake.landed import bad_rows, good_rows, parse, parsed_rows, small, stock_rows, take_in
 
 DEEP = b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
@@ -167,3 +168,23 @@ def test_any_mixture_gives_every_record_once_in_order_whatever_the_batches(
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+class _Counted(str):
+    """A key that counts how often it is compared."""
+
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        _Counted.compared += 1
+        return str.__eq__(self, other)
+
+    def __hash__(self) -> int:
+        return str.__hash__(self)
+
+
+def test_a_key_that_occurs_twice_is_found_in_linear_time() -> None:
+    _Counted.compared, many = 0, 2_000
+    with pytest.raises(BadRecord, match=f"the key '{many - 1}' occurs twice"):
+        _object([(_Counted(n), None) for n in [*range(many), many - 1]])
+    assert _Counted.compared < 10 * many

@@ -75,3 +75,15 @@ def test_honest_dictionaries_pass(tmp_path: Path) -> None:
     assert refusal(tmp_path, repeated("d" * 100, 100_000))[1] is None
     assert refusal(tmp_path, repeated("d" * 90_000, 50))[1] is None
     assert refusal(tmp_path, pa.array([f"{i:05d}" * 4_000 for i in range(50)]))[1] is None
+
+
+def test_a_list_is_a_value_too_and_no_longer_than_one_may_be(tmp_path: Path) -> None:
+    def flags(*lengths: int) -> pa.Array:
+        offsets = [sum(lengths[:i]) for i in range(len(lengths) + 1)]
+        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array([False] * offsets[-1]))
+
+    assert refusal(tmp_path, flags(100_000))[1] is None
+    _, why = refusal(tmp_path, flags(100_001))
+    assert why == "'a.list.element' has values of more than the limit of 100000 bytes"
+    _, why = refusal(tmp_path, flags(100_001, 1, 1))
+    assert why == "'a' has a value of 100001 bytes, more than the limit of 100000"

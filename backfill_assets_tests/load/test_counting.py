@@ -4,7 +4,7 @@ Lives here: the search for culprits, and contents taken again. Does not live her
 """
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from backfill_assets.landing.files import Listing, sha256_of
 from backfill_assets.landing.place import identity
 from backfill_assets.landing.stock import StockFile
 from backfill_assets.load import counting
-from backfill_assets.load.counting import Counted, count_days, stocked
+from backfill_assets.load.counting import Counted, count_days, stocked, unless_flooding
 from backfill_assets_tests.lake.landed import land
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 
@@ -97,3 +97,13 @@ def test_what_the_stock_lost_is_taken_again_with_one_look_at_the_landing_for_all
     assert len(looks) == 1
     stocked(lake_session, records, looking)
     assert len(looks) == 1, "nothing is lost any more"
+
+
+@pytest.mark.parametrize(("bad", "refused"), [(100_000, False), (100_250, False), (100_251, True)])
+def test_a_content_with_more_unusable_rows_than_its_bytes_pay_for_is_refused_as_a_whole(
+    bad: int, refused: bool
+) -> None:
+    counted = Counted({date(2024, 3, 1): (bad, bad, 0), date(2024, 3, 2): (5, 0, 5)})
+    found = unless_flooding(counted, size=1_000)
+    assert (found.refused is not None) == refused
+    assert found.days == ({None: (1, 1, 0)} if refused else counted.days)

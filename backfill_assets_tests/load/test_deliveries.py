@@ -3,6 +3,7 @@
 Lives here: the frame alone, over a few files in the stock. Does not live here: whole loads (`end_to_end.test_ledger`).
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -124,6 +125,33 @@ def test_rows_without_a_usable_arrival_lie_on_the_home_day_and_keep_eight_kiloby
     assert [r["arrival_date"].day for r in found] == [5, 4, 11, 4]
     assert [r["usable_arrival"] for r in found] == [True, False, True, False]
     assert [len(r["text"] or "") for r in found] == [8192, len(found[1]["text"]), 0, 6]
+
+
+def test_times_beyond_the_calendar_are_told_by_column_also_within_arrays_and_of_deletes(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    chosen = LakeSettings.model_validate({
+        "start_date": date(2024, 3, 1),
+        "source": {
+            "files": "x", "format": "jsonl", "payload": {"days": "ARRAY<DATE>", "until": "TIMESTAMP"},
+            "select": "seq, at arrival_ts, version version_ts, at event_ts, 'k' AS event_key, op, days, until",
+        },
+        "features": {"entity": ["until"]},
+    })  # fmt: skip
+    end = "9999-12-31 23:59:59.999999"
+    rows: list[tuple[dict[str, Any], str | None]] = [
+        ({"days": ["0001-01-01", None, "9999-12-31"], "until": end, "version": "0001-01-01 00:00:00"}, None),
+        ({"days": ["2024-01-01", "0000-12-31"]}, "days lies beyond 0001-01-01 .. 9999-12-31"),
+        ({"until": "+10000-01-01 00:00:00", "op": "delete"}, "until lies beyond 0001-01-01 .. 9999-12-31"),
+        ({"version": "0000-12-31 23:59:59.999999"}, "version_ts lies beyond 0001-01-01 .. 9999-12-31"),
+        ({"version": "+10000-01-01 00:00:00"}, "version_ts lies beyond 0001-01-01 .. 9999-12-31"),
+    ]
+    usual = {"at": MOMENT, "version": MOMENT, "op": "upsert"}
+    lines = [json.dumps(usual | row | {"seq": seq}) for seq, (row, _) in enumerate(rows)]
+    read = read_deliveries(spark, [stocked(tmp_path, "a.jsonl", "\n".join(lines).encode())], chosen)
+    found = read.orderBy("row_number").select("reason", "arrival_date").collect()  # Python has no word for the others
+    assert [r["reason"] for r in found] == [told for _, told in rows]
+    assert {r["arrival_date"] for r in found} == {date(2024, 3, 5)}
 
 
 def test_every_reason_of_a_row_is_told(spark: "SparkSession", tmp_path: Path) -> None:

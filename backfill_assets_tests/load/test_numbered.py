@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from backfill_assets.landing.intake_bytes import Unreadable
 from backfill_assets.landing.mapping import UnfitSelect
 from backfill_assets.landing.stock import StockFile
 from backfill_assets.load import numbered
@@ -51,3 +52,30 @@ def test_a_type_that_was_never_tried_is_refused_by_name(tmp_path: Path) -> None:
     file = stock_file(tmp_path, pa.table({"at": pa.array([1], pa.time64("us"))}))
     with pytest.raises(UnfitSelect, match=r'at is time64\[us\].*engine = "embedded"'):
         numbered._copy(tmp_path, file)
+
+
+def test_what_stands_in_lists_and_structs_comes_as_spark_reads_it_too(tmp_path: Path) -> None:
+    moments = pa.array([1], pa.timestamp("ms"))
+    columns = {
+        "many": pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), moments),
+        "named": pa.StructArray.from_arrays([moments, pa.array([7], pa.uint8())], ["at", "n"]),
+    }
+    copy = pq.read_table(numbered._copy(tmp_path, stock_file(tmp_path, pa.table(columns))))
+    assert str(copy.schema.field("many").type) == "list<element: timestamp[us]>"
+    assert str(copy.schema.field("named").type) == "struct<at: timestamp[us], n: int16>"
+    assert copy.to_pydict()["named"] == [{"at": datetime(1970, 1, 1, 0, 0, 0, 1000), "n": 7}]  # noqa: DTZ001
+
+
+def test_a_moment_beyond_microseconds_spoils_its_own_file_only(tmp_path: Path) -> None:
+    far = pa.array([9_000_000_000_000_000_000], pa.int64()).view(pa.timestamp("ms"))
+    with pytest.raises(Unreadable, match="out of bounds timestamp"):
+        numbered._copy(tmp_path, stock_file(tmp_path, pa.table({"at": far})))
+
+
+def test_rows_that_are_large_once_expanded_are_copied_as_they_were_judged(tmp_path: Path) -> None:
+    rows = 40_000
+    words = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array(["d" * 60_000]))
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"x": words}), path)
+    copy = numbered._copy(tmp_path, StockFile("b" * 64, path, {}, "", SCANNED))
+    assert pq.read_metadata(copy).num_rows == rows

@@ -26,6 +26,7 @@ from backfill_assets.load.counting import stocked
 from backfill_assets.load.deliveries import read_deliveries
 from backfill_assets.load.scan import accept, scan
 from backfill_assets_tests.end_to_end.worlds import LONG_AGO, World, land, land_bytes, make_world, span
+from backfill_assets_tests.landing.test_limited_decoding import SKEWED
 from backfill_assets_tests.oracle import Rules, delivery
 
 if TYPE_CHECKING:
@@ -248,3 +249,14 @@ def poisoned(sha: str) -> Callable[..., Any]:
         return read_deliveries(session, files, settings).withColumn("reason", poison)
 
     return read
+
+
+def test_a_file_that_would_kill_the_server_never_reaches_it_and_the_others_are_recorded(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    world = make_world(tmp_path, RULES, "parquet")
+    land_bytes(world, "bomb.parquet", SKEWED)
+    land(world, "good.parquet", [delivery(1, "2024-03-05 10:00")])
+    report = scan(world.open()[0])
+    assert report.new == {"bomb.parquet": (1, 1), "good.parquet": (1, 0)}
+    assert "memory" in report.unreadable["bomb.parquet"]

@@ -82,9 +82,9 @@ class Planned:
         digests = {day(n): states.digests.of(table, day(n)) for n in values}
         found = audit(self.lake, staged.paths, contract)
         entries = {d: DayEntry(found[d].rows, found[d].fingerprint, digests[d]) for d in digests}
-        made_with = {PARAMETERS: parameters_of(contract, states.view).to_json()}
+        made_with, codes = {PARAMETERS: parameters_of(contract, states.view).to_json()}, self.pipeline.codes[table]
         said = Provenance(
-            "plan" if tags else "test", run_id, "", CODE.code_digest, CODE.settings_digest, tags={**made_with, **tags}
+            "plan" if tags else "test", run_id, "", codes.code_digest, codes.settings_digest, tags={**made_with, **tags}
         )
         version = states.view.table(table).version
         return replace_days(self.lake, Write(contract, staged, entries, version, said), lambda _: digests).version

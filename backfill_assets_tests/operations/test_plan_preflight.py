@@ -1,11 +1,101 @@
-"""The preflight finds clocks and chance in the code of transforms, in Python's names and in SQL.
+"""Each answer of the preflight can fail, and a plan of which one failed is refused by its name when it is run.
 
-Tested here: `operations.plan_preflight.unsteady`. Not tested here: the other answers (`test_plan.py`).
+Tested here: `operations.plan_preflight` on tables without an engine. Not tested here: runs (`test_plan_run.py`).
 """
+
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.plans import Policy
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.replace import Provenance
+from backfill_assets.operations import plan_preflight
+from backfill_assets.operations.plan import PlanRequest, make_plan
+from backfill_assets.operations.plan_files import keep_plan
 from backfill_assets.operations.plan_preflight import unsteady
+from backfill_assets.operations.plan_run import run_plan
+from backfill_assets.operations.rollback import RollbackRequest, roll_back
+from backfill_assets_tests.operations.planning import (
+    DAYS,
+    HandWorker,
+    bare_staging,
+    good_rows,
+    versions_of,
+    write_by_hand,
+)
+
+FIRST = DayRange(DAYS.start, DAYS.start + ONE_DAY)
+PATCH = pytest.MonkeyPatch
+
+
+def a_clock(lake: Lake, pipeline: Pipeline, patch: PATCH) -> str:
+    file = lake.root / "transforms.py"
+    file.write_text("x = F.current_timestamp()")
+    patch.setattr(plan_preflight, "source_files", lambda _: [file])
+    return "transforms.py:1 current_timestamp"
+
+
+def an_input_never_made(lake: Lake, pipeline: Pipeline, patch: PATCH) -> str:
+    return f"never made: staging {DAYS.start}"
+
+
+def a_held_day(lake: Lake, pipeline: Pipeline, patch: PATCH) -> str:
+    write_by_hand(lake, pipeline, FIRST, lambda d: good_rows(d)[:5])
+    asked = RollbackRequest(table="staging", days=FIRST, to_version=1)
+    roll_back(lake, pipeline, asked, Provenance("", tags={}))
+    return f"held: staging {DAYS.start}"
+
+
+def a_file_that_is_gone(lake: Lake, pipeline: Pipeline, patch: PATCH) -> str:
+    _file(lake).unlink()
+    return "1 file(s) that these days hold are gone or altered, first staging "
+
+
+def a_file_that_was_cut(lake: Lake, pipeline: Pipeline, patch: PATCH) -> str:
+    file = _file(lake)
+    file.write_bytes(file.read_bytes()[:-1])
+    return "1 file(s) that these days hold are gone or altered, first staging "
+
+
+def _file(lake: Lake) -> Path:
+    found = lake.table_path("staging").rglob("*.parquet")
+    return next(path for path in found if f"event_date={DAYS.start}" in path.parts)
+
+
+@pytest.mark.usefixtures("storages")
+@pytest.mark.parametrize(
+    ("name", "spoil", "table"),
+    [
+        ("transforms deterministic", a_clock, "staging"),
+        ("inputs present", an_input_never_made, "features"),
+        ("no day is held", a_held_day, "staging"),
+        ("rollback possible", a_file_that_is_gone, "staging"),
+        ("rollback possible", a_file_that_was_cut, "staging"),
+    ],
+)
+def test_each_answer_can_fail_and_a_run_is_refused_by_its_name(
+    tmp_path: Path, monkeypatch: PATCH, name: str, spoil: Callable[[Lake, Pipeline, PATCH], str], table: str
+) -> None:
+    lake, pipeline = bare_staging(tmp_path)
+    if table == "staging":
+        write_by_hand(lake, pipeline, DAYS, good_rows)
+    asked = PlanRequest(FIRST, (table,), Policy(force=True, canary=0))
+    passed = {t.name for t in make_plan(lake, pipeline, asked).preflight if t.passed}
+    told = spoil(lake, pipeline, monkeypatch)
+    plan = make_plan(lake, pipeline, asked)
+    (failed,) = [t for t in plan.preflight if not t.passed]
+    assert (failed.name, told in failed.told) == (name, True)
+    assert (name in passed) == (table == "staging")
+    keep_plan(lake, plan)
+    before = versions_of(lake)
+    with pytest.raises(BackfillError, match=f"its preflight failed: {name}: "):
+        run_plan(lambda: (lake, pipeline), plan, HandWorker(lake, pipeline))
+    assert versions_of(lake) == before
 
 
 @pytest.mark.parametrize("code", ["x = F.current_timestamp()", "x = now()", "q = 'select rand()'", "uuid.uuid4()"])

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import BackfillError, GateRefused
 from backfill_assets.core.plans import MERGE_KEEPING, MODE_TAG, PLAN_TAG, Plan, Tolerances
 from backfill_assets.core.states import State
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import versions
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.operations.plan_files import mark, unmark
+from backfill_assets.operations.plan_files import mark, marked, unmark
 from backfill_assets.operations.plan_progress import Progress
-from backfill_assets.operations.plan_run import run_plan
+from backfill_assets.operations.plan_run import ask_for, run_plan
 from backfill_assets_tests.operations.planning import (
     DAYS,
     HandWorker,
@@ -61,8 +61,19 @@ def test_a_plan_runs_canary_and_chunks_in_order_and_ends(tmp_path: Path) -> None
     assert (took.seconds > 0, took.cpu, took.rows) == (True, 6.0, sum(c.rows or 0 for c in now.chunks))
     assert took.bytes == sum(c.bytes or 0 for c in now.chunks) > 0
     assert took.bytes == sum(f.size for f in lake.store.live_files(pipeline.table("staging").contract))
-    with pytest.raises(BackfillError, match="it is finished"):
-        run(lake, pipeline, plan)
+
+
+def test_a_finished_plan_that_is_run_again_is_finished_and_nothing_is_written(tmp_path: Path) -> None:
+    lake, pipeline = bare_staging(tmp_path)
+    plan = planned(lake, pipeline)
+    run(lake, pipeline, plan)
+    before = versions_of(lake)
+    known = pipeline.codes["staging"]
+    moved = replace(pipeline, codes={**pipeline.codes, "staging": replace(known, code_digest="other")})
+    for today in (pipeline, moved):  # what moved since is of no concern to it
+        now, told = run(lake, today, plan)
+        assert (now.told, told, ask_for(lake, today, plan)) == ("finished", [], False)
+    assert versions_of(lake) == before
 
 
 @pytest.fixture(scope="module")
@@ -165,6 +176,23 @@ def test_the_gate_finds_files_that_are_not_what_the_receipt_says(tmp_path: Path)
     file.write_bytes(file_of_7_rows.read_bytes())
     with pytest.raises(BackfillError, match=r"read-back: the receipt says 30 rows .* the files 7"):
         run(lake, pipeline, plan)
+
+
+def test_a_gates_finding_is_told_where_the_chunk_cannot_be_put_back(tmp_path: Path) -> None:
+    lake, pipeline = bare_staging(tmp_path)
+    write_by_hand(lake, pipeline, DAYS, good_rows)
+    plan = planned(lake, pipeline, on_failure="rollback")
+    for file in _first_files(lake):
+        file.rename(file.with_suffix(".gone"))
+    with pytest.raises(GateRefused) as refused:
+        run(lake, pipeline, plan, rows=lambda d: good_rows(d)[:3])
+    told = str(refused.value)
+    assert "staging 2024-02-26 rows: 30 rows before, 3 now" in told
+    assert (
+        "The chunk is written, no later one was run; putting it back failed: the table staging: 1 of 1 file(s)" in told
+    )
+    assert refused.value.facts["rollback"] == f"backfill-assets rollback --plan {plan.id} --chunk 1 --yes"
+    assert told in (marked(lake, plan.id, "stopped") or "")
 
 
 def _first_files(lake: Lake) -> list[Path]:

@@ -3,17 +3,23 @@
 Tested here: `operations.sql`, without an engine. Not tested here: the command's drawing (`cli.test_sql`).
 """
 
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 
+import duckdb
 import pytest
 from deltalake import DeltaTable
 
+from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.lake.audit import SPILL, new_engine, selection
 from backfill_assets.operations.reader import LakeReader
 from backfill_assets.operations.snapshots import SnapshotRequest, create_snapshot
-from backfill_assets.operations.sql import Question, ask
-from backfill_assets_tests.operations.readable_lake import TABLE, readable_lake, version_of_event, write
+from backfill_assets.operations.sql import Question, ask, dataset, own_engine, refuse_writing
+from backfill_assets_tests.files import bare_lake, stage_by_hand
+from backfill_assets_tests.operations.readable_lake import FIRST, TABLE, readable_lake, version_of_event, write
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -74,6 +80,121 @@ def test_a_query_reads_no_other_file_and_writes_none(reader: LakeReader, tmp_pat
         )
     assert Path(live).read_bytes() == before
     assert not list(tmp_path.glob("out*"))
+
+
+FORGED = "SELECT * REPLACE (999999 AS value) FROM staging"
+TO_LIVE = "TO '{live}' (FORMAT parquet, USE_TMP_FILE false)"
+WRITING = [
+    f"WITH t AS MATERIALIZED (COPY ({FORGED}) {TO_LIVE}) SELECT 1",
+    f"WITH t AS (COPY ({FORGED}) {TO_LIVE}) SELECT * FROM t",
+    f"WITH t AS MATERIALIZED (COPY ({FORGED}) {TO_LIVE}) SELECT (SELECT count(*) FROM t) AS n",
+    f"WITH a AS (SELECT 1), t AS MATERIALIZED (COPY ({FORGED}) {TO_LIVE}) SELECT * FROM a",
+    f"WITH o AS (WITH t AS MATERIALIZED (COPY ({FORGED}) {TO_LIVE}) SELECT 1) SELECT * FROM o",
+    f"SELECT (WITH t AS MATERIALIZED (COPY ({FORGED}) {TO_LIVE}) SELECT 1)",
+    f"SELECT * FROM (WITH t AS MATERIALIZED (COPY ({FORGED}) {TO_LIVE}) SELECT 1)",
+    f"SELECT * FROM query($$WITH t AS MATERIALIZED (COPY ({FORGED}) {TO_LIVE}) SELECT 1$$)",
+    f"/* no plan */ WITH t AS MATERIALIZED (COPY ({FORGED}) {TO_LIVE}) SELECT 1 -- none",
+    "WITH t AS MATERIALIZED (COPY (SELECT * FROM read_parquet('{live}')) TO '{live}' (FORMAT parquet)) SELECT 1",
+    "WITH t AS MATERIALIZED (COPY (SELECT 1) TO '{live}' (FORMAT csv)) SELECT 1",
+    "WITH t AS MATERIALIZED (COPY (SELECT 1) TO '{folder}/out.csv') SELECT 1",
+    "WITH t AS MATERIALIZED (COPY (SELECT 1) TO '/dev/stdout' (FORMAT csv)) SELECT 1",
+    "WITH t AS MATERIALIZED (COPY (SELECT 1) TO '{spill}/out.csv' (FORMAT csv, USE_TMP_FILE false)) SELECT 1",
+    "WITH t AS MATERIALIZED (COPY (SELECT 1 AS z, 2 AS y) TO '{spill}' (FORMAT csv, PARTITION_BY (y))) SELECT 1",
+    "WITH t AS MATERIALIZED (COPY (SELECT 1) TO '{spill}/../out.csv' (FORMAT csv, USE_TMP_FILE false)) SELECT 1",
+    "WITH t AS MATERIALIZED (INSERT INTO staging SELECT * FROM staging RETURNING *) SELECT * FROM t",
+    "WITH t AS MATERIALIZED (UPDATE staging SET value = 1 RETURNING *) SELECT * FROM t",
+    "WITH t AS MATERIALIZED (DELETE FROM staging RETURNING *) SELECT * FROM t",
+    "WITH t AS (MERGE INTO staging USING staging AS s ON true WHEN MATCHED THEN DELETE RETURNING *) SELECT 1",
+    "WITH t AS (CREATE TABLE x AS SELECT 1) SELECT 1",
+    "WITH t AS (ATTACH '{folder}/x.db') SELECT 1",
+    "SELECT * FROM enable_logging('QueryLog', storage = 'file', storage_path = '{folder}/out')",
+    "SELECT * FROM enable_profiling(save_location = '{folder}/out.json')",
+]
+
+
+@pytest.mark.parametrize("past", ["now", "snapshot", "at"])
+def test_a_query_that_would_write_is_refused_wherever_it_would(reader: LakeReader, tmp_path: Path, past: str) -> None:
+    create_snapshot(reader.lake, reader.pipeline, SnapshotRequest("spring", (TABLE,)))
+    moment = list(reader.lake.store.commits(TABLE))[-1].at if past == "at" else None
+    before = contents(tmp_path)
+    for query in WRITING:
+        asked = filled_in(query, reader, tmp_path)
+        with pytest.raises(BackfillError, match="the query"):
+            rows(reader, asked, at=moment, snapshot="spring" if past == "snapshot" else "")
+        assert contents(tmp_path) == before, asked
+
+
+def test_a_plan_that_writes_is_refused_also_where_nothing_else_hinders_it(reader: LakeReader, tmp_path: Path) -> None:
+    before, refused = contents(tmp_path), []
+    with own_engine(reader.lake) as engine:
+        engine.execute("CREATE TABLE staging AS SELECT 1 AS value")
+        for query in WRITING:
+            asked = filled_in(query, reader, tmp_path)
+            try:
+                refuse_writing(engine, asked)
+            except BackfillError as error:
+                refused.append(str(error))
+            except duckdb.Error:
+                continue  # DuckDB does not take it at all
+            else:
+                assert "enable_" in asked
+        assert engine.sql("FROM staging").fetchall() == [(1,)]
+    assert contents(tmp_path) == before
+    assert len([r for r in refused if "it would write" in r]) == len(refused) >= 12
+
+
+def filled_in(query: str, reader: LakeReader, folder: Path) -> str:
+    [live, *_] = reader.lake.store.data_files(reader.pipeline.table(TABLE).contract)
+    words = {"live": live, "folder": folder, "spill": reader.lake.root / SPILL}
+    return query.format_map({name: str(word).replace("'", "''") for name, word in words.items()})
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {p: p.read_bytes() for p in folder.rglob("*") if p.is_file() and p.suffix != ".lock"}
+
+
+VALUES: dict[str, list[object]] = {
+    "BOOLEAN": [True, False], "INT": [-1, 2**31 - 1], "BIGINT": [-1, 2**63 - 1], "DOUBLE": [float("nan"), -0.0],
+    "STRING": ["", "é'\0"], "DATE": [date(1, 1, 1), date(9999, 12, 31)], "BINARY": [b"", b"\0\xff"],
+    "TIMESTAMP": [datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999999, UTC)],
+    "DECIMAL(38,18)": [Decimal("-1.000000000000000001"), Decimal("99999999999999999999.999999999999999999")],
+}  # fmt: skip
+
+
+def test_rows_of_every_type_come_through_arrow_as_duckdb_reads_them_itself(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    lists: dict[str, list[object]] = {f"ARRAY<{kind}>": [[], [*values, None]] for kind, values in VALUES.items()}
+    cells = {f"c{n}": (kind, [*values, None]) for n, (kind, values) in enumerate({**VALUES, **lists}.items())}
+    columns = [Column(name, kind, name, nullable=True) for name, (kind, _) in cells.items()]
+    older = Contract("made", "made", (Column("day", "DATE", "day"), *columns), day_column="day", key=(), inputs=())
+    made = [{"day": FIRST + timedelta(n % 2), **{c: v[n] for c, (_, v) in cells.items()}} for n in range(3)]
+    files = list(stage_by_hand(lake, older, made).paths)
+    newer = replace(older, columns=(*older.columns[:-1], Column("added", "BIGINT", "added", nullable=True)))
+    for contract in (older, newer):
+        with new_engine(lake) as engine:
+            engine.register("arrow", dataset(files, contract))
+            ours = engine.sql("FROM arrow ORDER BY day, c1").to_arrow_table()
+            theirs = engine.sql(f"FROM ({selection(files, contract)}) ORDER BY day, c1").to_arrow_table()
+        assert ours.schema == theirs.schema
+        assert repr(ours.to_pylist()) == repr(theirs.to_pylist())  # as texts: nan is not nan, and -0.0 is 0.0
+
+
+def test_a_query_that_reads_may_speak_of_writing(reader: LakeReader) -> None:
+    query = "SELECT count(*) AS \"COPY\" FROM staging WHERE entity <> 'INSERT INTO x' -- DELETE"
+    assert rows(reader, query) == [(4,)]
+    assert rows(reader, "DESCRIBE staging")[0][:2] == ("event_key", "VARCHAR")
+    assert len(rows(reader, "SELECT * FROM (PIVOT staging ON entity IN ('A') USING count(*) GROUP BY event_date)")) == 2
+
+
+def test_what_memory_does_not_hold_is_kept_in_a_folder_that_ends_with_the_query(reader: LakeReader) -> None:
+    query = "SELECT count(DISTINCT i::VARCHAR || repeat('x', 50)) FROM range(1000000) AS t(i)"
+    with own_engine(reader.lake) as engine:
+        [(folder,)] = engine.execute("SELECT current_setting('temp_directory')").fetchall()
+        engine.execute("SET memory_limit = '64MB'")
+        assert engine.sql(query).fetchall() == [(1_000_000,)]
+        assert Path(folder).is_dir()
+    assert Path(folder).parent == (reader.lake.root / SPILL).parent
+    assert not Path(folder).exists()
 
 
 def test_a_table_that_is_not_there_is_answered_with_those_that_are(reader: LakeReader) -> None:

@@ -32,11 +32,13 @@ def tags_of(instance: dg.DagsterInstance, result: Any) -> dict[str, str]:
     return dict(run.tags)
 
 
-def test_receipts_name_the_person_or_the_user_of_the_process_and_what_asked() -> None:
-    assert asked_by({BY_TAG: "ada", "dagster/sensor_name": "landing", "else": "x"}) == {
-        BY: "ada", "dagster/sensor_name": "landing",
+def test_receipts_name_the_user_of_a_command_or_dagster_and_its_user_and_never_whom_a_tag_names() -> None:
+    assert asked_by({BY_TAG: "cfo@bank", "dagster/sensor_name": "landing", "else": "x"}) == {
+        BY: f"Dagster, run by {whoami()}", "dagster/sensor_name": "landing",
     }  # fmt: skip
-    assert asked_by({PLAN_TAG: "p", CHUNK_TAG: "1"}) == {BY: whoami(), PLAN_TAG: "p", CHUNK_TAG: "1"}
+    assert asked_by({BY_TAG: "cfo@bank", PLAN_TAG: "p", CHUNK_TAG: "1"}, "ada@desk") == {
+        BY: "ada@desk", PLAN_TAG: "p", CHUNK_TAG: "1",
+    }  # fmt: skip
 
 
 def test_a_run_of_several_days_shows_days_and_tables_in_the_runs_list(lake: Made, instance: dg.DagsterInstance) -> None:

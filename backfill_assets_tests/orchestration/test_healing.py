@@ -4,6 +4,7 @@ Tested here: `orchestration.healing` by way of ticks and starts, on lakes of log
 here: runs that are really killed (`end_to_end.test_killed`) and what a page shows (`browser`).
 """
 
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -130,6 +131,18 @@ def test_days_that_a_dead_run_planned_are_told_from_their_receipts_at_the_next_t
     said = {k: v.value for k, v in record.asset_materialization.metadata.items()}
     assert said["dagster/partition_row_count"] == 3
     assert str(said["backfill_assets/recorded_from"]).startswith("the receipt")
+
+
+def test_days_of_a_run_that_died_after_the_clock_was_set_back_are_healed_as_well(
+    lake: Made, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as ahead:
+        ahead.setattr(time, "time", lambda real=time.time: real() + 10 * 365 * 86_400.0)
+        ended(instance, planned(lake, instance, [0], ["labels"]), FAILURE)
+    assert follow_receipts(instance, *lake)
+    ended(instance, planned(lake, instance, range(DAYS), ["staging"]), FAILURE)
+    assert follow_receipts(instance, *lake)
+    assert follow_receipts(instance, *lake) == []
 
 
 def test_what_was_healed_is_not_told_again(lake: Made, instance: dg.DagsterInstance) -> None:

@@ -69,7 +69,7 @@ def test_a_load_tells_rows_and_the_newest_reasons_and_nothing_where_nothing_move
     assert said["dagster/row_count"] == 4
     assert said["newest arrival day"] == str(START + ONE_DAY)
     lines = str(said["newest reasons"]).splitlines()
-    assert lines[2:4] == [f"| {START + ONE_DAY} | 1 | no key |", f"| {START} | 2 | not JSON |"]
+    assert lines[2:4] == [f"| {START + ONE_DAY} | 1 | `no key` |", f"| {START} | 2 | `not JSON` |"]
     assert said["loaded by"] == "run-7"
     (arrivals,) = told(instance, "arrivals")
     assert (arrivals["dagster/row_count"], arrivals["newest arrival day"]) == (3, str(START + ONE_DAY * 2))
@@ -80,5 +80,5 @@ def test_a_load_tells_rows_and_the_newest_reasons_and_nothing_where_nothing_move
 
 
 def test_what_a_file_says_of_itself_is_no_markdown() -> None:
-    line = reasons_table([Reason("a|b <img> [x](y) `c`\nd", 1, START)]).splitlines()[-1]
-    assert line == f"| {START} | 1 | a\\|b &lt;img> \\[x](y) 'c' d |"
+    line = reasons_table([Reason("a|b <img> [x](y) `c`\nd http://e.f", 1, START)]).splitlines()[-1]
+    assert line == f"| {START} | 1 | `a¦b <img> [x](y) 'c' d http://e.f` |"

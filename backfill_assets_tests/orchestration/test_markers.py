@@ -22,6 +22,7 @@ from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.markers import end_dead_runs, markers_of
 from backfill_assets.orchestration.reconcile import reconcile
 from backfill_assets_tests.builders import make_commit, receipt
+from backfill_assets_tests.engine.test_processes import step_the_clock
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -61,6 +62,16 @@ def status(instance: dg.DagsterInstance, run_id: str) -> dg.DagsterRunStatus:
 
 
 DEAD = replace(PlacedProcess.this(), started=0.0)
+
+
+@pytest.mark.parametrize("seconds", [-3600.0, 3600.0])
+def test_a_step_of_the_clock_ends_no_living_run_and_keeps_no_dead_one(
+    instance: dg.DagsterInstance, lake: tuple[Lake, Pipeline], monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    dead, living = begun(instance, lake[0], DEAD), begun(instance, lake[0])
+    step_the_clock(seconds, monkeypatch)
+    assert end_dead_runs(instance, lake[0]) == [f"run {dead} ended: its process is gone"]
+    assert status(instance, living) is STARTED
 
 
 def test_a_run_whose_process_is_gone_is_ended_once(instance: dg.DagsterInstance, lake: tuple[Lake, Pipeline]) -> None:
@@ -154,6 +165,18 @@ def test_a_marker_that_a_power_cut_left_empty_ends_its_run(
     (markers_of(instance, lake[0]).folder / run_id).write_text("")
     assert end_dead_runs(instance, lake[0])
     assert status(instance, run_id) is FAILURE
+
+
+def test_files_that_a_link_leads_to_are_no_markers(
+    instance: dg.DagsterInstance, lake: tuple[Lake, Pipeline], tmp_path: Path
+) -> None:
+    folder, theirs = markers_of(instance, lake[0]).folder, tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "thesis").touch()
+    folder.parent.mkdir(exist_ok=True)
+    folder.symlink_to(theirs)
+    assert end_dead_runs(instance, lake[0]) == []
+    assert (theirs / "thesis").exists()
 
 
 def test_processes_that_open_one_home_share_its_markers(tmp_path: Path, lake: tuple[Lake, Pipeline]) -> None:

@@ -3,8 +3,10 @@
 Tested here: `orchestration.outbox`. Not tested here: what is told (`test_alerts`).
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.orchestration import outbox
 from backfill_assets.orchestration.alert_channels import Message
 from backfill_assets.orchestration.outbox import Outbox
+from backfill_assets_tests.clocks import Clock, set_to
 
 
 @dataclass
@@ -59,6 +62,21 @@ def test_it_is_not_tried_again_at_once(tmp_path: Path) -> None:
     assert (deliver(box, ways), deliver(box, ways), ways.tried) == (1, 0, 2)
 
 
+@pytest.mark.parametrize("off", [timedelta(hours=2), timedelta(days=400)])
+def test_what_was_put_off_by_a_clock_that_ran_ahead_is_tried_once_the_clock_is_right(
+    tmp_path: Path, off: timedelta
+) -> None:
+    box, ways = Outbox(tmp_path), Ways(down={"mail"})
+    with set_to(Clock(off)):
+        box.put(Message("one", "text"))
+        deliver(box, ways)
+        box.tell({"table": "words"}, (), lambda names: Message("told", ""), again=24 * 3600.0)
+    ways.down.clear()
+    box.tell({"table": "words"}, (), lambda names: Message("told", ""), again=24 * 3600.0)
+    assert (deliver(box, ways), box.waiting()) == (0, 0)
+    assert [subject for name, subject in ways.took if name == "mail"] == ["one", "told", "told"]
+
+
 def test_a_message_that_nobody_takes_keeps_no_other_waiting(box: Outbox) -> None:
     ways = Ways()
     for subject in ("poison", "one", "two"):
@@ -88,4 +106,19 @@ def test_a_message_counts_as_told_only_once_it_is_kept(box: Outbox) -> None:
         Full(box.folder).tell({"name": "words"}, (), lambda _: Message("one", "text"))
     box.tell({"name": "words"}, (), lambda _: Message("one", "text"))
     box.tell({"name": "words"}, (), lambda _: Message("one", "text"))
+    assert box.waiting() == 1
+
+
+@pytest.mark.parametrize("years", [-10, 10])
+def test_a_clock_that_is_set_right_again_keeps_no_alert_waiting_and_silences_no_news(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, years: int
+) -> None:
+    box, ways, again = Outbox(tmp_path), Ways(down={"webhook", "mail"}), outbox.TELL_AGAIN_SECONDS
+    with monkeypatch.context() as wrong:
+        wrong.setattr(time, "time", lambda real=time.time: real() + years * 365 * 86_400.0)
+        box.tell({"name": "words"}, (), lambda _: Message("one", "text"), again)
+        deliver(box, ways)
+    ways.down.clear()
+    assert (deliver(box, ways), box.waiting()) == (0, 0)
+    box.tell({"name": "words"}, (), lambda _: Message("two", "text"), again)
     assert box.waiting() == 1

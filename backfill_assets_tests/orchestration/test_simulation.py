@@ -2,7 +2,7 @@
 
 Tested here: the decisions of `orchestration.ticks` over a long life, with real states and a simulated Dagster. Not
 tested here: single decisions (`test_ticks`). In this world files land, deliveries come late, days cannot be made, runs
-are cancelled and forgotten, gates are relaxed, and other people's runs pile up.
+are cancelled and forgotten, the clock jumps by hours and years, gates are relaxed, and other people's runs pile up.
 """
 
 from collections import Counter
@@ -28,6 +28,7 @@ from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.snapshot import LakeSnapshot
 from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN, Tick, landing, late_data
 from backfill_assets_tests.builders import CONTRACTS, START, day, loaded
+from backfill_assets_tests.clocks import jumps
 from backfill_assets_tests.orchestration.fake_dagster import FakeDagster
 from backfill_assets_tests.strategies import examples
 
@@ -52,6 +53,7 @@ class World:
         self.altered: list[FileRecord] = []
         self.cannot: set[tuple[str, date]] = set()
         self.files = self.moment = 0
+        self.jump = jumps(seed)
         self.asked, self.forgotten = Counter[Request](), Counter[Request]()
         self.waited = Counter[tuple[str, date]]()
         self.relax()
@@ -74,7 +76,9 @@ class World:
         dagster: Any = self.dagster
         pipeline: Any = SimpleNamespace(tables=self.tables)
         busy = runs.busy_days(dagster, str(lake.root), [t.name for t in self.tables])
-        return LakeSnapshot(dagster, lake, pipeline, self.states, busy, NOW + timedelta(seconds=5 * self.moment))
+        return LakeSnapshot(
+            dagster, lake, pipeline, self.states, busy, NOW + timedelta(seconds=5 * self.moment) + self.jump()
+        )
 
     def tick(self) -> None:
         """What happens in five seconds: a tick of one of the sensors, runs that end."""

@@ -100,6 +100,17 @@ def test_at_most_so_many_runs_are_asked_for_in_24_hours(
     ran(instance, request, dg.DagsterRunStatus.FAILURE)
     assert late(lake, instance, now).requests == []
     assert late(lake, instance, now + timedelta(hours=25)).requests
+    assert late(lake, instance, now - timedelta(days=365)).requests, "the clock was ahead, and is set right"
+
+
+def test_runs_of_a_clock_that_ran_ahead_hold_nothing_back_once_it_is_right(
+    lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance
+) -> None:
+    stale(lake, 2)
+    settings(lake, "runs_per_day = 1")
+    (request,) = late(lake, instance).requests
+    ran(instance, request, dg.DagsterRunStatus.FAILURE)
+    assert late(lake, instance, datetime.now(UTC) - timedelta(days=400)).requests
 
 
 def test_a_dry_run_says_what_it_would_ask_for(lake: tuple[Lake, Pipeline], instance: dg.DagsterInstance) -> None:

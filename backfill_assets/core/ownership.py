@@ -1,0 +1,102 @@
+"""Whose files this user's processes run as programs: a lake's folder, and the cache with Java's jars.
+
+Lives here: who may own them, the refusals of others', and opening a file or folder without following a link. Does not
+live here: which permissions files of a lake get (`lake.home`). Root may own them everywhere: root can do anything.
+"""
+
+import os
+import pwd
+import shlex
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from backfill_assets.core.errors import SettingsError
+
+TRUSTED_VARIABLE = "BACKFILL_ASSETS_TRUSTED_LAKES"  # absolute folders, separated as in PATH
+PROGRAMS = ("", "lake.toml", ".server", ".dagster")  # of a lake: what names code to run, or is run itself
+_ROOT = 0
+
+
+def user_name(number: int) -> str:
+    """The name of a user; the number where the system knows no name."""
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
+
+
+def refuse_foreign(lake: Path) -> None:
+    """Raise SettingsError where the lake's folder, or a file in it that is run or names code, belongs to another user.
+
+    A folder that $BACKFILL_ASSETS_TRUSTED_LAKES lists is taken whoever owns it. Raises nothing where there is no lake.
+    """
+    lake, user = lake.resolve(), os.geteuid()
+    trusted = [Path(p).expanduser() for p in os.environ.get(TRUSTED_VARIABLE, "").split(os.pathsep)]
+    if any(p.is_absolute() and p.resolve() == lake for p in trusted):
+        return
+    for path in (lake / name for name in PROGRAMS):
+        for owner in foreign_owners(path):
+            theirs = user_name(owner)
+            raise SettingsError(
+                f"the lake {lake}",
+                f"{path} belongs to {theirs}, and you are {user_name(user)}: a lake is a program, which would run as "
+                "you",
+                "Nothing was read and nothing was started",
+                f"Work as {theirs} (in a container: --user {owner}); or, if you trust everybody who may write there, "
+                f"set {TRUSTED_VARIABLE}={shlex.quote(str(lake))}",
+            )
+
+
+def foreign_owners(path: Path) -> set[int]:
+    """The users other than this one and root who own a file or folder, or the link where one stands there."""
+    found = set[int]()
+    for follow in (True, False):
+        with suppress(OSError):
+            found.add(path.stat(follow_symlinks=follow).st_uid)
+    return found - {os.geteuid(), _ROOT}
+
+
+def refuse_shared(cache: Path, variable: str) -> None:
+    """Raise SettingsError where somebody else could put programs into the folder `cache`: where it, or a folder above,
+    belongs to another user or may be written by others. `variable` names another place for it."""
+    cache, user = cache.resolve(), os.geteuid()
+    for folder in (cache, *cache.parents):
+        if not folder.exists():
+            continue
+        found = folder.stat()
+        others = _writers(found) if folder == cache or not found.st_mode & stat.S_ISVTX else ""
+        if found.st_uid not in (user, _ROOT) or others:
+            why = f"may be written by {others}" if others else f"belongs to {user_name(found.st_uid)}"
+            raise SettingsError(
+                f"the cache {cache}",
+                f"{folder} {why}, and what lies there is run as you",
+                "Nothing was taken from it and nothing was put there",
+                f"Name a folder of your own in ${variable}, or see that it is yours and closed to others: "
+                f"chmod go-w {shlex.quote(str(folder))}",
+            )
+
+
+def _writers(found: os.stat_result) -> str:
+    """Who else may write there: nobody is the group of a user's own, which many systems give each user."""
+    if found.st_mode & stat.S_IWOTH:
+        return "everyone"
+    is_own = found.st_gid in (_ROOT, found.st_uid)
+    return f"the group {found.st_gid}" if found.st_mode & stat.S_IWGRP and not is_own else ""
+
+
+def open_unlinked(path: Path, flags: int) -> int:
+    """A descriptor of the file, made with mode 0600 where `flags` say so; raises OSError where a link stands there."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
+def take_rights(folder: Path, umask: int) -> None:
+    """Take the permissions in `umask` from a folder of this user, not from what a link leads to, nor from what is in
+    it. Raises OSError where there is no folder."""
+    descriptor = open_unlinked(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        found = os.fstat(descriptor)
+        if found.st_uid == os.geteuid() and found.st_mode & umask:
+            os.fchmod(descriptor, stat.S_IMODE(found.st_mode) & ~umask)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,133 @@
+"""Landed parquet files are decoded in a child process of limited memory: a file that kills it is refused by name.
+
+Lives here: the child, one for as long as this process lives, and what its death says of a file. Does not live here: the
+examination itself (`intake_parquet`). A footer may lie about every size, so that only decoding tells what a file takes;
+a limit on this process would hold for its threads and for the programs that they start, too.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from backfill_assets.core.errors import LandingError, TransientError
+from backfill_assets.core.texts import plain
+from backfill_assets.landing.intake_bytes import Limits, Unreadable
+
+MEMORY_BYTES = 1 << 30  # beside what the child takes to start: one page and one window of 256 MiB, each held twice
+CRASHES = {signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
+# Arrow's own pools reserve address space that they do not use; threads of the allocator, too.
+EXACT = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1"}
+
+
+class DecoderGone(LandingError, TransientError):
+    """The child was ended by somebody else than the file."""
+
+
+def examine_apart(path: Path, size: int, limits: Limits) -> tuple[int, tuple[str, ...]]:
+    """`intake_parquet.examine` of the file at `path`, which nobody else writes to, in the child.
+
+    Raises Unreadable where a page is bad or decoding takes too much memory, OSError as reading does, DecoderGone.
+    """
+    asked = json.dumps([str(path), size, asdict(limits)]).encode() + b"\n"
+    child = _child(os.getpid())
+    try:
+        with child.turn:
+            said = json.loads(child.ask(asked))
+    except (OSError, ValueError):
+        _child.cache_clear()
+        code = child.ended()
+        if -code in CRASHES:
+            raise Unreadable(f"decoding it ends the reader ({signal.Signals(-code).name})") from None
+        raise DecoderGone(
+            f"the landed file {plain(str(path))}", f"the process that decoded it was ended (code {code})",
+            "Nothing of it was used", "Run the same command again",
+        ) from None  # fmt: skip
+    except BaseException:
+        _child.cache_clear()
+        child.end()
+        raise
+    if "unreadable" in said:
+        raise Unreadable(said["unreadable"])
+    if "errno" in said:
+        raise OSError(said["errno"], said["strerror"])
+    return said["rows"], tuple(said["names"])
+
+
+class _Child:
+    """The child that decodes, and whose turn it is to ask it."""
+
+    def __init__(self) -> None:
+        self.turn = Lock()
+        command = [sys.executable, "-P", "-m", __name__]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            env={**os.environ, **EXACT}, start_new_session=True,  # Ctrl-C is no fault of a file; it ends with its input
+        )  # fmt: skip
+
+    def ask(self, line: bytes) -> bytes:
+        """The answer to a line. Raises OSError, or gives the empty text, where the child is gone."""
+        given, said = self._process.stdin, self._process.stdout
+        if given is None or said is None:
+            raise OSError("no pipe to the child")
+        given.write(line)
+        given.flush()
+        return said.readline()
+
+    def end(self) -> None:
+        """Kill it: what it would still say is no answer to the next question."""
+        self._process.kill()
+        self.ended()
+
+    def ended(self) -> int:
+        """Its exit code, once it has ended."""
+        with suppress(OSError):
+            self._process.communicate()
+        return self._process.wait()
+
+
+@cache
+def _child(_pid: int) -> _Child:
+    """The child of this process: one that was forked since has another."""
+    return _Child()
+
+
+def _serve() -> None:
+    """Answer each line of the input until it ends."""
+    from backfill_assets.landing.intake_parquet import examine
+
+    _limit()
+    for line in sys.stdin.buffer:
+        path, size, limits = json.loads(line)
+        said: dict[str, Any]
+        try:
+            with Path(path).open("rb") as source:
+                rows, names = examine(source, size, Limits(**limits))
+            said = {"rows": rows, "names": names}
+        except Unreadable as error:
+            said = {"unreadable": str(error)}
+        except OSError as error:
+            said = {"errno": error.errno, "strerror": error.strerror}
+        sys.stdout.write(json.dumps(said) + "\n")
+        sys.stdout.flush()
+
+
+def _limit() -> None:
+    import resource
+
+    import psutil
+
+    most, hard = psutil.Process().memory_info().vms + MEMORY_BYTES, resource.getrlimit(resource.RLIMIT_AS)[1]
+    with suppress(ValueError, OSError):  # a system without this limit
+        resource.setrlimit(resource.RLIMIT_AS, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+
+
+if __name__ == "__main__":
+    _serve()

@@ -1,0 +1,149 @@
+"""Whose lakes and caches are taken: this user's, root's, and those that this user has named; links are not followed.
+
+Tested here: `core.ownership`. Not tested here: the doors that ask it (`lake.test_home`, `cli.test_server`).
+"""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.ownership import (
+    PROGRAMS,
+    TRUSTED_VARIABLE,
+    open_unlinked,
+    refuse_foreign,
+    refuse_shared,
+    take_rights,
+)
+from backfill_assets_tests.strangers import STRANGER, give_away
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "lake" / "lake.toml").touch()
+    for name in (".server", ".dagster"):
+        (tmp_path / "lake" / name).mkdir()
+    return tmp_path / "lake"
+
+
+@pytest.mark.parametrize("part", PROGRAMS)
+def test_a_lake_of_another_user_is_refused_with_its_owner_and_what_to_do(
+    lake: Path, part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse_foreign(lake)
+    give_away(lake / part, monkeypatch)
+    with pytest.raises(SettingsError) as refused:
+        refuse_foreign(lake)
+    told = str(refused.value)
+    assert f"the lake {lake}" in told
+    assert "belongs to" in told
+    assert "Nothing was read" in told
+    assert f"{TRUSTED_VARIABLE}={lake}" in told
+
+
+def test_a_lake_that_this_user_trusts_is_taken_and_no_other(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    give_away(lake, monkeypatch)
+    monkeypatch.setenv(TRUSTED_VARIABLE, f"/nowhere{os.pathsep}{lake}/")
+    refuse_foreign(lake)
+    refuse_foreign(lake / ".." / "lake")
+    monkeypatch.chdir(lake.parent)
+    for listed in ("", ".", "lake", str(lake.parent), str(lake / ".server")):
+        monkeypatch.setenv(TRUSTED_VARIABLE, listed)
+        with pytest.raises(SettingsError):
+            refuse_foreign(lake)
+
+
+def test_a_link_to_a_lake_counts_as_that_lake(lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "link").symlink_to(lake)
+    refuse_foreign(tmp_path / "link")
+    give_away(lake / "lake.toml", monkeypatch)
+    with pytest.raises(SettingsError):
+        refuse_foreign(tmp_path / "link")
+
+
+def test_settings_behind_a_link_count_as_their_owners(
+    lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (lake / "lake.toml").rename(tmp_path / "theirs.toml")
+    (lake / "lake.toml").symlink_to(tmp_path / "theirs.toml")
+    refuse_foreign(lake)
+    give_away(tmp_path / "theirs.toml", monkeypatch)
+    with pytest.raises(SettingsError):
+        refuse_foreign(lake)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file that is root's")
+def test_what_is_roots_may_be_anybodys_lake_and_cache(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake.chmod(0o755)
+    monkeypatch.setattr(os, "geteuid", lambda: STRANGER)
+    refuse_foreign(lake)
+    refuse_shared(lake, "THE_CACHE")
+
+
+def test_where_there_is_no_lake_nobody_is_refused(tmp_path: Path) -> None:
+    refuse_foreign(tmp_path / "none")
+
+
+@pytest.mark.parametrize(("mode", "who"), [(0o777, "everyone"), (0o1777, "everyone"), (0o702, "everyone")])
+def test_a_cache_that_others_may_write_is_refused_by_name(tmp_path: Path, mode: int, who: str) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    refuse_shared(cache, "THE_CACHE")
+    cache.chmod(mode)
+    with pytest.raises(SettingsError, match=rf"the cache {cache}: {cache} may be written by {who}.*\$THE_CACHE"):
+        refuse_shared(cache, "THE_CACHE")
+
+
+def test_a_cache_below_a_folder_that_others_may_write_is_refused_unless_that_keeps_owners_apart(
+    tmp_path: Path,
+) -> None:
+    for made in (False, True):
+        above, cache = tmp_path / "above", tmp_path / "above" / "cache"
+        cache.mkdir(parents=True, exist_ok=True) if made else above.mkdir()
+        above.chmod(0o777)
+        with pytest.raises(SettingsError, match=f"{above} may be written by everyone"):
+            refuse_shared(cache, "THE_CACHE")
+        above.chmod(0o1777)  # as that of temporary files
+        refuse_shared(cache, "THE_CACHE")
+
+
+def test_a_cache_that_another_group_may_write_is_refused_and_one_of_the_users_own_group_is_not(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    cache.chmod(0o775)
+    if os.geteuid() == 0:
+        refuse_shared(cache, "THE_CACHE")
+        os.chown(cache, -1, STRANGER)
+    elif cache.stat().st_gid == os.geteuid():
+        refuse_shared(cache, "THE_CACHE")
+        return
+    with pytest.raises(SettingsError, match="may be written by the group"):
+        refuse_shared(cache, "THE_CACHE")
+
+
+def test_a_cache_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    give_away(tmp_path, monkeypatch)
+    with pytest.raises(SettingsError, match="belongs to"):
+        refuse_shared(tmp_path / "cache", "THE_CACHE")
+
+
+def test_neither_rights_nor_files_are_touched_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "theirs").mkdir(mode=0o755)
+    (tmp_path / "theirs").chmod(0o755)
+    (tmp_path / "folder").symlink_to(tmp_path / "theirs")
+    with pytest.raises(OSError, match="folder"):
+        take_rights(tmp_path / "folder", 0o077)
+    assert stat.S_IMODE((tmp_path / "theirs").stat().st_mode) == 0o755
+    take_rights(tmp_path / "theirs", 0o077)
+    assert stat.S_IMODE((tmp_path / "theirs").stat().st_mode) == 0o700
+    (tmp_path / "file").symlink_to(tmp_path / "text")
+    for text in (None, "theirs"):
+        if text:
+            (tmp_path / "text").write_text(text)
+        with pytest.raises(OSError, match="file"):
+            open_unlinked(tmp_path / "file", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    assert (tmp_path / "text").read_text() == "theirs"

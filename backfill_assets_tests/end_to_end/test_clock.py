@@ -1,0 +1,150 @@
+"""Lakes whose clock is wrong for a while: ahead or behind, by seconds, hours or years, and then right again.
+
+Tested here: the ledger of files after such a scan, and that no row stays in quarantine for it. Not tested here: sensors
+with a clock that jumps (`test_late_data`, `orchestration.test_simulation`).
+"""
+
+import os
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from backfill_assets.core.days import DayRange
+from backfill_assets.lake.ledger import read_files
+from backfill_assets.lake.view import read_view
+from backfill_assets.load.known import landed
+from backfill_assets.load.scan import accept, scan
+from backfill_assets.operations.account import accounts
+from backfill_assets_tests.clocks import FORWARD, JUMPS, Clock, set_to
+from backfill_assets_tests.end_to_end.worlds import LONG_AGO, World, land, make_world
+from backfill_assets_tests.oracle import Row, Rules, delivery
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+START = date(2024, 3, 1)
+RULES = Rules(START, datetime.fromisoformat("2024-03-09"), date(2024, 3, 8))
+DAYS = DayRange(START, date(2024, 3, 6))
+TABLES = ("raw", "staging", "quarantine")
+
+
+def rows_of(number: int) -> list[Row]:
+    """Deliveries of two arrival days, one of them unusable."""
+    seq = number * 10
+    rows = [delivery(seq + n, f"2024-03-0{number + n} 10:00", key=f"k{seq + n}") for n in (0, 1)]
+    return [*rows, delivery(seq + 2, f"2024-03-0{number} 10:00", key=" ")]
+
+
+def put(world: World, number: int, rows: list[Row], written: int = LONG_AGO) -> None:
+    os.utime(land(world, f"{number}.jsonl", rows), (written, written))
+
+
+@pytest.fixture
+def world(tmp_path: Path, spark: "SparkSession") -> World:
+    world = make_world(tmp_path / "lake", RULES)
+    for number in (1, 3):
+        put(world, number, rows_of(number))
+    return world
+
+
+@pytest.fixture
+def at_once(tmp_path: Path, world: World) -> World:
+    """The same files in a lake whose clock was never wrong."""
+    made = make_world(tmp_path / "at once", RULES)
+    for number in (1, 3):
+        put(made, number, rows_of(number))
+    made.backfill(DAYS)
+    return made
+
+
+def adds_up(world: World) -> bool:
+    """Whether each row that landed is in raw, in quarantine or a duplicate, once, by tables and receipts."""
+    lake_session, pipeline = world.open()
+    (found,) = accounts(lake_session.lake, read_view(lake_session.lake, pipeline.contracts)).values()
+    held = len(world.content("raw")) + len(world.content("quarantine"))
+    return not (found.wrong or found.waiting or found.surplus) and found.rows == held + found.duplicates
+
+
+@pytest.mark.parametrize("off", JUMPS)
+def test_an_altered_file_is_followed_once_it_is_accepted_whatever_the_clock_was_when_it_was_scanned(
+    world: World, off: timedelta
+) -> None:
+    with set_to(Clock(off)):
+        world.backfill(DAYS)
+    put(world, 1, rows_of(1)[:1], LONG_AGO + 1)
+    assert scan(world.open()[0]).altered == ("1.jsonl",)
+    assert accept(world.open()[0], "resent") == ["1.jsonl"]
+    assert accept(world.open()[0], "again") == [], "nothing is accepted twice"
+    assert list(scan(world.open()[0]).new) == ["1.jsonl"]
+    assert not landed(world.open()[0]).is_refused
+    world.backfill(DAYS)
+    assert len(world.content("raw")) == 3
+    assert adds_up(world)
+
+
+@pytest.mark.parametrize("off", FORWARD)
+def test_files_are_counted_again_once_after_a_change_of_settings_whatever_the_clock_was(
+    world: World, off: timedelta
+) -> None:
+    with set_to(Clock(off)):
+        scan(world.open()[0])
+    text = (world.root / "lake.toml").read_text()
+    (world.root / "lake.toml").write_text(text.replace("early_tolerance_days = ", "early_tolerance_days = 1"))
+    assert landed(world.open()[0]).uncounted
+    scan(world.open()[0])
+    assert landed(world.open()[0]).is_scanned
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+def test_rows_that_a_clock_behind_took_for_rows_of_the_future_leave_the_quarantine_at_the_next_scan(
+    world: World, at_once: World, *, loaded: bool
+) -> None:
+    years = datetime.now() - datetime.fromisoformat("2014-03-05")  # noqa: DTZ005 - any day before the files' own
+    with set_to(Clock(-years)):
+        if loaded:
+            world.backfill(DAYS)
+            assert world.content("raw") == []
+            assert len(world.content("quarantine")) == 6
+        else:
+            scan(world.open()[0])
+    assert not landed(world.open()[0]).is_scanned
+    scan(world.open()[0])
+    assert landed(world.open()[0]).is_scanned, "once is enough"
+    world.backfill(DAYS)
+    for table in TABLES:
+        assert world.content(table) == at_once.content(table), table
+    assert adds_up(world)
+    assert world.states() == at_once.states()
+
+
+def test_a_row_of_the_future_stays_in_quarantine_however_often_its_file_is_scanned(world: World) -> None:
+    put(world, 5, [delivery(50, "2091-01-01 00:00"), delivery(51, "2024-03-05 10:00")])
+    for off in (timedelta(), *JUMPS):
+        with set_to(Clock(off)):
+            scan(world.open()[0])
+            assert landed(world.open()[0]).is_scanned
+    records = {r.path: r for r in read_files(world.open()[0].lake.store)}
+    assert records["5.jsonl"].days == {date(2024, 3, 5): (2, 1, 1)}
+
+
+def test_a_content_that_lands_again_in_a_younger_file_is_scanned_anew_and_its_day_loaded_again(
+    world: World, at_once: World
+) -> None:
+    years = datetime.now() - datetime.fromisoformat("2014-03-05")  # noqa: DTZ005
+    for number in (1, 3):  # their own times were taken from the same wrong clock
+        put(world, number, rows_of(number), int(datetime.fromisoformat("2014-03-01").timestamp()))
+    with set_to(Clock(-years)):
+        world.backfill(DAYS)
+    scan(world.open()[0])
+    assert len(world.content("quarantine")) == 6, "nothing proves the clock wrong"
+    for number in (1, 3):
+        (world.landing / f"{number}.jsonl").unlink()
+    scan(world.open()[0])
+    for number in (1, 3):
+        put(world, number, rows_of(number))
+    world.backfill(DAYS)
+    for table in TABLES:
+        assert world.content(table) == at_once.content(table), table
+    assert adds_up(world)

@@ -1,0 +1,172 @@
+"""An exception raised at any step of a commit: the log alone decides, and no file that it names is deleted.
+
+Tested here: `lake.staging`, `lake.delta_store` and `lake.committer` under interrupts and errors of the disk, for every
+kind of table, through the writers that the product uses. Not tested here: kills and power cuts (`test_commit_steps`).
+"""
+
+import errno
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.receipts import DayEntry
+from backfill_assets.lake import audit, committer, delta_store, replace
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.ledger import ARRIVALS, FILES, LANDED, QUARANTINE
+from backfill_assets.lake.replace import Provenance, Write
+from backfill_assets.lake.rows import read_arrow
+from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.staging import Staged, markers
+from backfill_assets.load import scan
+from backfill_assets_tests.builders import RAW, STAGING, day
+from backfill_assets_tests.files import bare_lake, stage_by_hand
+
+pytestmark = pytest.mark.usefixtures("storages")
+
+Row = dict[str, Any]
+Step = tuple[Any, str, bool]
+# Where an exception comes: the function, and whether behind its work (else in front of it).
+STEPS: dict[str, Step] = {
+    "the files are staged": (delta_store, "commit_files", False),
+    "the table is opened": (committer, "open_table", True),
+    "the data is synced": (committer, "_sync_files", True),
+    "the commit is tried": (committer, "_commit", False),
+    "the commit landed": (committer, "find_write", False),
+    "the commit was looked up": (committer, "find_write", True),
+    "the commit is synced": (committer, "_sync_log", True),
+    "the staging is tidied up": (Staged, "keep", False),
+    "the staging was tidied up": (Staged, "keep", True),
+    "the table has its new version": (delta_store.DeltaStore, "_commit", True),
+}
+
+
+def _terminated() -> BaseException:
+    os.kill(os.getpid(), signal.SIGTERM)
+    raise AssertionError("the handler of the signal raises")
+
+
+ERRORS: dict[str, Callable[[], BaseException]] = {
+    "an interrupt": KeyboardInterrupt,
+    "SIGTERM": _terminated,
+    "no memory": MemoryError,
+    **{
+        name: lambda number=number: OSError(number, os.strerror(number))  # type: ignore[misc]
+        for name, number in (
+            ("EIO", errno.EIO), ("ENOSPC", errno.ENOSPC), ("EDQUOT", errno.EDQUOT), ("EMFILE", errno.EMFILE),
+        )
+    },
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def terminating() -> Iterator[None]:
+    """SIGTERM as the commands hear it: it raises where the main thread is."""
+
+    def heard(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt(number)
+
+    before = signal.signal(signal.SIGTERM, heard)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def raising(step: Step, error: Callable[[], BaseException]) -> Iterator[list[str]]:
+    """Within, the first call of the step's function raises; gives a list with its name once it was called."""
+    owner, name, behind = step
+    real, met = getattr(owner, name), list[str]()
+
+    def raises(*args: Any, **named: Any) -> Any:
+        if met:
+            return real(*args, **named)
+        met.append(name)
+        if behind:
+            real(*args, **named)
+        raise error()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(owner, name, raises)
+        yield met
+
+
+def by_day(lake: Lake, contract: Contract, *rows: Row) -> None:
+    """Rows published by the product's writer; the caller drops its staging in any case, as all of them do."""
+    staged = stage_by_hand(lake, contract, rows)
+    try:
+        found = audit.audit(lake, staged.paths, contract)
+        entries = {d: DayEntry(p.rows, p.fingerprint, "digest") for d, p in found.items() if d is not None}
+        write = Write(contract, staged, entries, -1, Provenance("test"), always=True)
+        replace.replace_days(lake, write, lambda days: dict.fromkeys(days, "digest"))
+    finally:
+        staged.drop()
+
+
+def files_row(path: str) -> tuple[object, ...]:
+    now = datetime(2024, 3, 1, tzinfo=UTC)
+    return LANDED, path, f"sha-{path}", day(0), 1, 0, 1, 10, 5, now, day(0), now, "digest", None
+
+
+def arrivals_row(number: int, keys: int) -> Row:
+    return {
+        "arrival_date": day(number), "event_date": day(number), "deliveries": 1, "keys": keys, "moved_keys": 0,
+        "greatest_lateness_s": 60, "fingerprint": "F", "arrival_month": f"{day(number):%Y-%m}",
+    }  # fmt: skip
+
+
+def quarantine_row(number: int, text: str) -> Row:
+    return {"arrival_date": day(number), "source_file": "sha", "row_number": 1, "text": text, "reason": "not JSON"}
+
+
+def values(contract: Contract, *numbers: int) -> Callable[[Lake, int], None]:
+    def write(lake: Lake, value: int) -> None:
+        by_day(lake, contract, *({"entity": "A", "value": value, contract.day_column: day(n)} for n in numbers))
+
+    return write
+
+
+# Of every kind of table: its contract, and a write whose content follows from a number.
+TABLES: dict[str, tuple[Contract, Callable[[Lake, int], None]]] = {
+    "a derived table": (STAGING, values(STAGING, 0, 1)),
+    "raw": (RAW, values(RAW, 0, 1)),
+    "quarantine": (QUARANTINE, lambda lake, n: by_day(lake, QUARANTINE, quarantine_row(0, f"text {n}"))),
+    "arrivals": (
+        ARRIVALS, lambda lake, n: by_day(lake, ARRIVALS, arrivals_row(0, n), arrivals_row(4, 1)),
+    ),
+    "files": (FILES, lambda lake, n: scan._append(LakeSession(lake), [files_row(f"{n}.jsonl")], "scan", "")),
+    "a receipt alone": (STAGING, lambda lake, n: values(STAGING, 0)(lake, 1)),
+}  # fmt: skip
+
+
+def gone(lake: Lake, contract: Contract) -> list[str]:
+    """The data files that the newest version names and that are not there."""
+    return [f for f in lake.store.data_files(contract) if not Path(f).is_file()]
+
+
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("step", STEPS)
+def test_an_exception_at_any_step_of_a_commit_deletes_no_file_that_the_log_names(
+    tmp_path: Path, step: str, table: str
+) -> None:
+    contract, write = TABLES[table]
+    lake = bare_lake(tmp_path)
+    write(lake, 1)
+    for number, error in enumerate(ERRORS.values(), 2):
+        with raising(STEPS[step], error) as met, suppress(KeyboardInterrupt, MemoryError, OSError):
+            write(lake, number)
+        assert met
+        assert gone(lake, contract) == []
+        assert read_arrow(lake.table_path(contract.name)), "it can be read"
+    last = len(ERRORS) + 2
+    write(lake, last)
+    write(lake, last + 1)
+    assert gone(lake, contract) == []
+    assert lake.store.inspect(contract).lost == 0, "the next sweep removed what no version names"
+    assert not list(markers(lake, contract.name).iterdir())

@@ -1,0 +1,125 @@
+"""Days that become stale while a plan runs: by its own chunks that run at once, and by late data.
+
+Tested here: `operations.plan_run` on real tables of eight days, with a worker that leaves out days that are right, as
+the load path does. Not tested here: kills (`test_plan_run.py`, `end_to_end.test_plan_killed`).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.days import DayRange
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.plans import Plan, PlanChunk, Policy
+from backfill_assets.core.states import Codes, State
+from backfill_assets.operations import plan_gate
+from backfill_assets.operations.plan import PlanRequest, make_plan
+from backfill_assets.operations.plan_files import keep_plan, mark, unmark
+from backfill_assets.operations.plan_locks import only_runner
+from backfill_assets.operations.plan_progress import Progress, held_back
+from backfill_assets.operations.plan_run import ChunkWork, run_plan
+from backfill_assets_tests.builders import day
+from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned
+
+pytestmark = pytest.mark.usefixtures("storages")
+
+EVERY_DAY = DayRange(day(0), day(DAYS))
+
+
+@pytest.fixture(autouse=True)
+def no_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing landed as a file here: there is no account of landed rows."""
+    monkeypatch.setattr(plan_gate, "layers", lambda *_: [])
+
+
+@dataclass
+class Worker:
+    """Makes days that are not right. Of chunks at once the last is first, so that each changes what a later one read.
+    Staging gets the `values`; `lands` is called after each round."""
+
+    made: Planned
+    values: Sequence[int]
+    lands: Callable[[int], object] = lambda _: None
+    told: list[tuple[int, str]] = field(default_factory=list)
+
+    def make(self, works: Sequence[ChunkWork]) -> list[str]:
+        """All of each, table by table."""
+        for work in reversed(works):
+            for table in work.tables:
+                states = self.made.states()
+                todo = [n for n in range(DAYS) if day(n) in work.days and not states.is_settled(table, day(n))]
+                if todo:
+                    values = {n: self.values[n] if table == "staging" else len(self.told) for n in todo}
+                    self.made.write(table, values, "run", **work.tags)
+                    self.told.append((work.chunk.number, table))
+        self.lands(len(self.told))
+        return [""] * len(works)
+
+    def chunk_began(self, progress: Progress, chunk: PlanChunk) -> None:
+        """Not told."""
+
+    def gate_passed(self, chunk: PlanChunk) -> None:
+        """Not told."""
+
+
+def planned(made: Planned, tables: Sequence[str], **policy: object) -> Plan:
+    """A kept plan of all days."""
+    asked = Policy(canary=0, **policy)  # type: ignore[arg-type]
+    plan = make_plan(made.lake, made.pipeline, PlanRequest(EVERY_DAY, tuple(tables), asked))
+    keep_plan(made.lake, plan)
+    return plan
+
+
+def test_days_that_a_chunk_at_once_made_stale_are_left_to_the_seams(tmp_path: Path) -> None:
+    made = Planned(tmp_path / "lake")
+    codes = {"staging": Codes("code-2", "settings-1")}
+    made.pipeline = replace(made.pipeline, codes={**made.pipeline.codes, **codes})
+    plan = planned(made, BUILT, chunk="4d", max_parallel=2)
+    # The second chunk's staging comes out as it was, so that its features are right until the first chunk is made.
+    worker = Worker(made, [2] * 4 + [1] * 4)
+    now = run_plan(lambda: (made.lake, made.pipeline), plan, worker)
+    assert (now.told, now.is_done) == ("finished", True)
+    assert worker.told[:3] == [(2, "staging"), (1, "staging"), (1, "features")]
+    assert set(worker.told[3:]) <= {(3, "staging"), (3, "features")}, "the days over the cut are the seams'"
+    assert made.of("features", State.STALE) == []
+
+
+def lands_for(made: Planned, number: int) -> None:
+    """Other rows for a day of staging: features of this day and the next are stale."""
+    made.write("staging", {number: 7 + made.values("staging")[number]}, "elsewhere")
+
+
+def test_what_lands_for_a_day_of_the_only_chunk_is_made_once_more(tmp_path: Path) -> None:
+    made = Planned(tmp_path / "lake")
+    lands_for(made, 6)
+    plan = planned(made, ["features"], chunk="31d")
+    once = {1: lambda: lands_for(made, 0)}
+    worker = Worker(made, [], lambda number: once.pop(number, lambda: None)())
+    assert run_plan(lambda: (made.lake, made.pipeline), plan, worker).told == "finished"
+    assert len(worker.told) == 2
+    assert made.of("features", State.STALE) == []
+
+
+def test_what_lands_for_ever_stops_the_plan_which_says_what_it_keeps_from_others(tmp_path: Path) -> None:
+    made = Planned(tmp_path / "lake")
+    lands_for(made, 7)
+    plan = planned(made, ["features"], chunk="31d")
+    worker = Worker(made, [], lambda number: lands_for(made, number - 1))
+    with pytest.raises(BackfillError, match=r"ended well, 3 times, but features 2024-03-0\S+ is still to be made"):
+        run_plan(lambda: (made.lake, made.pipeline), plan, worker)
+    (line,) = held_back(made.lake).values()
+    assert f"the plan {plan.id} is stopped (chunk 1" in line
+    assert f"nothing else makes {plan.days} of features until it ends: `backfill-assets run {plan.id}`" in line
+    mark(made.lake, plan.id, "paused", "lunch")
+    assert f"is paused (lunch); nothing else makes {plan.days}" in held_back(made.lake)[plan.id]
+    assert f"plan resume {plan.id}`, then `backfill-assets run {plan.id}`" in held_back(made.lake)[plan.id]
+    unmark(made.lake, plan.id, "paused")
+    unmark(made.lake, plan.id, "stopped")
+    assert held_back(made.lake) == {}, "it goes on"
+    assert "no process runs it" in held_back(made.lake, also_idle=True)[plan.id]
+    with only_runner(made.lake, plan):
+        assert held_back(made.lake, also_idle=True) == {}
+    mark(made.lake, plan.id, "ended", "cancelled")
+    assert held_back(made.lake, also_idle=True) == {}

@@ -1,0 +1,99 @@
+"""What landed and no table gets, in one line: counted by day, with a reason, of every source.
+
+Tested here: `operations.unusable` without an engine, and that each command says it. Not tested here: which rows are
+unusable (`load.test_deliveries`).
+"""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backfill_assets.core.ledgers import named
+from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.ledger import FILES, LANDED, QUARANTINE, of_source
+from backfill_assets.operations.unusable import Unusable, unusable
+from backfill_assets_tests.builders import day, receipt, write_rows
+from backfill_assets_tests.cli.typed import run
+from backfill_assets_tests.files import bare_lake, publish_by_hand
+
+pytestmark = pytest.mark.usefixtures("storages")
+
+SEEN = datetime(2024, 3, 10, tzinfo=UTC)
+SPOILED = {"bad.csv": (day(0), 1, 1, "not a whole file"), "worse.csv": (day(0), 1, 1, "no column of its own")}
+TYPOS = {"typos.csv": (day(1), 9, 2, None)}
+
+
+def landed(lake: Lake, files: Mapping[str, tuple[date, int, int, str | None]], source: str = "") -> None:
+    rows = []
+    for path, (arrived, count, bad, note) in files.items():
+        rows.append({
+            "event": LANDED, "path": path, "sha256": path, "arrival_date": arrived, "rows": count, "bad_rows": bad,
+            "usable_rows": count - bad, "size": 1, "mtime_ns": 1, "first_scan": SEEN, "home_day": arrived,
+            "recorded_at": SEEN, "counted_by": "", "note": note,
+        })  # fmt: skip
+    ledger = of_source(FILES, source)
+    write_rows(lake.table_path(ledger.name), ledger, rows, receipt(ledger.name, {}))
+
+
+def kept(arrived: date, number: int, reason: str) -> dict[str, Any]:
+    return {"arrival_date": arrived, "source_file": "a", "row_number": number, "text": "x", "reason": reason}
+
+
+def test_where_everything_can_be_used_nothing_is_said(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    landed(lake, {"good.csv": (day(0), 5, 0, None)})
+    assert unusable(lake) == Unusable()
+    assert str(Unusable()) == ""
+
+
+def test_files_that_are_refused_as_wholes_are_told_by_name_before_anything_is_loaded(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    landed(lake, SPOILED | TYPOS | {"good.csv": (day(0), 5, 0, None)})
+    assert str(unusable(lake)) == (
+        "quarantine: 4 landed row(s) are unusable, 2 of them a whole file each, for example: bad.csv: not a whole "
+        "file; "
+        '`backfill-assets sql "SELECT * FROM files WHERE bad_rows > 0"` shows them'
+    )
+
+
+def test_rows_in_quarantine_are_counted_by_the_load_also_those_whose_number_came_twice(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    landed(lake, TYPOS)
+    publish_by_hand(lake, QUARANTINE, [kept(day(1), n, "seq is NULL") for n in range(3)])
+    assert str(unusable(lake)) == (
+        "quarantine: 3 landed row(s) are unusable, for example: seq is NULL; "
+        '`backfill-assets sql "SELECT * FROM quarantine"` shows them'
+    )
+    assert unusable(lake, [day(0)]) == Unusable()
+    assert unusable(lake, read_rows=False).reason == ""
+
+
+def test_several_sources_are_told_together_each_with_its_ledger(tmp_path: Path) -> None:
+    source = 'files = "landing/{0}/*.csv"\nformat = "csv"\nselect = "seq"\n'
+    text = "".join(f"[sources.{n}]\n{source.format(n)}" for n in ("events", "truth"))
+    (tmp_path / "lake.toml").write_text(f"start_date = 2024-02-26\n{text}")
+    lake = open_lake(tmp_path)
+    landed(lake, TYPOS, "events")
+    landed(lake, SPOILED, "truth")
+    publish_by_hand(lake, of_source(QUARANTINE, "events"), [kept(day(1), n, "op is neither") for n in range(2)])
+    found = unusable(lake)
+    assert found.to_dict() == {"rows": 4, "files": 2, "reason": "op is neither"}
+    assert [query.split()[3] for query in found.queries] == [named("quarantine", "events"), named("files", "truth")]
+
+
+@pytest.mark.parametrize("command", ["scan", "status"])
+def test_the_commands_that_look_say_it_in_one_line(tmp_path: Path, command: str) -> None:
+    lake = bare_lake(tmp_path)
+    publish_by_hand(lake, QUARANTINE, [kept(day(1), n, "seq is NULL") for n in range(2)])
+    assert run(command, "--lake", lake.root).output.count("2 landed row(s) are unusable") == 1
+
+
+def test_status_tells_the_count_as_json(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    landed(lake, SPOILED)
+    found = json.loads(run("status", "--json", "--lake", lake.root).stdout)["unusable"]
+    assert found == {"rows": 2, "files": 2, "reason": "bad.csv: not a whole file"}
