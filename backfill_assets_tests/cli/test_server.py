@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.engine.processes import Process
-from backfill_assets.engine.server_state import Record, ServerFolder
-from backfill_assets.engine.waiting_place import RECORD
+from backfill_assets.engine.server_state import RECORD, Record, ServerFolder
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 from backfill_assets_tests.processes import start

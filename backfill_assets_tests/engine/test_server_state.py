@@ -17,8 +17,7 @@ import pytest
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.engine.processes import Process, end
 from backfill_assets.engine.server import server_status
-from backfill_assets.engine.server_state import Record, ServerFolder, ServerRequest, take
-from backfill_assets.engine.waiting_place import RECORD, WaitingPlace
+from backfill_assets.engine.server_state import RECORD, Record, ServerFolder, ServerRequest, take
 from backfill_assets_tests.engine.test_processes import step_the_clock
 from backfill_assets_tests.strangers import give_away
 
@@ -70,7 +69,6 @@ OPENED: dict[str, Callable[[Path], object]] = {
     "in_use": lambda path: ServerFolder(path).open_in_use(),
     "jvm.lock": lambda path: ServerFolder(path).open_jvm_lock(),
     "supervisor.lock": lambda path: ServerFolder(path).supervising().__enter__(),
-    "commands.lock": lambda path: WaitingPlace(path).take(),
 }
 
 
