@@ -1,7 +1,7 @@
 """Dagster's web server, daemon and code server, as `dagster dev` of 1.13 starts them, the first in this process.
 
 Lives here: what Dagster does not call public of that. Does not live here: who may speak to the web server (`cli.ui`),
-and the other private names of Dagster (`dagster_private`, `dagster_private_launch`).
+and the other private names of Dagster (`dagster_private`, `event_storage`).
 """
 
 import contextlib
