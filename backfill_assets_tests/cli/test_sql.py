@@ -70,6 +70,17 @@ def test_a_spreadsheet_computes_no_text_of_a_file_where_asked(lake: Path) -> Non
     assert safe == ["'@a,b,c,d,e,f,g", "'=1+1,'+1,'-1,'\tx,-1,x=1,"]
 
 
+def test_dates_and_times_of_any_year_are_shown_as_text(lake: Path) -> None:
+    query = (
+        "SELECT DATE '12000-01-01' AS day, [DATE '12000-01-01', NULL] AS days, TIMESTAMPTZ '12000-01-01' AS at, 1 AS n"
+    )
+    assert read(run("sql", "--lake", lake, query, "--json")) == [
+        {"day": "12000-01-01", "days": ["12000-01-01", None], "at": "12000-01-01 00:00:00.000000Z", "n": 1}
+    ]
+    for more in ((), ("--csv",)):
+        assert "12000-01-01 00:00:00.000000Z" in run("sql", "--lake", lake, query, *more).stdout
+
+
 def test_what_cannot_be_answered_is_one_line_and_exit_code_1(lake: Path) -> None:
     for query in ("SELECT * FROM nowhere", "SELEC 1", "DROP TABLE staging"):
         done = run("sql", query, "--lake", lake)
