@@ -1,7 +1,7 @@
 """How many bytes each day of a table takes on disk now, from its log alone.
 
-Lives here: adding up the sizes of the data files in force. Does not live here: files that no version in force names,
-which vacuum removes.
+Lives here: adding up the sizes of the data files in force. Does not live here: files of versions
+before, which stay, because `--at`, `compare` and `rollback` read them.
 """
 
 import json
