@@ -1,7 +1,7 @@
 """What `doctor` says of Dagster's settings for a lake: whether runs begin as the README says.
 
-Lives here: which `dagster.yaml` counts for the lake, what it lacks of ours, and who can open its pages. Does not live here: opening an instance
-(`cli.dagster_home`), which would make its files: looking changes nothing.
+Lives here: which `dagster.yaml` counts for the lake, what it lacks of ours, and who can open its pages. Does not live
+here: opening an instance (`cli.dagster_home`), which would make its files: looking changes nothing.
 """
 
 import os
