@@ -25,7 +25,7 @@ HANG = 6  # characters: the level and a space
 @click.pass_context
 def doctor(ctx: click.Context, deep: bool, as_json: bool) -> None:
     """Look at Java, server, settings, landing, logs, files and receipts. Changes nothing. Exit code 1 if one is odd."""
-    from backfill_assets.cli.doctor_dagster import examine_dagster
+    from backfill_assets.cli.doctor_dagster import examine_dagster, tell_who_sees_pages
     from backfill_assets.operations.diagnosis import Level
     from backfill_assets.operations.doctor import doctor as examine
     from backfill_assets.pipeline.chosen import tables_at
@@ -33,7 +33,7 @@ def doctor(ctx: click.Context, deep: bool, as_json: bool) -> None:
     root = lake_root()
     found = examine(root, tables_at(root))
     if (root / "lake.toml").exists() and not any(d.level is Level.ERROR for d in found):
-        found += examine_dagster(root)
+        found += [*examine_dagster(root), tell_who_sees_pages()]
     if deep and not any(d.level is Level.ERROR for d in found):
         from backfill_assets.cli.deep import examine_contents
 

@@ -1,7 +1,7 @@
 """What `doctor` says of Dagster's settings for a lake: whether runs begin as the README says.
 
-Lives here: which `dagster.yaml` counts for the lake, and what it lacks of ours. Does not live here: opening an instance
-(`cli.dagster_home`), which would make its files: looking changes nothing.
+Lives here: which `dagster.yaml` counts for the lake, what it lacks of ours, and who can open its pages. Does not live
+here: opening an instance (`cli.dagster_home`), which would make its files: looking changes nothing.
 """
 
 import os
@@ -29,3 +29,9 @@ def examine_dagster(root: Path) -> list[Diagnosis]:
         return [fine(f"Dagster's {FILE}", str(path))]
     told = f"{path} has no {' and no '.join(lacks)} of ours: each run begins with imports, seconds of a processor"
     return [fine(f"Dagster's {FILE}", f"{told}; copy these sections from {OF_A_LAKE}, unless you chose others")]
+
+
+def tell_who_sees_pages() -> Diagnosis:
+    """Who can use Dagster's pages of the lake: a property of the machine, not of its files."""
+    told = "`dagster dev` answers every user of this machine, who may then start runs and roll back, too; "
+    return fine("Dagster's pages", f"{told}`backfill-assets ui` answers only who has its address")

@@ -20,7 +20,7 @@ from backfill_assets.core.disk import sync, sync_all
 from backfill_assets.core.errors import BackfillError, TransientError
 from backfill_assets.core.garbage import give_back
 from backfill_assets.core.receipts import Receipt
-from backfill_assets.lake.evolution import evolve
+from backfill_assets.lake.evolution import evolve, refuse_other_layout
 from backfill_assets.lake.log import ACTIONS, commit_file, find_write, refuse_torn
 from backfill_assets.lake.opening import checkpoint_files, let_go, open_delta
 from backfill_assets.lake.staging import StagedFile
@@ -85,6 +85,8 @@ def open_table(path: Path) -> "DeltaTable":
 
 def live_files(opened: "DeltaTable", column: str) -> list[LiveFile]:
     """The data files of an opened table; `column` is its partition column ("" = none)."""
+    if column:
+        refuse_other_layout(opened, column)
     added = opened.get_add_actions(flatten=True)
     names = ["path", "size_bytes", *([f"partition.{column}"] if column else [])]
     rows = zip(*(added.column(n).to_pylist() for n in names), strict=True)

@@ -1,13 +1,14 @@
 """How many bytes each day of a table takes on disk now, from its log alone.
 
-Lives here: adding up the sizes of the data files in force. Does not live here: files that no version in force names,
-which vacuum removes.
+Lives here: adding up the sizes of the data files in force. Does not live here: files of versions
+before, which stay, because `--at`, `compare` and `rollback` read them.
 """
 
 import json
 from datetime import date
 from pathlib import Path
 
+from backfill_assets.lake.evolution import refuse_other_layout
 from backfill_assets.lake.log import actions, versions
 from backfill_assets.lake.opening import read_delta
 
@@ -19,7 +20,9 @@ def day_bytes(table: Path, day_column: str) -> dict[date, int]:
     """Bytes of data files per day; days without a file are not in it. Empty where there is no table. No JVM."""
     if not (table / "_delta_log").is_dir():
         return {}
-    added = read_delta(table).get_add_actions(flatten=True)
+    opened = read_delta(table)
+    refuse_other_layout(opened, day_column)
+    added = opened.get_add_actions(flatten=True)
     found: dict[date, int] = {}
     days, sizes = (added.column(name).to_pylist() for name in (f"partition.{day_column}", "size_bytes"))
     for day, size in zip(days, sizes, strict=True):

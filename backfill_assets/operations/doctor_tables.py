@@ -44,7 +44,7 @@ def _lost(name: str, found: Inspection) -> list[Diagnosis]:
     if not found.lost:
         return []
     told = f"{found.lost} data file(s), {found.lost_bytes} bytes, belong to no version"
-    return [fine(name, f"{told}: a running or stopped write; a vacuum removes them later")]
+    return [fine(name, f"{told}: left by a write that was stopped, or of one that runs; nothing reads them")]
 
 
 def _log_damage(name: str, found: Inspection) -> Iterator[Diagnosis]:

@@ -55,3 +55,9 @@ def test_where_there_is_no_home_yet_nothing_is_said_and_none_is_made(
     monkeypatch.delenv("DAGSTER_HOME")
     assert examine_dagster(home.parent / "lake") == []
     assert not (home.parent / "lake" / ".dagster").exists()
+
+
+def test_who_can_open_the_pages_is_told_plainly(home: Path) -> None:
+    told = " ".join(run("doctor", "--lake", home.parent / "lake").stdout.split())
+    assert "`dagster dev` answers every user of this machine" in told
+    assert "`backfill-assets ui` answers only who has its address" in told

@@ -57,6 +57,12 @@ def test_a_screen_obeys_neither_a_name_nor_a_value(lake: Path) -> None:
     assert screen.getvalue().splitlines() == ["a\\x1b]0;x\\x07\\u202e,v", "1,\\x1b[31m"]
 
 
+def test_a_screen_obeys_no_query_that_is_refused(lake: Path, caplog: pytest.LogCaptureFixture) -> None:
+    done = run("sql", "WITH t AS (COPY (SELECT '\x1b]0;x\x07') TO 'x\x1b[31m') SELECT 1", "--lake", lake)
+    assert done.exit_code == 1
+    assert "\x1b" not in done.stderr + caplog.text
+
+
 class Screen(StringIO):
     def isatty(self) -> bool:
         return True

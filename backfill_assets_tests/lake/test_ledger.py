@@ -1,7 +1,7 @@
 """The ledger tables as plain values: which files count, for which days, and what arrivals say.
 
 Tested here: `lake.ledger`, on real Delta tables written without a JVM. Not tested here: who writes them
-(`test_scan.py`, `test_load.py`).
+(`load.test_scan`, `load.test_arrivals`).
 """
 
 from datetime import UTC, date, datetime, timedelta

@@ -1,7 +1,7 @@
 """`select` over values it was not written for: the row is told, the file is told, and all others are read.
 
 Lives here: expressions that raise, and types that do not fit, over a few files. Does not live here: reading `select`
-(`test_select`), the rules of usable rows (`test_deliveries`), whole scans (`test_counting`).
+(`test_select`), the rules of usable rows (`load.test_deliveries`), whole scans (`load.test_counting`).
 """
 
 from datetime import UTC, datetime

@@ -56,6 +56,41 @@ def test_what_an_address_did_not_take_is_sent_to_it_later_and_to_no_other_again(
     assert sorted(ways.took) == [("mail", "one"), ("webhook", "one")]
 
 
+class Unfit(Ways):
+    """Mail that cannot be encoded, or fails with whatever else a library raises; the webhook takes all."""
+
+    def take(self, name: str, message: Message) -> None:
+        if name == "mail":
+            message.text.encode("ascii")
+        super().take(name, message)
+
+
+def test_one_that_a_way_cannot_take_goes_the_other_way_once_and_blocks_none_after_it(box: Outbox) -> None:
+    ways = Unfit()
+    for text in ("caf\udce9", "plain"):
+        box.put(Message(text[:3], text))
+    for _ in range(3):
+        (error,) = box.deliver(ways)  # type: ignore[arg-type]
+        assert str(error).startswith("mail: it did not take an alert (UnicodeEncodeError)")
+    assert sorted(ways.took) == [("mail", "pla"), ("webhook", "caf"), ("webhook", "pla")]
+    assert box.waiting() == 1
+
+
+def test_what_one_way_took_is_kept_before_the_next_is_tried(box: Outbox) -> None:
+    class Killed(Ways):
+        def take(self, name: str, message: Message) -> None:
+            if name == "mail":
+                raise KeyboardInterrupt
+            super().take(name, message)
+
+    ways = Killed()
+    box.put(Message("one", "text"))
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            box.deliver(ways)  # type: ignore[arg-type]
+    assert ways.took == [("webhook", "one")]
+
+
 def test_it_is_not_tried_again_at_once(tmp_path: Path) -> None:
     box, ways = Outbox(tmp_path), Ways(down={"webhook"})
     box.put(Message("one", "text"))
