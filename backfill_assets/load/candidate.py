@@ -17,7 +17,7 @@ from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.states import Codes, States
 from backfill_assets.core.view import TableView
 from backfill_assets.engine.usage import CpuMeter
-from backfill_assets.lake.model import Pipeline, Table
+from backfill_assets.lake.model import Pipeline, Table, refuse_moved_code
 from backfill_assets.lake.replace import Provenance, Published
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged
@@ -85,7 +85,9 @@ class RebuildRequest:
 
     def signed(self, states: States, inputs: Mapping[str, int]) -> Provenance:
         """The provenance completed by today's code, settings and parameters, the frontier, the input versions, and the
-        processor seconds and the wait for the engine so far."""
+        processor seconds and the wait for the engine so far. Raises BackfillError where the table's code moved since it
+        was loaded."""
+        refuse_moved_code(self.pipeline.table(self.table.name))
         codes = self.pipeline.codes[self.table.name]
         made_with = parameters_of(self.table.contract, states.view).to_json()
         told = states.frontiers.told(self.table.name)
