@@ -5,11 +5,12 @@ Lives here: one file with its content, digests of Python and SQL, those of recei
 them (`pipeline.own_files`).
 """
 
+import contextlib
 import io
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from hashlib import sha256
@@ -123,6 +124,15 @@ def _no_input(name: str, culprit: str, fix: str) -> SettingsError:
     return SettingsError(
         f"the code input {name!r}", culprit, "Nothing was done", f"{fix}, or correct `code_inputs` of the table"
     )
+
+
+def installed_versions(packages: Iterable[str]) -> dict[str, str]:
+    """The versions of those packages that are installed, by name."""
+    found = {}
+    for package in packages:
+        with contextlib.suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
 
 
 def legacy_parts(code_version: str) -> Iterator[list[str]]:
