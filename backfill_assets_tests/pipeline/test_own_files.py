@@ -4,12 +4,9 @@ Tested here: `pipeline.own_files`, alone and through the digests of `chosen`. No
 files (`test_chosen`).
 """
 
-import builtins
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from types import CodeType
-from typing import Any, cast
 
 import pytest
 
@@ -17,7 +14,6 @@ from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.model import refuse_moved_code
 from backfill_assets.load.steadiness import telling_mistakes
-from backfill_assets.pipeline import own_files
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.pipeline.own_files import loaded, reached
 from backfill_assets_tests.own import OWN_PIPELINE
@@ -213,24 +209,14 @@ def test_of_a_module_that_is_imported_its_own_package_is_code_as_far_as_it_is_re
 
 
 def test_a_file_that_is_saved_while_it_is_loaded_is_digested_as_it_was_run(tmp_path: Path) -> None:
-    files = {"pipeline.py": "import helpers\n" + OWN_PIPELINE, "helpers.py": "LEAST = 1\n"}
-    write(tmp_path / "steady", files)
-    path = write(tmp_path / "saved", files)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(own_files, "compile", saved_while_compiled(path, files["pipeline.py"] + "LEAST = 2\n"), False)
-        during = codes(tmp_path / "saved")
-    assert during == codes(tmp_path / "steady"), "the functions that were loaded are those of before"
-    assert codes(tmp_path / "saved")["totals"] != during["totals"], "the next one who asks loads the new file"
-
-
-def saved_while_compiled(path: Path, text: str) -> Callable[..., CodeType]:
-    """What compiles as ever, and saves another text into that file first."""
-
-    def compiled(*given: Any) -> CodeType:
-        path.write_text(text)
-        return cast(CodeType, builtins.compile(*given))
-
-    return compiled
+    saves = (
+        "import helpers\nfrom pathlib import Path\nPath(__file__).with_name('helpers.py').write_text('LEAST = 2\\n')\n"
+    )
+    write(tmp_path, {"pipeline.py": saves + OWN_PIPELINE, "helpers.py": "LEAST = 1\n"})
+    during, after = codes(tmp_path), codes(tmp_path)
+    assert during["totals"] != after["totals"], "the first one ran the file of before, the next one the new file"
+    write(tmp_path, {"pipeline.py": saves + OWN_PIPELINE, "helpers.py": "LEAST = 1\n"})
+    assert codes(tmp_path) == during
 
 
 def test_a_table_is_not_written_after_its_file_changed_and_the_file_is_named(tmp_path: Path) -> None:
