@@ -22,7 +22,7 @@ from backfill_assets.core.code_digests import legacy_python_digest, python_diges
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import SettingsError
 
-AGAIN = "Start the command again (in Dagster: reload the code location)"
+AGAIN = "Start the command again (in Dagster reload the code location, in a notebook restart the kernel)"
 FILES_OF_PACKAGE = "__loaded_package_files__"  # of a module: its package's files with the bytes at the first look
 LEGACY = Path(__file__).with_name("code_before.json")
 LEGACY_PYTHONS = ("3.11", "3.12", "3.13")  # each of these gave the package's own code another digest

@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -20,14 +21,14 @@ from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.states import Codes, States
 from backfill_assets.core.view import LakeView
-from backfill_assets.lake.code import AGAIN, LEGACY_ENGINES, SourceFile, legacy_parts
+from backfill_assets.lake.code import AGAIN, LEGACY_ENGINES, SourceFile, installed_versions, legacy_parts
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.settings import FILE_NAME
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-PACKAGE = "backfill_assets"
+PACKAGE, DISTRIBUTION = "backfill_assets", "backfill-assets"
 LOADER = "backfill_assets.load.raw"
 # Raised when another mapping, cast, parser or placing of landed files can give other rows of raw.
 LOADER_VERSION = "raw 1"
@@ -134,6 +135,7 @@ def make_pipeline(tables: Iterable[Table], confs: Mapping[str, str] | None = Non
 
     `confs` are settings of Spark SQL that a person gave: they count as settings of every table.
     """
+    _package_at_first()
     ordered = tuple(map(_with_files, tables))
     by_name = {t.name: t for t in ordered}
     codes = {}
@@ -186,16 +188,25 @@ def pipeline_of(lake: Lake, tables: Iterable[Table]) -> Pipeline:
 
 
 def refuse_moved_code(table: Table) -> None:
-    """Raise BackfillError where a file of the table's code is not as it was when it was loaded: what was computed and
-    what a receipt would name are then two codes. `table` is one of a `Pipeline`."""
-    moved = [s.path for s in table.sources if isinstance(s, SourceFile) and s.has_moved]
+    """Raise BackfillError where a file of the table's code is not as it was when it was loaded, or another version of
+    this package was installed since: what was computed and what a receipt would name may then be two codes. `table` is
+    one of a `Pipeline`."""
+    moved = [str(s.path) for s in table.sources if isinstance(s, SourceFile) and s.has_moved]
+    if installed_versions((DISTRIBUTION,)) != _package_at_first():
+        moved.append(f"the installed package {DISTRIBUTION}")
     if moved:
         raise BackfillError(
             f"the code of {table.name}",
-            f"{', '.join(map(str, moved[:3]))} changed after this process had loaded it",
+            f"{', '.join(moved[:3])} changed after this process had loaded it",
             "It was not written",
             AGAIN,
         )
+
+
+@cache
+def _package_at_first() -> dict[str, str]:
+    """The version of this package when the process made its first pipeline: transforms are imported when they run."""
+    return installed_versions((DISTRIBUTION,))
 
 
 def source_files(table: Table) -> tuple[Path, ...]:

@@ -17,9 +17,10 @@ from typing import Any
 import pytest
 
 from backfill_assets.core.contracts import Basis, Column, Input
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.states import Codes, State, States
 from backfill_assets.lake import model
-from backfill_assets.lake.model import Table, make_pipeline
+from backfill_assets.lake.model import Table, make_pipeline, refuse_moved_code
 from backfill_assets_tests.builders import AS_KNOWN, FEATURES, RAW, STAGING, Story, day, loaded
 
 CODE = '''
@@ -148,6 +149,19 @@ def test_raw_made_by_another_loader_is_outdated_not_stale(sources: Sources) -> N
     story.codes = {"raw": replace(before.codes["raw"], code_digest="of an earlier parser")}
     story.land(day(2), "file-2").load(day(2))
     assert before.states(story.view()).of("raw", day(2)) is State.OUTDATED
+
+
+def test_nothing_is_written_once_another_version_of_this_package_is_installed(
+    sources: Sources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = make_pipeline(_tables(sources, CODE))
+    refuse_moved_code(pipeline.table("raw"))
+    found = tmp_path / "site" / "backfill_assets-99.0.dist-info"
+    found.mkdir(parents=True)
+    (found / "METADATA").write_text("Metadata-Version: 2.1\nName: backfill-assets\nVersion: 99.0\n")
+    monkeypatch.syspath_prepend(str(found.parent))
+    with pytest.raises(BackfillError, match=r"package backfill-assets changed after .* Start the command again"):
+        refuse_moved_code(pipeline.table("raw"))
 
 
 # settings
