@@ -7,7 +7,6 @@ name. Does not live here: the plans of these, looked at when they are made (`loa
 
 import ast
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from backfill_assets.core.second_engine import FUNCTIONS, OVER, advised
 from backfill_assets.core.unsteady import keys_of
@@ -38,7 +37,7 @@ def examine_second_engine(lake: Lake, tables: Sequence[Table]) -> list[Diagnosis
     for table in tables:
         keys = keys_of([t.contract for t in tables if t.name in {i.table for i in table.contract.inputs}])
         types = {n: kind for i in table.contract.inputs for n, kind in known.get(i.table, {}).items()}
-        for path in (s for s in table.sources if isinstance(s, Path) and s.suffix == ".sql"):
+        for path in (s for s in source_files(table) if s.suffix == ".sql"):
             found[f"the table {table.name}"] = unequal_names(path.read_text(encoding="utf-8"), types, keys)
     refused = [broken(where, told(names), advice(names)) for where, names in found.items() if names]
     refused = refused or [fine("the second engine", f"{SAIL} is known to compute all expressions and SQL here")]

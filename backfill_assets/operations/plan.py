@@ -64,7 +64,7 @@ def make_plan(lake: Lake, pipeline: Pipeline, asked: PlanRequest, now: datetime 
         tables=asked.tables,
         chunks=chunks,
         policy=asked.policy,
-        pins=take_pins(pipeline, states),
+        pins=take_pins(lake, pipeline, states),
         impacts=tuple(replace(i, price=per_table.get(i.table)) for i in found),
         prices=per_chunk,
         besides=besides(runs, chunks, asked.policy.max_parallel, is_up(lake), len(asked.tables)),

@@ -30,8 +30,6 @@ from backfill_assets.orchestration.leaving import ends_at_once
 
 # Rooms of this package, all of their modules. Not `definitions`, which reads the lake and the tables of its owner.
 ROOMS = ("core", "engine", "landing", "lake", "load", "operations", "orchestration", "pipeline", "pipeline.transforms")
-# What makes tables besides what loads: of all else nobody asks what it says.
-TRANSFORMS = ("backfill_assets.pipeline.transforms.", "backfill_assets.core.cuts")
 LIBRARIES = (  # what those modules import when they work
     "deltalake",
     "duckdb",
@@ -148,9 +146,6 @@ def import_all(rooms: Sequence[str] = ROOMS) -> None:
 
     for name in (*LIBRARIES, *IMPORTED_BY_RUNS):
         importlib.import_module(name)
-    from backfill_assets.lake.model import read_code
-
-    read_code([name for name in sys.modules if name.startswith(TRANSFORMS)])
     threads = [Path(task, "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
     if len(threads) > 1:
         sys.exit(f"An import began threads, which forks do not have: {threads}. Forks of it are no good.")

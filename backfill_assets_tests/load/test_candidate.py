@@ -4,6 +4,7 @@ Tested here: `load.candidate`. Not tested here: what follows from parameters (`c
 """
 
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 from backfill_assets.core.days import ONE_DAY, DayRange
@@ -13,7 +14,7 @@ from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake.log import table_view
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.load.candidate import RebuildRequest
+from backfill_assets.load.candidate import VERSIONS, RebuildRequest
 from backfill_assets_tests.builders import day, make_commit, receipt
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 
@@ -28,8 +29,9 @@ def test_receipts_carry_the_parameters_and_keep_their_other_tags(tmp_path: Path)
         tags = asked.signed(states, {}).tags or {}
         assert parse_parameters(tags[PARAMETERS]) == parameters_of(pipeline.table(name).contract, states.view)
         assert tags["plan"] == "p"
+        assert f"duckdb {version('duckdb')}" in tags[VERSIONS].split(", ")
     landed = RebuildRequest(LakeSession(lake), pipeline, pipeline.table("raw"), span, Provenance("manual"))
-    assert set(landed.signed(landed.states(), {}).tags or {}) == {ENGINE}
+    assert set(landed.signed(landed.states(), {}).tags or {}) == {ENGINE, VERSIONS}
 
 
 def test_a_log_gives_every_day_the_parameters_of_its_newest_receipt(tmp_path: Path) -> None:
