@@ -48,7 +48,7 @@ def status(first: date | None, last: date | None, as_json: bool, **flags: bool) 
     if as_json:
         kept = report.to_dict()
         kept["days"] = [d for d in kept["days"] if not flags["stale"] or d["state"] == State.STALE]
-        kept["needs_a_person"] = attention(lake.root)
+        kept["needs_a_person"] = sorted({*report.wrong, *attention(lake.root)})
         print_json(kept)
     elif report.days is None:
         say("Nothing has landed or been written yet. `backfill-assets scan` looks at the landing folder.")
@@ -58,7 +58,7 @@ def status(first: date | None, last: date | None, as_json: bool, **flags: bool) 
     else:
         _draw_grid(report, flags["every_day"] or len(report.days) <= GRID_DAYS)
         _draw_totals(report)
-    for line in () if as_json else attention(lake.root):
+    for line in () if as_json else sorted({*report.wrong, *attention(lake.root)}):
         click.echo(f"needs a person: {line}")
     if flags["check"] and any(d.state in WANTING for d in report):
         click.get_current_context().exit(1)

@@ -17,6 +17,7 @@ from backfill_assets.core.view import LakeView
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
+from backfill_assets.operations.attention import unlike_days
 from backfill_assets.operations.columns import column_changes
 from backfill_assets.operations.held import Hold, holds
 from backfill_assets.operations.why import brief, in_full
@@ -50,7 +51,8 @@ class DayStatus:
 class StatusReport:
     """The days asked for (None: the lake has none yet) of every table, and the frontier of the lake: the least where it
     has several sources, whose `frontiers` are told by name then. `columns`: what the columns of tables with outdated
-    days get and lose when these are made again. `holds`: the held days by the rollback that put them back."""
+    days get and lose when these are made again. `holds`: the held days by the rollback that put them back. `wrong`:
+    what receipts and files say that a person has to mend, a line each."""
 
     lake: str
     days: DayRange | None
@@ -60,6 +62,7 @@ class StatusReport:
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     frontiers: Mapping[str, datetime | None] = field(default_factory=dict)
     holds: tuple[Hold, ...] = ()
+    wrong: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[DayStatus]:
         return (day for column in self.tables.values() for day in column)
@@ -122,7 +125,15 @@ def status_of(lake: Lake, states: States, days: DayRange | None = None, why: boo
     columns = _columns(lake, states, tables)
     held = {name: [d.day for d in days if d.state is State.HELD] for name, days in tables.items()}
     return StatusReport(
-        str(lake.root), wanted, known.least, view.as_of, tables, columns, frontiers, holds(lake, states, held)
+        str(lake.root),
+        wanted,
+        known.least,
+        view.as_of,
+        tables,
+        columns,
+        frontiers,
+        holds(lake, states, held),
+        tuple(told for _, told in unlike_days(view)),
     )
 
 
