@@ -15,6 +15,7 @@ from backfill_assets.core.days import DayRange, from_inclusive
 from backfill_assets.core.states import State, States
 from backfill_assets.core.view import LakeView
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.attention import unlike_days
@@ -133,8 +134,17 @@ def status_of(lake: Lake, states: States, days: DayRange | None = None, why: boo
         columns,
         frontiers,
         holds(lake, states, held),
-        tuple(told for _, told in unlike_days(view)),
+        (*(told for _, told in unlike_days(view)), *_altered(lake, states)),
     )
+
+
+def _altered(lake: Lake, states: States) -> Iterator[str]:
+    """A line for each table or ledger with data files that something altered. One `stat` for each live file."""
+    landed = [c for c in states.contracts.values() if c.is_landed]
+    ledgers = [of_source(ledger, c.source) for c in landed for ledger in (FILES, ARRIVALS, QUARANTINE)]
+    for contract in (*states.contracts.values(), *ledgers):
+        if told := lake.store.altered(contract):
+            yield f"{contract.name}: {told}"
 
 
 def _columns(lake: Lake, states: States, tables: Mapping[str, tuple[DayStatus, ...]]) -> dict[str, tuple[str, ...]]:
