@@ -33,8 +33,8 @@ def examine_contents(root: Path) -> list[Diagnosis]:
 def examine(lake: Lake, contract: Contract, seen: TableView) -> Diagnosis:
     """Whether the rows of a table are those of its receipts, told of all its days at once."""
     name = f"the contents of {contract.name}"
-    if told := lake.store.altered(contract):
-        return broken(name, *told.split(". ", 1))
+    if altered := lake.store.altered(contract):
+        return broken(name, *altered.split(". ", 1))
     found = audit_table(lake, contract)
     receipts = {d: s.entry for d, s in seen.stamps.items()}
     days = differing_days(lake, contract, receipts, found)
