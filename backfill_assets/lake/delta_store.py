@@ -25,7 +25,14 @@ from backfill_assets.lake.merge import merge_days
 from backfill_assets.lake.opening import read_delta
 from backfill_assets.lake.plain import plain_files, read_plain
 from backfill_assets.lake.replace import Provenance
-from backfill_assets.lake.sizes import day_bytes, row_bytes
+from backfill_assets.lake.sizes import (
+    altered_files,
+    day_bytes,
+    how_to_mend,
+    refuse_altered,
+    row_bytes,
+    told_altered,
+)
 from backfill_assets.lake.stage_query import stage_frame, stage_query
 from backfill_assets.lake.staging import Staged, StagedFile
 from backfill_assets.lake.store import Commit, Inspection, LiveFile
@@ -76,14 +83,29 @@ class DeltaStore:
         return live_files(opened, contract.partition_column)
 
     def data_files(
-        self, contract: Contract, version: int | None = None, days: Collection[date] | None = None
-    ) -> list[str]:
+        self, contract: Contract, version: int | None = None, days: Collection[date] | None = None,
+        *, altered: bool = False,
+    ) -> list[str]:  # fmt: skip
         """Paths of local files."""
         found, path = self.live_files(contract, version), self.lake.table_path(contract.name)
         if days is not None and contract.partition_column == contract.day_column:
             named = {str(d) for d in days}
             found = [f for f in found if f.partition in named]
+        if not altered:
+            refuse_altered(path, found)
         return [str(path / f.path) for f in found]
+
+    def altered(self, contract: Contract) -> str:
+        """By their sizes: one `stat` for each file of the newest version; of a log that cannot be opened `inspect`
+        tells more."""
+        from deltalake.exceptions import DeltaError
+
+        path = self.lake.table_path(contract.name)
+        try:
+            found = altered_files(path, self.live_files(contract)) if self.exists(contract.name) else []
+        except DeltaError:
+            return ""
+        return f"{told_altered(found)}. {how_to_mend(path, found)}" if found else ""
 
     def columns(self, table: str) -> dict[str, str]:
         """By the schema in its log; none where the log cannot be opened, which `inspect` tells."""
@@ -127,6 +149,7 @@ class DeltaStore:
                 f"the table {table}", "another program gave it what Sail was not tried with", "It was not read",
                 'Set engine = "embedded" for this lake',
             )  # fmt: skip
+        refuse_altered(path, live_files(read_delta(path, version), ""))
         frame = session.read.format("delta").option("versionAsOf", version).load(str(path))
         if days is None:
             return frame

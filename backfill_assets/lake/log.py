@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from backfill_assets.core.days import ONE_DAY
-from backfill_assets.core.engines import ENGINE
+from backfill_assets.core.engines import ENGINE, UNLIKE
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.frontier import told_frontiers
 from backfill_assets.core.parameters import PARAMETERS
@@ -161,6 +161,7 @@ class _Fold:
         if receipt is None:
             self.foreign |= _days_touched(table, commit.version, day_column, set(self.stamps))
             return
+        unlike = receipt.tags.get(UNLIKE, "").split(",")
         for day, entry in receipt.days.items():
             self.stamps[day] = Stamp(
                 entry,
@@ -171,6 +172,7 @@ class _Fold:
                 receipt.run_id,
                 receipt.tags.get(PARAMETERS, ""),
                 receipt.tags.get(ENGINE, ""),
+                str(day) in unlike,
             )
             self.foreign.discard(day)
         self.inputs.update(receipt.inputs)

@@ -119,12 +119,17 @@ class TableStore(Protocol):
         """The data files of a version (None: the newest)."""
 
     def data_files(
-        self, contract: Contract, version: int | None = None, days: Collection[date] | None = None
-    ) -> list[str]:
+        self, contract: Contract, version: int | None = None, days: Collection[date] | None = None,
+        *, altered: bool = False,
+    ) -> list[str]:  # fmt: skip
         """Addresses of the Parquet files that hold these days (None: all) at a version (None: the newest).
 
         They may hold other days besides where the table is not laid out by its day; `folder_of` tells the day else.
+        Raises Altered where one of them is not as it was written, unless those are wanted, too (`altered`).
         """
+
+    def altered(self, contract: Contract) -> str:
+        """Which data files of the newest version are not as they were written, and what to do; empty where none is."""
 
     def columns(self, table: str) -> dict[str, str]:
         """The columns of the newest version: name -> type as contracts write it (another engine's word for others)."""

@@ -137,7 +137,7 @@ def _meanwhile(patch: pytest.MonkeyPatch, method: str, table: str, done: Callabl
 def test_rows_of_the_ledger_are_kept_as_those_of_the_version_that_was_looked_at(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A load that commits between the look at the ledger's head and the reading of its rows is seen by the next look."""
+    """A load that commits between the look at the ledger's head and the reading of its rows is seen next time."""
     watching = replace(lake, logs=Logs())
     _load(lake, "s", 0)
     _arrive(lake, 0, 0)
