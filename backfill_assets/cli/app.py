@@ -21,6 +21,7 @@ from backfill_assets.cli import (
     example,
     landing,
     lateness,
+    mend,
     plan,
     replay_late,
     report,
@@ -108,6 +109,7 @@ for _command, _told in (
     (lateness.lateness, "How late rows come."),
     (report.report, "The whole lake on one page."),
     (doctor.doctor, "Find what is wrong with a lake."),
+    (mend.mend, "Mend a table's damaged log."),
     (server.server, "Start or stop the lake's server."),
 ):
     _command.short_help = _told
