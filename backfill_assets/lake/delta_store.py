@@ -203,11 +203,12 @@ class DeltaStore:
 
     def damage(self, contract: Contract) -> Damage:
         """By its log, and the sizes of its files."""
-        return mending.damage(self.lake, contract)
+        return mending.damage(self.lake.table_path(contract.name), contract)
 
     def mend(self, contract: Contract, provenance: Provenance) -> Damage:
         """Renames in its log, and one commit of delta-rs, under the table's lock."""
-        return mending.mend(self.lake, contract, provenance)
+        with self.lock(contract.name):
+            return mending.mend(self.lake.table_path(contract.name), contract, provenance)
 
     def _make(self, contract: Contract) -> None:
         ensure_table(self.lake.table_path(contract.name), contract, self.lake.settings.retention.rollback_days)

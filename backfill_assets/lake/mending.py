@@ -14,9 +14,7 @@ from backfill_assets.core.disk import sync
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake.committer import commit_files, commit_receipt, live_files
-from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES
-from backfill_assets.lake.lock import table_lock
 from backfill_assets.lake.log import commit_file, is_whole, versions
 from backfill_assets.lake.opening import read_delta, torn_checkpoints
 from backfill_assets.lake.replace import Provenance
@@ -28,18 +26,14 @@ if TYPE_CHECKING:
 REASON = "mend"
 
 
-def damage(lake: Lake, contract: Contract) -> Damage:
+def damage(path: Path, contract: Contract) -> Damage:
     """What `mend` would do; nothing is written. Raises BackfillError where nothing is wrong that it mends."""
-    path = lake.table_path(contract.name)
     torn = [f for f in (commit_file(path, v) for v in versions(path)[-1:]) if not is_whole(f)]
     # A torn commit goes last: where the command is killed halfway, the next one still finds it.
     if aside := [*torn_checkpoints(path), *torn]:
         return Damage(tuple(f.name for f in aside))
-    if (
-        is_mended(contract)
-        and versions(path)
-        and (lost := lost_files(path, read_delta(path), contract.partition_column))
-    ):
+    known = is_mended(contract) and versions(path)
+    if known and (lost := lost_files(path, read_delta(path), contract.partition_column)):
         return Damage((), tuple(lost))
     raise BackfillError(
         f"the table {contract.name}", "nothing is wrong with it that this command mends", "Nothing was done",
@@ -59,22 +53,20 @@ def lost_files(path: Path, opened: "DeltaTable", column: str = "") -> list[LiveF
     return [f for f in found if not (path / f.path).is_file() or (path / f.path).stat().st_size != f.size]
 
 
-def mend(lake: Lake, contract: Contract, provenance: Provenance) -> Damage:
-    """Do it, under the table's lock; returns what was done. Raises as `damage` does.
+def mend(path: Path, contract: Contract, provenance: Provenance) -> Damage:
+    """Do it; returns what was done. The caller holds the table's lock. Raises as `damage` does.
 
     The number of a version that was set aside is given to the commit that says so: what other receipts name by that
     number never becomes the number of other rows.
     """
-    path = lake.table_path(contract.name)
-    with table_lock(lake.locks, contract.name):
-        found = damage(lake, contract)
-        for name in found.aside:
-            file = path / "_delta_log" / name
-            file.rename(file.with_name(f"{name}.torn"))
-        sync(path / "_delta_log")
-        receipt = Receipt(uuid.uuid4().hex, contract.name, REASON, {}, note=found.told, tags=provenance.tags or {})
-        if found.lost:
-            commit_files(path, contract, receipt, (), found.lost)
-        elif versions(path):
-            commit_receipt(path, receipt)
+    found = damage(path, contract)
+    for name in found.aside:
+        file = path / "_delta_log" / name
+        file.rename(file.with_name(f"{name}.torn"))
+    sync(path / "_delta_log")
+    receipt = Receipt(uuid.uuid4().hex, contract.name, REASON, {}, note=found.told, tags=provenance.tags or {})
+    if found.lost:
+        commit_files(path, contract, receipt, (), found.lost)
+    elif versions(path):
+        commit_receipt(path, receipt)
     return found

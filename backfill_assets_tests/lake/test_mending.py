@@ -84,7 +84,7 @@ def test_days_of_arrivals_that_were_lost_are_doubted_once_it_is_mended_so_that_t
         read_arrivals(lake.store, version)
     lake.store.mend(ARRIVALS, SAID)
     assert read_arrivals(lake.store, version + 1) == {}
-    assert read_view(lake, [RAW]).source("raw").doubted_arrivals() == {day(0), day(1)}
+    assert read_view(lake, [RAW]).source("raw").ledger.foreign == {day(0), day(1)}
 
 
 def test_whole_tables_and_lost_files_of_tables_that_are_made_are_refused(tmp_path: Path) -> None:
