@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import date
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from backfill_assets.core.contracts import Contract
@@ -16,7 +15,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.view import TableView
 from backfill_assets.engine.session import sail_scratch
-from backfill_assets.lake import log, putback, rows, staging
+from backfill_assets.lake import log, mending, putback, rows, staging
 from backfill_assets.lake.committer import commit_files, commit_receipt, ensure_table, live_files
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import inspect
@@ -35,7 +34,7 @@ from backfill_assets.lake.sizes import (
 )
 from backfill_assets.lake.stage_query import stage_frame, stage_query
 from backfill_assets.lake.staging import Staged, StagedFile
-from backfill_assets.lake.store import Commit, Inspection, LiveFile
+from backfill_assets.lake.store import Commit, Damage, Inspection, LiveFile
 from backfill_assets.lake.table import days_predicate
 from backfill_assets.lake.type_names import type_of_delta
 
@@ -52,7 +51,7 @@ class DeltaStore:
     lake: Lake
 
     def exists(self, table: str) -> bool:
-        """Whether it has a Delta log."""
+        """Whether its log has a commit."""
         return rows.is_table(self.lake.table_path(table))
 
     def address(self, table: str) -> str:
@@ -224,6 +223,15 @@ class DeltaStore:
     def let_go(self, contract: Contract, days: Collection[date], provenance: Provenance) -> list[int]:
         """One commit of delta-rs per write that made the days, under the table's lock."""
         return putback.let_go(self.lake, contract, days, provenance)
+
+    def damage(self, contract: Contract) -> Damage:
+        """By its log, and the sizes of its files."""
+        return mending.damage(self.lake.table_path(contract.name), contract)
+
+    def mend(self, contract: Contract, provenance: Provenance) -> Damage:
+        """Renames in its log, and one commit of delta-rs, under the table's lock."""
+        with self.lock(contract.name):
+            return mending.mend(self.lake.table_path(contract.name), contract, provenance)
 
     def _make(self, contract: Contract) -> None:
         ensure_table(self.lake.table_path(contract.name), contract, self.lake.settings.retention.rollback_days)

@@ -27,11 +27,7 @@ from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.rebuild import Rebuild
-<<<<<<< HEAD
-from backfill_assets.operations.attention import keep_disagreements
 from backfill_assets.operations.unusable import unusable
-=======
->>>>>>> w-session
 from backfill_assets.orchestration.ahead import NextTables, forced
 from backfill_assets.orchestration.checks import check_outputs, check_specs, evaluations, newest_day_results
 from backfill_assets.orchestration.context import Opened
@@ -180,21 +176,10 @@ def _asked(
     )
 
 
-<<<<<<< HEAD
-def _by_key(told: Mapping[date, str]) -> dict[str, str]:
-    return {str(day): text for day, text in told.items()}
-
-
 def asked_by(tags: Mapping[str, str], by: str = "") -> dict[str, str]:
     """Who asked for a run, as its receipts tell it: `by`, the user whose command it is; else Dagster, with what it says
     of sensors and schedules. No tag is believed to name a person: whoever reaches Dagster's port can set it."""
     return {BY: by or through_dagster()} | {k: tags[k] for k in RECEIPT_TAGS if k in tags}
-=======
-def asked_by(tags: Mapping[str, str]) -> dict[str, str]:
-    """Who asked for a run, as its receipts tell it: the person, or the user of the process that runs it for a sensor, a
-    schedule or the browser (which knows no users), with what Dagster says of these."""
-    return {BY: tags.get(BY_TAG) or whoami()} | {k: tags[k] for k in RECEIPT_TAGS if k in tags}
->>>>>>> w-session
 
 
 def _told(context: dg.AssetExecutionContext, telling: Telling, rebuild: Rebuild, coming: NextTables) -> Iterator[Any]:
