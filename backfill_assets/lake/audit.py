@@ -45,7 +45,9 @@ Profiles = Mapping[date | None, DayProfile]
 SAMPLE_KEYS = 10
 SAMPLE_KEY_CHARS = 200
 MEMORY = "1GB"  # beyond it DuckDB spills; the Spark server's heap is the lake's larger share
-SPILL = Path(".staging", ".spill")  # where it keeps what memory does not hold, below the lake
+# Where it keeps what memory does not hold, below the lake. What a killed process left there DuckDB removes (from 2.0
+# on, by a lock of each owner) when another process spills.
+SPILL = Path(".staging", ".spill")
 
 
 @contextlib.contextmanager
