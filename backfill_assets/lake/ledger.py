@@ -132,7 +132,8 @@ def read_files(store: TableStore, source: str = "") -> list[FileRecord]:
         events[row["path"], row["sha256"]].append(row)
         if row["event"] == LANDED and row["usable_rows"]:
             used[row["sha256"]].add(row["arrival_date"])
-    found = (replace(_newest(rows), used_days=frozenset(used[sha])) for (_, sha), rows in events.items())
+    landed = ((sha, rows) for (_, sha), rows in events.items() if any(r["event"] == LANDED for r in rows))  # not lost
+    found = (replace(_newest(rows), used_days=frozenset(used[sha])) for sha, rows in landed)
     return sorted(found, key=lambda r: (r.path, r.first_scan, r.sha256))
 
 
