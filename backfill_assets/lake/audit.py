@@ -45,8 +45,7 @@ Profiles = Mapping[date | None, DayProfile]
 SAMPLE_KEYS = 10
 SAMPLE_KEY_CHARS = 200
 MEMORY = "1GB"  # beyond it DuckDB spills; the Spark server's heap is the lake's larger share
-# Where it keeps what memory does not hold, below the lake. What a killed process left there DuckDB removes (from 2.0
-# on, by a lock of each owner) when another process spills.
+# Where it keeps what memory does not hold; what a killed process left there DuckDB 2 removes when another one spills.
 SPILL = Path(".staging", ".spill")
 
 
