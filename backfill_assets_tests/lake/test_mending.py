@@ -17,7 +17,9 @@ from backfill_assets.lake.ledger import ARRIVALS, FILES, LANDED, of_source, read
 from backfill_assets.lake.log import commit_file
 from backfill_assets.lake.mending import REASON
 from backfill_assets.lake.replace import Provenance
+from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import read_view
+from backfill_assets.load import scan
 from backfill_assets_tests.builders import RAW, STAGING, day, receipt
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 from backfill_assets_tests.operations.planned import Planned, arrival
@@ -69,6 +71,17 @@ def test_files_that_the_stock_has_lost_are_told_by_name_and_taken_out_and_the_ot
     assert (last.receipt.reason, last.receipt.tags) == (REASON, SAID.tags)
     with pytest.raises(BackfillError, match="nothing is wrong with it"):
         lake.store.mend(files, SAID)
+
+
+def test_a_withdrawal_of_what_was_lost_is_of_nothing_any_more(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    took_stock(lake, FILES, "a")
+    lost = newest_file(lake, FILES)
+    (record,) = read_files(lake.store)
+    scan._append(LakeSession(lake), scan._withdrawals([record], datetime.now(UTC), "why"), "landing accept", "why")
+    lost.unlink()
+    lake.store.mend(FILES, SAID)
+    assert read_files(lake.store) == []
 
 
 @pytest.mark.parametrize("hurt", [is_deleted, is_cut_off])
