@@ -44,7 +44,7 @@ WHOLE: dict[type, str] = {
     exp.Mul: "try_multiply",
 }  # beyond 64 bits Sail wraps round
 WRITTEN_OTHERWISE = ("moment", "double", "float", "binary")  # as text
-READ_OTHERWISE = ("DATE", "DOUBLE", "FLOAT", "DECIMAL", "BOOLEAN")  # text: `sail_casts.DOUBTFUL`
+READ_OTHERWISE = ("DATE", "DECIMAL", "BOOLEAN")  # text: `sail_casts.DOUBTFUL`
 
 
 class _Different(Exception):
