@@ -65,6 +65,11 @@ def refuse_beyond_the_row(select: str) -> None:
                 raise refused(why)
 
 
+def is_sparks(name: str) -> bool:
+    """Whether a name that the parser does not know is a function of Spark's that gives the same for the same rows."""
+    return name in KNOWN | RAISING_TOO | OF_MANY_ROWS or FAMILIES.fullmatch(name) is not None
+
+
 def _beyond(node: exp.Expr) -> str:
     """Why a part of an expression is not decided by the row; the empty text where it is."""
     name = called(node)
@@ -72,8 +77,7 @@ def _beyond(node: exp.Expr) -> str:
         return f"{node.sql('spark')} is a subquery, and reads more than the row"
     if isinstance(node, (exp.Window, exp.AggFunc, *GENERATORS)) or name in OF_MANY_ROWS:
         return f"{node.sql('spark')} is not an expression over one row of a file"
-    strange = isinstance(node, exp.Anonymous) and name not in KNOWN | RAISING_TOO and not FAMILIES.fullmatch(name)
-    if strange or name.startswith("current_"):
+    if (isinstance(node, exp.Anonymous) and not is_sparks(name)) or name.startswith("current_"):
         return f"{name} is no function of Spark that gives the same for the same row"
     return ""
 
