@@ -24,6 +24,8 @@ from backfill_assets.core.errors import SettingsError
 
 AGAIN = "Start the command again (in Dagster reload the code location, in a notebook restart the kernel)"
 FILES_OF_PACKAGE = "__loaded_package_files__"  # of a module: its package's files with the bytes at the first look
+# Receipts and pins of plans name their versions.
+LIBRARIES = ("delta-spark", "deltalake", "duckdb", "pyarrow", "pysail", "pyspark", "sqlglot")
 LEGACY = Path(__file__).with_name("code_before.json")
 LEGACY_PYTHONS = ("3.11", "3.12", "3.13")  # each of these gave the package's own code another digest
 LEGACY_ENGINES = ("pyspark 4.2.0", "delta-spark 4.4.0")

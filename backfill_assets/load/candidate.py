@@ -19,7 +19,7 @@ from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.states import Codes, States
 from backfill_assets.core.view import TableView
 from backfill_assets.engine.usage import CpuMeter
-from backfill_assets.lake.code import installed_versions
+from backfill_assets.lake.code import LIBRARIES, installed_versions
 from backfill_assets.lake.model import Pipeline, Table, refuse_moved_code
 from backfill_assets.lake.replace import Provenance, Published
 from backfill_assets.lake.session import LakeSession
@@ -28,7 +28,6 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.load.phases import Phases
 
 VERSIONS = "versions"  # the tag of a receipt: Python and the libraries that computed and wrote its days
-LIBRARIES = ("delta-spark", "deltalake", "duckdb", "pyarrow", "pysail", "pyspark", "sqlglot")
 
 
 @cache

@@ -10,21 +10,11 @@ from collections.abc import Iterator, Sequence
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import Pins, Plan
 from backfill_assets.core.states import States
-from backfill_assets.lake.code import installed_versions
+from backfill_assets.lake.code import LIBRARIES, installed_versions
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 
-PACKAGES = (
-    "backfill-assets",
-    "dagster",
-    "delta-spark",
-    "deltalake",
-    "duckdb",
-    "pyarrow",
-    "pysail",
-    "pyspark",
-    "sqlglot",
-)
+PACKAGES = ("backfill-assets", "dagster", *LIBRARIES)
 
 
 def take_pins(lake: Lake, pipeline: Pipeline, states: States) -> Pins:

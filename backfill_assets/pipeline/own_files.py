@@ -71,7 +71,7 @@ def imported(name: str) -> ModuleType:
     for part in (".".join(parts[:count]) for count in range(1, len(parts) + 1)):
         spec = find_spec(part) if part not in modules else None
         path = Path((spec.origin if spec is not None else None) or "")
-        read = _of_package(tuple(part.split(".")), path) if path.suffix == ".py" else None
+        read = _of_package(tuple(part.split(".")), path) if path.suffix == ".py" and path.is_file() else None
         import_module(part)
         _keep(read or ())
     moved = [str(file.path) for file in reached_by(modules[name]) or () if file.has_moved]
