@@ -96,7 +96,7 @@ def lost_tests(text: str, room: str, files: Collection[str]) -> set[str]:
     """The files of tests that a text in `room` names and that are not there: of that room, where it names none."""
     lost = set()
     for match in TEST_FILE.finditer(text):
-        named = (match["room"] or "").replace(".", "/")
+        named = (match["room"] or "").replace(".", "/").removeprefix(f"{TESTS}/")
         rooms = (named, f"{room}/{named}") if named else (room, "")
         if not {f"{TESTS}/{r}/{match['name']}.py".replace("//", "/") for r in rooms} & set(files):
             lost.add(f"{named or room}/{match['name']}")

@@ -3,7 +3,6 @@
 Tested here: `orchestration.outbox`. Not tested here: what is told (`test_alerts`).
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -146,11 +145,10 @@ def test_a_message_counts_as_told_only_once_it_is_kept(box: Outbox) -> None:
 
 @pytest.mark.parametrize("years", [-10, 10])
 def test_a_clock_that_is_set_right_again_keeps_no_alert_waiting_and_silences_no_news(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, years: int
+    tmp_path: Path, years: int
 ) -> None:
     box, ways, again = Outbox(tmp_path), Ways(down={"webhook", "mail"}), outbox.TELL_AGAIN_SECONDS
-    with monkeypatch.context() as wrong:
-        wrong.setattr(time, "time", lambda real=time.time: real() + years * 365 * 86_400.0)
+    with set_to(Clock(timedelta(days=365 * years))):
         box.tell({"name": "words"}, (), lambda _: Message("one", "text"), again)
         deliver(box, ways)
     ways.down.clear()
