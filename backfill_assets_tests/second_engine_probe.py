@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ANSWERS = Path(__file__).with_name("second_engine_answers.json")
-RAISES = "raises"
+RAISES = "!"
 KEYS = (frozenset({"id"}),)
-TOGETHER, DIGITS = 20, 4
+TOGETHER, DIGITS = 20, 2
 SCALAR, GROUPED = "SELECT id, {} FROM rows {} ORDER BY id", "SELECT g AS id, {} FROM rows {} GROUP BY g ORDER BY g"
 Answers = dict[str, list[str]]
 
@@ -61,7 +61,7 @@ def digest(answer: Sequence[str]) -> str:
     """An answer for keeping: few letters for each part of it. Numbers count as equal whatever their type writes."""
     kind, *values = answer
     told = [RAISES if v == RAISES else hashlib.sha256(_plain(v).encode()).hexdigest()[:DIGITS] for v in values]
-    return " ".join([RAISES if kind == RAISES else "given", *told])
+    return " ".join([RAISES if kind == RAISES else "-", *told])
 
 
 def _plain(value: str) -> str:
@@ -73,7 +73,7 @@ def _plain(value: str) -> str:
 
 
 def kept() -> dict[str, str]:
-    """Spark's answers, as digests."""
+    """Spark's answers, as digests; none where it raised over the question as such."""
     known: dict[str, str] = json.loads(ANSWERS.read_text(encoding="utf-8"))
     return known
 
@@ -202,11 +202,13 @@ def main() -> None:
     with session_on(sys.argv[1]) as session:
         found = ask(session, every())
     if sys.argv[1] == "embedded":
-        told = json.dumps({q: digest(a) for q, a in found.items()}, indent=0, sort_keys=True, ensure_ascii=False)
+        told = json.dumps(
+            {q: digest(a) for q, a in found.items() if a != [RAISES]}, indent=0, sort_keys=True, ensure_ascii=False
+        )
         ANSWERS.write_text(f"{told}\n", encoding="utf-8")
         return
     answers = kept()
-    other = [q for q, answer in found.items() if is_silently_other(answer, answers[q])]
+    other = [q for q, answer in found.items() if is_silently_other(answer, answers.get(q, RAISES))]
     called = {name.lower() for q in other for name in re.findall(r"\w+", q)}
     needless = sorted((DIFFERENT | ROUNDED) - called)
     json.dump({"let": [q for q in other if is_let(q)], "needless": needless, "asked": len(found)}, sys.stdout)
