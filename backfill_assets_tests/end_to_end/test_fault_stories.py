@@ -51,7 +51,7 @@ from backfill_assets_tests.faults import ERRORS, RAISED, raising_at
 from backfill_assets_tests.files import Cells, stage_by_hand
 from backfill_assets_tests.operations.planned import BUILT, DAYS, arrival
 
-STORIES = int(os.environ.get("BACKFILL_ASSETS_STORIES", "12"))
+STORIES = int(os.environ.get("BACKFILL_ASSETS_STORIES", "10"))
 # Where lines are counted: the narrow way of a commit, or all of the product that a story runs through.
 COMMITTING = (
     "lake/staging", "lake/committer", "lake/delta_store", "lake/merge", "lake/putback", "lake/mending", "core/disk",
