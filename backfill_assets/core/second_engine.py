@@ -39,7 +39,7 @@ ROUNDED = frozenset([
     "atan2", "cbrt", "cosh", "exp", "hypot", "ln", "log", "log1p", "log2", "pow", "power", "sin",
 ])  # fmt: skip
 # Spark's plan tells what depends on the clock, on chance, on which row comes first (`core.unsteady`); Sail has no such.
-UNTOLD = CLOCK | CHANCE | PLACE | ANY_ROW | TIES | (ADDING - {"sum", "avg", "mean"}) | {"unix_timestamp"}
+UNTOLD = CLOCK | CHANCE | PLACE | ANY_ROW | TIES | (ADDING - {"sum", "try_sum", "avg", "mean"}) | {"unix_timestamp"}
 REFUSED = DIFFERENT | ROUNDED | UNTOLD
 # What a cast to a type must not be given: times before 1970 are rounded the other way, texts are read otherwise,
 # numbers too great wrap round, DOUBLEs, arrays and fractions of seconds are written otherwise, and bytes that are no
