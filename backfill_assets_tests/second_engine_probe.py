@@ -1,4 +1,4 @@
-"""Asks an engine the questions of the catalogue, and keeps what it answers: how the list of equal functions is made.
+"""Asks an engine the questions of the catalogue, and keeps what it answers: how the list of what differs is made.
 
 Lives here: asking over Spark Connect, answers in one form for both engines, and the answers of Spark that are kept
 beside (`second_engine_answers.json`), digests of their parts. Does not live here: the questions
@@ -17,10 +17,11 @@ import sys
 import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from decimal import Decimal
+from decimal import Context, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from backfill_assets.core.second_engine import DIFFERENT, ROUNDED
 from backfill_assets.lake.second_engine import unequal_names
 from backfill_assets_tests.second_engine_catalogue import COLUMNS, ROWS, aggregates, queries, scalars, windows
 
@@ -28,18 +29,23 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ANSWERS = Path(__file__).with_name("second_engine_answers.json")
-RAISES = "raises"
+RAISES = "!"
 KEYS = (frozenset({"id"}),)
-TOGETHER, DIGITS = 20, 4
+TOGETHER, DIGITS = 20, 2
 SCALAR, GROUPED = "SELECT id, {} FROM rows {} ORDER BY id", "SELECT g AS id, {} FROM rows {} GROUP BY g ORDER BY g"
 Answers = dict[str, list[str]]
 
 
-def accepted() -> tuple[str, ...]:
-    """The questions that the product would let the second engine answer."""
+def every() -> tuple[str, ...]:
+    """All questions."""
     asked = [q for kind in (scalars(), aggregates(), windows()) for questions in kind.values() for q in questions]
-    let = [q for q in asked if not unequal_names(f"SELECT {q} FROM rows", COLUMNS, KEYS)]
-    return (*dict.fromkeys(let), *(q for q in queries() if not unequal_names(q, COLUMNS, KEYS)))
+    return (*dict.fromkeys(asked), *queries())
+
+
+def is_let(question: str) -> bool:
+    """Whether the product would let the second engine answer it."""
+    query = question if question in queries() else f"SELECT {question} FROM rows"
+    return not unequal_names(query, COLUMNS, KEYS)
 
 
 def ask(session: "SparkSession", questions: Collection[str]) -> Answers:
@@ -52,12 +58,22 @@ def ask(session: "SparkSession", questions: Collection[str]) -> Answers:
 
 
 def digest(answer: Sequence[str]) -> str:
-    """An answer for keeping: few letters for each part of it."""
-    return " ".join(RAISES if a == RAISES else hashlib.sha256(a.encode()).hexdigest()[:DIGITS] for a in answer)
+    """An answer for keeping: few letters for each part of it. Numbers count as equal whatever their type writes."""
+    kind, *values = answer
+    told = [RAISES if v == RAISES else hashlib.sha256(_plain(v).encode()).hexdigest()[:DIGITS] for v in values]
+    return " ".join([RAISES if kind == RAISES else "-", *told])
+
+
+def _plain(value: str) -> str:
+    try:
+        number = Decimal(value)
+    except ArithmeticError:
+        return value
+    return str(number.normalize(Context(prec=400))) if number.is_finite() else value
 
 
 def kept() -> dict[str, str]:
-    """Spark's answers to the accepted questions, as digests."""
+    """Spark's answers, as digests; none where it raised over the question as such."""
     known: dict[str, str] = json.loads(ANSWERS.read_text(encoding="utf-8"))
     return known
 
@@ -184,17 +200,18 @@ def main() -> None:
     """Ask the engine that is named."""
     logging.getLogger("SQLQueryContextLogger").disabled = True
     with session_on(sys.argv[1]) as session:
-        found = ask(session, accepted())
+        found = ask(session, every())
     if sys.argv[1] == "embedded":
-        told = json.dumps({q: digest(a) for q, a in found.items()}, indent=0, sort_keys=True, ensure_ascii=False)
+        told = json.dumps(
+            {q: digest(a) for q, a in found.items() if a != [RAISES]}, indent=0, sort_keys=True, ensure_ascii=False
+        )
         ANSWERS.write_text(f"{told}\n", encoding="utf-8")
         return
     answers = kept()
-    lacking = [q for q in found if q not in answers]
-    other = [q for q, answer in found.items() if q in answers and is_silently_other(answer, answers[q])]
-    same = [q for q, answer in found.items() if answers.get(q) == digest(answer)]
-    called = {name for q in same for name in re.findall(r"\b(\w+)\(", q)}
-    json.dump({"lacking": lacking, "other": other, "vouched for": sorted(called), "same": len(same)}, sys.stdout)
+    other = [q for q, answer in found.items() if is_silently_other(answer, answers.get(q, RAISES))]
+    called = {name.lower() for q in other for name in re.findall(r"\w+", q)}
+    needless = sorted((DIFFERENT | ROUNDED) - called)
+    json.dump({"let": [q for q in other if is_let(q)], "needless": needless, "asked": len(found)}, sys.stdout)
 
 
 if __name__ == "__main__":

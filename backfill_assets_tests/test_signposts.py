@@ -1,18 +1,21 @@
 """Signposts lead somewhere: what a module's docstring points to exists, in this room or the one that it names.
 
-Tested here: the names in parentheses behind "Does not live here", which a reader follows. Not tested here: whether
-they are the right ones, and other names in backticks (settings, tables, columns).
+Tested here: the names in parentheses behind "Does not live here", which a reader follows, and every file of tests that
+a docstring or a comment names. Not tested here: whether they are the right ones, and other names in backticks
+(settings, tables, columns).
 """
 
 import ast
+import io
 import re
 import sys
-from collections.abc import Iterator
+import tokenize
+from collections.abc import Collection, Iterator
 from functools import cache
 
 import pytest
 
-from backfill_assets_tests.sources import PACKAGE, Source, sources
+from backfill_assets_tests.sources import PACKAGE, TESTS, Source, sources
 
 ELSEWHERE = re.compile(r"not\s+live\s+here:(?P<text>.*?)(?:\.\s|\.?\Z)", re.DOTALL)  # that sentence
 NAME = re.compile(r"`([a-z_]+(?:\.\w+)*)`")
@@ -76,3 +79,45 @@ def test_what_a_sign_points_to_is_there() -> None:
 )  # fmt: skip
 def test_only_names_behind_does_not_live_here_are_signposts(sign: str, names: list[str]) -> None:
     assert list(pointed_to(sign)) == names
+
+
+TEST_FILE = re.compile(r"(?<![\w./])(?:(?P<room>\w+(?:[./]\w+)*)[./])?(?P<name>test_\w+)(?:\.py)?\b")
+
+
+def told_by(source: Source) -> Iterator[str]:
+    """The docstrings and comments of a file."""
+    kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    yield from (ast.get_docstring(node) or "" for node in ast.walk(source.tree) if isinstance(node, kinds))
+    tokens = tokenize.generate_tokens(io.StringIO(source.text).readline)
+    yield from (token.string for token in tokens if token.type == tokenize.COMMENT)
+
+
+def lost_tests(text: str, room: str, files: Collection[str]) -> set[str]:
+    """The files of tests that a text in `room` names and that are not there: of that room, where it names none."""
+    lost = set()
+    for match in TEST_FILE.finditer(text):
+        named = (match["room"] or "").replace(".", "/").removeprefix(f"{TESTS}/")
+        rooms = (named, f"{room}/{named}") if named else (room, "")
+        if not {f"{TESTS}/{r}/{match['name']}.py".replace("//", "/") for r in rooms} & set(files):
+            lost.add(f"{named or room}/{match['name']}")
+    return lost
+
+
+def test_every_file_of_tests_that_is_named_is_there() -> None:
+    files = {s.place for s in sources(TESTS)}
+    defined = {f.name for s in sources(TESTS) for f in s.functions()} | {"test_module"}  # the latter is an example
+    lost = {
+        f"{s.place}: `{name}`"
+        for s in sources(PACKAGE, TESTS)
+        for text in told_by(s)
+        for name in lost_tests(text, "/".join(s.place.split("/")[1:-1]), files)
+        if name.rpartition("/")[2] not in defined
+    }
+    assert lost == set()
+
+
+def test_a_file_of_tests_that_is_not_there_is_found() -> None:
+    files = {f"{TESTS}/lake/test_log.py", f"{TESTS}/test_house.py"}
+    assert lost_tests("`test_log`, `lake.test_log`, lake/test_log.py", "lake", files) == set()
+    assert lost_tests("(`test_log`)", "core", files) == {"core/test_log"}
+    assert lost_tests("# see lake/test_gone.py, lake.test_far", "", files) == {"lake/test_gone", "lake/test_far"}

@@ -22,6 +22,7 @@ from backfill_assets.cli import (
     example,
     landing,
     lateness,
+    mend,
     plan,
     replay_late,
     report,
@@ -110,6 +111,7 @@ for _command, _told in (
     (report.report, "The whole lake on one page."),
     (doctor.doctor, "Find what is wrong with a lake."),
     (ui.ui, "Dagster's pages, for you alone."),
+    (mend.mend, "Mend a table's damaged log."),
     (server.server, "Start or stop the lake's server."),
 ):
     _command.short_help = _told

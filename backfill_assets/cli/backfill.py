@@ -23,7 +23,7 @@ from backfill_assets.cli.common import (
 from backfill_assets.cli.drawing import aside, draw_table, number, say
 from backfill_assets.cli.progress import BackfillRequest, Lines, RunOutcome, TableOutcome
 from backfill_assets.core.clock import utc_today
-from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.core.days import ONE_DAY, DayRange, contiguous
 
 if TYPE_CHECKING:
     from backfill_assets.lake.home import Lake
@@ -160,6 +160,9 @@ def draw(lake: "Lake", outcome: RunOutcome) -> None:
     ]
     if rows:
         draw_table(["table", "days", "changed", "unchanged", "rows", "took"], rows)
+    for t in (t for t in outcome.tables if t.unlike):
+        days = ", ".join(map(str, contiguous(t.unlike)))
+        say(f"{t.table} {days}: other rows than the same inputs, code and settings gave before: see `status`")
     if not outcome.run_id:
         say("Nothing changed: every day is as its inputs say, so that no run was made (--force makes one).")
         return

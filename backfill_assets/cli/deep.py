@@ -1,18 +1,19 @@
 """`doctor --deep`: every row of every table is read, and its fingerprint compared with the receipts; all snapshots.
 
-Lives here: the comparison. Does not live here: the fingerprint (`lake.fingerprints`). Needs no JVM.
+Lives here: what is said of it. Does not live here: the comparison (`operations.contents`). Needs no JVM.
 """
 
 from pathlib import Path
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import contiguous
-from backfill_assets.core.profiles import SCHEME, DayProfile
+from backfill_assets.core.profiles import SCHEME
 from backfill_assets.core.view import TableView
-from backfill_assets.lake.audit import audit_as_written, audit_table
+from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import QUARANTINE, of_source
 from backfill_assets.lake.view import read_view
+from backfill_assets.operations.contents import differing_days
 from backfill_assets.operations.diagnosis import Diagnosis, broken, fine, some
 from backfill_assets.operations.doctor_snapshots import examine_kept_bytes
 from backfill_assets.pipeline.chosen import chosen_pipeline
@@ -32,22 +33,17 @@ def examine_contents(root: Path) -> list[Diagnosis]:
 def examine(lake: Lake, contract: Contract, seen: TableView) -> Diagnosis:
     """Whether the rows of a table are those of its receipts, told of all its days at once."""
     name = f"the contents of {contract.name}"
+    if altered := lake.store.altered(contract):
+        return broken(name, *altered.split(". ", 1))
     found = audit_table(lake, contract)
     receipts = {d: s.entry for d, s in seen.stamps.items()}
-    wrong = []
-    for day in {*receipts, *(d for d in found if d is not None)}:
-        if day not in receipts or not receipts[day].agrees_with(found.get(day, DayProfile())):
-            wrong.append(day)
-    if wrong:  # perhaps made under a contract of other columns
-        then = audit_as_written(lake, contract, wrong)
-        wrong = [d for d in wrong if d not in receipts or not receipts[d].agrees_with(then.get(d, DayProfile()))]
+    days = differing_days(lake, contract, receipts, found)
     strays = found[None].rows if None in found else 0
-    if not wrong and not strays:
+    if not days and not strays:
         older = sum(e.scheme != SCHEME and e.rows > 0 for e in receipts.values())
         known = f"; of {older} only the count of rows, their receipts fingerprint in another way" if older else ""
         rows = sum(e.rows for e in receipts.values())
         return fine(name, f"{len(receipts)} day(s), {rows} rows equal their receipts{known}")
-    days = sorted(wrong)
     told = [f"{len(days)} day(s) differ from their receipts: {some(contiguous(days))}"] if days else []
     told += [f"{strays} row(s) have no day"] if strays else []
     span = f"--from {days[0]} --to {days[-1]} " if days else ""

@@ -31,6 +31,8 @@ def doctor(ctx: click.Context, deep: bool, as_json: bool) -> None:
 
     root = lake_root()
     found = examine(root, tables_at(root))
+    if (root / "lake.toml").exists() and not any(d.level is Level.ERROR for d in found):
+        found.append(_who_sees_pages())
     if deep and not any(d.level is Level.ERROR for d in found):
         from backfill_assets.cli.deep import examine_contents
 
@@ -52,3 +54,11 @@ def _draw(diagnosis: "Diagnosis") -> None:
     say(f"{diagnosis.object}: {diagnosis.what}", HANG, first=HANG)
     if diagnosis.advice:
         click.echo(f"{' ' * HANG}{plain(diagnosis.advice)}")  # on one line: it holds commands to copy
+
+
+def _who_sees_pages() -> "Diagnosis":
+    """Who can use Dagster's pages of the lake: a property of the machine, not of its files."""
+    from backfill_assets.operations.diagnosis import fine
+
+    dev = "`dagster dev` answers every user of this machine, who may then start runs and roll back, too; "
+    return fine("Dagster's pages", f"{dev}`backfill-assets ui` answers only who has its address")

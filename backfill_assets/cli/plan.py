@@ -50,7 +50,7 @@ TEMPLATE_NAMES = ("daily-repair", "feature-fix", "late-labels", "migration")
 def plan(as_json: bool, **asked: Any) -> None:
     """Plan a backfill: days and why, what follows, chunks, gates, price, pins. Writes the plan's file, nothing else.
 
-    Exit code 1 if the preflight failed: such a plan is refused when it is run.
+    Days that need nothing make no plan. Exit code 1 if the preflight failed: such a plan is refused when it is run.
     """
     ctx = click.get_current_context()
     if ctx.invoked_subcommand is not None:
@@ -62,12 +62,12 @@ def plan(as_json: bool, **asked: Any) -> None:
     code = pin_code(opened()[0], asked["code"], reached) if asked["code"] else None
     with working_by(code):
         made = _made({**asked, "code": code}, "json" if as_json else "")
-    if not all(t.passed for t in made.preflight):
+    if made is not None and not all(t.passed for t in made.preflight):
         ctx.exit(1)
 
 
-def _made(asked: dict[str, Any], form: str) -> Plan:
-    """The plan, kept and shown."""
+def _made(asked: dict[str, Any], form: str) -> Plan | None:
+    """The plan, kept and shown; None where there is nothing to do, which is said instead. JSON then has no id."""
     from backfill_assets.cli.plan_page import show_progress
     from backfill_assets.operations.plan import make_plan
     from backfill_assets.operations.plan_files import keep_plan, refuse_overlap
@@ -78,6 +78,14 @@ def _made(asked: dict[str, Any], form: str) -> Plan:
     tables = chosen(asked["named"], [t.name for t in pipeline.tables])
     with usage():
         made = make_plan(lake, pipeline, _request(days, tables, asked))
+    if made.nothing_to_do and not asked["look"]:
+        if form == "json":
+            print_json(
+                {"id": None, "state": "nothing to do", "days": [str(days.start), str(days.last)], "tables": tables}
+            )
+        else:
+            click.echo(made.nothing_to_do)
+        return None
     refuse_overlap(lake, made)
     keep_plan(lake, made)
     show_progress(progress(lake, pipeline, made), form)

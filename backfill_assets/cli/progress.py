@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from types import TracebackType
 from typing import Any, Protocol, TextIO
 
@@ -34,7 +35,8 @@ class BackfillRequest:
 class TableOutcome:
     """One table of a run: days made, of these with other content now, rows, seconds, the cause where it failed, and the
     days that were written again as they were (`force`). `phases`: seconds of each phase, where it got that far;
-    `ahead`: of those that ran before, while other tables had their turn."""
+    `ahead`: of those that ran before, while other tables had their turn. `unlike`: the days that have other rows than
+    the same inputs, code and settings gave before."""
 
     table: str
     days: int
@@ -45,6 +47,7 @@ class TableOutcome:
     rewritten: int = 0
     phases: Mapping[str, float] = field(default_factory=dict)
     ahead: Mapping[str, float] = field(default_factory=dict)
+    unlike: tuple[date, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The outcome as JSON values."""
@@ -52,6 +55,7 @@ class TableOutcome:
             "table": self.table, "days": self.days, "changed": self.changed, "unchanged": self.days - self.changed,
             "rewritten": self.rewritten, "rows": self.rows, "seconds": round(self.seconds, 3),
             "failed": bool(self.cause), "phases": dict(self.phases), "ahead": dict(self.ahead),
+            "unlike": [str(d) for d in self.unlike],
         }  # fmt: skip
 
 

@@ -110,6 +110,7 @@ class _Listener:
             rewritten=len(again),
             phases=rebuild.request.phases.seconds(),
             ahead=rebuild.request.phases.ahead,
+            unlike=tuple(sorted(published.unlike)),
         )
 
     def hear(self, entry: dg.EventLogEntry) -> None:

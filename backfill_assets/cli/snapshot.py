@@ -35,7 +35,7 @@ def snapshot() -> None:
 def create(name: str, named: str | None, note: str, as_json: bool, **asked: Any) -> None:
     """Keep the newest versions of tables under NAME: the days --from through --to, or all that they hold.
 
-    Nothing is copied where the file system knows links; the files' SHA-256 are kept, and proven when they are read.
+    The files are copied, and their rows read once and held against the receipts; their SHA-256 are proven at reads.
     """
     from backfill_assets.operations.snapshots import SnapshotRequest, create_snapshot
 

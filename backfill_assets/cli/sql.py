@@ -44,7 +44,8 @@ def sql(query: str, form: str | None, rows: int, at: datetime | None, snapshot: 
     for table, told in answer.unfit.items():
         aside(f"Note: {table} has days that are not fit to be used: {told} (see `backfill-assets status --why`)")
     if as_json:
-        print_json(answer.rows.to_pylist())
+        cells = zip(*map(_values, answer.rows.columns), strict=True)
+        print_json([dict(zip(answer.rows.column_names, row, strict=True)) for row in cells])
     elif form:
         write_csv(answer.rows, sys.stdout, safe=form == "safe")
     else:
@@ -62,15 +63,27 @@ def write_csv(found: Any, to: TextIO, safe: bool) -> None:
 
     writer.writerow(map(cell, found.column_names))
     for batch in found.to_batches():
-        writer.writerows(zip(*(map(cell, c.to_pylist()) for c in batch.columns), strict=True))
+        writer.writerows(zip(*(map(cell, _values(c)) for c in batch.columns), strict=True))
 
 
 def _draw(found: Any, most: int) -> None:
     shown = found.slice(0, most)
-    cells = [[_cell(v) for v in column.to_pylist()] for column in shown.columns]
+    cells = [[_cell(v) for v in _values(column)] for column in shown.columns]
     draw_table(found.column_names, [list(row) for row in zip(*cells, strict=True)])
     left = found.num_rows - shown.num_rows
     click.echo(f"{number(found.num_rows)} row(s){f', {number(left)} of them not shown (--rows)' if left else ''}")
+
+
+def _values(column: Any) -> list[Any]:
+    """The values of an Arrow column; dates and times as text where Python has none for one, e.g. of the year 12000."""
+    import pyarrow as pa
+
+    try:
+        found: list[Any] = column.to_pylist()
+    except (OverflowError, ValueError):
+        text = pa.string()
+        found = column.cast(pa.list_(text) if pa.types.is_list(column.type) else text).to_pylist()
+    return found
 
 
 def _cell(value: Any) -> str:

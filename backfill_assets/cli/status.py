@@ -48,7 +48,7 @@ def status(first: date | None, last: date | None, as_json: bool, **flags: bool) 
         raise click.UsageError(f"{days.start} lies before the lake's first day, {lake.settings.start_date}.")
     with usage():
         report, unused = report_of(lake, pipeline, days, flags["why"]), unusable(lake, read_rows=False)
-    needs_a_person = sorted({*attention(lake.root), *held_back(lake).values()})
+    needs_a_person = sorted({*report.wrong, *attention(lake.root), *held_back(lake).values()})
     if as_json:
         kept = report.to_dict()
         kept["days"] = [d for d in kept["days"] if not flags["stale"] or d["state"] == State.STALE]

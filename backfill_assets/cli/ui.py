@@ -34,7 +34,8 @@ def ui(port: int) -> None:
     """Show the lake in Dagster's pages, as `dagster dev` does, to this user only.
 
     The address holds a secret; without it nobody gets an answer, though every user of the machine can connect. From
-    another machine: ssh -L 3000:127.0.0.1:3000 HOST, then open the same address there.
+    another machine: ssh -L 3000:127.0.0.1:3000 HOST, then open the same address there. Links in alerts lack the secret.
+    Temporary files, sockets among them, lie in Dagster's home, closed to others. Ctrl-C ends it.
     """
     from backfill_assets.cli.common import opened
     from backfill_assets.cli.dagster_home import UI_MODULE, instance_of, ui_place
@@ -52,11 +53,12 @@ def ui(port: int) -> None:
         click.echo(f"Dagster is at http://{LOOPBACK}:{bound.getsockname()[1]}{prefix}")
         return guard(app, prefix)
 
+    names_definitions = is_project and any((folder / name).exists() for name in ("pyproject.toml", "workspace.yaml"))
     with _listening(port) as bound:
         os.environ.update(variables, TMPDIR=str(own))
         tempfile.tempdir = None  # else Python goes on with the folder that it knows
         os.chdir(folder)
-        serve(None if is_project else UI_MODULE, prefix, guarded, bound)
+        serve(None if names_definitions else UI_MODULE, prefix, guarded, bound)
 
 
 def own_folder(home: Path) -> Path:
@@ -77,6 +79,7 @@ def _listening(port: int) -> socket.socket:
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((LOOPBACK, port))
+        bound.listen()  # at once: until somebody listens, another user may still take the port
     except OSError as error:
         bound.close()
         raise BackfillError(
@@ -106,4 +109,4 @@ def _may_pass(scope: Any, prefix: str) -> bool:
     headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
     host, origin = headers.get(b"host", ""), headers.get(b"origin")
     knows = hmac.compare_digest("/".join(scope["path"].split("/")[:2]).encode(), prefix.encode())
-    return knows and host.rpartition(":")[0] in OWN_NAMES and origin in (None, f"http://{host}")
+    return knows and host.partition(":")[0] in OWN_NAMES and origin in (None, f"http://{host}")

@@ -60,6 +60,10 @@ class LandingError(BackfillError):
     """The landing folder contradicts the ledger: an altered, vanished or miscounted file."""
 
 
+class Altered(BackfillError):
+    """A data file is not as it was written: something else than this package changed it in place."""
+
+
 class InputMissing(BackfillError):
     """The day itself does not exist in an input table."""
 

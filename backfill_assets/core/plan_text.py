@@ -35,13 +35,14 @@ class Node:
 @dataclass(frozen=True)
 class Call:
     """A call in a line: its name in small letters, all between its brackets, what stands right after them, and the
-    names of the calls around it, the innermost last. `is_column`: it is no call, but the name of a column."""
+    names of the calls around it, the innermost last. `start`: where it begins in its line."""
 
     name: str
     text: str
     arguments: str
     after: str
     within: tuple[str, ...]
+    start: int = 0
 
     @property
     def is_numbered(self) -> bool:
@@ -81,7 +82,7 @@ def calls(line: str) -> Iterator[Call]:
         open_calls = [(n, e) for n, e in open_calls if e > match.start()]
         within = tuple(n for n, _ in open_calls)
         name = match[1].lower()
-        yield Call(name, line[match.start() : end + 1], line[match.end() : end], line[end + 1 :], within)
+        yield Call(name, line[match.start() : end + 1], line[match.end() : end], line[end + 1 :], within, match.start())
         open_calls.append((name, end))
 
 
@@ -118,14 +119,19 @@ def outputs(node: Node) -> frozenset[str]:
 
 def _numbers(listed: str) -> frozenset[str]:
     """The number of each item: the last that it names."""
-    items, depth = [""], 0
+    return frozenset(found[-1] for item in items(listed) if (found := re.findall(r"#(\d+)", item)))
+
+
+def items(listed: str) -> list[str]:
+    """What stands between the commas of a list, those within brackets apart."""
+    found, depth = [""], 0
     for sign in listed:
         depth += (sign in "([") - (sign in ")]")
         if sign == "," and depth == 0:
-            items.append("")
+            found.append("")
         else:
-            items[-1] += sign
-    return frozenset(found[-1] for item in items if (found := re.findall(r"#(\d+)", item)))
+            found[-1] += sign
+    return found
 
 
 @dataclass(frozen=True)

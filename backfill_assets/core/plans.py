@@ -1,9 +1,8 @@
 """Plans: a range of days of some tables, cut into chunks, with what was pinned and promised when it was made.
 
-Lives here: the frozen value, the cutting into chunks, and the tags by which receipts name plan and chunk.
-Does not live here: its JSON
-(`core.plan_json`), making one from a lake (`operations.plan`), what a chunk's receipts say of it (`core.plan_states`)
-and the gate between chunks (`core.plan_gates`). Nothing of a plan ever changes: there is no state in it.
+Lives here: the frozen value, the cutting into chunks, and the tags by which receipts name plan and chunk. Does not live
+here: its JSON (`core.plan_json`), making one from a lake (`operations.plan`), what a chunk's receipts say of it
+(`core.plan_states`) and the gate between chunks (`core.plan_gates`). There is no state in it: nothing ever changes.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -206,6 +205,13 @@ class Plan:
             raise ValueError(f"a plan is made at an aware instant, got {self.created}")
         if [c.number for c in self.chunks] != list(range(1, len(self.chunks) + 1)):
             raise ValueError(f"chunks are numbered from 1 without gaps, got {[c.number for c in self.chunks]}")
+
+    @property
+    def nothing_to_do(self) -> str:
+        """That none of its days needs anything, in a line; empty where some do, or are held by a rollback."""
+        if any(i.days() or i.held for i in self.impacts if i.table in self.tables):
+            return ""
+        return f"nothing to do: {self.days} of {', '.join(self.tables)} need nothing (--force makes them all the same)"
 
     def chunk(self, number: int) -> PlanChunk:
         """The chunk of that number; raises BackfillError where there is none."""

@@ -11,6 +11,7 @@ from datetime import date, datetime
 from enum import StrEnum
 from typing import Any
 
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.profiles import EMPTY_FINGERPRINT, SCHEME, DayProfile
 
 SCHEMA = 1
@@ -120,17 +121,38 @@ class Receipt:
 
 
 def parse_receipt(text: str | None) -> Receipt | None:
-    """The receipt in a commit's `userMetadata`, or None where the commit is not ours (or of an unknown schema).
+    """The receipt in a commit's `userMetadata`, or None where the commit is not ours.
 
-    A text that claims to be ours and is not whole counts as foreign: nothing in it can be trusted.
+    A text that claims to be ours and is not whole counts as foreign: nothing in it can be trusted. Raises BackfillError
+    for one of a newer version: taken for foreign, its days would be made again and what it holds or released be lost.
     """
     try:
         body: Any = json.loads(text or "")
-        if not isinstance(body, dict) or body.get("backfill_assets") != SCHEMA:
+        if not isinstance(body, dict):
+            return None
+        schema = body.get("backfill_assets")
+        if type(schema) is int and schema > SCHEMA:
+            raise _newer(body)
+        if schema != SCHEMA:
             return None
         return _from_body(body)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
+
+
+def _newer(body: Mapping[str, Any]) -> BackfillError:
+    return BackfillError(
+        f"the table {body.get('table')}",
+        "a newer version of backfill-assets wrote to it, whose receipts this one cannot read",
+        "Nothing was read or written",
+        "Upgrade backfill-assets",
+    )
+
+
+def _built(said: Any, body: Mapping[str, Any]) -> Built:
+    if isinstance(said, str) and said not in Built.__members__.values():
+        raise _newer(body)
+    return Built(said)
 
 
 def _from_body(body: Mapping[str, Any]) -> Receipt:
@@ -143,7 +165,7 @@ def _from_body(body: Mapping[str, Any]) -> Receipt:
             int(rows),
             str(fingerprint),
             str(digest),
-            Built(built),
+            _built(built, body),
             counts.get(day, nothing),
             int(schemes.get(day, scheme)),
             {str(k): str(fingerprint) for k, fingerprint in parts[day].items()} if day in parts else nothing,

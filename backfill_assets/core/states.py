@@ -33,10 +33,27 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Codes:
-    """Today's digests of a table: of the code that makes it and of the settings that reach its content."""
+    """Today's digests of a table: of the code that makes it and of the settings that reach its content.
+
+    `legacy` are the pairs by which receipts named the same code and settings until version 0.2.0.
+    """
 
     code_digest: str
     settings_digest: str
+    legacy: tuple[tuple[str, str], ...] = ()
+
+    def has_code_of(self, stamp: Stamp) -> bool:
+        """Whether the day was made by this code."""
+        return stamp.code_digest in (self.code_digest, *(code for code, _ in self.legacy))
+
+    def has_settings_of(self, stamp: Stamp) -> bool:
+        """Whether the day was made with these settings."""
+        return stamp.settings_digest in (self.settings_digest, *(settings for _, settings in self.legacy))
+
+    def are_of(self, stamp: Stamp) -> bool:
+        """Whether the day was made by this code with these settings."""
+        pair = (stamp.code_digest, stamp.settings_digest)
+        return pair in ((self.code_digest, self.settings_digest), *self.legacy)
 
 
 def written_as(built: Built) -> State:
@@ -166,7 +183,7 @@ class States:
         # Made from tables that are no more, or before receipts named parameters: under other settings nothing says
         # that inputs changed.
         today = self.codes.get(table)
-        return not stamp.parameters and (today is None or stamp.settings_digest == today.settings_digest)
+        return not stamp.parameters and (today is None or today.has_settings_of(stamp))
 
     def is_whole(self, table: str, day: date, stamp: Stamp) -> bool:
         """Whether the write that a receipt tells of was ended, and nobody else touched the day since; where it was a
@@ -183,7 +200,6 @@ class States:
         today = self.codes.get(table)
         if today is None:
             return False
-        made_by = (stamp.code_digest, stamp.settings_digest)
-        if made_by != (today.code_digest, today.settings_digest):
+        if not today.are_of(stamp):
             return True
         return not self.digests.is_todays(table, day, stamp)

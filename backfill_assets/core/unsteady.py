@@ -11,7 +11,18 @@ from dataclasses import dataclass
 from itertools import chain
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.plan_text import Call, Node, PlanColumns, brackets, calls, names_in, outputs, parse_plan
+from backfill_assets.core.plan_text import (
+    COLUMN,
+    Call,
+    Node,
+    PlanColumns,
+    brackets,
+    calls,
+    items,
+    names_in,
+    outputs,
+    parse_plan,
+)
 from backfill_assets.core.texts import shortened
 
 CLOCK = frozenset({"current_timestamp", "now", "current_date", "curdate", "localtimestamp", "current_time"})
@@ -29,9 +40,21 @@ LISTS = frozenset({"collect_list", "collect_set", "array_agg"})
 SORTED = frozenset({"sort_array", "array_sort", "size", "cardinality", "array_size", "array_max", "array_min"})
 TIES = frozenset({"max_by", "min_by", "mode", "listagg", "string_agg", "percentile_approx", "approx_percentile"})
 ADDING = frozenset({
-    "sum", "avg", "mean", "std", "stddev", "stddev_samp", "stddev_pop", "variance", "var_samp", "var_pop", "corr",
-    "covar_samp", "covar_pop", "skewness", "kurtosis",
+    "sum", "try_sum", "avg", "try_avg", "mean", "std", "stddev", "stddev_samp", "stddev_pop", "variance", "var_samp",
+    "var_pop", "corr", "covar_samp", "covar_pop", "skewness", "kurtosis", "regr_avgx", "regr_avgy", "regr_intercept",
+    "regr_r2", "regr_slope", "regr_sxx", "regr_sxy", "regr_syy", "product",
 })  # fmt: skip
+SUMS = frozenset({"sum", "try_sum", "avg", "try_avg", "mean"})
+BY_BINS = "histogram_numeric"  # joins the nearest bins as rows come, whatever the type
+FLOATING = frozenset({
+    "sqrt", "cbrt", "exp", "expm1", "ln", "log", "log10", "log2", "log1p", "pow", "power", "sin", "cos", "tan", "cot",
+    "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "degrees", "radians", "hypot", "e", "pi", "rint", "double",
+    "float", "cume_dist", "percent_rank",
+})  # fmt: skip
+WHOLE = frozenset({"count", "floor", "ceil", "ceiling", "isnan", "isnull", "isnotnull", "hash", "xxhash64"})
+CASTS, FLOATS = frozenset({"cast", "try_cast", "ansi_cast"}), frozenset({"double", "float"})
+CONDITION = re.compile(r"\bWHEN .*? THEN\b")
+WHOLE_RESULT = re.compile(r" AS [^#]*#\d+L")  # only a BIGINT has that letter
 BY_POSITION = frozenset({"row_number", "ntile", "lead", "lag", "nth_value"})
 BY_RANK = frozenset({"rank", "dense_rank", "percent_rank", "cume_dist"})  # the same for rows that tie
 WHOLE_FRAME = "unboundedpreceding$(), unboundedfollowing$()"
@@ -66,10 +89,8 @@ def unsteady(explained: str, inputs: Collection[Contract]) -> list[Unsteady]:
         return []
     keys = keys_of(inputs)
     names = names_in(root)
-    doubles = frozenset(column.name for c in inputs for column in c.columns if column.type == "DOUBLE")
-    found = chain.from_iterable(
-        chain(_of_node(node, keys, names), _of_doubles(node, doubles, names)) for node in root.walk()
-    )
+    doubles = _doubles_in(root, frozenset(k.name for c in inputs for k in c.columns if k.type == "DOUBLE"))
+    found = chain.from_iterable(chain(_of_node(node, keys, names), _of_doubles(node, doubles)) for node in root.walk())
     return list({str(u): u for u in found}.values())
 
 
@@ -105,16 +126,49 @@ def _of_node(node: Node, keys: list[Key], names: PlanColumns) -> Iterator[Unstea
         yield from _of_deduplicate(node, known, names)
 
 
-def _of_doubles(node: Node, doubles: Key, names: PlanColumns) -> Iterator[Unsteady]:
-    """Sums of floating-point numbers: each order of rows rounds another way."""
+def _of_doubles(node: Node, doubles: Key) -> Iterator[Unsteady]:
+    """Sums of floating-point numbers: each order of rows rounds another way. `doubles`: numbers of such columns."""
     if node.operator not in ("Aggregate", "Window"):
         return
     for call in calls(node.line):
-        adds = call.name in ADDING and not call.is_numbered and " as decimal(" not in call.arguments
-        if adds and names.of(call.arguments) & doubles:
-            yield Unsteady(
-                call.text, "adds DOUBLEs in any order, and each rounds otherwise", "cast them to DECIMAL first"
-            )
+        if call.is_numbered or WHOLE_RESULT.match(call.after):
+            continue
+        if call.name == BY_BINS or (call.name in ADDING and _is_double(call.arguments, doubles)):
+            fix = "cast them to DECIMAL first" if call.name in SUMS else "make it of sums of DECIMALs and counts"
+            yield Unsteady(call.text, "adds DOUBLEs in any order, and each rounds otherwise", fix)
+
+
+def _doubles_in(root: Node, named: Key) -> Key:
+    """The numbers of the columns of a plan that are floating-point: those of inputs by name, and what is computed."""
+    found, computed, before = set[str](), set(named), -1
+    while len(found) > before:  # a query's WITH stands beside what refers to it
+        before = len(found)
+        for node in reversed([*root.walk()]):
+            known = computed if node.operator == "CTERelationRef" else named
+            if not node.children:
+                found |= {number for name, number in COLUMN.findall(node.line) if name in known}
+            for item in (i for n in range(2) for i in items(brackets(node.line, n)) if " AS " in i):
+                expression, _, alias = item.rpartition(" AS ")
+                name, _, number = alias.rpartition("#")
+                if number.isdigit() and _is_double(expression, frozenset(found)):
+                    found.add(number)
+                    computed.add(name)
+    return frozenset(found)
+
+
+def _is_double(text: str, doubles: Key) -> bool:
+    """Whether an expression computes with floating-point numbers, conditions and what is cast to other types apart."""
+    text, done, kept = CONDITION.sub("", text), 0, ""
+    for call in calls(text):
+        if call.start < done or call.is_numbered:
+            continue
+        kind = call.arguments.rpartition(" as ")[2] if call.name in CASTS else ""
+        averages = call.name in ("avg", "mean", "try_avg") and re.search(r"#\d+L", call.arguments)
+        if kind in FLOATS or call.name in FLOATING or averages:
+            return True
+        if kind or call.name in WHOLE:
+            kept, done = kept + text[done : call.start], call.start + len(call.text)
+    return not doubles.isdisjoint(re.findall(r"#(\d+)", kept + text[done:]))
 
 
 def _of_call(call: Call) -> Iterator[Unsteady]:

@@ -19,7 +19,8 @@ class Stamp:
     """The newest receipt of a day: what it says, in which table version, by which write, code and settings.
 
     `parameters` is the text of the windows, cut and maturity it was made with (`core.parameters`; "": not known),
-    `engine` what computed it (`core.engines`; "": not known).
+    `engine` what computed it (`core.engines`; "": not known). `unlike`: the same inputs, code and settings gave other
+    rows before.
     """
 
     entry: DayEntry
@@ -30,6 +31,7 @@ class Stamp:
     run_id: str
     parameters: str = ""
     engine: str = ""
+    unlike: bool = False
 
 
 @dataclass(frozen=True)

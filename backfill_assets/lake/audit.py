@@ -45,7 +45,8 @@ Profiles = Mapping[date | None, DayProfile]
 SAMPLE_KEYS = 10
 SAMPLE_KEY_CHARS = 200
 MEMORY = "1GB"  # beyond it DuckDB spills; the Spark server's heap is the lake's larger share
-SPILL = Path(".staging", ".spill")  # where it keeps what memory does not hold, below the lake
+# Where it keeps what memory does not hold; what a killed process left there DuckDB 2 removes when another one spills.
+SPILL = Path(".staging", ".spill")
 
 
 @contextlib.contextmanager

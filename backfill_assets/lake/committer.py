@@ -11,6 +11,7 @@ fill one empty day both succeed; without, 300 of 300 racing commits were kept ex
 
 import json
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from backfill_assets.core.disk import sync, sync_all
 from backfill_assets.core.errors import BackfillError, TransientError
 from backfill_assets.core.garbage import give_back
 from backfill_assets.core.receipts import Receipt
-from backfill_assets.lake.evolution import evolve
+from backfill_assets.lake.evolution import evolve, refuse_other_layout
 from backfill_assets.lake.log import ACTIONS, commit_file, find_write, refuse_torn
 from backfill_assets.lake.opening import checkpoint_files, let_go, open_delta
 from backfill_assets.lake.staging import StagedFile
@@ -85,6 +86,8 @@ def open_table(path: Path) -> "DeltaTable":
 
 def live_files(opened: "DeltaTable", column: str) -> list[LiveFile]:
     """The data files of an opened table; `column` is its partition column ("" = none)."""
+    if column:
+        refuse_other_layout(opened, column)
     added = opened.get_add_actions(flatten=True)
     names = ["path", "size_bytes", *([f"partition.{column}"] if column else [])]
     rows = zip(*(added.column(n).to_pylist() for n in names), strict=True)
@@ -147,7 +150,7 @@ def _commit(opened: "DeltaTable", path: Path, receipt: Receipt, actions: list[An
                 max_commit_retries=0,
                 app_transactions=[Transaction(receipt.write_id, 1, now_ms)],
             ),
-            post_commithook_properties=PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False),
+            post_commithook_properties=PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False),
         )
     except Exception as error:
         version = find_write(path, receipt.write_id, before)
@@ -161,7 +164,20 @@ def _commit(opened: "DeltaTable", path: Path, receipt: Receipt, actions: list[An
             "The days keep their old rows", "Run `backfill-assets doctor`, then run again",
         )  # fmt: skip
     _sync_log(path, version)
+    if (version + 1) % CHECKPOINT_EVERY == 0:
+        _checkpoint(opened, path, version)
     return version
+
+
+def _checkpoint(opened: "DeltaTable", path: Path, version: int) -> None:
+    """Write all live files to one file for the next who opens the table; only now that the commit is on the disk. One
+    that cannot be written costs nothing but time."""
+    from deltalake.exceptions import DeltaError
+
+    with suppress(DeltaError, OSError):
+        opened.update_incremental()
+        opened.create_checkpoint()
+        _sync_log(path, version)
 
 
 def _as_conflict(error: Exception, path: Path, before: int) -> Exception:

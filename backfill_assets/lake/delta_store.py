@@ -15,7 +15,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.view import TableView
 from backfill_assets.engine.session import sail_scratch
-from backfill_assets.lake import log, putback, rows, staging
+from backfill_assets.lake import log, mending, putback, rows, staging
 from backfill_assets.lake.committer import commit_files, commit_receipt, ensure_table, live_files
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import inspect
@@ -24,10 +24,17 @@ from backfill_assets.lake.merge import merge_days
 from backfill_assets.lake.opening import read_delta
 from backfill_assets.lake.plain import plain_files, read_plain
 from backfill_assets.lake.replace import Provenance
-from backfill_assets.lake.sizes import day_bytes, row_bytes
+from backfill_assets.lake.sizes import (
+    altered_files,
+    day_bytes,
+    how_to_mend,
+    refuse_altered,
+    row_bytes,
+    told_altered,
+)
 from backfill_assets.lake.stage_query import stage_frame, stage_query
 from backfill_assets.lake.staging import Staged, StagedFile
-from backfill_assets.lake.store import Commit, Inspection, LiveFile
+from backfill_assets.lake.store import Commit, Damage, Inspection, LiveFile
 from backfill_assets.lake.table import days_predicate
 from backfill_assets.lake.type_names import type_of_delta
 
@@ -44,7 +51,7 @@ class DeltaStore:
     lake: Lake
 
     def exists(self, table: str) -> bool:
-        """Whether it has a Delta log."""
+        """Whether its log has a commit."""
         return rows.is_table(self.lake.table_path(table))
 
     def address(self, table: str) -> str:
@@ -75,14 +82,29 @@ class DeltaStore:
         return live_files(opened, contract.partition_column)
 
     def data_files(
-        self, contract: Contract, version: int | None = None, days: Collection[date] | None = None
-    ) -> list[str]:
+        self, contract: Contract, version: int | None = None, days: Collection[date] | None = None,
+        *, altered: bool = False,
+    ) -> list[str]:  # fmt: skip
         """Paths of local files."""
         found, path = self.live_files(contract, version), self.lake.table_path(contract.name)
         if days is not None and contract.partition_column == contract.day_column:
             named = {str(d) for d in days}
             found = [f for f in found if f.partition in named]
+        if not altered:
+            refuse_altered(path, found)
         return [str(path / f.path) for f in found]
+
+    def altered(self, contract: Contract) -> str:
+        """By their sizes: one `stat` for each file of the newest version; of a log that cannot be opened `inspect`
+        tells more."""
+        from deltalake.exceptions import DeltaError
+
+        path = self.lake.table_path(contract.name)
+        try:
+            found = altered_files(path, self.live_files(contract)) if self.exists(contract.name) else []
+        except DeltaError:
+            return ""
+        return f"{told_altered(found)}. {how_to_mend(path, found)}" if found else ""
 
     def columns(self, table: str) -> dict[str, str]:
         """By the schema in its log; none where the log cannot be opened, which `inspect` tells."""
@@ -126,6 +148,7 @@ class DeltaStore:
                 f"the table {table}", "another program gave it what Sail was not tried with", "It was not read",
                 'Set engine = "embedded" for this lake',
             )  # fmt: skip
+        refuse_altered(path, live_files(read_delta(path, version), ""))
         frame = session.read.format("delta").option("versionAsOf", version).load(str(path))
         if days is None:
             return frame
@@ -200,6 +223,15 @@ class DeltaStore:
     def let_go(self, contract: Contract, days: Collection[date], provenance: Provenance) -> list[int]:
         """One commit of delta-rs per write that made the days, under the table's lock."""
         return putback.let_go(self.lake, contract, days, provenance)
+
+    def damage(self, contract: Contract) -> Damage:
+        """By its log, and the sizes of its files."""
+        return mending.damage(self.lake.table_path(contract.name), contract)
+
+    def mend(self, contract: Contract, provenance: Provenance) -> Damage:
+        """Renames in its log, and one commit of delta-rs, under the table's lock."""
+        with self.lock(contract.name):
+            return mending.mend(self.lake.table_path(contract.name), contract, provenance)
 
     def _make(self, contract: Contract) -> None:
         ensure_table(self.lake.table_path(contract.name), contract, self.lake.settings.retention.rollback_days)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 # What the lake's own programs make in its folder; the rest is the user's.
 SNAPSHOTS = ".snapshots"
 OWN_FOLDERS = ("tables", ".stock", ".locks", ".runs", ".dagster", ".plans", SNAPSHOTS)
+PATTERN = "*?["  # DuckDB takes a path with one of these for a pattern, and no escape
 DAGSTER_FOLDER = ".dagster"  # of the project's own instance, next to its dagster.yaml
 
 
@@ -88,7 +89,12 @@ def open_lake(root: Path) -> Lake:
 
 
 def refuse_file(root: Path) -> None:
-    """Raise where `root` cannot be a lake's folder, since a file is there, or above it."""
+    """Raise where `root` cannot be a lake's folder, since a file is there, or above it, or its path is a pattern."""
+    if set(str(root)) & set(PATTERN):
+        raise SettingsError(
+            f"the lake {root}", f"its path holds one of {' '.join(PATTERN)}, and so means files of other folders, too",
+            "Nothing was done", "Give the folder a name without it",
+        )  # fmt: skip
     if file := next((p for p in (root, *root.parents) if p.is_file()), None):
         raise SettingsError(
             f"the lake {root}", f"{file} is a file, and a lake is a folder", "Nothing was done",

@@ -13,8 +13,8 @@ from typing import Any
 from urllib.parse import unquote
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.lake.log import actions, commit_file, is_whole, read_commit, set_aside, versions
-from backfill_assets.lake.opening import take_away, torn_checkpoints
+from backfill_assets.lake.log import actions, commit_file, is_whole, read_commit, versions
+from backfill_assets.lake.opening import torn_checkpoints
 from backfill_assets.lake.store import Inspection
 
 
@@ -34,18 +34,17 @@ def inspect(path: Path, contract: Contract) -> Inspection:
         lost, size = _lost(path, set())
         return Inspection(lost=lost, lost_bytes=size)
     lacking = tuple(sorted(set(range(present[-1] + 1)) - set(present)))
-    torn = {v: set_aside(commit_file(path, v)) for v in present if not is_whole(commit_file(path, v))}
+    torn = tuple(v for v in present if not is_whole(commit_file(path, v)))
     if lacking or torn:
         return Inspection(commits=len(present), lacking=lacking, torn=torn)
     contents = _replay(path, present)
     absent, altered = _files(path, contents)
-    hurt = torn_checkpoints(path)
     lost, size = _lost(path, contents.named)
     day_rows, untold = _day_rows(contract, contents)
     return Inspection(
         commits=len(present), files=len(contents.active), rows=sum(_rows(a) or 0 for a in contents.active.values()),
         foreign=tuple(contents.foreign), absent=absent, altered=altered, lost=lost, lost_bytes=size,
-        day_rows=day_rows, untold=untold, mend=take_away(hurt) if hurt else "",
+        day_rows=day_rows, untold=untold, checkpoints_torn=bool(torn_checkpoints(path)),
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from backfill_assets.lake.audit import selection
 from backfill_assets.lake.fingerprints import Dialect, quoted
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.merge import write_rows
+from backfill_assets.lake.sizes import refuse_altered
 from backfill_assets.lake.staging import Staged, StagedFile
 
 
@@ -25,6 +26,7 @@ def keep_rows(lake: Lake, contract: Contract, staged: Staged, version: int, days
     """
     column, table = contract.partition_column, lake.table_path(contract.name)
     live = lake.store.live_files(contract, version) if version >= 0 else []
+    refuse_altered(lake.table_path(contract.name), live)
     kept: dict[date, int] = {}
     for day in days:
         stands = [str(table / f.path) for f in live if f.partition == str(day)]

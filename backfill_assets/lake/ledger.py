@@ -143,7 +143,8 @@ def read_files(store: TableStore, source: str = "") -> list[FileRecord]:
         scans[row["sha256"]].add(row["first_scan"])
         if row["event"] == LANDED and row["usable_rows"]:
             used[row["sha256"]].add(row["arrival_date"])
-    newest = ((_newest(rows), used[sha], min(scans[sha])) for (_, sha), rows in events.items())
+    landed = ((sha, rows) for (_, sha), rows in events.items() if any(r["event"] == LANDED for r in rows))  # not lost
+    newest = ((_newest(rows), used[sha], min(scans[sha])) for sha, rows in landed)
     found = (replace(r, used_days=frozenset(days), rescanned=r.first_scan > first) for r, days, first in newest)
     return sorted(found, key=lambda r: (r.path, r.first_scan, r.sha256))
 

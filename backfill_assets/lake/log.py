@@ -7,7 +7,6 @@ in-commit timestamps `commitInfo` is a commit's first line (Delta protocol), so 
 
 import json
 import os
-import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from backfill_assets.core.days import ONE_DAY
-from backfill_assets.core.engines import ENGINE
+from backfill_assets.core.engines import ENGINE, UNLIKE
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.frontier import told_frontiers
 from backfill_assets.core.parameters import PARAMETERS
@@ -111,14 +110,14 @@ def _torn(table: Path, version: int) -> BackfillError:
         f"the table {table.name}",
         f"version {version} of its log is torn ({file.name})",
         "It was not read",
-        f"If it is the newest, a power cut tore it before it was reported: take it away with {set_aside(file)}, "
+        f"If it is the newest, a power cut tore it before it was reported: set it aside with {mend_command(table)}, "
         "then run `backfill-assets catch-up`. Else restore it from a backup",
     )
 
 
-def set_aside(file: Path) -> str:
-    """What an operator types to take a torn commit away: no reader knows it by its new name."""
-    return f"`mv {shlex.quote(str(file))} {shlex.quote(f'{file}.torn')}`"
+def mend_command(table: Path) -> str:
+    """What an operator types to have a table's log mended."""
+    return f"`backfill-assets mend {table.name} --yes`"
 
 
 def find_write(table: Path, write_id: str, after: int = -1) -> int | None:
@@ -161,6 +160,7 @@ class _Fold:
         if receipt is None:
             self.foreign |= _days_touched(table, commit.version, day_column, set(self.stamps))
             return
+        unlike = receipt.tags.get(UNLIKE, "").split(",")
         for day, entry in receipt.days.items():
             self.stamps[day] = Stamp(
                 entry,
@@ -171,6 +171,7 @@ class _Fold:
                 receipt.run_id,
                 receipt.tags.get(PARAMETERS, ""),
                 receipt.tags.get(ENGINE, ""),
+                str(day) in unlike,
             )
             self.foreign.discard(day)
         self.inputs.update(receipt.inputs)

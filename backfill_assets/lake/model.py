@@ -4,14 +4,12 @@ Lives here: `Table`, `Chunk`, `Pipeline`, and the digests of code and settings. 
 table (`pipeline`); a user's own pipeline is a `Pipeline` too.
 """
 
-import ast
 import inspect
-import tokenize
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from functools import cache, lru_cache
-from importlib.metadata import version
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -23,25 +21,17 @@ from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.states import Codes, States
 from backfill_assets.core.view import LakeView
+from backfill_assets.lake.code import AGAIN, LEGACY_ENGINES, SourceFile, installed_versions, legacy_parts
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.settings import FILE_NAME
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-ENGINE_PACKAGES = ("pyspark", "delta-spark")
-PACKAGE = "backfill_assets"
-LANDING, LOAD = "backfill_assets.landing", "backfill_assets.load"
-LOADER = f"{LOAD}.raw"
-# What else decides the rows of raw: mapping, casts, reasons, what is kept of a file, what is too late; and `intake*`.
-LOADERS = (
-    LOADER,
-    *(f"{LOAD}.{name}" for name in ("counting", "deliveries", "numbered", "placing", "row_text")),
-    *(f"{LANDING}.{name}" for name in ("casting", "mapping", "nanoseconds", "place", "select", "stock")),
-    *(f"{LANDING}.{name}" for name in ("engine_errors", "sail_casts")),
-    "backfill_assets.lake.links",
-    "backfill_assets.lake.too_late",
-)
+PACKAGE, DISTRIBUTION = "backfill_assets", "backfill-assets"
+LOADER = "backfill_assets.load.raw"
+# Raised when another mapping, cast, parser or placing of landed files can give other rows of raw.
+LOADER_VERSION = "raw 1"
 
 
 @dataclass(frozen=True)
@@ -57,7 +47,7 @@ class Chunk:
 
 
 Frames = Mapping[str, "DataFrame"]
-Source = ModuleType | str | Path
+Source = ModuleType | str | Path | SourceFile
 Transform = Callable[[Frames, Chunk], "DataFrame"]
 Facts = Callable[[str], str]
 Revisions = Callable[[str, str], str]
@@ -69,7 +59,10 @@ class Table:
 
     `transform` is None for raw, which is loaded from landed files. `settings` are the values that reach its content
     (JSON); `sources` the modules whose code does, their names, or files of SQL or Python (default: the module of the
-    transform; of raw always the modules that load it, too).
+    transform). `code_inputs` names what else the code reads: a file beside the pipeline's (`"model.json"`), a variable
+    of the environment (`"env:FACTOR"`), an installed package by its version or sources (`"package:helpers"`). A change
+    of these makes days outdated, as a change of code does. `code_version` stands for the sources that belong to this
+    package; `settings_read` are values of `lake.toml` that `tables(settings)` looked at, and are recorded, not given.
     `drops_incomplete`: days with missing required inputs stay empty. `facts` (a query of the embedded engine
     for rows -> one for a day and numbers) and `revisions` (queries for the rows before and after -> such a one) are
     shown to people and reach no content. `account` (a query of that engine for deliveries of whole keys -> one for a
@@ -86,6 +79,9 @@ class Table:
     revisions: Revisions | None = None
     account: Facts | None = None
     compiled: Mapping[str, str] = field(default_factory=dict)
+    code_inputs: tuple[str, ...] = ()
+    code_version: str = ""
+    settings_read: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -100,8 +96,7 @@ class Table:
     @property
     def brings_code(self) -> bool:
         """Whether code from outside this package makes it; what this package brings, its tests hold."""
-        modules = [m if isinstance(m, str) else getattr(m, "__name__", "") for m in _modules(self)]
-        return not self.is_landed and not all(m.split(".")[0] == PACKAGE for m in modules)
+        return not self.is_landed and not all(map(_is_ours, _sources(self)))
 
 
 @dataclass(frozen=True)
@@ -135,22 +130,41 @@ class Pipeline:
         return States(self.contracts, view, self.codes, before)
 
 
-def make_pipeline(tables: Iterable[Table]) -> Pipeline:
-    """A pipeline of these tables (upstream first). Reads the source of their transforms, once."""
-    ordered = tuple(tables)
-    by_name, codes = {t.name: t for t in ordered}, {}
+def make_pipeline(tables: Iterable[Table], confs: Mapping[str, str] | None = None) -> Pipeline:
+    """A pipeline of these tables (upstream first). Reads the source of their transforms, once.
+
+    `confs` are settings of Spark SQL that a person gave: they count as settings of every table.
+    """
+    _package_at_first()
+    ordered = tuple(map(_with_files, tables))
+    by_name = {t.name: t for t in ordered}
+    codes = {}
     for table in ordered:
         # What was known at a cut is judged by arrivals, not by rows: the code that made those rows is part of ours.
-        above = [i for i in table.contract.inputs if i.basis is Basis.KNOWN_AT_CUT and i.table in by_name]
-        code = [_code(table), *(_code(by_name[i.table], i.columns) for i in above)]
-        settings = [dict(by_name[name].settings) for name in (table.name, *(i.table for i in above))]
-        codes[table.name] = Codes(digest_of(code), digest_of(settings))
+        known = [i for i in table.contract.inputs if i.basis is Basis.KNOWN_AT_CUT and i.table in by_name]
+        read = [(table, None), *((by_name[i.table], i.columns) for i in known)]
+        settings = [dict(t.settings) for t, _ in read]
+        more = {f"read by {t.name}": t.settings_read for t, _ in read if t.settings_read} | (
+            {"confs": confs} if confs else {}
+        )
+        legacy = zip(*(_legacy_code(t, columns) for t, columns in read), strict=False)
+        codes[table.name] = Codes(
+            digest_of([_code(t, columns) for t, columns in read]),
+            digest_of(json.loads(json.dumps([*settings, *([more] if more else [])], default=_typed))),
+            tuple(dict.fromkeys((digest_of(code), digest_of(settings)) for code in legacy)),
+        )
     return Pipeline(ordered, codes)
+
+
+def _typed(value: object) -> list[str]:
+    """A value that JSON does not know (a date), so that it differs from the same characters as a text."""
+    return [type(value).__name__, str(value)]
 
 
 def pipeline_of(lake: Lake, tables: Iterable[Table]) -> Pipeline:
     """The pipeline of a lake; raises SettingsError where a setting names a table that it has not."""
-    made = make_pipeline(tables)
+    confs = {name: value for name, value in lake.settings.spark.confs.items() if name.startswith("spark.sql.")}
+    made = make_pipeline(tables, confs)
     known = [t.name for t in made.tables]
     unknown = sorted(set(lake.settings.gates.tables) - set(known))
     if unknown:
@@ -173,76 +187,89 @@ def pipeline_of(lake: Lake, tables: Iterable[Table]) -> Pipeline:
     return made
 
 
-def _code(table: Table, read: Collection[str] | None = None) -> list[str]:
-    """What makes a table, or of it just the columns that are read."""
-    parts = sorted(_said(m) for m in _modules(table))
-    columns = [[c.name, c.type, c.nullable] for c in table.contract.columns if read is None or c.name in read]
-    contract = digest_of(
-        [columns, table.contract.day_column, table.contract.key, list(map(str, table.contract.inputs))]
-    )
-    return [*parts, contract, *_engines()]
+def refuse_moved_code(table: Table) -> None:
+    """Raise BackfillError where a file of the table's code is not as it was when it was loaded, or another version of
+    this package was installed since: what was computed and what a receipt would name may then be two codes. `table` is
+    one of a `Pipeline`."""
+    moved = [str(s.path) for s in table.sources if isinstance(s, SourceFile) and s.has_moved]
+    if installed_versions((DISTRIBUTION,)) != _package_at_first():
+        moved.append(f"the installed package {DISTRIBUTION}")
+    if moved:
+        raise BackfillError(
+            f"the code of {table.name}",
+            f"{', '.join(moved[:3])} changed after this process had loaded it",
+            "It was not written",
+            AGAIN,
+        )
 
 
 @cache
-def _engines() -> tuple[str, ...]:
-    """The packages that compute, with their versions, which do not change while a process runs."""
-    return tuple(f"{p} {version(p)}" for p in ENGINE_PACKAGES)
+def _package_at_first() -> dict[str, str]:
+    """The version of this package when the process made its first pipeline: transforms are imported when they run."""
+    return installed_versions((DISTRIBUTION,))
 
 
 def source_files(table: Table) -> tuple[Path, ...]:
     """The files whose code makes the table; of raw the one that loads it."""
-    modules = (LOADER, *table.sources) if table.is_landed else _modules(table)
-    found = (m if isinstance(m, Path) else _file(m) if isinstance(m, str) else Path(str(m.__file__)) for m in modules)
-    return tuple(path for path in found if path.is_file())  # a table defined in a session has no file
+    modules = (LOADER, *table.sources) if table.is_landed else _sources(table)
+    read = (s for s in modules if not (isinstance(s, SourceFile) and s.named_input))
+    return tuple(path for path in map(_path, read) if path.is_file())  # a table defined in a session has no file
 
 
-def _modules(table: Table) -> tuple[Source, ...]:
-    if table.is_landed:
-        return (*LOADERS, *_intakes(), *table.sources)
+def _with_files(table: Table) -> Table:
+    """The table with the content of all files of its code that do not belong to this package."""
+    found = tuple(s if isinstance(s, SourceFile) or _is_ours(s) else SourceFile.read(_path(s)) for s in _sources(table))
+    return table if found == table.sources or all(map(_is_ours, found)) else replace(table, sources=found)
+
+
+def _sources(table: Table) -> tuple[Source, ...]:
     own = inspect.getmodule(table.transform) if table.transform else None
     return table.sources or ((own,) if own is not None else ())
 
 
-@cache
-def _intakes() -> tuple[str, ...]:
-    """The modules that parse landed files, by name, so that a new format is never forgotten."""
-    found = find_spec(LANDING)
-    folders = [Path(f) for f in (found.submodule_search_locations or ())] if found is not None else []
-    return tuple(sorted(f"{LANDING}.{p.stem}" for folder in folders for p in folder.glob("intake*.py")))
+def _is_ours(source: Source) -> bool:
+    name = source if isinstance(source, str) else getattr(source, "__name__", "")
+    return str(name).split(".")[0] == PACKAGE
 
 
-def _said(source: Source) -> str:
-    if isinstance(source, Path) and source.suffix != ".py":
-        return _sql(source)
-    return _without_prose(_source(source))
+def _read(table: Table) -> list[SourceFile]:
+    """The files that count by their content: all, or those of others where the package's own count by a version."""
+    has_version = table.is_landed or table.code_version
+    counted = (s for s in _sources(table) if not (has_version and _is_ours(s)))
+    return [s if isinstance(s, SourceFile) else SourceFile.read(_path(s)) for s in counted]
 
 
-def _source(module: Source) -> str:
-    """A module's source; one that is named is not imported, because transforms import Spark and `status` needs none."""
-    if isinstance(module, ModuleType):
-        return inspect.getsource(module)
-    if isinstance(module, str) and module.split(".")[0] == PACKAGE:
-        return _packaged(module)
-    return _read(module if isinstance(module, Path) else _file(module))
+def _version(table: Table) -> str:
+    return LOADER_VERSION if table.is_landed else table.code_version
 
 
-@cache
-def _packaged(module: str) -> str:
-    """A module of this package, which stays as it was while a process runs: each pipeline made asks for twenty."""
-    return _read(_file(module))
+def _code(table: Table, read: Collection[str] | None) -> list[object]:
+    """What makes a table, or of it just the columns that are read."""
+    inputs = [[i.table, i.before, i.after, i.basis.value] for i in table.contract.inputs]
+    parts = sorted(s.digest for s in _read(table))
+    return [parts, _version(table), sorted(table.code_inputs), _contract(table, read, inputs)]
 
 
-def _read(path: Path) -> str:
-    with tokenize.open(path) as source:
-        return source.read()
+def _legacy_code(table: Table, read: Collection[str] | None) -> list[list[str]]:
+    """The parts of the code as receipts named them until version 0.2.0, one list per version of Python; empty where the
+    code is younger."""
+    own = [s.legacy_digest for s in _read(table) if not s.named_input]
+    contract = _contract(table, read, list(map(str, table.contract.inputs)))
+    return [[*sorted([*own, *parts]), contract, *LEGACY_ENGINES] for parts in legacy_parts(_version(table))]
 
 
-def _sql(path: Path) -> str:
-    """The digest of a file of SQL without comments and layout."""
-    import sqlglot
+def _contract(table: Table, read: Collection[str] | None, inputs: list[Any]) -> str:
+    columns = [[c.name, c.type, c.nullable] for c in table.contract.columns if read is None or c.name in read]
+    return digest_of([columns, table.contract.day_column, table.contract.key, inputs])
 
-    tokens = sqlglot.tokenize(path.read_text(encoding="utf-8"), read="spark")
-    return digest_of([[token.token_type.name, token.text] for token in tokens])
+
+def _path(source: Source) -> Path:
+    """The file of a module; one that is named is not imported: transforms import Spark, and `status` needs none."""
+    if isinstance(source, SourceFile):
+        return source.path
+    if isinstance(source, ModuleType):
+        return Path(str(source.__file__))
+    return source if isinstance(source, Path) else _file(source)
 
 
 def _file(module: str) -> Path:
@@ -250,32 +277,3 @@ def _file(module: str) -> Path:
     if spec is None or spec.origin is None:
         raise ValueError(f"no module is named {module}")
     return Path(spec.origin)
-
-
-@lru_cache(maxsize=256)
-def _without_prose(source: str) -> str:
-    """The digest of code without comments, docstrings and layout: rewording does not make a table outdated."""
-    tree = ast.parse(source)
-    for node in _with_statements(tree):
-        body = getattr(node, "body", None)
-        if (
-            isinstance(body, list)
-            and body
-            and isinstance(body[0], ast.Expr)
-            and isinstance(body[0].value, ast.Constant)
-        ):
-            del body[0]
-            if not body:
-                body.append(ast.Pass())
-    return digest_of(ast.dump(tree))
-
-
-def _with_statements(tree: ast.Module) -> Iterator[ast.AST]:
-    """Every node that has statements, and few others: three quarters of all nodes are parts of expressions."""
-    pending: list[ast.AST] = [tree]
-    while pending:
-        node = pending.pop()
-        yield node
-        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
-            found = getattr(node, name, None)
-            pending += found if isinstance(found, list) else ()

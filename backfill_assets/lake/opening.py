@@ -5,14 +5,21 @@ commit is kept beside its checkpoint, so that a checkpoint can always be taken a
 """
 
 import json
-import shlex
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.lake.log import CommitFile, commit_files, refuse_torn, versions
+from backfill_assets.lake.log import (
+    CommitFile,
+    commit_file,
+    commit_files,
+    is_whole,
+    mend_command,
+    refuse_torn,
+    versions,
+)
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -38,7 +45,7 @@ def open_delta(path: Path, version: int | None = None) -> "DeltaTable":
             f"the table {path.name}",
             f"a checkpoint of its log is torn ({torn[0].name}); a power cut does that",
             "It was not read",
-            f"Take it away with {take_away(torn)}: every commit is kept, and nothing is lost",
+            f"Set it aside with {mend_command(path)}: every commit is kept, and nothing is lost",
         ) from error
 
 
@@ -73,11 +80,6 @@ def _place(path: Path) -> _Place:
     return _Place()
 
 
-def take_away(files: list[Path]) -> str:
-    """What an operator types to delete these files."""
-    return f"`rm {' '.join(shlex.quote(str(f)) for f in files)}`"
-
-
 def checkpoint_files(path: Path, version: int) -> list[Path]:
     """What a checkpoint at a version consists of; empty where there is none."""
     log = path / "_delta_log"
@@ -86,10 +88,15 @@ def checkpoint_files(path: Path, version: int) -> list[Path]:
 
 
 def torn_checkpoints(path: Path) -> list[Path]:
-    """The checkpoints that are no whole Parquet file, and the hint that names such a one or one that is not there."""
+    """The checkpoints that are no whole Parquet file, or of a version that the log does not have as a whole commit, and
+    the hint that names such a one or one that is not there."""
     log = path / "_delta_log"
-    torn = [f for f in sorted(log.glob("*.checkpoint.parquet")) if not _is_whole(f)]
-    return torn + ([log / HINT] if _misleads(log) else [])
+    torn = [f for f in sorted(log.glob("*.checkpoint.parquet")) if not (_is_whole(f) and _has_commit(path, f))]
+    return torn + ([log / HINT] if _misleads(log, torn) else [])
+
+
+def _has_commit(path: Path, checkpoint: Path) -> bool:
+    return is_whole(commit_file(path, int(checkpoint.name.partition(".")[0])))
 
 
 def _is_whole(file: Path) -> bool:
@@ -99,10 +106,10 @@ def _is_whole(file: Path) -> bool:
         return head == MAGIC == read.read()
 
 
-def _misleads(log: Path) -> bool:
+def _misleads(log: Path, torn: list[Path]) -> bool:
     try:
         version = json.loads((log / HINT).read_bytes())["version"]
         file = log / f"{version:020d}.checkpoint.parquet"
-        return not file.exists() or not _is_whole(file)
+        return not file.exists() or file in torn
     except (OSError, ValueError, KeyError, TypeError):
         return False  # readers leave alone a hint that they cannot read

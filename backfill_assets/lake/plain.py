@@ -18,6 +18,7 @@ from backfill_assets.engine.session import OwnServer, own_server
 from backfill_assets.lake.committer import live_files
 from backfill_assets.lake.links import linked
 from backfill_assets.lake.opening import read_delta
+from backfill_assets.lake.sizes import refuse_altered
 from backfill_assets.lake.type_names import spark_name, type_of_delta
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ class PlainFiles:
 
 def plain_files(table: Path, version: int, day_column: str, days: Collection[date] | None) -> PlainFiles | None:
     """The files of a version with rows of these days (None: all). None where its files alone do not tell its rows: the
-    table is not laid out by its day, or another program gave it what our tables do not have.
+    table is not laid out by its day, or another program gave it what our tables do not have. Raises Altered where one
+    of them has another size than the log says.
     """
     opened = read_delta(table, version)
     kinds = [(f.name, type_of_delta(f.type)) for f in opened.schema().fields]
@@ -58,6 +60,7 @@ def plain_files(table: Path, version: int, day_column: str, days: Collection[dat
     live = live_files(opened, day_column)
     named = None if days is None else {str(d) for d in days}
     chosen = [f for f in live if named is None or f.partition in named]
+    refuse_altered(table, chosen)
     paths = tuple(str(table / f.path) for f in chosen)
     told = all(f"/{day_column}={f.partition}/" in f"/{f.path}" for f in chosen)
     if not told or any(s in str(table) for s in GLOB_SIGNS):

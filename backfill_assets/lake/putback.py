@@ -181,8 +181,14 @@ def _path(file: LiveFile) -> str:
     return file.path
 
 
-def gone_files(path: Path, files: Sequence[LiveFile]) -> list[LiveFile]:
-    """Those of a table's files that are gone, or have another size than the log says."""
+def files_held(lake: Lake, contract: Contract, days: Collection[date]) -> tuple[list[LiveFile], list[LiveFile]]:
+    """The data files that hold these days now, and those of them that are gone or altered."""
+    named, path = {str(d) for d in days}, lake.table_path(contract.name)
+    held = [f for f in live_files(open_table(path), contract.partition_column) if f.partition in named]
+    return held, _gone(path, held)
+
+
+def _gone(path: Path, files: Sequence[LiveFile]) -> list[LiveFile]:
     return [f for f in files if not (path / f.path).is_file() or (path / f.path).stat().st_size != f.size]
 
 
@@ -191,7 +197,7 @@ def _refuse_unusable(path: Path, contract: Contract, files: Sequence[LiveFile]) 
     of the table's schema: a file may lack those that may be NULL, which it then has no value of."""
     import pyarrow as pa
 
-    gone = gone_files(path, files)
+    gone = _gone(path, files)
     if gone:
         shown = ", ".join(f.path for f in gone[:SHOWN_FILES])
         raise _refusal(

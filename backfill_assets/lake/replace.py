@@ -9,7 +9,7 @@ computes none (`putback`); the days it holds are refused here, too, because it m
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 
@@ -17,6 +17,7 @@ import stamina
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import contiguous
+from backfill_assets.core.engines import ENGINE, UNLIKE, disagreement
 from backfill_assets.core.errors import DaysHeld, Superseded
 from backfill_assets.core.receipts import Built, DayEntry, Receipt
 from backfill_assets.core.view import TableView
@@ -69,12 +70,14 @@ class Write:
 
 @dataclass(frozen=True)
 class Published:
-    """What a publish did: the table's version, the days whose rows were replaced, and those only re-receipted."""
+    """What a publish did: the table's version, the days whose rows were replaced, those only re-receipted, and of
+    the replaced those that the same inputs, code and settings gave other rows before."""
 
     version: int
     write_id: str
     changed: frozenset[date] = frozenset()
     receipted: frozenset[date] = frozenset()
+    unlike: frozenset[date] = frozenset()
 
     @property
     def committed(self) -> bool:
@@ -150,11 +153,22 @@ def _commit(store: TableStore, write: Write, view: TableView) -> Published:
         if write.staged is not None:
             write.staged.drop()
         return Published(view.version, "")
-    receipt = _receipt(write, sorted(changed | moved))
+    unlike = _unlike(write, view)
+    receipt = _receipt(write, sorted(changed | moved), unlike)
     # A day that never had rows needs no data commit: its receipt says that it is empty.
     rows_move = {d for d in changed if write.entries[d].rows or _had_rows(view, d)}
     version = store.replace_days(write.contract, write.staged, rows_move, receipt)
-    return Published(version, receipt.write_id, changed, moved)
+    return Published(version, receipt.write_id, changed, moved, unlike)
+
+
+def _unlike(write: Write, view: TableView) -> frozenset[date]:
+    """The days that differ from what the same inputs, code and settings gave before; none of a merge or a ledger."""
+    p = write.provenance
+    code, engine = (p.code_digest, p.settings_digest), (p.tags or {}).get(ENGINE, "")
+    if write.merges or not write.contract.inputs:
+        return frozenset()
+    again = write.entries.keys() & view.stamps.keys()
+    return frozenset(d for d in again if disagreement(view.stamps[d], write.entries[d], code, engine))
 
 
 def _had_rows(view: TableView, day: date) -> bool:
@@ -162,8 +176,9 @@ def _had_rows(view: TableView, day: date) -> bool:
     return day in view.foreign or (stamp is not None and stamp.entry.rows > 0)
 
 
-def _receipt(write: Write, days: list[date]) -> Receipt:
+def _receipt(write: Write, days: list[date], unlike: Collection[date]) -> Receipt:
     p = write.provenance
+    told = {UNLIKE: ",".join(map(str, sorted(unlike)))} if unlike else {}
     return Receipt(
         write_id=write.staged.write_id if write.staged is not None else uuid.uuid4().hex,
         table=write.contract.name,
@@ -175,7 +190,7 @@ def _receipt(write: Write, days: list[date]) -> Receipt:
         settings_digest=p.settings_digest,
         frontier=p.frontier,
         inputs=p.inputs or {},
-        tags=p.tags or {},
+        tags={**(p.tags or {}), **told},
         seconds=round(time.monotonic() - p.began, 3),
         cpu_seconds=p.cpu_seconds,
         start_seconds=p.start_seconds,

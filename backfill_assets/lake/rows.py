@@ -7,21 +7,24 @@ not got.
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.lake.log import Logs, actions, commits
+from backfill_assets.lake.log import Logs, actions, commits, mend_command, versions
 from backfill_assets.lake.opening import read_delta
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 
 def is_table(table: Path) -> bool:
-    """Whether there is a Delta log."""
-    return (table / "_delta_log").is_dir()
+    """Whether there is a Delta log with a commit."""
+    return bool(versions(table))
 
 
 def read_arrow(table: Path, version: int | None = None, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
-    """The rows of a small table; empty where there is no table."""
+    """The rows of a small table; empty where there is no table. Raises BackfillError where a data file is gone."""
     from deltalake import QueryBuilder
 
     if not is_table(table):
@@ -29,9 +32,27 @@ def read_arrow(table: Path, version: int | None = None, columns: Sequence[str] |
     pinned = read_delta(table, version)
     names = list(columns) if columns else [f.name for f in pinned.schema().fields]
     listed = ", ".join(f'"{name}"' for name in names)
-    found = QueryBuilder().register("ledger", pinned).execute(f"SELECT {listed} FROM ledger").read_all()
+    try:
+        found = QueryBuilder().register("ledger", pinned).execute(f"SELECT {listed} FROM ledger").read_all()
+    except Exception as error:
+        _refuse_lost(table, pinned, error)
+        raise
     values = [found.column(name).to_pylist() for name in names]
     return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
+
+
+def _refuse_lost(table: Path, pinned: "DeltaTable", error: Exception) -> None:
+    """Raise what a reader's error means where data files are gone."""
+    from backfill_assets.lake.mending import lost_files  # which commands that read whole tables need not wait for
+
+    if gone := lost_files(table, pinned):
+        raise BackfillError(
+            f"the table {table.name}",
+            f"{len(gone)} data file(s) that its log names are gone or altered, first {gone[0].path}",
+            "It was not read",
+            "Run `backfill-assets doctor`, which says how each table is mended; a ledger (files, arrivals) is by "
+            f"{mend_command(table)}, then `backfill-assets catch-up`",
+        ) from error
 
 
 def query(sql: str, tables: Mapping[str, tuple[Path, int | None]]) -> Iterator[Any]:

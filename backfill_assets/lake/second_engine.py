@@ -1,19 +1,17 @@
 """What Spark SQL may hold where the second engine runs it: read word by word, before anything runs.
 
-Lives here: what an expression or a whole query asks for that is not known to be equal, and the words of a refusal. Does
+Lives here: what an expression or a whole query asks for that is known to differ, and the words of a refusal. Does
 not live here: the lists (`core.second_engine`), what `lake.toml` declares (`second_engine_settings`) and what a user's
 DataFrames ask for (`load.second_engine`). What cannot be read is refused as well.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.second_engine import (
     ADVICE,
     DOUBLE,
-    FUNCTIONS,
-    OVER,
+    REFUSED,
     Term,
     Window,
     advised,
@@ -22,35 +20,35 @@ from backfill_assets.core.second_engine import (
     unequal_window,
 )
 from backfill_assets.engine.confs import SAIL
+from backfill_assets.landing.row_functions import is_sparks
 
 if TYPE_CHECKING:
     from sqlglot import exp
     from sqlglot.tokens import Token  # type: ignore[attr-defined]
 
 SHOWN, SHOWN_CHARS = 3, 60
-WORD = re.compile(r"[^\W\d]\w*( \w+)*")
 VALUES = frozenset(["STRING", "NUMBER", "IDENTIFIER"])
-SYMBOLS = frozenset([
-    "(", ")", ",", ".", ":", ";", "+", "-", "*", "%", "=", "==", "!=", "<>", "<", "<=", ">",
-    ">=", "<=>", "->", "::",
-])  # fmt: skip
-# Names that brackets follow and that are no functions: words of a query, and types.
-BEFORE_BRACKETS = frozenset([
-    "select", "from", "where", "and", "or", "not", "in", "on", "as", "when", "then", "else", "case", "by",
-    "having", "with", "union", "all", "distinct", "between", "like", "over", "filter", "join", "using",
-    "values", "cast", "try_cast", "decimal", "array", "map", "exists", "if", "is", "interval", "partition",
-])  # fmt: skip
 # Words that take any of several rows, or that the engines read otherwise.
 REFUSED_WORDS = frozenset([
-    "limit", "offset", "tablesample", "rlike", "regexp", "div", "lateral", "pivot", "unpivot", "range",
+    "limit", "offset", "tablesample", "rlike", "regexp", "lateral", "pivot", "unpivot", "range",
     "current_date", "current_timestamp", "current_time", "current_user", "session_user", "localtimestamp",
     "localtime", "qualify",
 ])  # fmt: skip
-SIGN_OF = {"add": "+", "sub": "-", "mul": "*", "neg": "negative", "mod": "%", "case": "case", "if": "if"}
+SIGN_OF = {
+    "dpipe": "concat",
+    "div": "/",
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "neg": "negative",
+    "mod": "%",
+    "case": "case",
+    "if": "if",
+}
 
 
 def unequal_names(text: str, types: Mapping[str, str], keys: Iterable[frozenset[str]] = ()) -> dict[str, str]:
-    """What of an expression or query over columns of these types is not known to be equal: each name with what to
+    """What of an expression or query over columns of these types is known to differ: each name with what to
     write instead ("": nothing). `keys` are sets of columns, each of which tells the rows of an input apart."""
     import sqlglot
     from sqlglot import exp
@@ -63,8 +61,9 @@ def unequal_names(text: str, types: Mapping[str, str], keys: Iterable[frozenset[
         return {" ".join(text.split())[:SHOWN_CHARS]: ""}
     known = {name: kind for name, kind in types.items() if name not in _named_anew(parsed)}
     alone = [] if _multiplies(parsed) else [k for k in keys if k <= known.keys()]
+    strange = [a.name for a in parsed.find_all(exp.Anonymous) if not is_sparks(a.name.lower())]
     windows = [name for w in parsed.find_all(exp.Window) for name in _of_window(w, known, alone)]
-    return advised([*_unknown_words(tokens), *unequal(_term(parsed), known), *windows])
+    return advised([*_listed_words(tokens), *strange, *unequal(_term(parsed), known), *windows])
 
 
 def multiplies(text: str) -> bool:
@@ -105,10 +104,10 @@ def _multiplies(parsed: Any) -> bool:
 
 
 def told(names: Mapping[str, str]) -> str:
-    """The culprit of a refusal, naming what is not known to be equal."""
+    """The culprit of a refusal, naming what is known to differ."""
     listed = list(names)
     more = f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
-    return f"{', '.join(listed[:SHOWN])}{more}: not known to give on {SAIL} what Spark gives"
+    return f"{', '.join(listed[:SHOWN])}{more}: on {SAIL} not always what Spark gives"
 
 
 def advice(names: Mapping[str, str]) -> str:
@@ -116,8 +115,8 @@ def advice(names: Mapping[str, str]) -> str:
     return "; or: ".join(dict.fromkeys([*(a for a in names.values() if a), ADVICE]))
 
 
-def _unknown_words(tokens: "list[Token]") -> Iterator[str]:
-    """Calls of functions, operators and words that are not on the list, in the order of the text."""
+def _listed_words(tokens: "list[Token]") -> Iterator[str]:
+    """Calls of functions, operators and words that are on the lists, in the order of the text."""
     for index, token in enumerate(tokens):
         name, kind = token.text.lower(), token.token_type.name
         if kind in VALUES:
@@ -125,11 +124,8 @@ def _unknown_words(tokens: "list[Token]") -> Iterator[str]:
         before = tokens[index - 1].token_type.name if index else ""
         called = index + 1 < len(tokens) and tokens[index + 1].token_type.name == "L_PAREN"
         names_columns = before == "ALIAS" or (kind == "VAR" and before == "R_PAREN")  # AS t(a, b)
-        if not WORD.fullmatch(name):
-            if name not in SYMBOLS:
-                yield name
-        elif called and not names_columns:
-            if name.split()[-1] not in FUNCTIONS | BEFORE_BRACKETS | OVER or name in REFUSED_WORDS:
+        if called and not names_columns:
+            if name.split()[-1] in REFUSED or name in REFUSED_WORDS:
                 yield name
         elif name in REFUSED_WORDS and before != "DOT":
             yield name
@@ -188,7 +184,7 @@ def _term(node: "exp.Expr") -> Term:
 
 # Functions that the parser knows by other names than Spark.
 SPARKS_NAMES = {"safe_divide": "try_divide", "safe_add": "try_add", "safe_subtract": "try_subtract",
-                "safe_multiply": "try_multiply", "ts_or_ds_to_date": "to_date"}  # fmt: skip
+                "safe_multiply": "try_multiply", "ts_or_ds_to_date": "to_date", "quantile": "percentile"}  # fmt: skip
 
 
 def _choice(name: str, conditions: "list[exp.Expr]", branches: "list[exp.Expr]") -> Term:

@@ -1,4 +1,4 @@
-"""What `lake.toml` declares that Sail is not known to compute as Spark does: the one judge, and the refusal.
+"""What `lake.toml` declares that Sail is known to compute otherwise than Spark: the one judge, and the refusal.
 
 Lives here: columns of features and labels, by what their expressions hold, by their aggregation and its type. Does not
 live here: reading an expression word by word (`second_engine`). What `select` holds is looked at where the types of a
@@ -25,7 +25,7 @@ Types = Mapping[str, ColumnType]
 @dataclass(frozen=True)
 class Unequal:
     """An expression of `lake.toml`: the tables that are made by it, where it is written, and each name in it that is
-    not known to be equal, with what to write instead ("": nothing)."""
+    known to differ, with what to write instead ("": nothing)."""
 
     tables: tuple[str, ...]
     where: str
@@ -37,7 +37,7 @@ class Unequal:
 
 def refuse_unequal_settings(settings: LakeSettings, contracts: Collection[Contract], table: str = "") -> None:
     """Raise SettingsError where the lake's engine is the second one and one of these tables, or `table` alone, is made
-    by an expression that is not known to be equal there. Nothing has run then."""
+    by an expression that is known to differ there. Nothing has run then."""
     if settings.spark.engine == SAIL:
         for found in unequal_settings(settings, contracts):
             if not table or table in found.tables:

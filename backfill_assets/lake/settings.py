@@ -115,8 +115,8 @@ class GateSettings(Section):
 
 
 class SparkSettings(Section):
-    """The engine: `embedded`, `sail`, an `sc://` address or a master URL; its heap, cores (0 = all) and idle time
-    (minutes). `open_port`: Sail may listen where other users of the machine can reach it."""
+    """The engine: `embedded`, `sail`, an `sc://` address or a master URL; its heap, cores (0 = all), idle minutes, and
+    `confs` (those of `spark.sql.` count as settings of every table). `open_port`: other users may reach Sail."""
 
     engine: str = "embedded"
     memory: str = Field(default="2g", pattern=r"^[1-9]\d*[mgMG]$")

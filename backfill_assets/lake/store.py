@@ -65,17 +65,17 @@ class LiveFile:
 class Inspection:
     """What a look at a stored table finds, without an engine. Of a damaged log only that (`lacking`, `torn`) is known.
 
-    `torn` are commits that cannot be read: version and the command that takes it away. `foreign` are versions that
+    `torn` are versions whose commits cannot be read. `foreign` are versions that
     changed data and are not ours; `absent` and `altered` data files of the newest version; `lost` and `lost_bytes` what
     no version names. `day_rows` are rows by the log's statistics; None where it does not tell them, and then `untold`
-    says what. `mend` is the command that takes away a torn checkpoint.
+    says what.
     """
 
     commits: int = 0
     files: int = 0
     rows: int = 0
     lacking: tuple[int, ...] = ()
-    torn: Mapping[int, str] = field(default_factory=dict)
+    torn: tuple[int, ...] = ()
     foreign: tuple[int, ...] = ()
     absent: tuple[str, ...] = ()
     altered: tuple[str, ...] = ()
@@ -83,7 +83,23 @@ class Inspection:
     lost_bytes: int = 0
     day_rows: Mapping[date, int] | None = field(default_factory=dict)
     untold: str = ""
-    mend: str = ""
+    checkpoints_torn: bool = False
+
+
+@dataclass(frozen=True)
+class Damage:
+    """What can be mended: names of files in a table's log that no reader can use, or live data files of a ledger that
+    are gone or altered."""
+
+    aside: tuple[str, ...] = ()
+    lost: tuple[LiveFile, ...] = ()
+
+    @property
+    def told(self) -> str:
+        """In words, what mending it does."""
+        if self.aside:
+            return f"{', '.join(self.aside)} of its log set aside (as *.torn)"
+        return f"{len(self.lost)} data file(s) that are gone or altered taken out, first {self.lost[0].path}"
 
 
 def folder_of(address: str) -> str:
@@ -119,12 +135,17 @@ class TableStore(Protocol):
         """The data files of a version (None: the newest)."""
 
     def data_files(
-        self, contract: Contract, version: int | None = None, days: Collection[date] | None = None
-    ) -> list[str]:
+        self, contract: Contract, version: int | None = None, days: Collection[date] | None = None,
+        *, altered: bool = False,
+    ) -> list[str]:  # fmt: skip
         """Addresses of the Parquet files that hold these days (None: all) at a version (None: the newest).
 
         They may hold other days besides where the table is not laid out by its day; `folder_of` tells the day else.
+        Raises Altered where one of them is not as it was written, unless those are wanted, too (`altered`).
         """
+
+    def altered(self, contract: Contract) -> str:
+        """Which data files of the newest version are not as they were written, and what to do; empty where none is."""
 
     def columns(self, table: str) -> dict[str, str]:
         """The columns of the newest version: name -> type as contracts write it (another engine's word for others)."""
@@ -214,3 +235,9 @@ class TableStore(Protocol):
 
     def let_go(self, contract: Contract, days: Collection[date], provenance: "Provenance") -> list[int]:
         """End the hold of days that were put back; the commits' versions, none for days that are not held."""
+
+    def damage(self, contract: Contract) -> Damage:
+        """What is wrong that `mend` mends. Raises BackfillError where that is nothing."""
+
+    def mend(self, contract: Contract, provenance: "Provenance") -> Damage:
+        """Make a damaged table readable and writable again; what was done. Raises as `damage` does."""

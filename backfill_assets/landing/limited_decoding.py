@@ -18,6 +18,7 @@ from threading import Lock
 from typing import Any
 
 from backfill_assets.core.errors import LandingError, TransientError
+from backfill_assets.core.interpreter import python_command
 from backfill_assets.core.texts import plain
 from backfill_assets.landing.intake_bytes import Limits, Unreadable
 
@@ -66,7 +67,7 @@ class _Child:
 
     def __init__(self) -> None:
         self.turn = Lock()
-        command = [sys.executable, "-P", "-m", __name__]
+        command = python_command(__name__)
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             env={**os.environ, **EXACT}, start_new_session=True,  # Ctrl-C is no fault of a file; it ends with its input
@@ -122,10 +123,9 @@ def _serve() -> None:
 def _limit() -> None:
     import resource
 
-    import psutil
-
-    most, hard = psutil.Process().memory_info().vms + MEMORY_BYTES, resource.getrlimit(resource.RLIMIT_AS)[1]
     with suppress(ValueError, OSError):  # a system without this limit
+        taken = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+        most, hard = taken + MEMORY_BYTES, resource.getrlimit(resource.RLIMIT_AS)[1]
         resource.setrlimit(resource.RLIMIT_AS, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 

@@ -22,8 +22,9 @@ from backfill_assets.core.payload import DEFAULT_PAYLOAD, MACHINERY, PayloadColu
 from backfill_assets.landing.casting import as_target, is_lost, misfit, spark_word, unpacked, vessel
 from backfill_assets.landing.engine_errors import absent_column, analysis_errors, is_of_the_text, is_sails
 from backfill_assets.landing.place import FILE, HAVE_DEFAULTS, arrival_of, place_of
+from backfill_assets.landing.row_functions import refuse_beyond_the_row
 from backfill_assets.landing.sail_casts import doubt, is_tried
-from backfill_assets.landing.sail_select import refuse_untried, uncast
+from backfill_assets.landing.sail_select import refuse_different, uncast
 from backfill_assets.landing.select import can_raise, expressions
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def mapped(
     """
     from pyspark.sql import functions as F
 
+    refuse_beyond_the_row(select)
     chosen, lacking = _Chosen(expressions(select), expressions(select, strict=True), tuple(payload), on_sail), None
     frame = frame.drop(*inexact)
     for _ in range(len(chosen.forgiving) * 8):
@@ -136,7 +138,7 @@ def _cast(frame: "DataFrame", chosen: _Chosen) -> "DataFrame":
     from pyspark.sql import functions as F
 
     if chosen.on_sail:
-        refuse_untried(chosen.forgiving, dict(frame.dtypes))
+        refuse_different(chosen.forgiving, dict(frame.dtypes))
     types, selected = delivery_types(chosen.payload), _selected(frame, chosen)
     columns, vessels, told, doubted = dict[str, "Column"](), dict[str, "Column"](), [], []
     for name, (index, found) in selected.items():

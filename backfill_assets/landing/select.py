@@ -37,6 +37,7 @@ UNDECIDED = frozenset(
         "spark_partition_id",
         "input_file_name",
         "input_file_block_start",
+        "input_file_block_length",
         "reflect",
         "java_method",
         "randstr",
@@ -73,7 +74,7 @@ def expressions(select: str, strict: bool = False) -> tuple[str, ...]:
     try:
         tokens = Spark().tokenize(select)
     except TokenError as error:
-        raise _refused(f"it cannot be read ({error})") from None
+        raise refused(f"it cannot be read ({error})") from None
     parts: list[str] = []
     current, position = "", 0
     open_brackets: list[TokenType] = []
@@ -84,7 +85,7 @@ def expressions(select: str, strict: bool = False) -> tuple[str, ...]:
         position = token.end + 1
         _track(token.token_type, open_brackets)
         if token.token_type is TokenType.SEMICOLON:
-            raise _refused("it holds more than one statement")
+            raise refused("it holds more than one statement")
         if token.token_type is TokenType.COMMA and not open_brackets:
             parts.append(current.strip())
             current = ""
@@ -94,7 +95,7 @@ def expressions(select: str, strict: bool = False) -> tuple[str, ...]:
         current += gap + _forgiving(token, following, select, strict)
     parts.append(current.strip())
     if open_brackets or any(not p for p in parts):
-        raise _refused(UNMATCHED)
+        raise refused(UNMATCHED)
     return tuple(parts)
 
 
@@ -120,27 +121,28 @@ def _track(kind: TokenType, open_brackets: list[TokenType]) -> None:
     if kind in OPENERS:
         open_brackets.append(OPENERS[kind])
     elif kind in OPENERS.values() and (not open_brackets or open_brackets.pop() is not kind):
-        raise _refused(UNMATCHED)
+        raise refused(UNMATCHED)
 
 
 def _forgiving(token: Token, following: list[Token], select: str, strict: bool) -> str:
     written = select[token.start : token.end + 1]
     called = bool(following) and following[0].token_type is TokenType.L_PAREN
     if written[:1] == "`" and called:
-        raise _refused(f"{written} is a function in backticks")
+        raise refused(f"{written} is a function in backticks")
     if written[:1] in "'\"`":
         return written
     name = written.lower()
     if written == "::" or (called and name in TYPE_NAMES and not AFTER_AS.search(select[: token.start])):
-        raise _refused(f"{written} ends the whole job at the first row it cannot cast; write cast(... AS type)")
+        raise refused(f"{written} ends the whole job at the first row it cannot cast; write cast(... AS type)")
     if name in BARE_UNDECIDED or (called and name in UNDECIDED):
-        raise _refused(f"{written} is not decided by the row, so that a rebuild would give other content")
+        raise refused(f"{written} is not decided by the row, so that a rebuild would give other content")
     if name == "select":
-        raise _refused(f"{written} is not an expression over one row of a file")
+        raise refused(f"{written} is not an expression over one row of a file")
     return FORGIVING[name] if called and name in FORGIVING and not strict else written
 
 
-def _refused(why: str) -> SettingsError:
+def refused(why: str) -> SettingsError:
+    """The error for a select list that cannot be meant."""
     return SettingsError(
         "[source] select in lake.toml",
         why,

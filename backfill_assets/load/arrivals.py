@@ -109,8 +109,8 @@ class _Deliveries:
     parts: Sets
 
     def before(self, days: set[date]) -> list[str]:
-        """The files of these days as the ledger knew them."""
-        return self.lake.store.data_files(self.contract, self.named, days)
+        """The files of these days as the ledger knew them, altered ones too: they are what a load replaces."""
+        return self.lake.store.data_files(self.contract, self.named, days, altered=True)
 
     def now(self, days: set[date] | None = None) -> list[str]:
         """The files of these days (None: all) as they are."""

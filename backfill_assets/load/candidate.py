@@ -3,9 +3,11 @@
 Lives here: the request, the value, and its days. Does not live here: computing it (`derived`, `raw`).
 """
 
+import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
+from functools import cache
 from typing import Any
 
 from backfill_assets.core.contracts import Contract
@@ -17,12 +19,22 @@ from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.states import Codes, States
 from backfill_assets.core.view import TableView
 from backfill_assets.engine.usage import CpuMeter
-from backfill_assets.lake.model import Pipeline, Table
+from backfill_assets.lake.code import LIBRARIES, installed_versions
+from backfill_assets.lake.model import Pipeline, Table, refuse_moved_code
 from backfill_assets.lake.replace import Provenance, Published
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.phases import Phases
+
+VERSIONS = "versions"  # the tag of a receipt: Python and the libraries that computed and wrote its days
+
+
+@cache
+def _versions() -> str:
+    """Python and the libraries that are installed, each with its version; they do not change while a process runs."""
+    found = {"python": platform.python_version(), **installed_versions(LIBRARIES)}
+    return ", ".join(f"{name} {number}" for name, number in found.items())
 
 
 @dataclass(frozen=True)
@@ -85,11 +97,13 @@ class RebuildRequest:
 
     def signed(self, states: States, inputs: Mapping[str, int]) -> Provenance:
         """The provenance completed by today's code, settings and parameters, the frontier, the input versions, and the
-        processor seconds and the wait for the engine so far."""
+        processor seconds and the wait for the engine so far. Raises BackfillError where the table's code moved since it
+        was loaded."""
+        refuse_moved_code(self.pipeline.table(self.table.name))
         codes = self.pipeline.codes[self.table.name]
         made_with = parameters_of(self.table.contract, states.view).to_json()
         told = states.frontiers.told(self.table.name)
-        made_by = {ENGINE: self.lake_session.made_by}
+        made_by = {ENGINE: self.lake_session.made_by, VERSIONS: _versions()}
         tags = {**(self.provenance.tags or {}), **({PARAMETERS: made_with} if made_with else {}), **made_by, **told}
         return replace(
             self.provenance,

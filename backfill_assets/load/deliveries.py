@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from backfill_assets.core.column_types import ColumnType
 from backfill_assets.core.ledgers import QUARANTINE
 from backfill_assets.core.payload import DEFAULT_PAYLOAD, PayloadColumn
+from backfill_assets.core.scans import FIRST_SCAN_SLACK_DAYS
 from backfill_assets.engine.session import say
 from backfill_assets.lake.session import small_frame
 from backfill_assets.lake.settings import LakeSettings
@@ -25,7 +26,6 @@ from backfill_assets.landing.mapping import RAISED, UnfitSelect, delivery_types,
 from backfill_assets.landing.place import FILE, ROW
 from backfill_assets.landing.select import names_of
 from backfill_assets.landing.stock import StockFile
-from backfill_assets.load.known import FIRST_SCAN_SLACK_DAYS
 from backfill_assets.load.numbered import numbered_rows
 from backfill_assets.load.row_text import row_text
 

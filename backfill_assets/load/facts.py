@@ -9,6 +9,7 @@ from datetime import date
 from typing import Any
 
 from backfill_assets.core.contracts import Contract
+from backfill_assets.core.errors import Altered
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.states import States
 from backfill_assets.lake.audit import connection, selection
@@ -70,7 +71,10 @@ def revisions(
     if table.revisions is None or not changed:
         return {}
     told: Facts = {}
-    there = frozenset(lake_session.lake.store.data_files(table.contract, view.version, changed))
+    try:
+        there = frozenset(lake_session.lake.store.data_files(table.contract, view.version, changed))
+    except Altered:  # what the days held is not known; making them again must not fail for it
+        return {}
     for files in stretches([*there, *staged.paths], table.contract, at_once):  # of a day both sides come together
         sides = [f for f in files if f in there], [f for f in files if f not in there]
         before, after = (_of_days(side, table.contract, changed) for side in sides)

@@ -11,13 +11,13 @@ from datetime import datetime, timedelta
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.payload import words
+from backfill_assets.core.scans import FIRST_SCAN_SLACK_DAYS
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.stock import VERSION
 from backfill_assets.load.landed_changes import Comparison, compared
 
-FIRST_SCAN_SLACK_DAYS = 1  # clocks of senders may run ahead of ours by a day, not more
 RULES = 1  # of `deliveries`: whoever lets them refuse other rows raises it, and every file is counted again
 
 

@@ -57,7 +57,7 @@ class Rebuild:
     """One table, one range of days, one run: the candidate changes when it has to be built again.
 
     `told_before` is what people were told of days that need no computing, by partition key: it is told again.
-    `disagreements` are the days that were made anew and differ from what another engine made of the same, and how.
+    `disagreements` are the days that differ from what the same inputs, code and settings gave before, and how.
     """
 
     request: RebuildRequest

@@ -127,8 +127,7 @@ def _passed_over(states: States, table: Table, day: date, stamp: Stamp) -> str:
         return SAID[stamp.entry.built]
     if day in states.view.table(table.name).foreign:
         return "another program wrote it"
-    today = states.codes[table.name]
-    if (stamp.code_digest, stamp.settings_digest) != (today.code_digest, today.settings_digest):
+    if not states.codes[table.name].are_of(stamp):
         return "it was made with other code or settings"
     return ""
 

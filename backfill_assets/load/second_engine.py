@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.core.second_engine import (
-    FUNCTIONS,
-    OVER,
-    SIGNS,
+    REFUSED,
     Term,
     Window,
     advised,
@@ -41,10 +39,6 @@ EXPRESSIONS = frozenset([
     "cast", "sort_order", "lambda_function", "unresolved_named_lambda_variable", "call_function",
     "unresolved_extract_value", "window",
 ])  # fmt: skip
-OPERATORS = SIGNS | frozenset([
-    "==", "!=", "<", "<=", ">", ">=", "<=>", "and", "or", "not", "in", "when", "if", "case", "isnull",
-    "isnotnull", "like", "ilike", "%",
-])  # fmt: skip
 MULTIPLYING = frozenset({"join", "set_op"})  # and functions that make rows of a row
 ROW_MAKERS = frozenset({"explode", "explode_outer", "posexplode"})
 FRAMES = {0: "", 1: "rows", 2: "ranges"}
@@ -54,8 +48,8 @@ LITERALS = {"string": "STRING", "double": "DOUBLE", "float": "DOUBLE", "decimal"
 def refuse_unequal(
     table: Table, frame: "DataFrame", inputs: Mapping[str, "DataFrame"], contracts: Mapping[str, Contract], engine: str
 ) -> None:
-    """Raise ContractBroken where the engine is the second one and a user's frame asks for what it is not known to
-    compute as Spark does; names all of it. Nothing is computed."""
+    """Raise ContractBroken where the engine is the second one and a user's frame asks for what it is known to
+    compute otherwise than Spark; names all of it. Nothing is computed."""
     if engine != SAIL or not table.brings_code:
         return
     names = unequal_in_plan(frame, inputs, [contracts[name] for name in inputs])
@@ -66,7 +60,7 @@ def refuse_unequal(
 
 
 def unequal_in_plan(frame: "DataFrame", inputs: Mapping[str, "DataFrame"], contracts: list[Contract]) -> dict[str, str]:
-    """What a frame asks for that is not known to be equal, above its input frames: each name with what to write
+    """What a frame asks for that is known to differ, above its input frames: each name with what to write
     instead ("": nothing)."""
     plan: Any = frame
     root = plan._plan.to_proto(plan._session.client).root
@@ -145,7 +139,7 @@ def _of_expression(message: Any, of: _Known) -> Iterator[str]:
         elif kind == "unresolved_function":
             called = part.unresolved_function
             name = called.function_name.lower()
-            if called.is_user_defined_function or name not in FUNCTIONS | OPERATORS | OVER:
+            if called.is_user_defined_function or name in REFUSED:
                 yield name
         elif kind == "window":
             yield from unequal_window(_window(part.window), of.types, of.keys)

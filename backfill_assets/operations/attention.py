@@ -7,10 +7,14 @@ Does not live here: finding it (`orchestration.ticks`), and sending it (`orchest
 import contextlib
 import json
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from backfill_assets.core.days import contiguous
+from backfill_assets.core.view import LakeView
+
 FOLDER = ".attention"
+BEFORE = "engines "  # files of version 0.2.0 about disagreements, which receipts tell since
 
 
 def keep_attention(root: Path, instance: str, sensor: str, alarms: Mapping[str, str]) -> None:
@@ -25,19 +29,24 @@ def keep_attention(root: Path, instance: str, sensor: str, alarms: Mapping[str, 
         aside.replace(path)
 
 
-def keep_disagreements(root: Path, table: str, days: Collection[str], found: Mapping[str, str]) -> None:
-    """Keep for which of the `days` of a table, just made, two engines gave other rows (`found`), until they are made
-    again and agree; what was kept for other days stays."""
-    path = root / FOLDER / f"engines {table}.json"
-    before = {day: text for day, text in _read(path).items() if day not in days}
-    told = {day: f"{table} {day}: {text}; see `backfill-assets show {table} {day}`" for day, text in found.items()}
-    if before or told or path.exists():
-        keep_attention(root, "engines", table, {**before, **told})
+def unlike_days(view: LakeView) -> Iterator[tuple[str, str]]:
+    """Per table with days whose newest receipt says that the same inputs, code and settings gave other rows before:
+    its name, and a line for people."""
+    for name, table in view.tables.items():
+        days = [d for d, stamp in table.stamps.items() if stamp.unlike]
+        if days:
+            spans = ", ".join(map(str, contiguous(days)))
+            yield (
+                name,
+                f"{name} {spans}: made again from the same inputs, code and settings, the rows are others; see "
+                f"`backfill-assets compare --table {name}` and `backfill-assets audit --table {name}`, mend what the "
+                "transform reads beside its inputs, then make these days again with --force",
+            )
 
 
 def attention(root: Path) -> list[str]:
     """What needs a person in the lake at `root`, a line each; empty where its sensors found nothing or never ran."""
-    found = [_read(path) for path in sorted((root / FOLDER).glob("*.json"))]
+    found = [_read(path) for path in sorted((root / FOLDER).glob("*.json")) if not path.name.startswith(BEFORE)]
     return sorted({line for alarms in found for line in alarms.values()})
 
 

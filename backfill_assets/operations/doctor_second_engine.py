@@ -7,9 +7,8 @@ name. Does not live here: the plans of these, looked at when they are made (`loa
 
 import ast
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
-from backfill_assets.core.second_engine import FUNCTIONS, OVER, advised
+from backfill_assets.core.second_engine import REFUSED, advised
 from backfill_assets.core.unsteady import keys_of
 from backfill_assets.engine.confs import SAIL
 from backfill_assets.lake.home import Lake
@@ -19,11 +18,6 @@ from backfill_assets.lake.second_engine_settings import unequal_settings
 from backfill_assets.operations.diagnosis import Diagnosis, broken, fine, odd
 
 HOME = "pyspark.sql.functions"
-# What makes parts of a plan and computes nothing, or is another name of what is on the list.
-BUILDING = frozenset([
-    "col", "column", "lit", "expr", "asc", "desc", "asc_nulls_first", "asc_nulls_last", "desc_nulls_first",
-    "desc_nulls_last", "broadcast", "count_distinct", "countdistinct", "shiftleft", "shiftright", "call_function",
-])  # fmt: skip
 UNSEEN = (
     f"made by Python: what it asks of {SAIL} is looked at when it runs, and was not here; `check-engine` computes it"
 )
@@ -38,15 +32,20 @@ def examine_second_engine(lake: Lake, tables: Sequence[Table]) -> list[Diagnosis
     for table in tables:
         keys = keys_of([t.contract for t in tables if t.name in {i.table for i in table.contract.inputs}])
         types = {n: kind for i in table.contract.inputs for n, kind in known.get(i.table, {}).items()}
-        for path in (s for s in table.sources if isinstance(s, Path) and s.suffix == ".sql"):
+        for path in (s for s in source_files(table) if s.suffix == ".sql"):
             found[f"the table {table.name}"] = unequal_names(path.read_text(encoding="utf-8"), types, keys)
     refused = [broken(where, told(names), advice(names)) for where, names in found.items() if names]
-    refused = refused or [fine("the second engine", f"{SAIL} is known to compute all expressions and SQL here")]
+    refused = refused or [
+        fine(
+            "the second engine",
+            f"nothing here is known to give something else on {SAIL}; `check-engine` computes days on both",
+        )
+    ]
     return [*refused, *_in_python(tables)]
 
 
 def _in_python(tables: Sequence[Table]) -> Iterator[Diagnosis]:
-    """Tables made by functions: those that name what is not on the list, and that the others were not looked at."""
+    """Tables made by functions: those that name what is on the list, and that the others were not looked at."""
     unseen = []
     for table in tables:
         files = [f for f in source_files(table) if f.suffix == ".py"] if table.brings_code else []
@@ -60,7 +59,7 @@ def _in_python(tables: Sequence[Table]) -> Iterator[Diagnosis]:
 
 
 def functions_named(source: str) -> list[str]:
-    """The functions of `pyspark.sql.functions` that a text of Python names and that are on no list, in their order.
+    """The functions of `pyspark.sql.functions` that a text of Python names and Sail computes otherwise, in their order.
     What else it does is not told: types, windows and joins only its plan shows."""
     try:
         tree = ast.parse(source)
@@ -77,4 +76,4 @@ def functions_named(source: str) -> list[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in homes:
             named.append(node.attr)
-    return [name for name in dict.fromkeys(named) if name.lower() not in FUNCTIONS | OVER | BUILDING]
+    return [name for name in dict.fromkeys(named) if name.lower() in REFUSED]

@@ -11,6 +11,7 @@ from backfill_assets.core.days import contiguous
 from backfill_assets.core.view import TableView
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE
+from backfill_assets.lake.mending import is_mended
 from backfill_assets.lake.store import Inspection
 from backfill_assets.load.derived import reload_command
 from backfill_assets.operations.diagnosis import Diagnosis, broken, fine, odd, some
@@ -32,7 +33,7 @@ def examine_table(lake: Lake, contract: Contract, landed: str) -> list[Diagnosis
     view = lake.store.view(contract.name, contract.day_column)
     wrong = [
         *_foreign(name, contract, found, view, landed),
-        *_files(name, found),
+        *_files(name, found, contract),
         *_receipts(name, contract, found, view),
     ]
     told = f"{found.commits} commits, {found.files} files, {found.rows} rows"
@@ -44,16 +45,16 @@ def _lost(name: str, found: Inspection) -> list[Diagnosis]:
     if not found.lost:
         return []
     told = f"{found.lost} data file(s), {found.lost_bytes} bytes, belong to no version"
-    return [fine(name, f"{told}: a running or stopped write; a vacuum removes them later")]
+    return [fine(name, f"{told}: left by a write that was stopped, or of one that runs; nothing reads them")]
 
 
 def _log_damage(name: str, found: Inspection) -> Iterator[Diagnosis]:
     if found.lacking:
         yield broken(name, f"its log lacks version(s) {some(found.lacking)}", RESTORE)
     newest = found.commits + len(found.lacking) - 1
-    for version, command in found.torn.items():
+    for version in found.torn:
         told = " (the newest: a power cut does that)" if version == newest else ""
-        advice = f"Take it away with {command}, then run `backfill-assets catch-up`" if told else RESTORE
+        advice = f"Set it aside with {_mend(name)}, then run `backfill-assets catch-up`" if told else RESTORE
         yield broken(name, f"version {version} of its log is torn{told}", advice)
 
 
@@ -78,11 +79,17 @@ def _foreign(name: str, contract: Contract, found: Inspection, view: TableView, 
     yield odd(name, told, f"{again}, and keep other programs from writing here")
 
 
-def _files(name: str, found: Inspection) -> Iterator[Diagnosis]:
-    if found.mend:
+def _mend(name: str) -> str:
+    return f"`backfill-assets mend {name.rpartition(' ')[2]} --yes`"
+
+
+def _files(name: str, found: Inspection, contract: Contract) -> Iterator[Diagnosis]:
+    if found.checkpoints_torn:
         told = "a checkpoint of its log is torn (a power cut does that), and no engine opens it"
-        yield broken(name, told, f"Take it away with {found.mend}: every commit is kept, and nothing is lost")
+        yield broken(name, told, f"Set it aside with {_mend(name)}: every commit is kept, and nothing is lost")
     advice = "Rebuild the days with `backfill-assets backfill --force`, or restore the files from a backup"
+    if is_mended(contract):
+        advice = f"Take them out of its log with {_mend(name)}, then run `backfill-assets catch-up`"
     if found.absent:
         told = f"{len(found.absent)} data file(s) of its newest version are gone: {some(found.absent)}"
         yield broken(name, told, advice)

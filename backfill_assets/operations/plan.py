@@ -18,13 +18,13 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.merging import refuse_merge
-from backfill_assets.operations.plan_besides import besides, cold_runs, is_up, runs_of
+from backfill_assets.operations.plan_besides import besides, is_up, runs_of
 from backfill_assets.operations.plan_files import new_id
 from backfill_assets.operations.plan_impact import impacts
 from backfill_assets.operations.plan_look import look_ahead
 from backfill_assets.operations.plan_pins import take_pins
 from backfill_assets.operations.plan_preflight import preflight
-from backfill_assets.operations.plan_price import model_of, priced
+from backfill_assets.operations.plan_price import priced, rate_of
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,8 @@ def make_plan(lake: Lake, pipeline: Pipeline, asked: PlanRequest, now: datetime 
     frontiers = {name: {c.version: c.receipt.frontier for c in log if c.receipt} for name, log in logs.items()}
     found = impacts(states, frontiers, asked.tables, asked.days, asked.policy)
     runs = runs_of(logs.values())
-    cold = cold_runs(runs)
-    models = {i.table: model_of(logs[i.table], lake.store.row_bytes(i.table), cold) for i in found}
-    per_table, per_chunk = priced(states, found, chunks, models)
+    rates = {i.table: rate_of(logs[i.table], lake.store.row_bytes(i.table)) for i in found}
+    per_table, per_chunk = priced(states, found, chunks, rates)
     plan = Plan(
         id=new_id(created),
         created=created,
@@ -64,7 +63,7 @@ def make_plan(lake: Lake, pipeline: Pipeline, asked: PlanRequest, now: datetime 
         tables=asked.tables,
         chunks=chunks,
         policy=asked.policy,
-        pins=take_pins(pipeline, states),
+        pins=take_pins(lake, pipeline, states),
         impacts=tuple(replace(i, price=per_table.get(i.table)) for i in found),
         prices=per_chunk,
         besides=besides(runs, chunks, asked.policy.max_parallel, is_up(lake), len(asked.tables)),

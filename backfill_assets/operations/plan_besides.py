@@ -16,7 +16,7 @@ from backfill_assets.engine.server import server_status
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.store import Commit
 
-GUESS_START_SECONDS, GUESS_OPEN_SECONDS, GUESS_BETWEEN_SECONDS = 20.0, 2.0, 5.0  # a machine with two cores
+GUESS_START_SECONDS, GUESS_OPEN_SECONDS, GUESS_BETWEEN_SECONDS = 20.0, 2.0, 2.0  # a machine with two cores
 GUESS_FACTOR = 4.0  # how far a guess may be off, both ways
 LEAST_FACTOR = 1.5  # few measurements show less than all of the scatter
 COLD_SECONDS = 5.0  # an engine that took longer had to be started; else it was up, and only had to be found
@@ -83,11 +83,6 @@ def besides(
     first = warm if up else cold
     start = Price(first.seconds + more.seconds, warm.least + more.least, cold.most + more.most, writes=first.writes)
     return {START: start, BETWEEN: _times(_learnt(between(runs)[-NEWEST:], GUESS_BETWEEN_SECONDS), waves)}
-
-
-def cold_runs(runs: Iterable[Run]) -> frozenset[str]:
-    """The ids of the runs that had to start an engine."""
-    return frozenset(r.id for r in runs if r.started is not None and r.started >= COLD_SECONDS)
 
 
 def between(runs: Sequence[Run]) -> list[float]:

@@ -62,7 +62,7 @@ def refusal(plan: Plan, chunk: PlanChunk, found: list[GateFinding], put_back: bo
         f"{len(found)} finding(s) on {', '.join(tables)}: {shown}{more}",
         f"The chunk {'was put back and is held' if put_back else 'is written'}, no later one was run"
         + (f"; putting it back failed: {failed.rstrip('.')}" if failed else ""),
-        f"Correct the cause; `{command}` lets its days go, then plan them anew"
+        f"Correct the cause; `{command}` and `backfill-assets plan cancel {plan.id}` let all days go, then plan again"
         if put_back
         else f"Look at these days; put it back with `{command}`, or go on with "
         f"`backfill-assets run {plan.id} --accept {chunk.number}` if it is as it should be",

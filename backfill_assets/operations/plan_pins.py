@@ -6,30 +6,31 @@ versions are recorded, and what was written since is told, for late data lands w
 
 import platform
 from collections.abc import Iterator, Sequence
-from importlib.metadata import version
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import Pins, Plan
 from backfill_assets.core.states import States
+from backfill_assets.lake.code import LIBRARIES, installed_versions
+from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 
-PACKAGES = ("backfill-assets", "dagster", "delta-spark", "deltalake", "duckdb", "pyspark")
+PACKAGES = ("backfill-assets", "dagster", *LIBRARIES)
 
 
-def take_pins(pipeline: Pipeline, states: States) -> Pins:
-    """Today's code, settings, packages, table heads and `as_of`."""
+def take_pins(lake: Lake, pipeline: Pipeline, states: States) -> Pins:
+    """Today's code, settings, packages, engine, table heads and `as_of`."""
     return Pins(
         {name: c.code_digest for name, c in pipeline.codes.items()},
         {name: c.settings_digest for name, c in pipeline.codes.items()},
-        {"python": platform.python_version(), **{p: version(p) for p in PACKAGES}},
+        {"engine": lake.settings.spark.engine, "python": platform.python_version(), **installed_versions(PACKAGES)},
         {name: table.version for name, table in states.view.tables.items()},
         states.view.as_of,
     )
 
 
-def refuse_moved(plan: Plan, pipeline: Pipeline, states: States) -> None:
-    """Raise where a pin of the plan holds no longer: code, settings, packages or `as_of`."""
-    moved = list(moved_pins(plan.pins, take_pins(pipeline, states), plan.tables))
+def refuse_moved(plan: Plan, lake: Lake, pipeline: Pipeline, states: States) -> None:
+    """Raise where a pin of the plan holds no longer: code, settings, packages, engine or `as_of`."""
+    moved = list(moved_pins(plan.pins, take_pins(lake, pipeline, states), plan.tables))
     if moved:
         more = f"; {len(moved) - 3} more" if len(moved) > 3 else ""
         raise BackfillError(

@@ -15,7 +15,7 @@ from backfill_assets.core.plans import Plan, PreflightTick
 from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Table, source_files
-from backfill_assets.lake.putback import gone_files, is_put_back
+from backfill_assets.lake.putback import files_held, is_put_back
 from backfill_assets.operations.why import ranges
 
 # Names whose value differs from call to call: a day made with them comes out otherwise each time.
@@ -95,14 +95,14 @@ def _rollback(lake: Lake, states: States, plan: Plan) -> PreflightTick:
     can be put back. Raw is never put back."""
     gone, held, never = [], [], []
     for impact in plan.impacts:
-        contract, days = states.contracts[impact.table], {str(d) for d in impact.days()}
+        contract, days = states.contracts[impact.table], impact.days()
         if not days or states.view.table(impact.table).version < 0:
             continue
         if not is_put_back(contract):
             never.append(f"; {impact.table} is never put back")
             continue
-        files = [f for f in lake.store.live_files(contract) if f.partition in days]
-        gone += [f"{impact.table} {f.path}" for f in gone_files(lake.table_path(impact.table), files)]
+        files, lost = files_held(lake, contract, days)
+        gone += [f"{impact.table} {f.path}" for f in lost]
         held += [f"{len(files)} of {impact.table}"] if files else []
     if gone:
         told = f"{len(gone)} file(s) that these days hold are gone or altered, first {gone[0]}"

@@ -125,14 +125,14 @@ def refuse(lake: Lake, pipeline: Pipeline, plan: Plan, now: Progress) -> None:
             "Correct that and plan again",
         )  # fmt: skip
     refuse_overlap(lake, plan)
-    refuse_moved(plan, pipeline, now.states)
+    refuse_moved(plan, lake, pipeline, now.states)
 
 
 def _run_wave(open_lake: Opener, plan: Plan, wave: Sequence[PlanChunk], worker: Worker, accepted: int) -> None:
     """Make what is left of the chunks of a wave, then judge each, unless receipts prove that this was done."""
     lake, pipeline = open_lake()
     now = progress(lake, pipeline, plan)
-    refuse_moved(plan, pipeline, now.states)
+    refuse_moved(plan, lake, pipeline, now.states)
     states = {c: now.chunks[c.number - 1].state for c in wave}
     for chunk, state in states.items():
         if state is ChunkState.HELD:
@@ -180,7 +180,7 @@ def make_alone(open_lake: Opener, work: ChunkWork, make: Callable[[ChunkWork], s
     plan, (lake, pipeline) = work.plan, open_lake()
     with only_maker(lake, plan, work.chunk):
         now = progress(lake, pipeline, plan)
-        refuse_moved(plan, pipeline, now.states)
+        refuse_moved(plan, lake, pipeline, now.states)
         left = undone(plan, work.chunk, now.states, now.writes)
         tables = tuple(t for t in work.tables if t in left)
         if not tables:

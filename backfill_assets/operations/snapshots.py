@@ -1,15 +1,15 @@
 """Snapshots: versions of tables and days under a name, whose files are kept whatever happens to the tables.
 
 Lives here: making, finding and dropping them, and what they hold. Does not live here: reading their rows
-(`snapshot_reader`). A snapshot is one folder, `.snapshots/NAME`: `snapshot.json`, written once, and the data files, by
-hard links that cost no bytes. So no rebuild and no vacuum takes them away, ours or another program's; each is named
-with its SHA-256, so that a file that was changed in place is told and never read.
+(`snapshot_reader`). A snapshot is one folder, `.snapshots/NAME`: `snapshot.json`, written once, and copies of the data
+files. So no rebuild and no vacuum takes them away, and who writes into a table's file does not reach them (a hard link
+would be that same file); each is named with its SHA-256, so that one that was changed is told and never read. Before a
+snapshot counts, all rows that it keeps are read once and held against the receipts.
 """
 
 import contextlib
 import hashlib
 import json
-import os
 import re
 import shutil
 import uuid
@@ -21,15 +21,17 @@ from typing import Any
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.contracts import Column, Contract
-from backfill_assets.core.days import DayRange
+from backfill_assets.core.days import DayRange, contiguous
 from backfill_assets.core.disk import sync
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.receipts import Built
+from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.who import whoami
+from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.home import SNAPSHOTS, Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.store import folder_of
 from backfill_assets.lake.view import read_view
+from backfill_assets.operations.contents import differing_days
 from backfill_assets.operations.fitness import Unfit, settle, unfit_now
 
 FILE, SCHEMA = "snapshot.json", 1
@@ -106,7 +108,7 @@ class SnapshotRequest:
     unfit: Unfit = "refuse"
 
 
-Chosen = tuple[Contract, int, Mapping[date, tuple[int, str]], list[str]]
+Chosen = tuple[Contract, int, Mapping[date, DayEntry], list[str]]
 
 
 def create_snapshot(lake: Lake, pipeline: Pipeline, asked: SnapshotRequest) -> Snapshot:
@@ -121,7 +123,11 @@ def create_snapshot(lake: Lake, pipeline: Pipeline, asked: SnapshotRequest) -> S
     aside = _folder(lake) / f".{asked.name}.{uuid.uuid4().hex[:8]}"
     try:
         aside.mkdir()
-        kept = {c.name: KeptTable(c, version, days, _kept(aside, c, files)) for c, version, days, files in chosen}
+        kept = {
+            c.name: KeptTable(c, version, _told(days), _kept(aside, c, files)) for c, version, days, files in chosen
+        }
+        for contract, version, days, _ in chosen:  # after the copies: what altered a file before them is seen
+            _refuse_differing(lake, asked.name, contract, version, days)
         made = Snapshot(asked.name, utc_now(), whoami(), asked.note, kept)
         (aside / FILE).write_text(json.dumps(made.to_dict(), indent=1), encoding="utf-8")
         sync(aside / FILE)
@@ -145,25 +151,36 @@ def _chosen(lake: Lake, pipeline: Pipeline, asked: SnapshotRequest) -> list[Chos
         if view.version < 0:
             raise _refused(asked.name, f"the table {contract.name} was never made", "Name others with --tables")
         settle(contract, unfit_now(states, contract.name, days), asked.unfit)
-        told = {d: (held[d].rows, held[d].fingerprint) for d in days if d in held}
-        found.append((contract, view.version, told, lake.store.data_files(contract, view.version, list(told))))
+        entries = {d: held[d] for d in days if d in held}
+        found.append((contract, view.version, entries, lake.store.data_files(contract, view.version, list(entries))))
     return found
 
 
+def _told(days: Mapping[date, DayEntry]) -> dict[date, tuple[int, str]]:
+    return {d: (entry.rows, entry.fingerprint) for d, entry in days.items()}
+
+
+def _refuse_differing(lake: Lake, name: str, contract: Contract, version: int, days: Mapping[date, DayEntry]) -> None:
+    """Raise BackfillError where the rows of a day are not those of its receipt."""
+    wrong = differing_days(lake, contract, days, audit_table(lake, contract, version, list(days)))
+    if wrong:
+        raise _refused(
+            name, f"{contract.name} {', '.join(map(str, contiguous(wrong)))}: the rows are not those of its receipts, "
+            "something altered a data file", "Make these days again: `backfill-assets backfill --force --from "
+            f"{wrong[0]} --to {wrong[-1]} --tables {contract.name}`",
+        )  # fmt: skip
+
+
 def _kept(folder: Path, contract: Contract, files: Collection[str]) -> tuple[KeptFile, ...]:
-    """The files, linked below the folder in the table's layout."""
+    """The files, copied below the folder in the table's layout."""
     kept = []
     for n, file in enumerate(sorted(files)):
         laid_out = f"{folder_of(file)}/" if contract.partition_column else ""
         path = f"{contract.name}/{laid_out}part-{n:05d}.parquet"
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            os.link(file, target)
-        except FileNotFoundError:
-            raise
-        except OSError:  # a file system without links: then the copy costs its bytes
-            shutil.copyfile(file, target)
+        shutil.copyfile(file, target)
+        sync(target)
         kept.append(KeptFile(path, _sha256(target), target.stat().st_size))
     return tuple(kept)
 

@@ -7,6 +7,7 @@ query runs, all by one look at the lake.
 """
 
 import json
+import logging
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -99,6 +100,7 @@ def _named(query: str) -> frozenset[str] | None:
     """The tables that a query names; None where that cannot be told, and all are offered."""
     import sqlglot
 
+    logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # its warnings show the query as it is, also to a screen
     try:
         found = sqlglot.parse_one(query, read="duckdb").find_all(sqlglot.exp.Table)
     except sqlglot.errors.SqlglotError:

@@ -15,8 +15,10 @@ from backfill_assets.core.days import DayRange, from_inclusive
 from backfill_assets.core.states import State, States
 from backfill_assets.core.view import LakeView
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
+from backfill_assets.operations.attention import unlike_days
 from backfill_assets.operations.columns import column_changes
 from backfill_assets.operations.held import Hold, holds
 from backfill_assets.operations.why import brief, in_full
@@ -50,7 +52,8 @@ class DayStatus:
 class StatusReport:
     """The days asked for (None: the lake has none yet) of every table, and the frontier of the lake: the least where it
     has several sources, whose `frontiers` are told by name then. `columns`: what the columns of tables with outdated
-    days get and lose when these are made again. `holds`: the held days by the rollback that put them back."""
+    days get and lose when these are made again. `holds`: the held days by the rollback that put them back. `wrong`:
+    what receipts and files say that a person has to mend, a line each."""
 
     lake: str
     days: DayRange | None
@@ -60,6 +63,7 @@ class StatusReport:
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     frontiers: Mapping[str, datetime | None] = field(default_factory=dict)
     holds: tuple[Hold, ...] = ()
+    wrong: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[DayStatus]:
         return (day for column in self.tables.values() for day in column)
@@ -122,8 +126,25 @@ def status_of(lake: Lake, states: States, days: DayRange | None = None, why: boo
     columns = _columns(lake, states, tables)
     held = {name: [d.day for d in days if d.state is State.HELD] for name, days in tables.items()}
     return StatusReport(
-        str(lake.root), wanted, known.least, view.as_of, tables, columns, frontiers, holds(lake, states, held)
+        str(lake.root),
+        wanted,
+        known.least,
+        view.as_of,
+        tables,
+        columns,
+        frontiers,
+        holds(lake, states, held),
+        (*(told for _, told in unlike_days(view)), *_altered(lake, states)),
     )
+
+
+def _altered(lake: Lake, states: States) -> Iterator[str]:
+    """A line for each table or ledger with data files that something altered. One `stat` for each live file."""
+    landed = [c for c in states.contracts.values() if c.is_landed]
+    ledgers = [of_source(ledger, c.source) for c in landed for ledger in (FILES, ARRIVALS, QUARANTINE)]
+    for contract in (*states.contracts.values(), *ledgers):
+        if told := lake.store.altered(contract):
+            yield f"{contract.name}: {told}"
 
 
 def _columns(lake: Lake, states: States, tables: Mapping[str, tuple[DayStatus, ...]]) -> dict[str, tuple[str, ...]]:

@@ -159,7 +159,7 @@ def _why_outdated(states: States, table: str, day: date) -> str:
     if stamp.entry.built is Built.MERGED:
         kept = stamp.entry.counts.get(KEPT, 0)
         return f"merged: {kept} row(s) stand there that its inputs do not give; an overwrite takes them away"
-    code, settings = stamp.code_digest != today.code_digest, stamp.settings_digest != today.settings_digest
+    code, settings = not today.has_code_of(stamp), not today.has_settings_of(stamp)
     return "made by other code and settings" if code and settings else f"made by other {'code' if code else 'settings'}"
 
 

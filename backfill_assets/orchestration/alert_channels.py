@@ -7,6 +7,7 @@ trying again (`outbox`).
 import html
 import smtplib
 import ssl
+import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from email.message import EmailMessage
@@ -17,7 +18,7 @@ from backfill_assets.core.errors import BackfillError, SettingsError
 
 WEBHOOK, MAIL_TO, SMTP = "BACKFILL_ASSETS_ALERT_WEBHOOK", "BACKFILL_ASSETS_ALERT_MAIL", "BACKFILL_ASSETS_ALERT_SMTP"
 UI_URL, DEFAULT_UI_URL = "BACKFILL_ASSETS_UI_URL", "http://127.0.0.1:3000"  # where `dagster dev` listens
-TIMEOUT_SECONDS = 10  # a sensor's tick has sixty
+TIMEOUT_SECONDS = 10.0  # of a way as a whole; a sensor's tick has sixty
 DEFAULT_SMTP = "smtp://localhost:25"
 SCHEMES = {"smtp": 25, "smtps": 465}
 
@@ -35,11 +36,12 @@ class Message:
 class Channels:
     """The addresses: a webhook (http or https), mail addresses, and the server that takes mail as
     `smtp://HOST:PORT` (a relay that asks for no login), `smtp://USER:PASSWORD@HOST:PORT` (STARTTLS first) or
-    `smtps://…`. Certificates are verified."""
+    `smtps://…`. Certificates are verified. `seconds` is how long each may take."""
 
     webhook: str = ""
     mail_to: tuple[str, ...] = ()
     smtp: str = DEFAULT_SMTP
+    seconds: float = TIMEOUT_SECONDS
 
     def __bool__(self) -> bool:
         """Whether there is any address."""
@@ -61,9 +63,29 @@ class Channels:
         return cls(webhook, mail_to, smtp)
 
     def ways(self) -> dict[str, Callable[[Message], None]]:
-        """The ways there are, by name; each hands a message over or raises BackfillError."""
+        """The ways there are, by name; each hands a message over, or raises BackfillError or what a library raises."""
         found: dict[str, Callable[[Message], None]] = {"webhook": partial(post, self.webhook)} if self.webhook else {}
-        return found | ({"mail": partial(mail, self.smtp, self.mail_to)} if self.mail_to else {})
+        found |= {"mail": partial(mail, self.smtp, self.mail_to)} if self.mail_to else {}
+        return {name: partial(_in_time, self.seconds, f"the {name}", send) for name, send in found.items()}
+
+
+def _in_time(seconds: float, who: str, send: Callable[[Message], None], message: Message) -> None:
+    """A server that sends a byte now and then ends no timeout of a library's; it is left alone with its thread."""
+    failed: list[Exception] = []
+
+    def try_it() -> None:
+        try:
+            send(message)
+        except Exception as error:  # noqa: BLE001 - raised again below, in the thread that asked
+            failed.append(error)
+
+    trying = threading.Thread(target=try_it, daemon=True)
+    trying.start()
+    trying.join(seconds)
+    if trying.is_alive():
+        raise unsent(who, f"no answer within {seconds:g} s")
+    for error in failed:
+        raise error
 
 
 def ui_url(environment: Mapping[str, str]) -> str:
@@ -99,10 +121,14 @@ def post(url: str, message: Message) -> None:
         "text": html.escape(f"{message.subject}\n{message.text}\n{message.facts.get('url', '')}".strip(), quote=False),
     }
     try:
-        requests.post(url, json=body, timeout=TIMEOUT_SECONDS).raise_for_status()
+        # Nothing of the answer but its first lines is read: `stream`.
+        with requests.post(url, json=body, timeout=TIMEOUT_SECONDS, allow_redirects=False, stream=True) as answer:
+            said = "" if 200 <= answer.status_code < 300 else f"HTTP {answer.status_code}"
+            said += ", a redirect, which is not followed" if answer.is_redirect else ""
     except requests.RequestException as error:
-        answer = f"HTTP {error.response.status_code}" if error.response is not None else type(error).__name__
-        raise _unsent(f"the webhook at {urlsplit(url).hostname}", answer) from None  # its address is a secret
+        said = type(error).__name__
+    if said:
+        raise unsent(f"the webhook at {urlsplit(url).hostname}", said) from None  # its address is a secret
 
 
 def mail(server: str, to: tuple[str, ...], message: Message) -> None:
@@ -110,10 +136,10 @@ def mail(server: str, to: tuple[str, ...], message: Message) -> None:
     place = urlsplit(server)
     user, password = unquote(place.username or ""), unquote(place.password or "")
     letter = EmailMessage()
-    letter["Subject"] = " ".join(f"backfill_assets: {message.subject}".split())
+    letter["Subject"] = _sayable(" ".join(f"backfill_assets: {message.subject}".split()))
     letter["From"], letter["To"] = user if "@" in user else to[0], ", ".join(to)
     told = "\n".join(f"{name}: {value}" for name, value in message.facts.items() if value)
-    letter.set_content(f"{message.text}\n\n{told}\n")
+    letter.set_content(_sayable(f"{message.text}\n\n{told}\n"))
     host, port = place.hostname or "", place.port or SCHEMES[place.scheme]
     try:
         with _connection(place.scheme, host, port) as connection:
@@ -123,7 +149,12 @@ def mail(server: str, to: tuple[str, ...], message: Message) -> None:
                 connection.login(user, password)
             connection.send_message(letter)
     except (OSError, smtplib.SMTPException) as error:
-        raise _unsent(f"the mail server {host}:{port}", f"{type(error).__name__}: {error}") from None
+        raise unsent(f"the mail server {host}:{port}", f"{type(error).__name__}: {error}") from None
+
+
+def _sayable(text: str) -> str:
+    """Bytes of a name that are no UTF-8 (lone surrogates) as escapes: no letter can hold them."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _connection(scheme: str, host: str, port: int) -> smtplib.SMTP:
@@ -132,7 +163,8 @@ def _connection(scheme: str, host: str, port: int) -> smtplib.SMTP:
     return smtplib.SMTP(host, port, timeout=TIMEOUT_SECONDS)
 
 
-def _unsent(who: str, said: str) -> BackfillError:
+def unsent(who: str, said: str) -> BackfillError:
+    """The failure of a way: its name, and what it said or why it was given up, without any secret."""
     return BackfillError(
         who,
         f"it did not take an alert ({said})",

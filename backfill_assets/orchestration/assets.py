@@ -10,7 +10,6 @@ run yields the output first; a bad run yields its evaluations and then fails, an
 import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from datetime import date
 from functools import partial
 from typing import Any
 
@@ -28,7 +27,6 @@ from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.rebuild import Rebuild
-from backfill_assets.operations.attention import keep_disagreements
 from backfill_assets.operations.unusable import unusable
 from backfill_assets.orchestration.ahead import NextTables, forced
 from backfill_assets.orchestration.checks import check_outputs, check_specs, evaluations, newest_day_results
@@ -152,7 +150,6 @@ def _steps(
                 yield from telling.tell(evaluations(context, rebuild, findings, telling.news(findings)))
                 raise rebuild.refusal()
             yield from _told(context, telling, rebuild, coming)
-            keep_disagreements(lake.root, name, [str(d) for d in days], _by_key(rebuild.disagreements))
             if landed:
                 tell_ledgers(context.instance, opened, rebuild.table.contract, context.run.run_id)
                 if kept := str(unusable(lake.of_source(source), days)):
@@ -176,10 +173,6 @@ def _asked(
     return RebuildRequest(
         on, opened.pipeline, table, days, said, force, opened.states, mode=mode_of(tags), meter=on.meter()
     )
-
-
-def _by_key(told: Mapping[date, str]) -> dict[str, str]:
-    return {str(day): text for day, text in told.items()}
 
 
 def asked_by(tags: Mapping[str, str], by: str = "") -> dict[str, str]:

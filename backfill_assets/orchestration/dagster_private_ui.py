@@ -9,10 +9,9 @@ import json
 import os
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from dagster._utils.interrupts import setup_interrupt_handlers
 from dagster_webserver.app import create_app_from_workspace_process_context
 
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.interpreter import python_command
 
 END_SECONDS = 60.0  # as `dagster dev` waits for its daemon
 OPEN_SECONDS = 3  # how long the end waits for pages that hold a connection
@@ -54,7 +54,7 @@ def serve(module: str | None, prefix: str, guarded: Callable[[Any], Any], listen
         file.write_text(json.dumps({"load_from": list(servers.get_code_server_specs())}), encoding="utf-8")
         words = ["--instance-ref", serialize_value(instance.get_ref()), "--workspace", str(file)]
         with (
-            _beside([sys.executable, "-P", "-m", "dagster._daemon", "run", *words]) as daemon,
+            _beside(python_command("dagster._daemon", "run", *words)) as daemon,
             WorkspaceProcessContext(instance, WorkspaceFileTarget([str(file)]), dg.__version__) as context,
         ):
             app = guarded(create_app_from_workspace_process_context(context, prefix, POLL_MILLISECONDS))
@@ -72,7 +72,7 @@ def serve(module: str | None, prefix: str, guarded: Callable[[Any], Any], listen
 
 
 @contextlib.contextmanager
-def _beside(command: list[str]) -> "Iterator[subprocess.Popen[bytes]]":
+def _beside(command: Sequence[str]) -> "Iterator[subprocess.Popen[bytes]]":
     """A program that ends with the block, by force if it takes too long."""
     program = subprocess.Popen(command)
     try:

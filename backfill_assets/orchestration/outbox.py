@@ -18,7 +18,7 @@ from filelock import FileLock
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.orchestration.alert_channels import Channels, Message
+from backfill_assets.orchestration.alert_channels import Channels, Message, unsent
 
 SENT_AT_ONCE = 20  # messages of one tick, which has sixty seconds
 FAILURES_AT_ONCE = 2  # per address and tick; each may take ten seconds
@@ -76,10 +76,13 @@ class Outbox:
                         continue
                     try:
                         send(Message(kept["subject"], kept["text"], kept["facts"]))
-                        kept["sent"].append(name)
-                    except BackfillError as error:
-                        errors.append(error)
+                    except Exception as error:  # noqa: BLE001 - of that way alone, whatever its library raises
+                        # Another library's words may quote an address or a password.
+                        errors.append(error if isinstance(error, BackfillError) else unsent(name, type(error).__name__))
                         failures[name] = failures.get(name, 0) + 1
+                    else:
+                        kept["sent"].append(name)
+                        _write(path, kept)
                 self._settle(path, kept, set(open_ways) <= set(kept["sent"]))
         return errors
 

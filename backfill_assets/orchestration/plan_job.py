@@ -64,6 +64,10 @@ def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> d
             lake, pipeline = lake_context.open()
             markers_of(context.instance, lake).mark(context.run_id)
             plan = find_plan(lake, config.plan) if config.plan else _planned(lake, pipeline, config)
+            if not config.plan and plan.nothing_to_do:
+                context.log.info(plan.nothing_to_do)
+                context.add_output_metadata({"plan": plan.nothing_to_do})
+                return
             context.instance.add_run_tags(context.run_id, {PLAN_TAG: plan.id})
             context.log.info(f"plan {plan.id}: {plan.days} in {len(plan.chunks)} chunks")
             runs = ChunkRuns(context.instance, lake_context, rebuild_of, Parent.of(context.run), context.log.info)
@@ -87,8 +91,8 @@ def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> d
 
 
 def _planned(lake: Lake, pipeline: Pipeline, config: BackfillConfig) -> Plan:
-    """The kept plan of what was said; raises BackfillError where it may not be asked for. A run that is launched again
-    with the same settings goes on with the plan that it left."""
+    """The plan of what was said, kept if there is anything to do; raises BackfillError where it may not be asked for. A
+    run that is launched again with the same settings goes on with the plan that it left."""
     if config.write_mode == "append":
         raise refuse_append()
     days = from_inclusive(parse_day(config.start_date), parse_day(config.end_date))
@@ -104,8 +108,9 @@ def _planned(lake: Lake, pipeline: Pipeline, config: BackfillConfig) -> Plan:
             return known
     tables = tuple(t.name for t in pipeline.tables if t.name in names)
     plan = make_plan(lake, pipeline, PlanRequest(days, tables, policy, note=config.note))
-    refuse_overlap(lake, plan)
-    keep_plan(lake, plan)
+    if not plan.nothing_to_do:
+        refuse_overlap(lake, plan)
+        keep_plan(lake, plan)
     return plan
 
 

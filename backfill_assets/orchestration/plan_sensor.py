@@ -60,7 +60,7 @@ def plans_tick(instance: dg.DagsterInstance, lake_context: LakeContext) -> Tick:
 def _look(tick: Tick, instance: dg.DagsterInstance, lake: Lake, view: LakeView, plan: Plan) -> None:
     told = state_of(lake, plan)
     if told == "stopped":
-        tick.alarm(f"plan {plan.id} stopped", held_back(lake)[plan.id])
+        tick.alarm(f"plan {plan.id} stopped", held_back(lake).get(plan.id, told))
     elif told in WAITING:
         tick.notes.append(f"plan {plan.id} is {told} ({why_waiting(lake, plan, told)}): it waits for a person")
     elif is_running(lake, plan):

@@ -24,6 +24,7 @@ from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.files import is_complete
 from backfill_assets.load.known import is_counted
 from backfill_assets.load.landed_changes import Comparison, compared
+from backfill_assets.operations.attention import unlike_days
 from backfill_assets.operations.plan_files import left_to_plans
 from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration import runs
@@ -71,6 +72,8 @@ def late_data(seen: LakeSnapshot) -> Tick:
         tick = _rolling_tick(seen)
     else:
         tick, given_up = _exact_tick(seen)
+    for name, told in unlike_days(seen.states.view):
+        tick.alarm(f"other rows {name}", told)
     tables = [t.name for t in seen.pipeline.tables]
     tick.verdicts += changed_verdicts(seen.instance, seen.states, tables, given_up)
     return tick

@@ -6,11 +6,11 @@ not live here: this product's own tables (`tables`), and what a pipeline is (`la
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from traceback import extract_tb
@@ -21,11 +21,13 @@ from backfill_assets.core import ledgers
 from backfill_assets.core.contracts import Basis, reads
 from backfill_assets.core.errors import BackfillError, SettingsError, line_in, section_of
 from backfill_assets.core.ledgers import BESIDE, FILES
+from backfill_assets.lake.code import SourceFile, code_input
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.model import Pipeline, Table, Transform, pipeline_of
+from backfill_assets.lake.model import Pipeline, Source, Table, Transform, pipeline_of
 from backfill_assets.lake.rules import check_rules
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.pipeline.own_files import loaded, reached, reached_by
+from backfill_assets.pipeline.own_files import imported, loaded, reached, reached_by
+from backfill_assets.pipeline.recorded_settings import recorded
 from backfill_assets.pipeline.sql_tables import sql_table
 from backfill_assets.pipeline.tables import tables
 
@@ -67,12 +69,13 @@ def _own(root: Path, named: str, settings: LakeSettings) -> list[Table]:
         found = getattr(module, name, None)
         if found is None:
             raise _refused(named, f"it defines no {name}", f"Define {name}, or name what it defines")
-        made: Any = found(settings) if callable(found) else found
-        return [_with_source(named, table, module) for table in made]
+        made, read = recorded(found, settings) if callable(found) else (found, {})
+        return [_with_source(named, table, module, read) for table in made]
 
 
-def _with_source(named: str, table: object, module: ModuleType) -> Table:
-    """The table, with the files beside `lake.toml` that its transform reaches as its code.
+def _with_source(named: str, table: object, module: ModuleType, read: Mapping[str, Any]) -> Table:
+    """The table, with the files beside `lake.toml` that its transform reaches as its code, and the settings that were
+    `read` to make it.
 
     A transform that does not tell its module counts as one of the file that names it. A rule that could not be
     checked is refused.
@@ -88,8 +91,20 @@ def _with_source(named: str, table: object, module: ModuleType) -> Table:
     if table.transform is None:
         return table
     told = table.sources or _homes(table.transform, module)
-    files = [(reached_by(m) if isinstance(m, ModuleType) else None) or (m,) for m in told]
-    return replace(table, sources=tuple(dict.fromkeys(file for found in files for file in found)))
+    sources = dict.fromkeys(file for source in told for file in _files(source))
+    inputs = [i for name in table.code_inputs for i in code_input(name, Path(module.__file__ or "").parent)]
+    files = [i for i in inputs if isinstance(i, SourceFile)]
+    lines = tuple(i for i in inputs if isinstance(i, str))
+    made = replace(table, sources=(*sources, *files), code_inputs=lines)
+    return replace(made, settings_read=read) if made.brings_code else made
+
+
+def _files(source: Source) -> tuple[Source, ...]:
+    """The files that a source reaches, as they were loaded; of one that is named its own, where it is imported."""
+    if isinstance(source, ModuleType):
+        return reached_by(source) or (source,)
+    found = reached_by(sys.modules[source]) if isinstance(source, str) and source in sys.modules else None
+    return (found[0],) if found else (source,)
 
 
 def _homes(transform: Transform, module: ModuleType) -> tuple[ModuleType, ...]:
@@ -102,7 +117,7 @@ def _homes(transform: Transform, module: ModuleType) -> tuple[ModuleType, ...]:
 
 def _module_of(root: Path, place: str) -> ModuleType:
     if not place.endswith(".py"):
-        return import_module(place)
+        return imported(place)
     path = root / place
     try:
         return loaded(path)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 # The transforms are imported when they run: they import Spark, which `status` and its kin do without.
 TRANSFORMS = "backfill_assets.pipeline.transforms."
 MADE_BY = tuple(TRANSFORMS + name for name in ("declared", "intervals", "measures", "aggregation", "sums"))
+FEATURES = "declared features 1"
 
 
 def features(settings: LakeSettings) -> tuple[Table, Table]:
@@ -45,8 +46,10 @@ def features(settings: LakeSettings) -> tuple[Table, Table]:
 
     now, known = (contracts.features(settings, columns, staging, known=known) for known in (False, True))
     return (
-        Table(now, _now, reach, MADE_BY, compiled=compiled),
-        Table(known, _at_cut, {**reach, "cutoff_grace_hours": grace}, MADE_BY, compiled=compiled),
+        Table(now, _now, reach, MADE_BY, compiled=compiled, code_version=FEATURES),
+        Table(
+            known, _at_cut, {**reach, "cutoff_grace_hours": grace}, MADE_BY, compiled=compiled, code_version=FEATURES
+        ),
     )
 
 
@@ -68,9 +71,9 @@ def labels(settings: LakeSettings) -> Table:
     reach = {"entity": list(entity), "terms": words(terms), "condition": outcome.condition, **_times(settings)}
     compiled = {t.aggregation.name: t.sql for t in terms} | {"label": outcome.condition}
     sources = (*MADE_BY, TRANSFORMS + "outcomes", "backfill_assets.core.cuts")
-    return Table(
-        contracts.labels(settings, terms, staging), _build, reach, sources, revisions=_flips, compiled=compiled
-    )
+    contract = contracts.labels(settings, terms, staging)
+    version = "declared labels 1"
+    return Table(contract, _build, reach, sources, revisions=_flips, compiled=compiled, code_version=version)
 
 
 def training(settings: LakeSettings, features_as_known: Contract) -> Table:
@@ -84,7 +87,8 @@ def training(settings: LakeSettings, features_as_known: Contract) -> Table:
 
     contract = contracts.training(settings, features_as_known.columns, features_as_known.rules)
     reach = {"entity": list(entity)}
-    return Table(contract, _build, reach, (TRANSFORMS + "outcomes",), drops_incomplete=True)
+    sources, version = (TRANSFORMS + "outcomes",), "declared training 1"
+    return Table(contract, _build, reach, sources, drops_incomplete=True, code_version=version)
 
 
 def _times(settings: LakeSettings) -> dict[str, int]:

@@ -15,29 +15,9 @@ from sqlglot.errors import SqlglotError
 from backfill_assets.core.column_types import ColumnType
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake.expression_types import Untold, type_of
+from backfill_assets.landing.row_functions import GENERATORS, KNOWN, OF_MANY_ROWS, SUBQUERIES, called
 from backfill_assets.landing.select import expressions
 
-SUBQUERIES = (exp.Select, exp.Subquery, exp.Query, exp.Table)
-GENERATORS = (exp.UDTF, exp.Explode, exp.Posexplode, exp.Inline)
-# Window functions that are no aggregates to the parser, and aggregates that it knows as plain functions.
-OF_MANY_ROWS = frozenset([
-    "any", "every", "some", "mean", "std", "try_avg", "try_sum", "measure", "histogram_numeric", "count_min_sketch",
-    "bitmap_and_agg", "row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lag", "lead",
-    "nth_value", "window", "session_window", "inline_outer", "stack", "json_tuple", "explode_outer",
-    "posexplode_outer",
-])  # fmt: skip
-# Functions of Spark that the parser has no name for, and that give the same for the same row. Any other may be one's
-# own (a Python UDF), which no receipt could tell of.
-KNOWN = frozenset([
-    "array_repeat", "array_union", "arrays_overlap", "get", "nullifzero", "zeroifnull", "bin", "bround", "conv", "e",
-    "expm1", "hypot", "log1p", "positive", "try_mod", "btrim", "find_in_set", "format_number", "is_valid_utf8",
-    "luhn_check", "make_valid_utf8", "mask", "octet_length", "printf", "quote", "sentences", "try_to_binary",
-    "try_to_number", "cardinality", "crc32", "hash", "xxhash64", "date_part", "datepart", "timestamp_micros",
-    "timestamp_millis", "timestamp_seconds", "try_make_timestamp", "try_to_date", "try_to_timestamp", "weekday",
-    "forall", "map_filter", "map_zip_with", "transform_keys", "transform_values", "zip_with", "json_array_length",
-    "isnotnull", "isnull", "regexp", "map_concat", "map_entries", "map_values", "shiftrightunsigned", "try_parse_url",
-    "try_url_decode", "try_validate_utf8", "url_encode", "try_element_at",
-])  # fmt: skip
 RAISING: dict[type, str] = {
     exp.Div: "try_divide(a, b)",
     exp.Mod: "try_mod(a, b)",
@@ -107,7 +87,7 @@ def refused(where: str, culprit: str, advice: str = ADVICE) -> SettingsError:
 
 def _faults(node: exp.Expr) -> Iterator[tuple[str, str]]:
     said = node.sql("spark")
-    name = _called(node)
+    name = called(node)
     if isinstance(node, exp.Window | exp.AggFunc) or name in OF_MANY_ROWS:
         yield f"{said} looks at more than one event", "Aggregate with `agg`, and write `of` and `where` over one event"
     elif isinstance(node, GENERATORS):
@@ -123,13 +103,6 @@ def _faults(node: exp.Expr) -> Iterator[tuple[str, str]]:
         yield f"{said} would end the whole job where the array is shorter", "Write get(array, index), from 0"
     elif isinstance(node, exp.Star | exp.Placeholder | exp.Parameter):
         yield f"{said} is no value", ADVICE
-
-
-def _called(node: exp.Expr) -> str:
-    """The name of a function, in small letters; empty of anything else."""
-    if isinstance(node, exp.Anonymous):
-        return str(node.name).lower()
-    return node.sql_name().lower() if isinstance(node, exp.Func) else node.key if isinstance(node, exp.Any) else ""
 
 
 def _is_number_but_zero(node: exp.Expr) -> bool:

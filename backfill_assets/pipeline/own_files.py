@@ -3,6 +3,10 @@
 Lives here: which files an `import` in such a file reaches, and loading them. Does not live here: what they define
 (`chosen`) and digests (`lake.model`). A file beside wins over an installed module of its name, as beside a script.
 
+The digest of a table's code is taken of the bytes that were executed: they are kept with the module. A module that is
+imported as ever (`MODULE:NAME`) is read before Python imports it; where its files are then not as they were read, its
+pipeline is refused, so that no old function is run under the digest of a new file.
+
 Nothing is added to `sys.path`: the files see an `__import__` of their own, which looks beside them first. What they
 reach is read from their `import` statements, those inside functions too, so that it is known without running them; a
 file beside that no statement names (`importlib`, a name put together) cannot be imported, because no digest would tell
@@ -11,20 +15,26 @@ of it. The package's name says what it holds: other files, or the same with anot
 
 import ast
 import builtins
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import sha256
-from importlib.util import module_from_spec, resolve_name, spec_from_file_location
+from importlib import import_module
+from importlib.util import find_spec, module_from_spec, resolve_name, spec_from_file_location
 from pathlib import Path
 from sys import modules
 from types import ModuleType
 
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.lake.code import AGAIN, SourceFile
+
 Parts = tuple[str, ...]  # the name of a module in the package, by its parts; () is the folder itself
 Sources = tuple[tuple[Parts, Path, bytes], ...]
+Find = Callable[[Parts], tuple[Path, bytes] | None]
 INIT = "__init__.py"
 OURS = __name__.split(".")[0]  # never taken from beside: a lake may lie in a checkout of this product
 PREFIX = "lake_pipeline_"
+KEPT = "__loaded_files__"  # of a module: the files that it reaches, with the bytes that were loaded
 
 
 def reached(path: Path) -> tuple[Path, ...]:
@@ -35,21 +45,54 @@ def reached(path: Path) -> tuple[Path, ...]:
     return tuple(file for _, file, _ in _sources(path.resolve()))
 
 
-def reached_by(module: ModuleType) -> tuple[Path, ...] | None:
-    """The same for a module that was loaded here, or was imported as ever: of that one what it imports of its own
-    top-level package, with the packages above it. None for a module of this product, and for one without a file of
-    Python."""
+def reached_by(module: ModuleType) -> tuple[SourceFile, ...] | None:
+    """The same for a module that was loaded or imported here, as it was then: of an imported one what it imports of its
+    own top-level package, with the packages above it. None for a module of this product, and for one without a file of
+    Python. A module that something else imported counts as its files are at the first look."""
     parts = tuple(module.__name__.split("."))
     path = Path(module.__file__ or "")
-    if path.suffix != ".py" or not path.is_file() or parts[0] == OURS:
+    if path.suffix != ".py" or parts[0] == OURS:
         return None
     if parts[0].startswith(PREFIX):
-        folder = next(iter(modules[parts[0]].__path__))
-        return tuple(file for _, file, _ in _sources(path, Path(folder)))
-    depth = len(parts) - (path.name != INIT)
-    if depth >= len(path.parents) or _parts(path, path.parents[depth]) != parts:
-        return None  # run as a script: its name does not say where its package lies
-    return tuple(file for _, file, _ in _sources(path, path.parents[depth], parts[0]))
+        kept = {parts: (file, content) for parts, file, content in vars(modules[parts[0]])[KEPT]}
+        return _files(_reached(parts[1:], kept.get))
+    if KEPT not in vars(module):
+        found = _of_package(parts, path) if path.is_file() else None
+        if found is None:
+            return None
+        vars(module)[KEPT] = found
+    return _files(vars(module)[KEPT])
+
+
+def imported(name: str) -> ModuleType:
+    """The module of that name, imported as ever, after its files were read. Raises whatever they raise, and
+    SettingsError where a file changed since it was imported."""
+    parts = tuple(name.split("."))
+    for part in (".".join(parts[:count]) for count in range(1, len(parts) + 1)):
+        spec = find_spec(part) if part not in modules else None
+        path = Path((spec.origin if spec is not None else None) or "")
+        read = _of_package(tuple(part.split(".")), path) if path.suffix == ".py" and path.is_file() else None
+        import_module(part)
+        _keep(read or ())
+    moved = [str(file.path) for file in reached_by(modules[name]) or () if file.has_moved]
+    if moved:
+        raise SettingsError(
+            f"the pipeline module {name}",
+            f"{', '.join(moved[:3])} changed after this process had imported it",
+            "Nothing of the new code was run",
+            AGAIN,
+        )
+    return modules[name]
+
+
+def _keep(read: Sources) -> None:
+    """Keep with each of these modules that is imported now what was read of it and of those that it reaches."""
+    held = {parts: (file, content) for parts, file, content in read}
+    for parts in held:
+        module = modules.get(".".join(parts))
+        if module is not None:
+            above = [parts[:n] for n in range(1, len(parts))]
+            vars(module).setdefault(KEPT, _reached(parts, held.get, above, parts[0]))
 
 
 def loaded(path: Path) -> ModuleType:
@@ -65,6 +108,7 @@ def loaded(path: Path) -> ModuleType:
 def _loaded(path: Path, sources: Sources) -> ModuleType:
     told = "".join(f"{file} {sha256(source).hexdigest()}\n" for _, file, source in sources)
     package = ModuleType(PREFIX + sha256(told.encode()).hexdigest()[:12])
+    vars(package)[KEPT] = sources
     package.__path__ = [str(path.parents[len(sources[0][0]) - (path.name != INIT)])]
     files = _Files(package.__name__, {parts: (file, source) for parts, file, source in sources})
     modules[package.__name__] = package  # where `inspect` looks for the source of functions, and relative imports start
@@ -129,26 +173,48 @@ class _Files:
         return module if fromlist else self.module(parts[:1])
 
 
-def _sources(path: Path, folder: Path | None = None, package: str | None = None) -> Sources:
-    """The files that one reaches within a folder (its own), itself first, each with its parts and content; of `package`
-    alone, where it is given, and then also the packages above the file, which Python runs before it."""
-    folder = folder or (path.parent.parent if path.name == INIT else path.parent)
+def _sources(path: Path) -> Sources:
+    """The files that one reaches within its folder, itself first, each with its parts and content as it is now."""
+    folder = path.parent.parent if path.name == INIT else path.parent
     own = _parts(path, folder)
-    above = [own[:n] for n in range(1, len(own))] if package else []
-    todo: list[tuple[Parts, Path | None]] = [*((p, _file(folder, p)) for p in above), (own, path)]
+    return _reached(own, partial(_on_disk, folder, {own: path}))
+
+
+def _of_package(parts: Parts, path: Path) -> Sources | None:
+    """The files that a module of a package reaches within the package, with those above it, which Python runs first.
+    None where it was run as a script: its name does not say where its package lies."""
+    depth = len(parts) - (path.name != INIT)
+    if depth >= len(path.parents) or _parts(path, path.parents[depth]) != parts:
+        return None
+    above = [parts[:n] for n in range(1, len(parts))]
+    return _reached(parts, partial(_on_disk, path.parents[depth], {parts: path}), above, parts[0])
+
+
+def _on_disk(folder: Path, known: Mapping[Parts, Path], parts: Parts) -> tuple[Path, bytes] | None:
+    file = known.get(parts) or _file(folder, parts)
+    return None if file is None else (file, file.read_bytes())
+
+
+def _reached(own: Parts, find: Find, above: Sequence[Parts] = (), package: str | None = None) -> Sources:
+    """The files that one reaches, itself first; of `package` alone, where it is given. `find` gives a module's file and
+    content by its parts, None where there is no such file."""
+    todo = [*above, own]
     done: dict[Parts, tuple[Path, bytes]] = {}
     while todo:
-        parts, file = todo.pop()
-        if file is None or parts in done:
+        parts = todo.pop()
+        found = find(parts) if parts not in done else None
+        if found is None:
             continue
-        content = file.read_bytes()
-        done[parts] = file, content
+        file, content = done[parts] = found
         within = parts if file.name == INIT else parts[:-1]
         for named in _imports(content, str(file), within):
-            if package and named[:1] != (package,):
-                continue
-            todo += [(above, _file(folder, above)) for above in (named[: n + 1] for n in range(len(named)))]
+            if not package or named[:1] == (package,):
+                todo += [named[: n + 1] for n in range(len(named))]
     return tuple((parts, *found) for parts, found in done.items())
+
+
+def _files(sources: Sources) -> tuple[SourceFile, ...]:
+    return tuple(SourceFile(file, content) for _, file, content in sources)
 
 
 def _parts(path: Path, folder: Path) -> Parts:

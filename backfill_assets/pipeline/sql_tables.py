@@ -39,7 +39,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from backfill_assets.core.contracts import Basis, Column, Contract, Input, Rule
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.core.texts import reason
-from backfill_assets.lake.model import Chunk, Table
+from backfill_assets.lake.code import SourceFile
+from backfill_assets.lake.model import Chunk, Source, Table
 from backfill_assets.lake.rules import check_rules
 from backfill_assets.lake.settings import LakeSettings
 
@@ -83,7 +84,7 @@ class _Header(BaseModel):
 
 def sql_table(path: Path, settings: LakeSettings) -> Table:
     """The table that a `.sql` file describes; raises SettingsError naming the file, and the line where it is known."""
-    header, query = _parts(path)
+    file, header, query = _parts(path)
     taken = sorted({*RESERVED} & {*header.parameters})
     if taken:
         raise _refused(path, f"parameters: {', '.join(taken)} says the days or the frontier already", "Rename it")
@@ -96,14 +97,15 @@ def sql_table(path: Path, settings: LakeSettings) -> Table:
         raise _refused(path, f"{error.object}: {error.culprit}", error.fix) from None
     grace = settings.features.cutoff_grace_hours
     known = {"cutoff_grace_hours": grace} if any(w.as_known for w in header.inputs.values()) else {}
-    reach = {**{k: str(v) if isinstance(v, date) else v for k, v in header.parameters.items()}, **known}
-    sources = (path, __name__, AS_KNOWN) if known else (path, __name__)
-    return Table(contract, _runs(header, query, grace), reach, sources)
+    sources: tuple[Source, ...] = (file, __name__, AS_KNOWN) if known else (file, __name__)
+    version = "sql as known 1" if known else "sql 1"
+    return Table(contract, _runs(header, query, grace), {**header.parameters, **known}, sources, code_version=version)
 
 
-def _parts(path: Path) -> tuple[_Header, str]:
+def _parts(path: Path) -> tuple[SourceFile, _Header, str]:
     try:
-        text = path.read_text(encoding="utf-8")
+        file = SourceFile.read(path)
+        text = file.text
         found = HEADER.match(text)
         if found is None:
             raise _refused(path, "it has no header", "Begin it with /* … */ that holds description, day, key, columns")
@@ -119,7 +121,7 @@ def _parts(path: Path) -> tuple[_Header, str]:
     query = text[found.end() :].strip().removesuffix(";")
     if not query:
         raise _refused(path, "it has no query", "Write a SELECT below the header")
-    return header, query
+    return file, header, query
 
 
 def _contract(path: Path, header: _Header) -> Contract:

@@ -15,6 +15,7 @@ from backfill_assets.core.payload import DEFAULT_PAYLOAD, PayloadColumn, words
 from backfill_assets.lake.model import Chunk, Frames, Table
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.pipeline import contracts
+from backfill_assets.pipeline.recorded_settings import unrecorded
 from backfill_assets.pipeline.transforms import lateness, layers
 from backfill_assets.pipeline.transforms.flips import flips
 
@@ -35,6 +36,7 @@ def tables(settings: LakeSettings) -> tuple[Table, ...]:
     Raises SettingsError where they do not, the payload lacks what the built-in features look at, or an expression is at
     fault.
     """
+    settings = unrecorded(settings)
     are_usual = _is_usual(settings, "features") and not settings.features.columns
     are_usual_labels = _is_usual(settings, "labels") and settings.labels.label is None
     features = _usual_features(settings) if are_usual else _declared_features(settings)
@@ -45,6 +47,7 @@ def tables(settings: LakeSettings) -> tuple[Table, ...]:
 
 def delivered(settings: LakeSettings) -> tuple[Table, ...]:
     """raw and staging of each source, whatever the payload: what tables of one's own are made from."""
+    settings = unrecorded(settings)
     return tuple(table for name in settings.delivered for table in _delivered(settings.of_source(name), name))
 
 
@@ -116,6 +119,7 @@ def _staging(payload: tuple[PayloadColumn, ...], source: str) -> Table:
         contracts.staging(payload, source),
         _build,
         sources=(TRANSFORMS + "staging",),
+        code_version="staging 1",
         facts=lateness.of_versions,
         account=layers.of_deliveries,
     )
@@ -149,7 +153,8 @@ def _usual_read(settings: LakeSettings, section: Literal["features", "labels"]) 
 def _usual_training(settings: LakeSettings) -> Table:
     horizon, maturity = settings.labels.horizon_days, settings.labels.maturity_days
     contract = contracts.training(settings.features.windows_days, horizon, maturity)
-    return Table(contract, _training, sources=(TRANSFORMS + "training",), drops_incomplete=True)
+    sources = (TRANSFORMS + "training",)
+    return Table(contract, _training, sources=sources, code_version="training 1", drops_incomplete=True)
 
 
 def _features(settings: LakeSettings) -> Table:
@@ -165,6 +170,7 @@ def _features(settings: LakeSettings) -> Table:
         _build,
         {"windows_days": short_long},
         (TRANSFORMS + "features", TRANSFORMS + "windows", TRANSFORMS + "sums"),
+        code_version="features 1",
     )
 
 
@@ -184,6 +190,7 @@ def _features_as_known(settings: LakeSettings) -> Table:
         _build,
         reach,
         (TRANSFORMS + "features_as_known", TRANSFORMS + "windows", TRANSFORMS + "sums"),
+        code_version="features_as_known 1",
     )
 
 
@@ -202,4 +209,5 @@ def _labels(settings: LakeSettings) -> Table:
     read = {staging: _usual_read(settings, "labels")}
     contract = contracts.reading(contract, features_as_known=asked, **read)
     sources = (TRANSFORMS + "labels", TRANSFORMS + "sums", CUTS)
-    return Table(contract, _build, chosen.model_dump(exclude={"label", "source"}), sources, revisions=_flips)
+    reach = chosen.model_dump(exclude={"label", "source"})
+    return Table(contract, _build, reach, sources, revisions=_flips, code_version="labels 1")

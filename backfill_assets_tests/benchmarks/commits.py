@@ -3,7 +3,7 @@
     python -m backfill_assets_tests.benchmarks.commits [FOLDER] [LENGTHS ...]
 
 Lives here: the measurement through the product's own store, without an engine. Does not live here: what must hold of
-races and kills (`end_to_end.test_races`, `end_to_end.test_commit_steps`). Times are of a machine that others may use:
+races and kills (`end_to_end.test_races`, `lake.test_commit_steps`). Times are of a machine that others may use:
 median and 95th percentile of the last commits before each length; a look is the view of a process that reads anew.
 """
 

@@ -4,6 +4,7 @@ Tested here: the loop of `cli.catch_up` with runs that are told how to end. Not 
 (`end_to_end.test_late_data`).
 """
 
+import json
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -11,14 +12,19 @@ from pathlib import Path
 import click
 import pytest
 
-from backfill_assets.cli.catch_up import CaughtUp, told_of, until_settled
+from backfill_assets.cli.catch_up import CaughtUp, report, told_of, until_settled
 from backfill_assets.cli.common import Overrides
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome
-from backfill_assets.core.days import ONE_DAY
+from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.lake_meant import LAKE_VARIABLE
+from backfill_assets.core.plans import Policy
 from backfill_assets.core.scans import ScanReport
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.operations.plan import PlanRequest, make_plan
+from backfill_assets.operations.plan_files import keep_plan, mark
+from backfill_assets.operations.plan_locks import only_runner
+from backfill_assets.operations.plan_progress import held_back
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
 
 DAYS = 16
@@ -109,3 +115,33 @@ def test_days_held_back_by_files_and_files_that_are_not_read_are_told_and_the_fo
     assert told_of(ScanReport(new={"c.csv": (1, 0)})) == []
     assert CaughtUp().success
     assert not CaughtUp(blocked=found.blocked).success
+
+
+def test_days_that_a_plan_nobody_runs_keeps_are_told_with_exit_code_1(
+    lake: tuple[Lake, Pipeline], capsys: pytest.CaptureFixture[str]
+) -> None:
+    span = DayRange(day(2), day(5))
+    plan = make_plan(*lake, PlanRequest(span, ("training",), Policy(force=True)))
+    keep_plan(lake[0], plan)
+    mark(lake[0], plan.id, "started")
+
+    def wrong(_: BackfillRequest) -> bool:
+        raise AssertionError("nothing else is to be made")
+
+    assert caught_up(lake, wrong).success, "its days are right: it keeps nothing from others"
+    stale(lake, 3)
+    with only_runner(lake[0], plan):
+        assert caught_up(lake, wrong).success, "somebody makes them"
+    (killed,) = caught_up(lake, wrong).held_back
+    assert killed.startswith(f"the plan {plan.id} is active and no process runs it; nothing else makes {span}")
+    mark(lake[0], plan.id, "stopped", "its gate refused")
+    done = caught_up(lake, wrong)
+    assert (done.success, done.held_back) == (False, [held_back(lake[0])[plan.id]])
+    for as_json in (False, True):
+        capsys.readouterr()
+        with click.Context(click.Command("catch-up")), pytest.raises(click.exceptions.Exit):
+            report(done, as_json)
+        out, err = capsys.readouterr()
+        assert f"Error: {done.held_back[0]}" in " ".join(err.split())
+        assert "Nothing to do" not in out
+    assert json.loads(out)["held_back"] == done.held_back

@@ -16,3 +16,10 @@ def test_doctor_ends_with_one_when_something_is_broken(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert "error the table staging: 1 data file(s)" in result.stdout
     assert "not read while something is broken" in result.stderr
+
+
+def test_doctor_says_who_can_open_dagsters_pages(tmp_path: Path) -> None:
+    synthetic_lake(tmp_path, 1)
+    shown = " ".join(run("doctor", "--lake", tmp_path).stdout.split())
+    assert "`dagster dev` answers every user of this machine" in shown
+    assert "`backfill-assets ui` answers only who has its address" in shown

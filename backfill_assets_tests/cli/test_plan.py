@@ -11,6 +11,8 @@ from click.testing import CliRunner, Result
 
 from backfill_assets.cli.app import app
 from backfill_assets.core.days import ONE_DAY
+from backfill_assets.lake.home import open_lake
+from backfill_assets.operations.plan_files import mark
 from backfill_assets_tests.operations.planning import versions_of
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 
@@ -46,6 +48,33 @@ def test_a_plan_is_kept_listed_and_shown_as_json_and_as_a_runbook(root: Path) ->
         assert part in runbook
 
 
+def test_days_that_need_nothing_make_no_plan_and_one_line(root: Path) -> None:
+    before = versions_of(synthetic_lake(root.parent / "other", 10)[0])
+    done = call(root, "plan", "--partitions", RANGE, "--tables", "staging")
+    told = f"nothing to do: {RANGE} of staging need nothing (--force makes them all the same)\n"
+    assert (done.exit_code, done.output) == (0, told)
+    as_json = call(root, "plan", "--partitions", RANGE, "--tables", "staging", "--json")
+    assert as_json.exit_code == 0
+    assert json.loads(as_json.output) == {
+        "id": None, "state": "nothing to do", "days": [str(START), str(LAST)], "tables": ["staging"],
+    }  # fmt: skip
+    assert not (root / ".plans").exists()
+    assert versions_of(open_lake(root)) == before
+
+
+def test_status_tells_which_days_a_stopped_plan_holds_back_and_why(root: Path) -> None:
+    asked = ("--partitions", RANGE, "--tables", "training", "--force", "--json")
+    plan = str(json.loads(call(root, "plan", *asked).output)["id"])
+    mark(open_lake(root), plan, "started")
+    mark(open_lake(root), plan, "stopped", "its gate refused")
+    line = f"the plan {plan} is stopped (its gate refused); nothing else makes {RANGE} of training until it ends: "
+    line += f"`backfill-assets run {plan}`, or `backfill-assets plan cancel {plan}`"
+    shown = call(root, "status")
+    assert shown.exit_code == 0
+    assert f"needs a person: {line}\n" in shown.output
+    assert json.loads(call(root, "status", "--json").stdout)["needs_a_person"] == [line]
+
+
 def test_append_is_refused_with_the_incident_it_prevents(root: Path) -> None:
     lake = synthetic_lake(root.parent / "other", 2)[0]
     before = versions_of(lake)
@@ -73,7 +102,9 @@ def test_what_cannot_be_planned_is_refused_and_says_what_to_type(root: Path, wor
 
 
 def test_a_plan_can_be_paused_resumed_and_cancelled(root: Path) -> None:
-    plan = json.loads(call(root, "plan", "--partitions", RANGE, "--tables", "staging", "--json").output)["id"]
+    plan = json.loads(call(root, "plan", "--partitions", RANGE, "--tables", "staging", "--force", "--json").output)[
+        "id"
+    ]
 
     def state() -> str:
         return str(json.loads(call(root, "plan", "list", "--json").output)[0]["state"])

@@ -48,7 +48,7 @@ def test_after_the_run_the_real_bytes_and_the_time_that_no_write_took_stand_besi
     draw_plan(now)
     shown = capsys.readouterr().out
     assert f"{size(staging['bytes'])}, expected" in shown
-    assert "between runs: 25 s (6..100, a guess); took 9.3 s" in shown
+    assert "between runs: 10 s (2..40, a guess); took 9.3 s" in shown
 
 
 def test_who_has_run_a_plan_reads_what_it_came_to_and_not_the_whole_plan_again(
@@ -83,5 +83,5 @@ def test_a_plan_that_stopped_says_why_and_what_it_cost_so_far(
     assert "the server is gone" in told
     assert "1 of 5 took" in told
     assert "opening the engine: 20 s (0..80, a guess)" in told
-    assert "between runs: 25 s (6..100, a guess)" in told
+    assert "between runs: 10 s (2..40, a guess)" in told
     assert f"next: backfill-assets run {plan.id}" in told

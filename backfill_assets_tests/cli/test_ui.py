@@ -42,7 +42,7 @@ def answered(path: str, kind: str = "http", **headers: str) -> Any:
 
 @pytest.mark.parametrize("path", ["/s3cret", "/s3cret/", "/s3cret/graphql", "/s3cret/runs/1"])
 def test_who_knows_the_secret_passes(path: str) -> None:
-    for host in (HERE, "localhost:4000"):
+    for host in (HERE, "localhost:4000", "localhost"):
         assert answered(path, host=host) == answered(path, "websocket", host=host) == "passed"
         assert answered(path, host=host, origin=f"http://{host}") == "passed"
 

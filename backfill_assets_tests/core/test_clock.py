@@ -12,7 +12,13 @@ from backfill_assets_tests.clocks import Clock, set_to
 from backfill_assets_tests.sources import PACKAGE, sources
 
 # Ages of processes and files of this machine, and what only goes into Dagster's own log.
-MACHINES = {"core/clock.py", "engine/server.py", "engine/archiving.py", "orchestration/quiet_steps.py"}
+MACHINES = {
+    "core/clock.py",
+    "engine/server.py",
+    "engine/processes.py",
+    "engine/archiving.py",
+    "orchestration/quiet_steps.py",
+}
 
 
 def test_this_moment_and_this_day_are_those_of_the_clock_that_is_set() -> None:

@@ -25,11 +25,19 @@ def test_other_rows_of_the_same_inputs_and_code_name_both_engines() -> None:
     assert "sail 0.7.2 gives other rows (3, fingerprint g) than spark 4.2.0 gave (3, f)" in told
 
 
+def test_other_rows_by_the_same_engine_say_that_the_transform_depends_on_more_than_its_inputs() -> None:
+    told = disagreement(BEFORE, replace(ENTRY, rows=4), CODE, "spark 4.2.0")
+    assert told.endswith(
+        "from the same inputs and code: the transform depends on more than its inputs, such as a file, "
+        "the network or chance"
+    )
+    assert disagreement(BEFORE, ENTRY, CODE, "spark 4.2.0") == ""
+
+
 @pytest.mark.parametrize(
     ("before", "now", "code", "engine"),
     [
         (replace(BEFORE, engine=""), replace(ENTRY, rows=4), CODE, "sail 0.7.2"),  # a receipt from before engines
-        (BEFORE, replace(ENTRY, rows=4), CODE, "spark 4.2.0"),
         (BEFORE, replace(ENTRY, rows=4), ("other", "settings"), "sail 0.7.2"),
         (BEFORE, replace(ENTRY, rows=4, input_digest="newer"), CODE, "sail 0.7.2"),
         (BEFORE, replace(ENTRY, rows=4, built=Built.INCOMPLETE), CODE, "sail 0.7.2"),

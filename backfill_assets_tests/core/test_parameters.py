@@ -1,7 +1,7 @@
 """Other windows, cut or maturity alone make days outdated, never stale; changed inputs make them stale all the same.
 
 Tested here: `core.parameters`, and digests and states of days made with other parameters than today's. Not tested here:
-that a load's receipts carry them (`lake.test_candidate`).
+that a load's receipts carry them (`load.test_candidate`).
 """
 
 from dataclasses import replace

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.profiles import SCHEME, DayProfile
 from backfill_assets.core.receipts import SCHEMA, UNNUMBERED, Built, DayEntry, Receipt, parse_receipt
 from backfill_assets_tests.builders import day, receipt
@@ -29,7 +30,6 @@ FOREIGN = {
     "a list": '[{"backfill_assets":1}]',
     "null": "null",
     "another tool's JSON": '{"job":"nightly","days":{}}',
-    "a later schema": json.dumps({**WHOLE, "backfill_assets": SCHEMA + 1}),
     "the schema and nothing else": '{"backfill_assets":1}',
     "a yes instead of a schema": '{"backfill_assets":true}',
     "brackets without end": "[" * 100_000,
@@ -40,7 +40,6 @@ BROKEN: dict[str, dict[str, Any]] = {
     "days missing": {"days": None},
     "a day that is none": {"days": {"2024-02-30": [1, "A", "d", "complete"]}},
     "a day with a fact too few": {"days": {"2024-02-26": [1, "A", "d"]}},
-    "a day said to be something unknown": {"days": {"2024-02-26": [1, "A", "d", "perfect"]}},
     "rows that are no number": {"days": {"2024-02-26": ["many", "A", "d", "complete"]}},
     "a frontier that is no time": {"frontier": "soon"},
     "a frontier without a time zone": {"frontier": "2024-03-01T00:00:00"},
@@ -172,3 +171,12 @@ def test_a_receipt_of_an_earlier_version_has_no_counts() -> None:
     read = parse_receipt(json.dumps(earlier))
     assert read is not None
     assert all(not e.counts for e in read.days.values())
+
+
+@pytest.mark.parametrize(
+    "newer", [{"backfill_assets": SCHEMA + 1}, {"backfill_assets": SCHEMA + 1, "days": 7},
+              {"days": {"2024-02-26": [1, "A", "d", "perfect"]}}],
+)  # fmt: skip
+def test_a_receipt_of_a_newer_version_is_refused_by_name_and_is_not_another_programs(newer: dict[str, Any]) -> None:
+    with pytest.raises(BackfillError, match=r"the table staging: .*a newer version of backfill-assets.* Upgrade"):
+        parse_receipt(json.dumps({**WHOLE, "table": "staging", **newer}))

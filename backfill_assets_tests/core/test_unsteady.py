@@ -69,6 +69,45 @@ def test_sums_of_doubles_depend_on_the_order_of_rows_and_sums_of_decimals_do_not
     assert unsteady(plan.format("max(total#1)"), [paid]) == []
 
 
+RELATION, VALUE = "+- Relation [entity#1,value#2L,event_date#3] parquet", "cast(value#2L as double)"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        f"stddev({VALUE})", f"sum(({VALUE} / cast(3 as double)))", f"avg(sqrt({VALUE}))", f"corr({VALUE}, {VALUE})",
+        f"regr_slope({VALUE}, {VALUE})", "histogram_numeric(value#2L, 3, 0, 0)", f"try_sum({VALUE})",
+        f"try_avg({VALUE})", "sum(log(2, value#2L))", f"sum((cast(1 as decimal(10,0)) * {VALUE}))",
+    ],
+)  # fmt: skip
+def test_sums_of_computed_doubles_are_unsteady_whatever_the_inputs_types_are(call: str) -> None:
+    assert found(f"Aggregate [entity#1], [entity#1, {call} AS s#4]", RELATION) == [call]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "sum(value#2L) AS s#4L", "avg(value#2L) AS s#4", f"sum(cast({VALUE} as decimal(18,6))) AS s#4",
+        f"sum(CASE WHEN ({VALUE} > 0.5) THEN 1 ELSE 0 END) AS s#4L", f"max(sqrt({VALUE})) AS s#4",
+        f"coalesce(sum(CASE WHEN ({VALUE} > 0.5) THEN 1 ELSE 0 END), 0) AS s#4L",
+        f"sum(floor(sqrt({VALUE}))) AS s#4L", f"count({VALUE}) AS s#4L",
+    ],
+)  # fmt: skip
+def test_sums_of_whole_numbers_and_decimals_are_steady_whatever_is_computed_before(call: str) -> None:
+    assert found(f"Aggregate [entity#1], [entity#1, {call}]", RELATION) == []
+
+
+def test_a_double_is_followed_through_the_columns_that_are_made_of_it() -> None:
+    ratio = f"Project [entity#1, ({VALUE} / cast(3 as double)) AS ratio#5]"
+    renamed = "+- Project [entity#1, ratio#5 AS r#6]"
+    below = [renamed, f"   +- {ratio}", f"      {RELATION}"]
+    assert found("Aggregate [entity#1], [entity#1, sum(r#6) AS s#7]", *below) == ["sum(r#6)"]
+    cast = "+- Project [entity#1, cast(ratio#5 as decimal(18,6)) AS ratio#6]"
+    assert found("Aggregate [entity#1], [entity#1, sum(ratio#6) AS s#7]", cast, *below[1:]) == []
+    days = "+- Aggregate [entity#1], [entity#1, avg(value#2L) AS a#5]"
+    assert found("Aggregate [1], [sum(a#5) AS s#7]", days, f"   {RELATION}") == ["sum(a#5)"]
+
+
 def test_rows_that_were_joined_since_are_no_longer_one_per_group() -> None:
     limit, sort = "GlobalLimit 1", "+- Sort [value#2L ASC], true"
     grouped = "Aggregate [value#2L], [value#2L]"

@@ -1,6 +1,6 @@
 """Who works at this machine: a user and a host, as the system knows them, also where it knows no name.
 
-Tested here: `core.who`. Not tested here: the receipts that name it (`operations.test_audit`).
+Tested here: `core.who`. Not tested here: the receipts that name it (`lake.test_audit`).
 """
 
 import os

@@ -1,7 +1,7 @@
 """A disk that is full in the middle of each commit of a load, and after it: told in one line, and a rerun writes.
 
 Tested here: a small file system of its own, filled at that moment and freed again; the server's scratch is on it too.
-Not tested here: which errors count as a full disk (`lake.test_engine_loss`). Needs the right to mount.
+Not tested here: which errors count as a full disk (`engine.test_loss`). Needs the right to mount.
 """
 
 import os

@@ -2,7 +2,7 @@
 
 Lives here: random worlds (keys that move, are deleted, come late, early and again), days loaded in any order, days that
 are resent with other rows, loads that die before their last commit. Does not live here: worlds by hand
-(`lake.test_arrivals`), and what staging makes of the ledger (`test_invariance`). One world holds hundreds of keys, so
+(`load.test_arrivals`), and what staging makes of the ledger (`test_invariance`). One world holds hundreds of keys, so
 that a handful of loads tries them all.
 """
 

@@ -1,7 +1,8 @@
 """A plan whose processes are killed at random moments goes on, and ends with the lake of an undisturbed one.
 
 Tested here: SIGKILL of the runner, of every process of the run, of the Spark server and of all of them, with one chunk
-at a time and with three; and the end of the runner between raw and the ledger that names it. Not tested here: kills
+at a time and with three; chunks at once on Sail with windows over their cuts and late files before and meanwhile; and
+the end of the runner between raw and the ledger that names it. Not tested here: kills
 simulated at every write (`test_plan_stories`), and `dagster dev` (`test_plan_daemon`). $BACKFILL_ASSETS_PLAN_KILLS says
 how many kills each plan must survive, $BACKFILL_ASSETS_PLAN_DAYS of how many days it is and
 $BACKFILL_ASSETS_PLAN_CHUNK how many make a chunk.
@@ -9,16 +10,19 @@ $BACKFILL_ASSETS_PLAN_CHUNK how many make a chunk.
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import psutil
 import pytest
 
 from backfill_assets.core.days import ONE_DAY
+from backfill_assets.engine.private_network import why_not
 from backfill_assets.engine.server import server_status, stop_server
 from backfill_assets.lake.home import Lake
 from backfill_assets_tests.end_to_end.typed import (
@@ -29,8 +33,10 @@ from backfill_assets_tests.end_to_end.typed import (
     command,
     content,
     days_lake,
+    said,
     told_file,
 )
+from backfill_assets_tests.lakes import Delivery, delivery, land, make_lake
 from backfill_assets_tests.processes import run
 
 KILLS = int(os.environ.get("BACKFILL_ASSETS_PLAN_KILLS", "2"))
@@ -106,6 +112,47 @@ def test_a_chunk_that_died_between_raw_and_its_ledger_is_not_written_again(spark
     answer(lake, "run", plan)
     assert {t: chunks_of(lake, t, plan) for t in TABLES} == {t: ["1"] for t in TABLES}
     assert content(lake) == before
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(why_not()), reason=why_not() or "")
+def test_one_rerun_ends_a_killed_plan_of_chunks_at_once_whatever_lands_before_and_meanwhile(tmp_path: Path) -> None:
+    chance = random.Random(os.environ.get("BACKFILL_ASSETS_SEED", "late"))
+    lake = sail_lake(tmp_path / "killed")
+    span = ["--from", str(FIRST), "--to", str(FIRST + 7 * ONE_DAY)]
+    said(lake, "backfill", *span)
+    land(lake, "late.jsonl", [late(n, n) for n in (0, 2, 3, 5)])
+    said(lake, "scan")
+    plan = answer(lake, "plan", *span, "--chunk", "2d", "--max-parallel", "2", "--max-row-change", "9")["id"]
+    with command(lake, "run", plan) as runner:
+        with suppress(subprocess.TimeoutExpired):
+            runner.wait(chance.uniform(2, 2 * LONGEST_SECONDS))
+        strike(runner, lake, "run")
+    land(lake, "later.jsonl", [late(n, n + 10) for n in (1, 6)])
+    said(lake, "scan")
+    assert answer(lake, "run", plan)["state"] == "finished"  # at the first rerun: it ended well
+    said(lake, "catch-up")
+    at_once = sail_lake(tmp_path / "at_once")
+    for name in ("late.jsonl", "later.jsonl"):
+        shutil.copy2(lake.root / "landing" / name, at_once.root / "landing" / name)
+    said(at_once, "backfill", *span)
+    assert content(lake) == content(at_once)
+    for made in (lake, at_once):
+        stop_server(made.root, force=True)
+
+
+def sail_lake(folder: Path) -> Lake:
+    """Eight days of three entities on Sail; windows of two and three days reach over chunks of two."""
+    rows = [late(n // 3, n, f"{FIRST + n // 3 * ONE_DAY} 10:00:00") for n in range(24)]
+    folder.mkdir()
+    (folder / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    return make_lake(folder / "lake", rows, FIRST, spark={"engine": "sail", "memory": "512m", "idle_minutes": 5})
+
+
+def late(number: int, key: int, arrived: str = f"{FIRST + 7 * ONE_DAY} 12:00:00") -> Delivery:
+    """What happened on the day of that number."""
+    happened = f"{FIRST + number * ONE_DAY} 09:00:00"
+    return delivery(key, arrived, happened, f"{arrived[:10]}-{key}", entity=f"e{key % 3}", value=key)
 
 
 def killed_on_its_way(lake: Lake, plan: str, chance: random.Random, before: int) -> int:

@@ -1,7 +1,7 @@
 """Another user of the same machine: reads nothing of a lake, and gets nowhere at the ports of its server.
 
 Tested here: what `nobody` can read, and what Spark's own ports answer to somebody without the secret. Not tested here:
-the token of Spark Connect (`lake.test_engine`). Needs the right to become another user.
+the token of Spark Connect (`engine.test_session`). Needs the right to become another user.
 """
 
 import os

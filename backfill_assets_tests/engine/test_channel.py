@@ -1,7 +1,7 @@
 """The line to the server: what waits on it ends with the server's process, and which address it dials.
 
 Tested here: a server that never answers, and a process that stands for it and dies. Not tested here: sessions on the
-real one (`test_engine`).
+real one (`test_session`).
 """
 
 import socket

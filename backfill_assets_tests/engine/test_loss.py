@@ -1,6 +1,6 @@
 """Which errors end an engine that still answers, and what a full disk is told as.
 
-Tested here: errors as Spark, Python and SQLite raise them. Not tested here: losses of the connection (`test_engine`)
+Tested here: errors as Spark, Python and SQLite raise them. Not tested here: losses of the connection (`test_session`)
 and a disk that is really full (`end_to_end.test_full_disk`).
 """
 

@@ -1,7 +1,7 @@
 """The lake's Spark Connect server as a process: one per lake, private, replaced when it dies, gone when idle.
 
 Lives here: starting, sharing, killing, adopting and stopping it. Does not live here: sessions and queries on it
-(`test_engine`). Nothing here opens a session.
+(`test_session`). Nothing here opens a session.
 """
 
 import contextlib

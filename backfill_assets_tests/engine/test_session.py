@@ -119,11 +119,7 @@ print(changed_settings(open_session(lake, settings)), changed_settings(spark), s
 
 @pytest.mark.parametrize("engine", ["embedded", "local[1]"])
 def test_settings_that_others_change_are_told_and_put_back(spark_server: Path, tmp_path: Path, engine: str) -> None:
-    own = (
-        CHANGE
-        if engine == "embedded"
-        else f"from dataclasses import replace\nsettings = replace(settings, engine={engine!r})\n{CHANGE}"
-    )
+    own = f"settings = replace(settings, engine={engine!r})\n{CHANGE}"
     told = "{'spark.sql.of_mine': (None, 'x'), 'spark.sql.session.timeZone': ('UTC', 'America/New_York')} {} UTC"
     assert run(own, spark_server if engine == "embedded" else tmp_path) == ["{}", told]
 

@@ -4,21 +4,17 @@ Tested here: `lake.staging`, `lake.delta_store` and `lake.committer` under inter
 kind of table, through the writers that the product uses. Not tested here: kills and power cuts (`test_commit_steps`).
 """
 
-import errno
-import os
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.receipts import DayEntry
-from backfill_assets.lake import audit, committer, delta_store, replace
+from backfill_assets.lake import audit, committer, delta_store, log, replace
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, LANDED, QUARANTINE
 from backfill_assets.lake.replace import Provenance, Write
@@ -27,74 +23,25 @@ from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged, markers
 from backfill_assets.load import scan
 from backfill_assets_tests.builders import RAW, STAGING, day
+from backfill_assets_tests.faults import ERRORS, RAISED, raising_around
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 
 pytestmark = pytest.mark.usefixtures("storages")
 
 Row = dict[str, Any]
-Step = tuple[Any, str, bool]
 # Where an exception comes: the function, and whether behind its work (else in front of it).
-STEPS: dict[str, Step] = {
-    "the files are staged": (delta_store, "commit_files", False),
-    "the table is opened": (committer, "open_table", True),
-    "the data is synced": (committer, "_sync_files", True),
-    "the commit is tried": (committer, "_commit", False),
-    "the commit landed": (committer, "find_write", False),
-    "the commit was looked up": (committer, "find_write", True),
-    "the commit is synced": (committer, "_sync_log", True),
-    "the staging is tidied up": (Staged, "keep", False),
-    "the staging was tidied up": (Staged, "keep", True),
-    "the table has its new version": (delta_store.DeltaStore, "_commit", True),
+STEPS: dict[str, tuple[Callable[..., Any], bool]] = {
+    "the files are staged": (committer.commit_files, False),
+    "the table is opened": (committer.open_table, True),
+    "the data is synced": (committer._sync_files, True),
+    "the commit is tried": (committer._commit, False),
+    "the commit landed": (log.find_write, False),
+    "the commit was looked up": (log.find_write, True),
+    "the commit is synced": (committer._sync_log, True),
+    "the staging is tidied up": (Staged.keep, False),
+    "the staging was tidied up": (Staged.keep, True),
+    "the table has its new version": (delta_store.DeltaStore._commit, True),
 }
-
-
-def _terminated() -> BaseException:
-    os.kill(os.getpid(), signal.SIGTERM)
-    raise AssertionError("the handler of the signal raises")
-
-
-ERRORS: dict[str, Callable[[], BaseException]] = {
-    "an interrupt": KeyboardInterrupt,
-    "SIGTERM": _terminated,
-    "no memory": MemoryError,
-    **{
-        name: lambda number=number: OSError(number, os.strerror(number))  # type: ignore[misc]
-        for name, number in (
-            ("EIO", errno.EIO), ("ENOSPC", errno.ENOSPC), ("EDQUOT", errno.EDQUOT), ("EMFILE", errno.EMFILE),
-        )
-    },
-}  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def terminating() -> Iterator[None]:
-    """SIGTERM as the commands hear it: it raises where the main thread is."""
-
-    def heard(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt(number)
-
-    before = signal.signal(signal.SIGTERM, heard)
-    yield
-    signal.signal(signal.SIGTERM, before)
-
-
-@contextmanager
-def raising(step: Step, error: Callable[[], BaseException]) -> Iterator[list[str]]:
-    """Within, the first call of the step's function raises; gives a list with its name once it was called."""
-    owner, name, behind = step
-    real, met = getattr(owner, name), list[str]()
-
-    def raises(*args: Any, **named: Any) -> Any:
-        if met:
-            return real(*args, **named)
-        met.append(name)
-        if behind:
-            real(*args, **named)
-        raise error()
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(owner, name, raises)
-        yield met
 
 
 def by_day(lake: Lake, contract: Contract, *rows: Row) -> None:
@@ -159,9 +106,9 @@ def test_an_exception_at_any_step_of_a_commit_deletes_no_file_that_the_log_names
     lake = bare_lake(tmp_path)
     write(lake, 1)
     for number, error in enumerate(ERRORS.values(), 2):
-        with raising(STEPS[step], error) as met, suppress(KeyboardInterrupt, MemoryError, OSError):
+        with suppress(*RAISED), raising_around(*STEPS[step], error) as met:
             write(lake, number)
-        assert met
+        assert met.error
         assert gone(lake, contract) == []
         assert read_arrow(lake.table_path(contract.name)), "it can be read"
     last = len(ERRORS) + 2

@@ -4,6 +4,7 @@ Tested here: `lake.evolution` through commits on real tables, without an engine.
 (`end_to_end.test_changed_payload`).
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -98,3 +99,18 @@ def test_another_type_is_refused_by_name_and_nothing_is_written(lake: Lake, kind
     with pytest.raises(ContractBroken, match=r"value is BIGINT, not .* move .* away"):
         publish_by_hand(lake, other, [{"entity": "B", "value": None, "event_date": day(1)}])
     assert lake.store.view("staging", "event_date").version == before
+
+
+def test_another_name_for_the_day_column_is_one_line_for_readers_and_writers(lake: Lake) -> None:
+    before = content(lake)
+    columns = (*STAGING.columns[:-1], Column("dt", "DATE", "the day"))
+    renamed = replace(STAGING, columns=columns, day_column="dt")
+    looks: list[Callable[[], object]] = [
+        lambda: publish_by_hand(lake, renamed, [{"entity": "A", "value": 2, "dt": day(0)}]),
+        lambda: lake.store.data_files(renamed),
+        lambda: lake.store.day_bytes("staging", "dt"),
+    ]
+    for look in looks:
+        with pytest.raises(ContractBroken, match="laid out by event_date, not by dt"):
+            look()
+    assert content(lake) == before

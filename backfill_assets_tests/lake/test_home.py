@@ -100,3 +100,12 @@ def test_what_is_written_to_a_lake_is_readable_by_those_only_whom_it_names(
     modes = {p.name: stat.S_IMODE(p.stat().st_mode) for p in root.iterdir()}
     assert (modes["tables"], modes["new"]) == (folder, file)
     assert modes["landing"] == 0o755  # the provider's, not ours
+
+
+@pytest.mark.parametrize("name", ["a*", "a?", "a[x]"])
+def test_a_path_that_is_a_pattern_is_refused_because_a_copy_beside_it_may_match(tmp_path: Path, name: str) -> None:
+    (tmp_path / name / "inner").mkdir(parents=True)
+    for root in (tmp_path / name, tmp_path / name / "inner"):
+        (root / "lake.toml").write_text(SETTINGS)
+        with pytest.raises(SettingsError, match=r"one of \* \? \["):
+            open_lake(root)

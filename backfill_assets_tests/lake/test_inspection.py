@@ -38,7 +38,7 @@ def test_a_whole_table_is_counted_by_its_log(table: Path) -> None:
     found = inspect(table, STAGING)
     assert (found.commits, found.files, found.rows, found.lost) == (2, 2, 2, 0)
     assert found.day_rows == {day(0): 1, day(1): 1}
-    findings = (found.torn, found.lacking, found.foreign, found.absent, found.altered, found.mend)
+    findings = (found.torn, found.lacking, found.foreign, found.absent, found.altered, found.checkpoints_torn)
     assert not any(findings)
 
 

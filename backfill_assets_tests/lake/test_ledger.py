@@ -1,7 +1,7 @@
 """The ledger tables as plain values: which files count, for which days, and what arrivals say.
 
 Tested here: `lake.ledger`, on real Delta tables written without a JVM. Not tested here: who writes them
-(`test_scan.py`, `test_load.py`).
+(`load.test_scan`, `load.test_arrivals`).
 """
 
 from datetime import UTC, date, datetime, timedelta
@@ -92,6 +92,18 @@ def test_the_newest_event_of_a_content_wins(files: Path) -> None:
     back = _event("a.csv", "sha", day(0), recorded_at=SEEN + timedelta(hours=2))
     write_rows(files, FILES, [back], OURS)
     assert [r.withdrawn for r in read_files(store_of(files))] == [False]
+
+
+def test_a_content_whose_first_scan_was_taken_again_is_another_input_and_every_other_is_its_hash(files: Path) -> None:
+    later = _event("a.csv", "sha", day(1), first_scan=SEEN + timedelta(days=9), recorded_at=SEEN + timedelta(days=9))
+    write_rows(files, FILES, [_event("a.csv", "sha", day(0)), later, _event("b.csv", "other", day(0))], OURS)
+    records = read_files(store_of(files))
+    again = records[0]
+    assert (again.rescanned, set(again.days), again.recorded_at) == (True, {day(1)}, SEEN + timedelta(days=9))
+    assert landed_days(records) == {
+        day(0): LandedDay(frozenset({"other"}), 3),
+        day(1): LandedDay(frozenset({"sha first scanned 2024-03-10T09:00:00+00:00"}), 3),
+    }
 
 
 def test_a_withdrawal_keeps_what_the_file_was_made_of(files: Path) -> None:

@@ -4,12 +4,12 @@ Tested here: `lake.model`, with transforms loaded from files that the tests writ
 tables (`pipeline/test_tables.py`).
 """
 
-import ast
 import importlib.util
 import itertools
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,9 +17,10 @@ from typing import Any
 import pytest
 
 from backfill_assets.core.contracts import Basis, Column, Input
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.states import Codes, State, States
 from backfill_assets.lake import model
-from backfill_assets.lake.model import Table, make_pipeline
+from backfill_assets.lake.model import Table, make_pipeline, refuse_moved_code
 from backfill_assets_tests.builders import AS_KNOWN, FEATURES, RAW, STAGING, Story, day, loaded
 
 CODE = '''
@@ -122,42 +123,24 @@ def test_the_order_in_which_sources_are_named_does_not_count(sources: Sources) -
     assert digests != {sources.codes()}
 
 
-DECIDING = (
-    "load.raw", "load.deliveries", "landing.select", "landing.stock", "lake.too_late", "landing.intake",
-    "landing.intake_csv", "landing.intake_json", "landing.intake_rows",
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("name", DECIDING)
-def test_another_loader_or_parser_makes_raw_outdated_and_nothing_else(
-    sources: Sources, monkeypatch: pytest.MonkeyPatch, name: str
+def test_another_version_of_the_loader_makes_raw_outdated_and_nothing_else(
+    sources: Sources, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before, real = make_pipeline(_tables(sources, CODE)).codes, model._source
-    changed = f"backfill_assets.{name}"
-    monkeypatch.setattr(model, "_source", lambda m: real(m) + ("\nx = 1\n" if m == changed else ""))
+    before = make_pipeline(_tables(sources, CODE)).codes
+    monkeypatch.setattr(model, "LOADER_VERSION", "raw 0")
     after = make_pipeline(_tables(sources, CODE)).codes
     assert {table for table in before if before[table] != after[table]} == {"raw"}
 
 
-# What the loaders use to read, write and time; none of it decides a row of raw.
-DECIDES_NO_ROW = {
-    "engine.loss", "engine.session", "lake.audit", "lake.committer", "lake.home", "lake.ledger", "lake.lock",
-    "lake.log", "lake.profile", "lake.replace", "lake.second_engine", "lake.second_engine_settings", "lake.session",
-    "lake.settings", "lake.sizes", "lake.staging", "lake.table", "lake.view", "landing.copying", "landing.files",
-    "landing.sail_select", "load.arrivals", "load.candidate", "load.landed_changes", "load.derived",
-    "load.facts", "load.phases", "load.scan",
-}  # fmt: skip
-
-
-def test_no_module_that_a_loader_uses_is_forgotten() -> None:
-    """A new one: name it in `lake.model.LOADERS` if it decides rows of raw, else here."""
-    loaders = {str(m).removeprefix("backfill_assets.") for m in model._modules(Table(RAW))}
-    used: set[str] = set()
-    for name in loaders:
-        for node in ast.walk(ast.parse(model._source(f"backfill_assets.{name}"))):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("backfill_assets."):
-                used.add(str(node.module).removeprefix("backfill_assets."))
-    assert {u for u in used if not u.startswith("core.")} - loaders - DECIDES_NO_ROW == set()
+def test_a_version_stands_for_code_of_this_package_and_for_no_other(sources: Sources) -> None:
+    ours = "backfill_assets.pipeline.transforms.staging", "backfill_assets.pipeline.transforms.sums"
+    first, second = (Table(STAGING, sources=(m,), code_version="staging 1") for m in ours)
+    assert make_pipeline([first]).codes == make_pipeline([second]).codes
+    versions = (replace(first, code_version=v) for v in ("staging 1", "staging 2"))
+    assert len({make_pipeline([t]).codes["staging"].code_digest for t in versions}) == 2
+    texts = CODE, REAL["another number"]
+    codes = {sources.codes(text, code_version="staging 1").code_digest for text in texts}
+    assert len(codes) == 2
 
 
 def test_raw_made_by_another_loader_is_outdated_not_stale(sources: Sources) -> None:
@@ -166,6 +149,19 @@ def test_raw_made_by_another_loader_is_outdated_not_stale(sources: Sources) -> N
     story.codes = {"raw": replace(before.codes["raw"], code_digest="of an earlier parser")}
     story.land(day(2), "file-2").load(day(2))
     assert before.states(story.view()).of("raw", day(2)) is State.OUTDATED
+
+
+def test_nothing_is_written_once_another_version_of_this_package_is_installed(
+    sources: Sources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = make_pipeline(_tables(sources, CODE))
+    refuse_moved_code(pipeline.table("raw"))
+    found = tmp_path / "site" / "backfill_assets-99.0.dist-info"
+    found.mkdir(parents=True)
+    (found / "METADATA").write_text("Metadata-Version: 2.1\nName: backfill-assets\nVersion: 99.0\n")
+    monkeypatch.syspath_prepend(str(found.parent))
+    with pytest.raises(BackfillError, match=r"package backfill-assets changed after .* Start the command again"):
+        refuse_moved_code(pipeline.table("raw"))
 
 
 # settings
@@ -179,6 +175,23 @@ def test_settings_have_a_digest_of_their_own(sources: Sources) -> None:
 
 def test_the_order_of_settings_does_not_count(sources: Sources) -> None:
     assert sources.codes(settings={"a": 1, "b": 2}) == sources.codes(settings={"b": 2, "a": 1})
+
+
+def test_a_date_and_the_same_text_are_two_settings_and_both_are_as_receipts_named_them(sources: Sources) -> None:
+    module = sources.module(CODE)
+    made = [Table(STAGING, sources=(module,), settings={"since": s}) for s in (date(2024, 3, 1), "2024-03-01")]
+    day, text = (make_pipeline([t]).codes["staging"] for t in made)
+    assert day.settings_digest != text.settings_digest
+    assert {settings for c in (day, text) for _, settings in c.legacy} == {text.settings_digest}
+
+
+def test_confs_of_spark_sql_count_for_every_table_and_none_is_as_before(sources: Sources) -> None:
+    tables = _tables(sources, CODE)
+    none, some, others = (make_pipeline(tables, {"spark.sql.x": v} if v else {}).codes for v in ("", "1", "2"))
+    for name, codes in none.items():
+        assert len({c[name].settings_digest for c in (none, some, others)}) == 3
+        assert codes.legacy == some[name].legacy, "days of before are as they were"
+        assert {settings for _, settings in codes.legacy} == {codes.settings_digest}
 
 
 # the contract

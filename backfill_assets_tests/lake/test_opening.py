@@ -13,7 +13,6 @@ from backfill_assets.lake.opening import (
     checkpoint_files,
     open_delta,
     read_delta,
-    take_away,
     torn_checkpoints,
 )
 from backfill_assets_tests.builders import STAGING, day
@@ -27,6 +26,7 @@ def checkpoint(table: Path, version: int, content: bytes, hint: str) -> Path:
     log.mkdir(parents=True)
     file = log / f"{version:020d}.checkpoint.parquet"
     file.write_bytes(content)
+    (log / f"{version:020d}.json").write_text('{"commitInfo":{}}\n')
     (log / HINT).write_text(hint)
     return file
 
@@ -50,7 +50,12 @@ def test_a_torn_checkpoint_is_named_with_its_hint_in_a_command_for_any_folder(tm
     table = tmp_path / "with spaces"
     file = checkpoint(table, 3, MAGIC + b"...", '{"version": 3}')
     assert torn_checkpoints(table) == [file, file.with_name(HINT)]
-    assert take_away([file]) == f"`rm '{file}'`"
+
+
+def test_a_checkpoint_of_a_version_without_a_whole_commit_counts_as_torn(tmp_path: Path) -> None:
+    file = checkpoint(tmp_path, 3, MAGIC * 2, '{"version": 3}')
+    file.with_name(f"{3:020d}.json").write_text('{"commitInfo"')
+    assert torn_checkpoints(tmp_path) == [file, file.with_name(HINT)]
 
 
 def test_a_hint_to_a_checkpoint_that_is_gone_misleads_and_one_that_nobody_can_read_does_not(tmp_path: Path) -> None:

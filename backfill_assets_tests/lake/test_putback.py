@@ -19,11 +19,10 @@ from deltalake import DeltaTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import BackfillError, DaysHeld, Superseded
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.rollbacks import target_of
-from backfill_assets.lake.audit import audit_as_written, audit_table
+from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import read_commit, table_view
 from backfill_assets.lake.putback import PutBack, let_go, prepare, put_back
@@ -179,40 +178,6 @@ def test_files_of_the_past_that_are_not_what_they_were_refuse_and_nothing_moves(
     with pytest.raises(BackfillError, match=told):
         back(lake, {day(1): 1})
     assert on_disk(lake.root) == before
-
-
-SCORE = Column("score", "BIGINT", "new", nullable=True)
-WIDE = replace(STAGING, columns=(*STAGING.columns, SCORE))
-REQUIRED = replace(STAGING, columns=(*STAGING.columns, replace(SCORE, nullable=False)))
-
-
-@pytest.mark.parametrize(
-    ("before", "after"), [(STAGING, WIDE), (WIDE, STAGING), (REQUIRED, STAGING), (STAGING, REQUIRED)]
-)
-def test_a_day_goes_back_across_a_column_that_was_added_or_dropped_and_forth_again(
-    tmp_path: Path, before: Contract, after: Contract
-) -> None:
-    lake = bare_lake(tmp_path / "columns")
-    for contract, value in ((before, 1), (after, 2)):
-        wrote = [{c.name: value for c in contract.columns} | {"entity": "A", "event_date": day(0)}]
-        publish_by_hand(lake, contract, wrote, digest=f"d{value}")
-    known = {v: table_at(lake, v) for v in (1, lake.store.view("staging", "event_date").version)}
-    for target, held in known.items():
-        for contract in (after, before):
-            seen = {day(0): table_view(path_of(lake), "event_date").stamps[day(0)].version}
-            put_back(lake, PutBack(contract, {day(0): target}, seen), SAID)
-            assert table_at(lake) == held
-        said = read_commit(path_of(lake), target).receipt
-        assert said is not None
-        let_go(lake, after, [day(0)], SAID)
-        assert entry(lake, day(0)) == said.days[day(0)]
-        assert audit_as_written(lake, after, [day(0)])[day(0)].fingerprint == said.days[day(0)].fingerprint
-
-
-def table_at(lake: Lake, version: int | None = None) -> list[dict[str, Any]]:
-    """The rows, without what is NULL in them."""
-    found = DeltaTable(str(path_of(lake)), version=version).to_pyarrow_table().to_pylist()
-    return [{name: value for name, value in row.items() if value is not None} for row in found]
 
 
 def test_versions_that_are_none_foreign_rows_and_raw_are_refused(lake: Lake) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from backfill_assets.core.contracts import Column
 from backfill_assets.core.errors import ContractBroken
+from backfill_assets.engine.session import say
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.ledger import ARRIVALS
 from backfill_assets.lake.profile import conform
@@ -61,9 +62,9 @@ def test_a_query_that_fails_leaves_no_file_and_no_marker(tmp_path: Path) -> None
 @pytest.fixture
 def few_rows(spark: "SparkSession") -> "Iterator[SparkSession]":
     before = spark.conf.get(TASKS)
-    spark.conf.set(TASKS, "1")
+    say(spark, {TASKS: "1"})
     yield spark
-    spark.conf.set(TASKS, before or "")
+    say(spark, {TASKS: before or ""})
 
 
 def every_kind(spark: "SparkSession", days: int) -> "DataFrame":

@@ -5,7 +5,7 @@ a view (`core/test_states.py`).
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from backfill_assets.lake.delta_store import DeltaStore
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, LANDED
 from backfill_assets.lake.log import Logs
+from backfill_assets.lake.store import TableStore
 from backfill_assets.lake.view import read_view
 from backfill_assets_tests.builders import CONTRACTS, START, Story, day, make_commit, receipt, write_rows
 from backfill_assets_tests.processes import run_python
@@ -122,28 +123,54 @@ def test_a_day_of_the_ledger_that_holds_more_rows_than_its_receipt_says_is_loade
     assert read_view(lake, CONTRACTS).source("raw").doubted_arrivals() == {day(1)}
 
 
-def _meanwhile(patch: pytest.MonkeyPatch, method: str, table: str, done: Callable[[], None]) -> None:
-    """Another process does this right before the first call of a method of the store for a table."""
-    really, left = getattr(DeltaStore, method), [done]
+@dataclass(frozen=True)
+class _Overtaken(DeltaStore):
+    """A store on which another process does what is `left`, right before the first call of a method for a table."""
 
-    def after(self: DeltaStore, name: str, *args: Any) -> Any:
-        if name == table and left:
-            left.pop()()
-        return really(self, name, *args)
+    method: str = ""
+    table: str = ""
+    left: list[Callable[[], None]] = field(default_factory=list)
 
-    patch.setattr(DeltaStore, method, after)
+    def view(self, table: str, day_column: str, version: int | None = None) -> TableView:
+        """The table's head, once the other process is done."""
+        self._let("view", table)
+        return super().view(table, day_column, version)
+
+    def unmoved(self, table: str, what: str, read: Callable[[], Any], version: int | None = None) -> Any:
+        """What is read of the table, once the other process is done."""
+        self._let("unmoved", table)
+        return super().unmoved(table, what, read, version)
+
+    def _let(self, method: str, table: str) -> None:
+        if (method, table) == (self.method, self.table) and self.left:
+            self.left.pop()()
 
 
-def test_rows_of_the_ledger_are_kept_as_those_of_the_version_that_was_looked_at(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A load that commits between the look at the ledger's head and the reading of its rows is seen by the next look."""
+@dataclass(frozen=True)
+class _Watching(Lake):
+    """A lake that is looked at through such a store."""
+
+    held: DeltaStore | None = None
+
+    @property
+    def store(self) -> TableStore:
+        """The store that is overtaken."""
+        assert self.held is not None
+        return self.held
+
+
+def _overtaken(lake: Lake, method: str, table: str, done: Callable[[], None]) -> Lake:
+    held = _Overtaken(lake, method, table, [done])
+    return _Watching(lake.root, lake.settings, lake.logs, lake.source, held)
+
+
+def test_rows_of_the_ledger_are_kept_as_those_of_the_version_that_was_looked_at(lake: Lake) -> None:
+    """A load that commits between the look at the ledger's head and the reading of its rows is seen next time."""
     watching = replace(lake, logs=Logs())
     _load(lake, "s", 0)
     _arrive(lake, 0, 0)
-    with monkeypatch.context() as patch:
-        _meanwhile(patch, "unmoved", "arrivals", lambda: _arrive(lake, 1, 0))
-        assert set(read_view(watching, CONTRACTS).source("raw").arrivals) == {day(0)}
+    overtaken = _overtaken(watching, "unmoved", "arrivals", lambda: _arrive(lake, 1, 0))
+    assert set(read_view(overtaken, CONTRACTS).source("raw").arrivals) == {day(0)}
     found = read_view(watching, CONTRACTS).source("raw")
     assert set(found.arrivals) == {day(0), day(1)}
     assert found.doubted_arrivals() == frozenset()
@@ -151,9 +178,7 @@ def test_rows_of_the_ledger_are_kept_as_those_of_the_version_that_was_looked_at(
 
 
 @pytest.mark.parametrize("table", [*(c.name for c in CONTRACTS), "arrivals"])
-def test_no_table_is_seen_as_newer_than_what_it_was_made_from(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch, table: str
-) -> None:
+def test_no_table_is_seen_as_newer_than_what_it_was_made_from(lake: Lake, table: str) -> None:
     """Another run makes all tables, upstream first, between the looks at two heads, wherever that is."""
 
     def made() -> None:
@@ -162,8 +187,8 @@ def test_no_table_is_seen_as_newer_than_what_it_was_made_from(
         for contract in CONTRACTS[1:]:
             make_commit(lake.table_path(contract.name), 0, receipt(contract.name, {day(0): DayEntry(1, "F", "D")}))
 
-    _meanwhile(monkeypatch, "view", table, made)
-    seen = {name: found.version for name, found in read_view(lake, CONTRACTS).tables.items()}
+    overtaken = _overtaken(lake, "view", table, made)
+    seen = {name: found.version for name, found in read_view(overtaken, CONTRACTS).tables.items()}
     assert max(seen.values()) == 0
     for contract in CONTRACTS[1:]:
         for name in (i.table for i in contract.inputs):

@@ -1,7 +1,7 @@
 """Days of one write are told together, and its receipt is read once.
 
-Tested here: `lake.writes`, on logs written by hand. Not tested here: what is made of receipts (`test_recompute`,
-`test_held`, `test_plan_layers`).
+Tested here: `lake.writes`, on logs written by hand. Not tested here: what is made of receipts (`load.test_recompute`,
+`operations.test_held`, `operations.test_plan_layers`).
 """
 
 from datetime import date

@@ -1,6 +1,6 @@
 """What the landing folder offers, refuses with a reason, and never follows.
 
-Lives here: listing, changes, hashing, settling. Does not live here: patterns (`test_landing_glob.py`) and contents
+Lives here: listing, changes, hashing, settling. Does not live here: patterns (`test_pattern`) and contents
 (`test_intake*.py`).
 """
 

@@ -1,7 +1,7 @@
 """`select` over values it was not written for: the row is told, the file is told, and all others are read.
 
 Lives here: expressions that raise, and types that do not fit, over a few files. Does not live here: reading `select`
-(`test_select`), the rules of usable rows (`test_deliveries`), whole scans (`test_counting`).
+(`test_select`), the rules of usable rows (`load.test_deliveries`), whole scans (`load.test_counting`).
 """
 
 from datetime import UTC, datetime
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from backfill_assets.engine.session import say
 from backfill_assets.load.counting import count_days
 from backfill_assets_tests.load.test_deliveries import MOMENT, PLAIN, judged, parquet, settings, stocked
 
@@ -40,16 +41,14 @@ def test_a_value_over_which_an_expression_raises_costs_its_row_and_no_other(
         "spark.sql.subexpressionElimination.enabled": "true",
     }
     before = {key: str(spark.conf.get(key)) for key in confs}
-    for key, value in confs.items():
-        spark.conf.set(key, value)
+    say(spark, confs)
     try:
         bad = stocked(
             tmp_path, "a.csv", text(("k", "n/a", "A", 1), ("k", 5, "A", "yes"), ("k", 7, "A", 1), ("k", 2**63, "A", 0))
         )
         found = judged(spark, [bad, stocked(tmp_path, "b.csv", text(("k", -3, "B", 0)))], settings("csv", RISKY))
     finally:
-        for key, value in before.items():
-            spark.conf.set(key, value)
+        say(spark, before)
     told = {(r["entity"], r["row_number"]): (r["value"], r["flag"], r["reason"]) for r in found}
     raised = "{}: select raises an error on this row"
     value, flag = raised.format("value"), raised.format("flag")

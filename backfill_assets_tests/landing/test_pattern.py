@@ -1,6 +1,6 @@
 """What a pattern means: its fixed root, its wildcards, and what cannot be meant.
 
-Lives here: `parse_pattern` and matching. Does not live here: folders (`test_landing.py`). No file is touched.
+Lives here: `parse_pattern` and matching. Does not live here: folders (`test_files`). No file is touched.
 """
 
 from pathlib import Path

@@ -1,6 +1,6 @@
 """The `[source] select` of a lake: only calls of forgiving functions are rewritten, everything else stays as written.
 
-Tested here: `landing.select`, token by token. Not tested here: what Spark makes of the text (`test_deliveries.py`).
+Tested here: `landing.select`, token by token. Not tested here: what Spark makes of the text (`load.test_deliveries`).
 """
 
 import contextlib

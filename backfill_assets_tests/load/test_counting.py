@@ -1,6 +1,7 @@
 """Counting landed contents: one that no query can judge is found, refused by name and tried again under other settings.
 
-Lives here: the search for culprits, and contents taken again. Does not live here: what the rows say (`test_mapping`).
+Lives here: the search for culprits, and contents taken again. Does not live here: what the rows say
+(`landing.test_mapping`).
 """
 
 from collections.abc import Sequence

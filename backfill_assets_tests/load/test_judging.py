@@ -1,7 +1,7 @@
 """What days are judged against: the receipts of earlier days and the lake's bounds, whoever asks.
 
 Tested here: `load.judging`, and what a check's button finds in a day (`checks.judged_again`). Not tested here:
-the rules themselves (`core.test_gates`), and reading a day (`test_runs`).
+the rules themselves (`core.test_gates`), and reading a day (`test_rebuild`).
 """
 
 from dataclasses import replace

@@ -24,8 +24,9 @@ DAYS = 3
 
 def count(lake: Lake) -> None:
     """All landed files are recorded as counted by today's settings."""
-    now, today = datetime(2026, 1, 2, tzinfo=UTC), counting_digest(lake.settings)
-    rows = [landed(START + ONE_DAY * i, now) | {"counted_by": today} for i in range(DAYS)]
+    first, today = datetime(2026, 1, 1, tzinfo=UTC), counting_digest(lake.settings)
+    again = {"counted_by": today, "recorded_at": first + ONE_DAY}
+    rows = [landed(START + ONE_DAY * i, first) | again for i in range(DAYS)]
     write_rows(lake.table_path(FILES.name), FILES, rows, Receipt("again", FILES.name, "scan", {}))
 
 

@@ -50,5 +50,5 @@ def test_a_declared_column_that_overflows_silently_on_sail_is_no_opinion_on_what
     features = replace(CONTRACTS[2], columns=(*CONTRACTS[2].columns, declared))
     pipeline = make_pipeline(Table(features if c.name == features.name else c) for c in CONTRACTS)
     session, days = SessionElsewhere(other, tmp_path / "home"), DayRange(day(2), day(4))
-    with pytest.raises(SettingsError, match=r"n: of in lake.toml .*\*: not known to give on sail"):
+    with pytest.raises(SettingsError, match=r"n: of in lake.toml .*\*: on sail not always"):
         recompute(RebuildRequest(session, pipeline, pipeline.table("features"), days, Provenance("")))

@@ -1,7 +1,7 @@
 """The scan: what is new, a copy, altered, missing or unchanged, said by content and never by name or time.
 
-Lives here: what a scan appends and reports. Does not live here: the comparison of folder and ledger (`test_compare`),
-what becomes of the rows (`end_to_end.test_ledger`).
+Lives here: what a scan appends and reports. Does not live here: the comparison of folder and ledger
+(`test_landed_changes`), what becomes of the rows (`end_to_end.test_ledger`).
 """
 
 import hashlib

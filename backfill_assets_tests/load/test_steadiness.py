@@ -94,6 +94,21 @@ UNSTEADY: Mapping[str, tuple[Frame, str]] = {
     ),
     "any of a group": (query("SELECT entity, first(value) AS v FROM {staging} GROUP BY entity"), "takes any row of"),
     "a list": (query("SELECT collect_list(value) AS v FROM {staging} GROUP BY entity"), "lists rows as they come"),
+    "a sum of computed doubles": (query("SELECT sum(value / 3) AS s FROM {staging}"), "adds DOUBLEs in any order"),
+    "a deviation": (query("SELECT entity, stddev(value) AS s FROM {staging} GROUP BY entity"), "adds DOUBLEs"),
+    "a slope": (query("SELECT regr_slope(value, flag) AS s FROM {staging}"), "adds DOUBLEs"),
+    "a sum of doubles that a query above made": (
+        query(
+            "WITH q AS (SELECT entity, sqrt(value) AS r FROM {staging}) "
+            "SELECT sum(a.r) FROM q a JOIN q b USING (entity)"
+        ),
+        "adds DOUBLEs",
+    ),
+    "a running mean of means": (
+        query("SELECT avg(v) OVER (PARTITION BY entity) AS m FROM (SELECT entity, event_date, avg(value) AS v "
+              "FROM {staging} GROUP BY entity, event_date)"),
+        "adds DOUBLEs",
+    ),
     "who ties": (query("SELECT max_by(value, event_ts) AS v FROM {staging} GROUP BY entity"), "any of the rows that"),
     "a limit": (query("SELECT * FROM {staging} LIMIT 2"), "`GlobalLimit 2` takes any rows"),
     "a limit of rows that tie": (query("SELECT * FROM {staging} ORDER BY value LIMIT 2"), "`GlobalLimit 2`"),
@@ -106,6 +121,12 @@ STEADY: Mapping[str, Frame] = {
     "sums and counts": query(
         "SELECT entity, event_date, sum(value), count(*), max(event_ts) FROM {staging} GROUP BY ALL"
     ),
+    "counts of what a double decides": query(
+        "SELECT entity, sum(CASE WHEN value / 3 > 0.5 THEN 1 ELSE 0 END), count_if(sqrt(value) > 2), "
+        "coalesce(sum(CASE WHEN value / 3 > 0.5 THEN value END), 0) FROM {staging} GROUP BY entity"
+    ),
+    "a share of sums": query("SELECT entity, sum(value) / count(*) AS s, avg(value) FROM {staging} GROUP BY entity"),
+    "a sum of decimals": query("SELECT sum(CAST(value / 3 AS DECIMAL(18, 6))) AS s FROM {staging}"),
     "a text that looks like chance": query("SELECT *, 'rand()' AS t FROM {staging} WHERE entity <> 'rand()'"),
     "columns named like calls": query("SELECT `max(value)` FROM (SELECT max(value) FROM {staging})"),
     "the newest by a total order": query(

@@ -6,7 +6,7 @@ computes.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import UTC, date, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from backfill_assets.core.states import State, States
 from backfill_assets.core.view import TableView
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.ledger import ARRIVALS
+from backfill_assets.lake.ledger import ARRIVALS, FILES
 from backfill_assets.lake.log import table_view
 from backfill_assets.lake.model import Pipeline, Table
 from backfill_assets.lake.replace import Provenance, Write, replace_days
@@ -28,6 +28,7 @@ from backfill_assets.lake.view import read_view
 from backfill_assets_tests.builders import CODE, CONTRACTS, WINDOW, day, receipt, write_rows
 from backfill_assets_tests.copies import Kept, keep
 from backfill_assets_tests.files import bare_lake, stage_by_hand
+from backfill_assets_tests.operations.synthetic import landed
 
 DAYS = 8
 BUILT = ("staging", "features")
@@ -63,6 +64,11 @@ class Planned:
         write_rows(self.lake.table_path(ARRIVALS.name), ARRIVALS, rows, said)
         for table in BUILT:
             self.write(table, dict.fromkeys(everything, 1))
+
+    def list_files(self) -> None:
+        """Write the ledger of landed files, without which the gate takes raw's rows for rows that never landed."""
+        rows = [landed(day(n), datetime(2026, 1, 1, tzinfo=UTC)) for n in range(DAYS)]
+        write_rows(self.lake.table_path(FILES.name), FILES, rows, receipt(FILES.name, {}))
 
     def contract(self, table: str) -> Contract:
         """The contract of a table."""

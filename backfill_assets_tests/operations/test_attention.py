@@ -1,10 +1,11 @@
 """What needs a person stands in the lake while it is so, and `status` says it.
 
 Tested here: `operations.attention`, what the sensors keep there, and the line of `status`. Not tested here: finding it
-(`orchestration.test_asking`).
+(`orchestration.test_requesting`).
 """
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import dagster as dg
@@ -12,9 +13,12 @@ import pytest
 from click.testing import CliRunner
 
 from backfill_assets.cli.app import app
-from backfill_assets.operations.attention import FOLDER, attention, keep_attention, keep_disagreements
+from backfill_assets.core.receipts import DayEntry
+from backfill_assets.core.view import Stamp, TableView
+from backfill_assets.operations.attention import FOLDER, attention, keep_attention, unlike_days
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.pipeline.tables import tables
+from backfill_assets_tests.builders import Story, day
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 
 
@@ -34,20 +38,18 @@ def test_what_did_not_change_is_not_written_again(tmp_path: Path) -> None:
     assert (file.stat().st_ino, file.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
-def test_days_over_which_two_engines_disagree_stand_there_until_they_are_made_again_and_agree(tmp_path: Path) -> None:
-    days = ["2024-03-01", "2024-03-02", "2024-03-03"]
-    keep_disagreements(tmp_path, "staging", days, {})
-    assert not (tmp_path / FOLDER).exists()
-    keep_disagreements(tmp_path, "staging", days, dict.fromkeys(days[:2], "sail gives other rows than spark gave"))
-    keep_disagreements(tmp_path, "features", days[:1], {days[0]: "sail gives other rows"})
-    said = "staging {0}: sail gives other rows than spark gave; see `backfill-assets show staging {0}`"
-    assert attention(tmp_path)[1:] == [said.format(day) for day in days[:2]]
-    keep_disagreements(tmp_path, "staging", days[1:], {})
-    assert attention(tmp_path)[1:] == [said.format(days[0])], "a day that was not made again still differs"
-    keep_disagreements(tmp_path, "staging", days[:1], {})
-    keep_disagreements(tmp_path, "features", days[:1], {})
+def test_days_whose_newest_receipt_says_that_they_were_others_before_are_told_until_it_does_not() -> None:
+    stamp = Stamp(DayEntry(1, "f", "inputs"), 1, "write", "code", "settings", "run")
+    stamps = {day(n): replace(stamp, unlike=n != 2) for n in range(4)}
+    view = replace(Story().view(), tables={"staging": TableView(1, stamps), "labels": TableView(1, {day(0): stamp})})
+    ((name, told),) = unlike_days(view)
+    assert name == "staging"
+    assert told.startswith(f"staging {day(0)}..{day(1)}, {day(3)}: made again from the same inputs, code and settings")
+
+
+def test_files_of_an_earlier_version_about_engines_are_passed_over(tmp_path: Path) -> None:
+    keep_attention(tmp_path, "engines", "staging", {"2024-03-01": "differs"})
     assert attention(tmp_path) == []
-    assert not [*(tmp_path / FOLDER).iterdir()]
 
 
 def test_a_file_that_is_torn_tells_nothing(tmp_path: Path) -> None:

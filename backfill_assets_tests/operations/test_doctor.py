@@ -20,6 +20,7 @@ from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import make_commit, receipt, write_rows
 from backfill_assets_tests.operations.synthetic import START, build, landed, synthetic_lake
 from backfill_assets_tests.own import TWO_SOURCES
+from backfill_assets_tests.strangers import give_away
 
 WITHDRAWN = datetime(2027, 1, 2, tzinfo=UTC)
 STAGED = f"event_date={START}/part-1.parquet"
@@ -39,6 +40,25 @@ def test_a_healthy_lake_has_no_finding(tmp_path: Path, monkeypatch: pytest.Monke
     (jars_folder() / "delta.jar").touch()
     lake, _ = synthetic_lake(tmp_path, 3)
     assert [d for d in doctor(lake.root, tables) if d.level is not Level.OK] == []
+
+
+def test_a_cache_where_others_may_put_programs_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake, _ = synthetic_lake(tmp_path / "lake", 1)
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache").chmod(0o777)
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    (found,) = _about(lake, f"the cache {tmp_path / 'cache'}")
+    assert (found.level, "may be written by everyone" in str(found)) == (Level.ERROR, True)
+
+
+def test_a_lake_of_another_user_is_a_finding_and_is_not_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, _ = synthetic_lake(tmp_path / "lake", 1)
+    (lake.root / "lake.toml").write_text("no TOML")
+    give_away(lake.root / "lake.toml", monkeypatch)
+    (found,) = _about(lake, f"the lake {lake.root}")
+    assert (found.level, "belongs to" in str(found)) == (Level.ERROR, True)
 
 
 def test_declared_columns_are_shown_with_the_sql_that_they_were_compiled_to(tmp_path: Path) -> None:

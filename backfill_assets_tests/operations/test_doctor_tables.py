@@ -71,8 +71,12 @@ def test_files_that_no_version_names_are_told_beside_whatever_else_is_found() ->
     ("hurt", "told", "advice"),
     [
         ({"lacking": (1,)}, "lacks version(s) 1", RESTORE),
-        ({"torn": {0: "`rm x`"}}, "version 0 of its log is torn", RESTORE),
-        ({"torn": {1: "`rm x`"}}, "version 1 of its log is torn (the newest: a power cut does that)", "with `rm x`"),
+        ({"torn": (0,)}, "version 0 of its log is torn", RESTORE),
+        (
+            {"torn": (1,)},
+            "version 1 of its log is torn (the newest: a power cut does that)",
+            "with `backfill-assets mend",
+        ),
     ],
 )
 def test_a_torn_or_gapped_log_is_all_that_is_told(hurt: dict[str, Any], told: str, advice: str) -> None:

@@ -9,7 +9,7 @@ from backfill_assets.core.days import DayRange
 from backfill_assets.core.plans import BETWEEN, PLAN_TAG, START, cut
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.lake.store import Commit
-from backfill_assets.operations.plan_besides import besides, between, cold_runs, runs_of, took
+from backfill_assets.operations.plan_besides import besides, between, runs_of, took
 from backfill_assets_tests.builders import day
 
 CHUNKS = cut(DayRange(day(0), day(9)), "3d", 1)
@@ -35,7 +35,6 @@ def test_what_no_write_took_is_told_per_run_and_the_start_by_what_receipts_name(
     assert between(runs) == [2 + 11, 1 + 10]
     assert took(runs, "p1") == {START: 50.0, BETWEEN: 24.0}
     assert took(runs, "another") == {}
-    assert cold_runs(runs) == {"a"}
 
 
 def test_a_pause_runs_at_once_and_two_plans_teach_nothing_of_the_time_between() -> None:
@@ -71,4 +70,3 @@ def test_receipts_of_before_that_name_no_wait_tell_nothing_of_the_start() -> Non
     runs = runs_of([[wrote("a", 100, 60, None), wrote("b", 120, 4, None)]])
     assert took(runs, "p1").keys() == {BETWEEN}
     assert besides(runs, CHUNKS, 1, up=False)[START].is_guess
-    assert cold_runs(runs) == set()

@@ -160,10 +160,10 @@ def test_a_plan_is_pinned_to_the_older_code_and_held_to_it(tmp_path: Path) -> No
     assert plan.tags(plan.chunk(1))[CODE_TAG] == told
     view = read_view(lake, today.contracts)
     with pytest.raises(BackfillError, match="the code of totals was"):
-        refuse_moved(plan, today, today.states(view))
+        refuse_moved(plan, lake, today, today.states(view))
     with working_by(plan.code):
         older = chosen_pipeline(open_lake(root))
-        refuse_moved(plan, older, older.states(view))
+        refuse_moved(plan, lake, older, older.states(view))
     git(root, "checkout", "-q", "HEAD~1")
     same = chosen_pipeline(open_lake(root))
     assert same.codes["totals"] == older.codes["totals"], "checked out, the same files are the same code"

@@ -1,6 +1,6 @@
 """What follows from moved rows, and how a plan keeps and shows it.
 
-Tested here: `operations.plan_look.look_of`, its JSON and its lines. Not tested here: finding moves (`test_moves.py`).
+Tested here: `operations.plan_look.look_of`, its JSON and its lines. Not tested here: finding moves (`load.test_moves`).
 """
 
 from dataclasses import replace

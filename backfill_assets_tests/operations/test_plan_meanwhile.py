@@ -14,7 +14,6 @@ from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import Plan, PlanChunk, Policy
 from backfill_assets.core.states import Codes, State
-from backfill_assets.operations import plan_gate
 from backfill_assets.operations.plan import PlanRequest, make_plan
 from backfill_assets.operations.plan_files import keep_plan, mark, unmark
 from backfill_assets.operations.plan_locks import only_runner
@@ -28,10 +27,12 @@ pytestmark = pytest.mark.usefixtures("storages")
 EVERY_DAY = DayRange(day(0), day(DAYS))
 
 
-@pytest.fixture(autouse=True)
-def no_account(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing landed as a file here: there is no account of landed rows."""
-    monkeypatch.setattr(plan_gate, "layers", lambda *_: [])
+@pytest.fixture
+def made(tmp_path: Path) -> Planned:
+    """Eight days that are right, and what landed for them."""
+    found = Planned(tmp_path / "lake")
+    found.list_files()
+    return found
 
 
 @dataclass
@@ -72,8 +73,7 @@ def planned(made: Planned, tables: Sequence[str], **policy: object) -> Plan:
     return plan
 
 
-def test_days_that_a_chunk_at_once_made_stale_are_left_to_the_seams(tmp_path: Path) -> None:
-    made = Planned(tmp_path / "lake")
+def test_days_that_a_chunk_at_once_made_stale_are_left_to_the_seams(made: Planned) -> None:
     codes = {"staging": Codes("code-2", "settings-1")}
     made.pipeline = replace(made.pipeline, codes={**made.pipeline.codes, **codes})
     plan = planned(made, BUILT, chunk="4d", max_parallel=2)
@@ -91,8 +91,7 @@ def lands_for(made: Planned, number: int) -> None:
     made.write("staging", {number: 7 + made.values("staging")[number]}, "elsewhere")
 
 
-def test_what_lands_for_a_day_of_the_only_chunk_is_made_once_more(tmp_path: Path) -> None:
-    made = Planned(tmp_path / "lake")
+def test_what_lands_for_a_day_of_the_only_chunk_is_made_once_more(made: Planned) -> None:
     lands_for(made, 6)
     plan = planned(made, ["features"], chunk="31d")
     once = {1: lambda: lands_for(made, 0)}
@@ -102,8 +101,7 @@ def test_what_lands_for_a_day_of_the_only_chunk_is_made_once_more(tmp_path: Path
     assert made.of("features", State.STALE) == []
 
 
-def test_what_lands_for_ever_stops_the_plan_which_says_what_it_keeps_from_others(tmp_path: Path) -> None:
-    made = Planned(tmp_path / "lake")
+def test_what_lands_for_ever_stops_the_plan_which_says_what_it_keeps_from_others(made: Planned) -> None:
     lands_for(made, 7)
     plan = planned(made, ["features"], chunk="31d")
     worker = Worker(made, [], lambda number: lands_for(made, number - 1))

@@ -4,6 +4,7 @@ Tested here: `operations.plan_preflight` on tables without an engine. Not tested
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,6 @@ from backfill_assets.core.plans import Policy
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance
-from backfill_assets.operations import plan_preflight
 from backfill_assets.operations.plan import PlanRequest, make_plan
 from backfill_assets.operations.plan_files import keep_plan
 from backfill_assets.operations.plan_preflight import unsteady
@@ -30,36 +30,36 @@ from backfill_assets_tests.operations.planning import (
 )
 
 FIRST = DayRange(DAYS.start, DAYS.start + ONE_DAY)
-PATCH = pytest.MonkeyPatch
+Spoilt = tuple[str, Pipeline]  # what is told then, and the pipeline of that moment
 
 
-def a_clock(lake: Lake, pipeline: Pipeline, patch: PATCH) -> str:
+def a_clock(lake: Lake, pipeline: Pipeline) -> Spoilt:
     file = lake.root / "transforms.py"
     file.write_text("x = F.current_timestamp()")
-    patch.setattr(plan_preflight, "source_files", lambda _: [file])
-    return "transforms.py:1 current_timestamp"
+    tables = tuple(t if t.is_landed else replace(t, sources=(file,)) for t in pipeline.tables)
+    return "transforms.py:1 current_timestamp", replace(pipeline, tables=tables)
 
 
-def an_input_never_made(lake: Lake, pipeline: Pipeline, patch: PATCH) -> str:
-    return f"never made: staging {DAYS.start}"
+def an_input_never_made(lake: Lake, pipeline: Pipeline) -> Spoilt:
+    return f"never made: staging {DAYS.start}", pipeline
 
 
-def a_held_day(lake: Lake, pipeline: Pipeline, patch: PATCH) -> str:
+def a_held_day(lake: Lake, pipeline: Pipeline) -> Spoilt:
     write_by_hand(lake, pipeline, FIRST, lambda d: good_rows(d)[:5])
     asked = RollbackRequest(table="staging", days=FIRST, to_version=1)
     roll_back(lake, pipeline, asked, Provenance("", tags={}))
-    return f"held: staging {DAYS.start}"
+    return f"held: staging {DAYS.start}", pipeline
 
 
-def a_file_that_is_gone(lake: Lake, pipeline: Pipeline, patch: PATCH) -> str:
+def a_file_that_is_gone(lake: Lake, pipeline: Pipeline) -> Spoilt:
     _file(lake).unlink()
-    return "1 file(s) that these days hold are gone or altered, first staging "
+    return "1 file(s) that these days hold are gone or altered, first staging ", pipeline
 
 
-def a_file_that_was_cut(lake: Lake, pipeline: Pipeline, patch: PATCH) -> str:
+def a_file_that_was_cut(lake: Lake, pipeline: Pipeline) -> Spoilt:
     file = _file(lake)
     file.write_bytes(file.read_bytes()[:-1])
-    return "1 file(s) that these days hold are gone or altered, first staging "
+    return "1 file(s) that these days hold are gone or altered, first staging ", pipeline
 
 
 def _file(lake: Lake) -> Path:
@@ -79,14 +79,14 @@ def _file(lake: Lake) -> Path:
     ],
 )
 def test_each_answer_can_fail_and_a_run_is_refused_by_its_name(
-    tmp_path: Path, monkeypatch: PATCH, name: str, spoil: Callable[[Lake, Pipeline, PATCH], str], table: str
+    tmp_path: Path, name: str, spoil: Callable[[Lake, Pipeline], Spoilt], table: str
 ) -> None:
     lake, pipeline = bare_staging(tmp_path)
     if table == "staging":
         write_by_hand(lake, pipeline, DAYS, good_rows)
     asked = PlanRequest(FIRST, (table,), Policy(force=True, canary=0))
     passed = {t.name for t in make_plan(lake, pipeline, asked).preflight if t.passed}
-    told = spoil(lake, pipeline, monkeypatch)
+    told, pipeline = spoil(lake, pipeline)
     plan = make_plan(lake, pipeline, asked)
     (failed,) = [t for t in plan.preflight if not t.passed]
     assert (failed.name, told in failed.told) == (name, True)

@@ -6,11 +6,12 @@ Tested here: `operations.snapshots` with `snapshot_reader`, without an engine. N
 import json
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
 from backfill_assets.core.days import asked_days as span_of
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import Altered, BackfillError
 from backfill_assets.operations.fitness import UnfitDays
 from backfill_assets.operations.reader import LakeReader
 from backfill_assets.operations.snapshots import (
@@ -56,18 +57,45 @@ def test_the_same_rows_are_read_after_many_rebuilds_and_a_vacuum(reader: LakeRea
         reader.table(TABLE).at(version=made.tables[TABLE].version).arrow()
 
 
-def test_it_costs_nothing_until_the_tables_let_go_of_its_files(reader: LakeReader) -> None:
+def test_it_shares_no_bytes_with_the_table_nor_with_another_snapshot(reader: LakeReader) -> None:
+    """What writes through a table's file, as its owner can, does not reach what is kept."""
     keep(reader)
     keep(reader, "twin")
-    assert held_bytes(reader.lake, "spring") == 0
-    rebuilt_and_vacuumed(reader, 1)
+    before = reader.snapshot("spring").table(TABLE).arrow()
+    for file in reader.lake.table_path(TABLE).rglob("*.parquet"):
+        file.write_bytes(b"overwritten in place")
+    assert reader.snapshot("spring").table(TABLE).arrow() == before
     held = held_bytes(reader.lake, "spring")
     assert held == sum(f.size for f in find_snapshot(reader.lake, "spring").tables[TABLE].files)
+    assert held
     drop_snapshot(reader.lake, "spring")
     assert snapshot_names(reader.lake) == ["twin"]
     assert reader.snapshot("twin").table(TABLE).arrow().num_rows == 4
     with pytest.raises(BackfillError, match="this lake has no such snapshot"):
         reader.snapshot("spring")
+
+
+@pytest.mark.parametrize("same_size", [False, True])
+def test_a_data_file_that_was_altered_is_neither_kept_nor_read_as_what_was_written(
+    reader: LakeReader, same_size: bool
+) -> None:
+    """Rewritten in place with other rows; one of the same size only its rows can tell."""
+    [file, *_] = sorted(reader.lake.table_path(TABLE).rglob("event_date=2024-03-01/*.parquet"))
+    size = file.stat().st_size
+    rows = pq.ParquetFile(file).read()
+    pq.write_table(rows.slice(0, rows.num_rows - 1), file, compression="none")
+    if same_size:
+        for log in (reader.lake.table_path(TABLE) / "_delta_log").glob("*.json"):
+            lines = log.read_text().splitlines(keepends=True)
+            now = f'"size":{file.stat().st_size}'
+            log.write_text("".join(n.replace(f'"size":{size}', now) if "=2024-03-01" in n else n for n in lines))
+    told = "the rows are not those of its receipts" if same_size else "was altered: it has"
+    with pytest.raises(BackfillError, match=told):
+        keep(reader)
+    assert snapshot_names(reader.lake) == []
+    if not same_size:
+        with pytest.raises(Altered, match=r"the table .*the data file .*2024-03-01.* was altered.*backfill --force"):
+            reader.table(TABLE).arrow()
 
 
 def test_a_file_that_was_changed_or_is_gone_is_told_and_not_read(reader: LakeReader) -> None:

@@ -19,6 +19,7 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.operations.status import status
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import make_commit, write_rows
+from backfill_assets_tests.operations.readable_lake import TABLE, readable_lake
 from backfill_assets_tests.operations.synthetic import START, build, end_of, landed, synthetic_lake
 from backfill_assets_tests.processes import run_python
 
@@ -174,3 +175,13 @@ def test_days_that_follow_from_stale_ones_are_told(tmp_path: Path) -> None:
     report = status(lake, pipeline)
     assert report.following() == {"staging": 1, "features": 3, "features_as_known": 3, "labels": 3, "training": 3}
     assert all(d.state is State.FRESH for d in report if d.will_change)
+
+
+def test_a_data_file_that_was_altered_in_place_is_told_with_the_command_that_mends_it(tmp_path: Path) -> None:
+    reader = readable_lake(tmp_path / "lake")
+    assert status(reader.lake, reader.pipeline).wrong == ()
+    [file] = map(Path, reader.lake.store.data_files(reader.pipeline.contract(TABLE, ""), None, [date(2024, 3, 2)]))
+    file.write_bytes(file.read_bytes() + b"x")
+    (told,) = status(reader.lake, reader.pipeline).wrong
+    assert told.startswith(f"{TABLE}: the data file ")
+    assert told.endswith(f"`backfill-assets backfill --force --from 2024-03-02 --to 2024-03-02 --tables {TABLE}`")

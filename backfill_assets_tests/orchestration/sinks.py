@@ -19,16 +19,24 @@ SECRET = "hook-s3cret"
 
 
 class Hook:
-    """A webhook that keeps what is posted and answers with `status`."""
+    """A webhook that keeps what is posted and answers with `status`: at `to` the sender finds more, and where it is
+    `endless` the answer never ends."""
 
-    def __init__(self, status: int = 200) -> None:
+    def __init__(self, status: int = 200, to: str = "", endless: bool = False) -> None:
         kept: list[dict[str, Any]] = []
+        over = self.over = threading.Event()
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 kept.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
                 self.send_response(status)
-                self.end_headers()
+                if to:
+                    self.send_header("Location", to)
+                self.flush_headers()
+                with contextlib.suppress(OSError):
+                    while endless and not over.wait(0.02):
+                        self.wfile.write(b"X-More: x\r\n")
+                    self.end_headers()
 
             def log_message(self, *_: object) -> None:
                 return
@@ -40,6 +48,7 @@ class Hook:
         self.url = f"http://127.0.0.1:{self.server.server_port}/{SECRET}"
 
     def close(self) -> None:
+        self.over.set()
         self.server.shutdown()
         self.server.server_close()
         self.thread.join()

@@ -3,6 +3,8 @@
 Tested here: `orchestration.alert_channels`, with sinks on loopback. Not tested here: what is told (`test_alerts`).
 """
 
+import socket
+import threading
 from collections.abc import Iterator
 from email.message import Message as Letter
 from pathlib import Path
@@ -71,3 +73,70 @@ def test_a_login_is_never_sent_over_an_open_line(letters: tuple[str, list[Letter
     with pytest.raises(BackfillError, match="STARTTLS"):
         mail(open_line, ("a@example.org",), Message("subject", "text"))
     assert not kept
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_not_followed_and_is_a_failure_by_name(status: int) -> None:
+    other = Hook()
+    hook = Hook(status, to=other.url)
+    try:
+        with pytest.raises(BackfillError, match=f"HTTP {status}, a redirect, which is not followed"):
+            Channels(hook.url).ways()["webhook"](Message("subject", "text"))
+    finally:
+        hook.close()
+        other.close()
+    assert (len(hook.kept), other.kept) == (1, [])
+
+
+def test_an_answer_that_never_ends_is_given_up_after_its_time() -> None:
+    hook = Hook(endless=True)
+    try:
+        with pytest.raises(BackfillError, match=r"no answer within 0\.2 s"):
+            Channels(hook.url, seconds=0.2).ways()["webhook"](Message("subject", "text"))
+    finally:
+        hook.close()
+
+
+def test_the_body_of_an_answer_is_not_waited_for() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/x"
+        taken: list[bytes] = []
+
+        def serve() -> None:
+            line, _ = server.accept()
+            taken.append(line.recv(65536))
+            line.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\nsome")
+            taken.append(line.recv(65536) or b"closed")
+            line.close()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        Channels(url).ways()["webhook"](Message("subject", "text"))
+        thread.join()
+    assert len(taken) == 2
+
+
+def test_a_letter_holds_what_is_no_unicode_as_escapes(letters: tuple[str, list[Letter]]) -> None:
+    server, kept = letters
+    mail(server, ("a@example.org",), Message("caf\udce9", "text \udce9", {"lake": "/lakes/caf\udce9"}))
+    (letter,) = kept
+    body = letter.get_payload(decode=True)
+    assert isinstance(body, bytes)
+    assert str(letter["Subject"]).endswith(r"caf\udce9")
+    assert r"text \udce9" in body.decode()
+    assert r"lake: /lakes/caf\udce9" in body.decode()
+
+
+@pytest.mark.parametrize("way", ["webhook", "mail"])
+def test_whatever_a_library_raises_is_that_ways_failure_and_shows_no_secret(tmp_path: Path, way: str) -> None:
+    password = f"p\u00e4ss{SECRET}".replace("\u00e4", "%C3%A4")
+    with mail_server() as (server, _):
+        hostile = {
+            "webhook": Channels(f"http://{'a' * 70}.example/{SECRET}"),
+            "mail": Channels("", ("a@example.org\nBcc: b@example.org",), server.replace("//", f"//u:{password}@")),
+        }
+        box = Outbox(tmp_path)
+        box.put(Message("subject", "text"))
+        (error,) = box.deliver(hostile[way])
+    assert SECRET not in str(error)
+    assert box.waiting() == 1

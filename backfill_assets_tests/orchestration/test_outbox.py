@@ -3,7 +3,6 @@
 Tested here: `orchestration.outbox`. Not tested here: what is told (`test_alerts`).
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -54,6 +53,41 @@ def test_what_an_address_did_not_take_is_sent_to_it_later_and_to_no_other_again(
     ways.down.clear()
     assert (deliver(box, ways), box.waiting()) == (0, 0)
     assert sorted(ways.took) == [("mail", "one"), ("webhook", "one")]
+
+
+class Unfit(Ways):
+    """Mail that cannot be encoded, or fails with whatever else a library raises; the webhook takes all."""
+
+    def take(self, name: str, message: Message) -> None:
+        if name == "mail":
+            message.text.encode("ascii")
+        super().take(name, message)
+
+
+def test_one_that_a_way_cannot_take_goes_the_other_way_once_and_blocks_none_after_it(box: Outbox) -> None:
+    ways = Unfit()
+    for text in ("caf\udce9", "plain"):
+        box.put(Message(text[:3], text))
+    for _ in range(3):
+        (error,) = box.deliver(ways)  # type: ignore[arg-type]
+        assert str(error).startswith("mail: it did not take an alert (UnicodeEncodeError)")
+    assert sorted(ways.took) == [("mail", "pla"), ("webhook", "caf"), ("webhook", "pla")]
+    assert box.waiting() == 1
+
+
+def test_what_one_way_took_is_kept_before_the_next_is_tried(box: Outbox) -> None:
+    class Killed(Ways):
+        def take(self, name: str, message: Message) -> None:
+            if name == "mail":
+                raise KeyboardInterrupt
+            super().take(name, message)
+
+    ways = Killed()
+    box.put(Message("one", "text"))
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            box.deliver(ways)  # type: ignore[arg-type]
+    assert ways.took == [("webhook", "one")]
 
 
 def test_it_is_not_tried_again_at_once(tmp_path: Path) -> None:
@@ -111,11 +145,10 @@ def test_a_message_counts_as_told_only_once_it_is_kept(box: Outbox) -> None:
 
 @pytest.mark.parametrize("years", [-10, 10])
 def test_a_clock_that_is_set_right_again_keeps_no_alert_waiting_and_silences_no_news(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, years: int
+    tmp_path: Path, years: int
 ) -> None:
     box, ways, again = Outbox(tmp_path), Ways(down={"webhook", "mail"}), outbox.TELL_AGAIN_SECONDS
-    with monkeypatch.context() as wrong:
-        wrong.setattr(time, "time", lambda real=time.time: real() + years * 365 * 86_400.0)
+    with set_to(Clock(timedelta(days=365 * years))):
         box.tell({"name": "words"}, (), lambda _: Message("one", "text"), again)
         deliver(box, ways)
     ways.down.clear()

@@ -9,9 +9,14 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from backfill_assets.core.days import from_inclusive, parse_day
+from backfill_assets.core.plans import Policy
+from backfill_assets.operations.plan import PlanRequest, make_plan
+from backfill_assets.operations.plan_files import FINISHED, keep_plan, mark
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.plan_job import BACKFILL_RANGE, RUN_CHUNKS
 from backfill_assets.pipeline.tables import tables
+from backfill_assets_tests.operations.planning import versions_of
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -46,7 +51,18 @@ def test_what_cannot_be_planned_is_refused_in_one_line(tmp_path: Path, config: d
     assert not (lake.root / ".plans").exists()
 
 
-def test_a_range_of_right_days_ends_well_and_without_a_run(tmp_path: Path) -> None:
+def test_a_range_of_right_days_ends_well_without_a_plan_or_a_run(tmp_path: Path) -> None:
     lake, _ = synthetic_lake(tmp_path, 5)
     assert run(lake.root) == ""
-    assert len(list((lake.root / ".plans").glob("*.json"))) == 1
+    assert not (lake.root / ".plans").exists()
+
+
+def test_a_finished_plan_ends_well_without_a_run(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path, 5)
+    days = from_inclusive(parse_day(DAYS["start_date"]), parse_day(DAYS["end_date"]))
+    plan = make_plan(lake, pipeline, PlanRequest(days, ("staging",), Policy(force=True)))
+    keep_plan(lake, plan)
+    mark(lake, plan.id, "ended", FINISHED)
+    before = [name for name in versions_of(lake) if name.startswith(("tables", ".plans"))]
+    assert run(lake.root, plan=plan.id) == ""
+    assert [name for name in versions_of(lake) if name.startswith(("tables", ".plans"))] == before

@@ -15,6 +15,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.plan_files import mark, unmark
 from backfill_assets.operations.plan_locks import only_runner
+from backfill_assets.operations.plan_progress import held_back
 from backfill_assets.operations.plan_run import ask_for, run_plan
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.plan_sensor import plans_tick
@@ -72,7 +73,9 @@ def test_a_plan_that_a_run_stopped_with_a_reason_waits_for_a_person(
     plan = planned(*lake)
     with pytest.raises(BackfillError, match="the server is gone"):
         run_plan(lambda: lake, plan, HandWorker(*lake, fails_at=2))
-    assert "the server is gone" in _said(lake, instance)
+    tick = ticked(lake, instance)
+    assert (tick.requests, tick.alarms) == ([], {f"plan {plan.id} stopped": held_back(lake[0])[plan.id]})
+    assert "the server is gone" in tick.alarms[f"plan {plan.id} stopped"]
     ask_for(*lake, plan)  # what `run PLAN --daemon` does: a person looked
     assert len(ticked(lake, instance).requests) == 1
 

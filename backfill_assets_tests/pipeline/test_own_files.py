@@ -12,6 +12,7 @@ import pytest
 
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.lake.home import open_lake
+from backfill_assets.lake.model import refuse_moved_code
 from backfill_assets.load.steadiness import telling_mistakes
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.pipeline.own_files import loaded, reached
@@ -202,3 +203,67 @@ def test_of_a_module_that_is_imported_its_own_package_is_code_as_far_as_it_is_re
     assert (digests[0]["totals"] != digests[1]["totals"]) is outdates
     assert digests[0]["raw"] == digests[1]["raw"], "raw and staging are this product's"
     assert digests[0]["staging"] == digests[1]["staging"]
+
+
+# what is digested is what was loaded
+
+
+def test_a_file_that_is_saved_while_it_is_loaded_is_digested_as_it_was_run(tmp_path: Path) -> None:
+    saves = (
+        "import helpers\nfrom pathlib import Path\nPath(__file__).with_name('helpers.py').write_text('LEAST = 2\\n')\n"
+    )
+    write(tmp_path, {"pipeline.py": saves + OWN_PIPELINE, "helpers.py": "LEAST = 1\n"})
+    during, after = codes(tmp_path), codes(tmp_path)
+    assert during["totals"] != after["totals"], "the first one ran the file of before, the next one the new file"
+    write(tmp_path, {"pipeline.py": saves + OWN_PIPELINE, "helpers.py": "LEAST = 1\n"})
+    assert codes(tmp_path) == during
+
+
+def test_a_table_is_not_written_after_its_file_changed_and_the_file_is_named(tmp_path: Path) -> None:
+    write(tmp_path, FILES)
+    pipeline = chosen_pipeline(open_lake(tmp_path))
+    write(tmp_path, FILES | {"helpers.py": HELPERS + "\n"})
+    refuse_moved_code(pipeline.table("more"))
+    with pytest.raises(BackfillError, match=r"of totals: \S+helpers\.py changed after .* Start the command again"):
+        refuse_moved_code(pipeline.table("totals"))
+    (tmp_path / "late.py").unlink()
+    with pytest.raises(BackfillError, match=r"late\.py changed"):
+        refuse_moved_code(pipeline.table("more"))
+
+
+@pytest.mark.parametrize("changed", [name for name in PACKAGED if name not in ("acme/unused.py", "beside.py")])
+def test_an_imported_module_whose_file_changed_is_refused_and_never_signed_as_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str
+) -> None:
+    write(tmp_path, PACKAGED)
+    toml = tmp_path / "lake.toml"
+    toml.write_text(toml.read_text().replace("pipeline.py:tables", "acme.pipelines.daily:tables"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in [n for n in sys.modules if n.split(".")[0] in ("acme", "beside")]:
+        monkeypatch.delitem(sys.modules, name)
+    before = chosen_pipeline(open_lake(tmp_path))
+    assert codes(tmp_path) == {name: c.code_digest for name, c in before.codes.items()}
+    text = (tmp_path / changed).read_text()
+    (tmp_path / changed).write_text(text + "\nANOTHER = 2\n")
+    with pytest.raises(
+        SettingsError, match=rf"acme\.pipelines\.daily: \S+{changed} changed .* Start the command again"
+    ):
+        chosen_pipeline(open_lake(tmp_path))
+    with pytest.raises(BackfillError, match=rf"{changed} changed"):
+        refuse_moved_code(before.table("totals"))
+    (tmp_path / changed).write_text(text)
+    assert codes(tmp_path)["totals"] == before.codes["totals"].code_digest
+
+
+def test_a_module_that_is_saved_while_it_is_imported_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saves = f"import pathlib\npathlib.Path({str(tmp_path)!r}, 'acme/rules.py').write_text('def least(): return 2')\n"
+    write(tmp_path, PACKAGED | {"acme/pipelines/sums.py": saves})
+    toml = tmp_path / "lake.toml"
+    toml.write_text(toml.read_text().replace("pipeline.py:tables", "acme.pipelines.daily:tables"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in [n for n in sys.modules if n.split(".")[0] in ("acme", "beside")]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(SettingsError, match=r"acme/rules\.py changed"):
+        chosen_pipeline(open_lake(tmp_path))

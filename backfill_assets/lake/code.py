@@ -1,0 +1,152 @@
+"""Files that are code of a table: the bytes that were loaded, and their digests.
+
+Lives here: one file with its content, digests of Python and SQL, those of receipts until version 0.2.0, and what
+`Table.code_inputs` names. Does not live here: which files a table has (`lake.model`, `pipeline.chosen`) and loading
+them (`pipeline.own_files`).
+"""
+
+import contextlib
+import io
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+
+from backfill_assets.core.code_digests import legacy_python_digest, python_digest
+from backfill_assets.core.digests import digest_of
+from backfill_assets.core.errors import SettingsError
+
+AGAIN = "Start the command again (in Dagster reload the code location, in a notebook restart the kernel)"
+FILES_OF_PACKAGE = "__loaded_package_files__"  # of a module: its package's files with the bytes at the first look
+# Receipts and pins of plans name their versions.
+LIBRARIES = ("delta-spark", "deltalake", "duckdb", "pyarrow", "pysail", "pyspark", "sqlglot")
+LEGACY = Path(__file__).with_name("code_before.json")
+LEGACY_PYTHONS = ("3.11", "3.12", "3.13")  # each of these gave the package's own code another digest
+LEGACY_ENGINES = ("pyspark 4.2.0", "delta-spark 4.4.0")
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A file of a table's code with the `content` that was loaded. `named_input`: how `Table.code_inputs` names it,
+    empty for a file of Python or SQL."""
+
+    path: Path
+    content: bytes = field(repr=False)
+    named_input: str = ""
+
+    @classmethod
+    def read(cls, path: Path) -> "SourceFile":
+        """The file as it is now. Raises OSError."""
+        return cls(path, path.read_bytes())
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether the file holds something else than what was loaded, or is gone."""
+        try:
+            return self.path.read_bytes() != self.content
+        except OSError:
+            return True
+
+    @property
+    def text(self) -> str:
+        """The content as text with line feeds. Raises UnicodeDecodeError."""
+        return _text(self.content)
+
+    @property
+    def digest(self) -> str:
+        """The digest of the loaded content; of Python and SQL without comments and layout."""
+        if self.named_input:
+            return f"{self.named_input} {sha256(self.content).hexdigest()}"
+        return _python(self.content) if self.path.suffix == ".py" else _sql(self.content)
+
+    @property
+    def legacy_digest(self) -> str:
+        """The digest as receipts named it until version 0.2.0, under this version of Python."""
+        return _legacy_python(self.content) if self.path.suffix == ".py" else _sql(self.content)
+
+
+_python = lru_cache(maxsize=256)(python_digest)
+_legacy_python = lru_cache(maxsize=256)(legacy_python_digest)
+
+
+def _text(content: bytes) -> str:
+    return io.StringIO(content.decode("utf-8"), newline=None).read()
+
+
+@lru_cache(maxsize=256)
+def _sql(content: bytes) -> str:
+    import sqlglot
+
+    tokens = sqlglot.tokenize(_text(content), read="spark")
+    return digest_of([[token.token_type.name, token.text] for token in tokens])
+
+
+def code_input(name: str, folder: Path) -> tuple[SourceFile | str, ...]:
+    """What `Table.code_inputs` names: files (below `folder`, or the sources of a package), or a line that holds a
+    digest. Raises SettingsError where it does not exist."""
+    kind, _, rest = name.partition(":")
+    if kind == "env":
+        if rest not in os.environ:
+            raise _no_input(name, f"the environment has no variable {rest}", "Set it")
+        return (f"{name} {sha256(os.environ[rest].encode()).hexdigest()}",)
+    if kind == "package":
+        try:
+            return (f"{name} {version(rest)}",)
+        except PackageNotFoundError:
+            return _sources_of(name, rest)
+    try:
+        return (replace(SourceFile.read(folder / name), named_input=name),)
+    except OSError as error:
+        raise _no_input(name, f"{folder / name}: {error.strerror}", "Put the file there") from None
+
+
+def _sources_of(name: str, package: str) -> tuple[SourceFile, ...]:
+    """The Python files of a package that has no version, as they were when they were first looked at."""
+    spec = find_spec(package) if package.isidentifier() else None
+    if spec is None or spec.origin is None:
+        raise _no_input(name, f"no package {package} is installed", "Install it")
+    held = vars(sys.modules[package]) if package in sys.modules else {}
+    if FILES_OF_PACKAGE not in held:
+        folder = Path(spec.origin).parent
+        paths = sorted(folder.rglob("*.py")) if spec.submodule_search_locations else [Path(spec.origin)]
+        held[FILES_OF_PACKAGE] = tuple(
+            replace(SourceFile.read(p), named_input=f"{name} {p.relative_to(folder).as_posix()}") for p in paths
+        )
+    found: tuple[SourceFile, ...] = held[FILES_OF_PACKAGE]
+    return found
+
+
+def _no_input(name: str, culprit: str, fix: str) -> SettingsError:
+    return SettingsError(
+        f"the code input {name!r}", culprit, "Nothing was done", f"{fix}, or correct `code_inputs` of the table"
+    )
+
+
+def installed_versions(packages: Iterable[str]) -> dict[str, str]:
+    """The versions of those packages that are installed, by name."""
+    found = {}
+    for package in packages:
+        with contextlib.suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
+
+
+def legacy_parts(code_version: str) -> Iterator[list[str]]:
+    """For each Python, the digests that receipts named for the package's own code of this version; none where the
+    version is younger than version 0.2.0. An empty `code_version` has no code of the package."""
+    if not code_version:
+        yield from ([] for _ in LEGACY_PYTHONS)
+    elif code_version in _legacy():
+        yield from (_legacy()[code_version][python] for python in LEGACY_PYTHONS)
+
+
+@cache
+def _legacy() -> Mapping[str, Mapping[str, list[str]]]:
+    found: Mapping[str, Mapping[str, list[str]]] = json.loads(LEGACY.read_text(encoding="utf-8"))
+    return found

@@ -1,0 +1,81 @@
+"""One source has one digest under every Python that this package supports.
+
+Tested here: `core.code_digests`, under each Python of the machine, and held against a digest that was written down. Not
+tested here: which changes of a source count (`lake/test_model.py`).
+"""
+
+import ast
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core import code_digests
+from backfill_assets.core.code_digests import legacy_python_digest, python_digest
+from backfill_assets.core.digests import digest_of
+
+HARD = r'''
+"""What lives here."""
+from functools import partial
+import os.path as there
+
+@partial(print, end="")
+async def f(a, /, b: int = 1, *args, c=None, **more) -> "int":
+    """Docstring."""
+    # a comment
+    async with a as x, b: pass
+    return f"{a!r:>{b}} {c:%H:%M{b}} {a = } {{}}" f"" "x" rf"\d{b:{a}{c}}" f"{{}}{a}\N{EM DASH}"
+
+class C(object):
+    days: int = 7
+    def g(self):
+        match self:
+            case {"a": [1, *_], **rest} if (n := 1) > 0: return rest
+            case C(days=7) | None: pass
+        try: yield 1_000, 0x1F, 1e3, 2j, b"\xff", ..., "\U0001fae8 \x7f é", u"\ue000"
+        except* ValueError: raise
+        else: lambda *a, k=1: {**a, 1: {2}}
+        global h; del h
+'''
+DIGEST = "da202f4292b2d8165ad06e1c43bde866"
+TOOL = "import runpy, sys; print(runpy.run_path(sys.argv[1])['python_digest'](sys.stdin.buffer.read()))"
+
+
+def _pythons() -> Iterator[Path]:
+    """The Pythons 3.11 to 3.13 that lie on the path or are installed by pyenv."""
+    for minor in (11, 12, 13):
+        named = shutil.which(f"python3.{minor}")
+        found = sorted((Path.home() / ".pyenv" / "versions").glob(f"3.{minor}.*/bin/python"))
+        yield from [Path(named)] if named and not found else found[:1]
+
+
+def test_a_source_has_the_digest_that_was_written_down() -> None:
+    assert python_digest(HARD.encode()) == DIGEST
+
+
+@pytest.mark.usefixtures("processes")
+def test_every_python_of_the_machine_gives_one_digest() -> None:
+    given = {}
+    for python in _pythons():
+        done = subprocess.run(
+            [python, "-I", "-c", TOOL, code_digests.__file__], input=HARD.encode(), capture_output=True, check=False
+        )
+        if b"is not a command" not in done.stderr and b"command not found" not in done.stderr:
+            given[str(python)] = done.stdout.decode().strip() or done.stderr.decode()
+    if not given:
+        pytest.skip("no other Python is installed")
+    assert set(given.values()) == {DIGEST}, given
+
+
+@pytest.mark.parametrize("prose", ["# more\n", "\n\n", '"""Other."""\n'])
+def test_prose_counts_in_neither_form(prose: str) -> None:
+    source = b"x = (1,\n     2)\n"
+    for form in (python_digest, legacy_python_digest):
+        assert form(prose.encode() + source) == form(b"x = 1, 2\n") != form(b"x = 1, 3\n")
+
+
+def test_receipts_of_before_named_the_tree_as_json() -> None:
+    source = b"x = 1\n"
+    assert legacy_python_digest(source) == digest_of(ast.dump(ast.parse(source)))

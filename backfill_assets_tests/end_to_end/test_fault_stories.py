@@ -1,0 +1,265 @@
+"""Any story in which exceptions are raised at chance moments of any write ends as a lake that was made at once.
+
+Tested here: interrupts, SIGTERM, no memory and four errors of the disk, raised at a line of the product that chance
+chooses, while a day lands and is loaded, tables are made, plans run, are put back and released, snapshots are made and
+dropped, stagings are swept, torn logs are mended. After each the lake opens and no file that a log names is gone.
+No engine: what Spark would compute follows by arithmetic (`test_plan_stories`). Not tested here: kills
+(`test_plan_killed`, `lake.test_commit_steps`). The big run, 1,000 stories, in one command:
+
+    BACKFILL_ASSETS_STORIES=1000 pytest -n0 backfill_assets_tests/end_to_end/test_fault_stories.py
+"""
+
+import gc
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, event, given, note, settings
+from hypothesis import strategies as st
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.receipts import DayEntry
+from backfill_assets.core.states import State
+from backfill_assets.lake.audit import audit
+from backfill_assets.lake.ledger import ARRIVALS, FILES, LANDED, QUARANTINE, read_files
+from backfill_assets.lake.log import commit_file, versions
+from backfill_assets.lake.replace import Provenance, Write, replace_days
+from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.staging import markers
+from backfill_assets.lake.view import read_view
+from backfill_assets.load import scan
+from backfill_assets.operations.plan_files import find_plan
+from backfill_assets.operations.rollback import RollbackRequest, release
+from backfill_assets.operations.snapshots import (
+    SnapshotRequest,
+    create_snapshot,
+    drop_snapshot,
+    file_of,
+    find_snapshot,
+    snapshot_names,
+)
+from backfill_assets_tests.builders import day
+from backfill_assets_tests.end_to_end import test_plan_stories as plans
+from backfill_assets_tests.end_to_end.test_plan_stories import EVERY_DAY, SAID, Draw
+from backfill_assets_tests.faults import ERRORS, RAISED, raising_at
+from backfill_assets_tests.files import Cells, stage_by_hand
+from backfill_assets_tests.operations.planned import BUILT, DAYS, arrival
+
+STORIES = int(os.environ.get("BACKFILL_ASSETS_STORIES", "10"))
+# Where lines are counted: the narrow way of a commit, or all of the product that a story runs through.
+COMMITTING = (
+    "lake/staging", "lake/committer", "lake/delta_store", "lake/merge", "lake/putback", "lake/mending", "core/disk",
+)  # fmt: skip
+EVERYWHERE = ("lake/", "load/", "operations/", "core/disk")
+SCANNED = datetime(2024, 3, 1, tzinfo=UTC)
+
+
+@dataclass
+class World(plans.World):
+    """A lake into which days are loaded as the product does: `files`, `quarantine`, `raw`, then `arrivals`."""
+
+    snapshots: int = field(default=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.catch_up()
+
+    @property
+    def contracts(self) -> tuple[Contract, ...]:
+        return (*self.pipeline.contracts, ARRIVALS, FILES, QUARANTINE)
+
+    def land(self, number: int, value: int) -> None:
+        """Another delivery for a day, in the place of the one before."""
+        self.landed[number] = value
+        self.load()
+
+    def load(self) -> None:
+        """Whatever is not loaded yet, each ledger and table by what its receipts say."""
+        self._scan()
+        states = self.states()
+        days = [d for d in EVERY_DAY if not states.is_settled("raw", d)]
+        if days:
+            self._write(QUARANTINE, [self._refused(d) for d in days], dict.fromkeys(days, ""))
+            rows = [{"entity": "A", "value": self._value(d), "arrival_date": d} for d in days]
+            self._write(self.contract("raw"), rows, {d: states.digests.of("raw", d) for d in days})
+        source = read_view(self.lake, self.pipeline.contracts).source("raw")
+        doubted = bool(source.doubted_arrivals())
+        moved = {d for d, s in source.loaded.stamps.items() if s.version > source.loaded_version}
+        if moved or doubted:
+            days = sorted(source.loaded.stamps if doubted else moved)
+            said = Provenance("test", inputs={"raw": source.loaded.version})
+            rows = [arrival(d, self._content(d)) for d in days]
+            self._write(ARRIVALS, rows, dict.fromkeys(days, ""), said, force=doubted)
+
+    def _scan(self) -> None:
+        known = {r.path: r.sha256 for r in read_files(self.lake.store) if not r.withdrawn}
+        wanted = {f"{d}.jsonl": self._content(d) for d in EVERY_DAY}
+        gone = [r for r in read_files(self.lake.store) if not r.withdrawn and wanted[r.path] != r.sha256]
+        on = LakeSession(self.lake)
+        scan._append(on, scan._withdrawals(gone, SCANNED, "test"), "scan", "")
+        days = [d for d in EVERY_DAY if known.get(f"{d}.jsonl") != self._content(d)]
+        scan._append(on, [self._landed(d) for d in days], "scan", "")
+
+    def _landed(self, of: date) -> tuple[object, ...]:
+        now = datetime.now(UTC)
+        common = (1, 0, 1, 10, 5, SCANNED, of, now, "digest", None)
+        return (LANDED, f"{of}.jsonl", self._content(of), of, *common)
+
+    def _value(self, of: date) -> int:
+        return self.landed[(of - day(0)).days]
+
+    def _content(self, of: date) -> str:
+        return f"F-{of}-{self._value(of)}"
+
+    def _refused(self, of: date) -> Cells:
+        text = str(self._value(of))
+        return {"arrival_date": of, "source_file": "sha", "row_number": 1, "text": text, "reason": "not JSON"}
+
+    def _write(
+        self, contract: Contract, rows: Sequence[Cells], digests: dict[date, str], said: Provenance | None = None,
+        force: bool = False,
+    ) -> None:  # fmt: skip
+        staged = stage_by_hand(self.lake, contract, rows)
+        try:
+            found = audit(self.lake, staged.paths, contract)
+            entries = {d: DayEntry(found[d].rows, found[d].fingerprint, digests[d]) for d in digests}
+            version = self.lake.store.view(contract.name, contract.day_column).version
+            write = Write(contract, staged, entries, version, said or self._signed(), bool(said), force)
+            replace_days(self.lake, write, lambda days: {d: digests[d] for d in days})
+        finally:
+            staged.drop()
+
+    def _signed(self) -> Provenance:
+        codes = self.pipeline.codes["raw"]
+        return Provenance("test", code_digest=codes.code_digest, settings_digest=codes.settings_digest)
+
+    def catch_up(self) -> None:
+        """Load what is not loaded, then make what is not right."""
+        self.load()
+        super().catch_up()
+
+    def refuse_damage(self) -> None:
+        """The lake opens, and of everything that it names nothing is gone."""
+        self.states()
+        for contract in self.contracts:
+            found = self.lake.store.inspect(contract)
+            damage = (found.absent, found.altered, found.torn, found.lacking, found.checkpoints_torn)
+            assert not any(damage), (contract.name, damage)
+        for name in snapshot_names(self.lake):
+            for kept in find_snapshot(self.lake, name).tables.values():
+                assert all(file_of(self.lake, name, file) for file in kept.files)
+        for plan in self.plans:
+            assert find_plan(self.lake, plan.id) == plan
+
+    def end_process(self) -> None:
+        """What ends with a process ends: its locks and holds."""
+        gc.collect()
+        for link in Path("/proc/self/fd").iterdir():
+            with suppress(OSError):
+                if link.readlink().is_relative_to(self.root):
+                    os.close(int(link.name))
+
+
+def snapping(draw: Draw, world: World) -> None:
+    world.snapshots += 1
+    create_snapshot(*world.open(), SnapshotRequest(f"s{world.snapshots}", BUILT, unfit="take"))
+
+
+def dropping(draw: Draw, world: World) -> None:
+    if names := snapshot_names(world.lake):
+        drop_snapshot(world.lake, draw(st.sampled_from(names)))
+
+
+def sweeping(draw: Draw, world: World) -> None:
+    world.lake.store.sweep(draw(st.sampled_from([c.name for c in world.contracts])))
+
+
+def tearing(draw: Draw, world: World) -> None:
+    """A power cut tears the newest commit of the lake; all others were on the disk before it began."""
+    tables = [(c, world.lake.table_path(c.name)) for c in world.contracts]
+    newest = [(c, commit_file(path, versions(path)[-1])) for c, path in tables if versions(path)]
+    contract, file = max(newest, key=lambda found: found[1].stat().st_mtime_ns)
+    file.write_bytes(file.read_bytes()[: draw(st.integers(0, 40))])
+    world.lake.store.mend(contract, SAID)
+
+
+def losing(draw: Draw, world: World) -> None:
+    """A ledger loses a data file."""
+    contract = (FILES, ARRIVALS)[draw(st.integers(0, 1))]
+    if files := world.lake.store.data_files(contract):
+        Path(draw(st.sampled_from(sorted(files)))).unlink()
+        world.lake.store.mend(contract, SAID)
+
+
+EVENTS: tuple[Callable[[Draw, World], None], ...] = (
+    plans.landing, plans.landing, plans.landing, plans.correction, plans.planning, plans.going_on, plans.rolling_back,
+    plans.releasing, plans.catching_up, plans.catching_up, snapping, dropping, sweeping, tearing, losing,
+)  # fmt: skip
+
+
+DAMAGING = (tearing, losing)
+
+
+def mended(world: World) -> None:
+    """What a person does whom an error tells so, where a command to mend was itself broken off."""
+    for contract in world.contracts:
+        with suppress(BackfillError):
+            world.lake.store.mend(contract, SAID)
+
+
+@st.composite
+def moments(draw: st.DrawFn) -> tuple[int, tuple[str, ...]]:
+    """A line that raises (0: none does), and where lines are counted."""
+    if draw(st.booleans()):
+        return draw(st.integers(1, 1000)), COMMITTING
+    return draw(st.sampled_from([0, 30, 300, 3000])) * draw(st.integers(1, 10)) // 10, EVERYWHERE
+
+
+@pytest.mark.usefixtures("storages")
+@settings(max_examples=STORIES, suppress_health_check=list(HealthCheck), phases=[Phase.generate], print_blob=True,
+          deadline=None)  # fmt: skip
+@given(st.data())
+def test_any_story_of_exceptions_ends_as_a_lake_that_was_made_at_once(data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        world = World(Path(folder).resolve() / "lake")
+        for happens in data.draw(st.lists(st.sampled_from(EVENTS), min_size=3, max_size=8)):
+            line, rooms = data.draw(moments())
+            kind = data.draw(st.sampled_from(sorted(ERRORS)))
+            with suppress(BackfillError, *RAISED), raising_at(line, rooms, ERRORS[kind]) as met:
+                happens(data.draw, world)
+            if met.error:
+                note(f"{happens.__name__}: {kind} at {met.place}")
+                event(f"{kind} in {happens.__name__}")
+                world.end_process()
+            if happens in DAMAGING:
+                mended(world)
+            world.refuse_damage()
+        for table in BUILT:
+            with suppress(BackfillError):
+                release(*world.open(), RollbackRequest(table=table, days=EVERY_DAY), SAID)
+        world.catch_up()
+        as_made_at_once(world)
+
+
+def as_made_at_once(world: World) -> None:
+    """All days are right and fresh, and there is nothing besides."""
+    lake, pipeline = world.open()
+    states = pipeline.states(read_view(lake, pipeline.contracts))
+    assert world.values("raw") == [world.landed[n] for n in range(DAYS)]
+    refused = {r["arrival_date"]: r["text"] for r in lake.store.rows(QUARANTINE.name)}
+    assert refused == {day(n): str(v) for n, v in world.landed.items()}
+    for table in BUILT:
+        assert world.values(table) == [world.right(table, n) for n in range(DAYS)]
+        assert {states.of(table, d) for d in EVERY_DAY} == {State.FRESH}
+    for contract in world.contracts:
+        lake.store.sweep(contract.name)
+        folder = markers(lake, contract.name)
+        assert not (folder.is_dir() and list(folder.iterdir())), contract.name
+        was_torn = any((lake.table_path(contract.name) / "_delta_log").glob("*.torn"))  # its files are kept, too
+        assert was_torn or lake.store.inspect(contract).lost == 0, contract.name

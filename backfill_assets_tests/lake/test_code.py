@@ -1,0 +1,52 @@
+"""A file of a table's code: its digest is of what was loaded, and it tells when the file has changed since.
+
+Tested here: `lake.code`. Not tested here: Python's digests (`core/test_code_digests.py`), what `code_inputs` names
+(`pipeline/test_recorded_settings.py`), and receipts of before (`pipeline/test_receipts_of_before.py`).
+"""
+
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.lake.code import LEGACY_PYTHONS, SourceFile, installed_versions, legacy_parts
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "same", "other"),
+    [
+        ("a.py", "x = 1\n", "# why\nx =  1\n", "x = 2\n"),
+        ("a.sql", "SELECT 1", "-- why\r\nselect 1".replace("select", "SELECT"), "SELECT 2"),
+    ],
+)
+def test_comments_and_layout_do_not_count(tmp_path: Path, name: str, text: str, same: str, other: str) -> None:
+    made = [SourceFile(tmp_path / name, t.encode()) for t in (text, same, other)]
+    for digests in ([f.digest for f in made], [f.legacy_digest for f in made]):
+        assert digests[0] == digests[1] != digests[2]
+
+
+def test_of_a_named_input_every_byte_and_its_name_count(tmp_path: Path) -> None:
+    files = [SourceFile(tmp_path / "m.json", c, n) for c, n in ((b"1", "m"), (b"1 ", "m"), (b"1", "n"))]
+    assert len({f.digest for f in files}) == 3
+
+
+def test_a_file_that_changed_or_is_gone_has_moved(tmp_path: Path) -> None:
+    path = tmp_path / "a.py"
+    path.write_text("x = 1\n")
+    file = SourceFile.read(path)
+    digest = file.digest
+    assert not file.has_moved
+    path.write_text("x = 2\n")
+    assert (file.has_moved, file.digest) == (True, digest)
+    path.unlink()
+    assert file.has_moved
+
+
+def test_versions_are_those_of_what_is_installed() -> None:
+    assert installed_versions(["duckdb", "nope-nope"]) == {"duckdb": version("duckdb")}
+
+
+def test_code_younger_than_receipts_of_before_has_no_other_form() -> None:
+    assert list(legacy_parts("staging 2")) == []
+    assert len(list(legacy_parts("staging 1"))) == len(LEGACY_PYTHONS)
+    assert list(legacy_parts("")) == [[]] * len(LEGACY_PYTHONS)

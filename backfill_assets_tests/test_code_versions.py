@@ -1,0 +1,119 @@
+"""The versions of the package's own code: whoever changes what makes a built-in table decides whether rows can differ.
+
+Tested here: the sources behind each version, held against the digests they had when it was last looked at. Not tested
+here: what a version does to days (`lake/test_model.py`).
+
+Where a test fails: if the new code can give other rows from the same inputs, raise the version (`code_version` of the
+table, or `lake.model.LOADER_VERSION`), which makes days of before outdated; else only correct the digest below.
+"""
+
+import ast
+from collections.abc import Iterator
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.code_digests import python_digest
+from backfill_assets.lake.model import LOADER, LOADER_VERSION, Table
+from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.pipeline.sql_tables import sql_table
+from backfill_assets.pipeline.tables import tables
+
+LANDING, LOAD = "backfill_assets.landing", "backfill_assets.load"
+# What decides the rows of raw: mapping, casts, reasons, what is kept of a file, what is too late; and `intake*`.
+LOADERS = (
+    LOADER,
+    *(f"{LOAD}.{name}" for name in ("counting", "deliveries", "numbered", "placing", "row_text")),
+    *(f"{LANDING}.{name}" for name in ("casting", "mapping", "nanoseconds", "place", "select", "stock")),
+    *(f"{LANDING}.{name}" for name in ("engine_errors", "limited_decoding", "sail_casts")),
+    "backfill_assets.lake.links",
+    "backfill_assets.lake.too_late",
+)
+# What the loaders use to read, write and time; none of it decides a row of raw.
+DECIDES_NO_ROW = {
+    "engine.loss", "engine.session", "lake.audit", "lake.committer", "lake.home", "lake.ledger", "lake.lock",
+    "lake.log", "lake.profile", "lake.replace", "lake.second_engine", "lake.second_engine_settings", "lake.session",
+    "lake.settings", "lake.sizes", "lake.staging", "lake.table", "lake.view", "landing.copying", "landing.files",
+    "landing.row_functions", "landing.sail_select", "load.arrivals", "load.candidate", "load.landed_changes", "load.derived",
+    "load.facts", "load.known", "load.phases", "load.scan", "load.steadiness",
+}  # fmt: skip
+PINNED = {
+    "raw 1": "3f435aff019abdc33aad2632369052d4",
+    "staging 1": "6070dd62ac071c799741ac52d2a16c25",
+    "features 1": "c11c460fc60d740ec872620f3cd03474",
+    "features_as_known 1": "364c675ee24b73836ad5b8b6908eb57e",
+    "labels 1": "d81e80a9d1f775389be7507d62f670eb",
+    "training 1": "457167e4d06827fe81018a9f0b765c3e",
+    "declared features 1": "e25dbfe946666f392036ddd434451661",
+    "declared labels 1": "b97c230fb364ccdfda28ec704002f5d2",
+    "declared training 1": "beda2b5a94a890e3e88b3b51ed1b9bef",
+    "sql as known 1": "0d0eaadc506546adb93873b9201feee5",
+    "sql 1": "d19e65052eeb6d49e9c336e79395e651",
+}
+SOURCE = {"files": "*", "format": "jsonl", "select": "*"}
+DECLARED = {
+    "features": {"columns": [{"name": "n", "agg": "count", "days": 2}], "entity": ["entity"]},
+    "labels": {"label": "sum_ahead(value) > 2"},
+}
+SQL = """/*
+description = "Rows."
+day = "day"
+key = ["entity"]
+columns = { entity = "STRING", day = "DATE" }
+inputs = { staging = { as_known = %s } }
+*/
+SELECT entity, event_date AS day FROM staging
+"""
+
+
+def _loaders() -> list[str]:
+    found = find_spec(LANDING)
+    assert found is not None
+    folders = [Path(f) for f in found.submodule_search_locations or ()]
+    return [*LOADERS, *sorted(f"{LANDING}.{p.stem}" for folder in folders for p in folder.glob("intake*.py"))]
+
+
+def _content(module: str) -> bytes:
+    spec = find_spec(module)
+    assert spec is not None
+    return Path(str(spec.origin)).read_bytes()
+
+
+def _built_in(folder: Path) -> Iterator[Table]:
+    for more in ({}, DECLARED):
+        settings = LakeSettings.model_validate({"start_date": "2024-03-01", "source": SOURCE, **more})
+        yield from (t for t in tables(settings) if not t.is_landed)
+    for known in ("true", "false"):
+        path = folder / f"known_{known}.sql"
+        path.write_text(SQL % known)
+        yield sql_table(path, settings)
+
+
+@pytest.fixture(scope="module")
+def digests(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The digest over the sources of each version."""
+    sources = {LOADER_VERSION: {*_loaders()}}
+    for table in _built_in(tmp_path_factory.mktemp("sql")):
+        assert table.code_version, f"{table.name} has no version"
+        sources.setdefault(table.code_version, set()).update(s for s in table.sources if isinstance(s, str))
+    return {
+        version: sha256("".join(sorted(python_digest(_content(m)) for m in modules)).encode()).hexdigest()[:32]
+        for version, modules in sources.items()
+    }
+
+
+def test_the_code_of_every_version_is_as_it_was_when_it_was_last_looked_at(digests: dict[str, str]) -> None:
+    assert digests == PINNED, "rows can differ: raise the version; else: correct PINNED"
+
+
+def test_no_module_that_a_loader_uses_is_forgotten() -> None:
+    """A new one: name it in `LOADERS` if it decides rows of raw, else in `DECIDES_NO_ROW`."""
+    loaders = {m.removeprefix("backfill_assets.") for m in _loaders()}
+    used: set[str] = set()
+    for name in loaders:
+        for node in ast.walk(ast.parse(_content(f"backfill_assets.{name}"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("backfill_assets."):
+                used.add(str(node.module).removeprefix("backfill_assets."))
+    assert {u for u in used if not u.startswith("core.")} - loaders - DECIDES_NO_ROW == set()
