@@ -36,8 +36,8 @@ DECIDES_NO_ROW = {
     "engine.loss", "engine.session", "lake.audit", "lake.committer", "lake.home", "lake.ledger", "lake.lock",
     "lake.log", "lake.profile", "lake.replace", "lake.second_engine", "lake.second_engine_settings", "lake.session",
     "lake.settings", "lake.sizes", "lake.staging", "lake.table", "lake.view", "landing.copying", "landing.files",
-    "landing.row_functions", "landing.sail_select", "load.arrivals", "load.candidate", "load.landed_changes", "load.derived",
-    "load.facts", "load.known", "load.phases", "load.scan", "load.steadiness",
+    "landing.row_functions", "landing.sail_select", "load.arrivals", "load.candidate", "load.landed_changes",
+    "load.derived", "load.facts", "load.known", "load.phases", "load.scan", "load.steadiness",
 }  # fmt: skip
 PINNED = {
     "raw 1": "3f435aff019abdc33aad2632369052d4",

@@ -6,6 +6,7 @@ Tested here: `orchestration.event_storage`. Not tested here: which events a run 
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -103,8 +104,7 @@ def _timeless(value: Any) -> Any:
     return [value.count(f'"{kind}"') for kind in kinds]
 
 
-def test_the_rows_are_those_of_dagsters_own_storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_storage, "BUFFERED_EVENTS", 5)  # several batches
+def test_the_rows_are_those_of_dagsters_own_storage(tmp_path: Path) -> None:
     found = []
     for name, overrides in (("dagster", {}), ("ours", OURS)):
         with opened(tmp_path / name, overrides) as instance:
@@ -166,6 +166,15 @@ def test_an_event_outside_of_a_step_is_written_at_once(instance: dg.DagsterInsta
     found = rows(tmp_path)
     assert len(found["asset_check_executions"]) == 1
     assert len(found["event_logs"]) == 2
+
+
+def test_no_more_than_the_stated_number_of_events_is_buffered(instance: dg.DagsterInstance, tmp_path: Path) -> None:
+    days = [str(date(2020, 1, 1) + timedelta(days=n)) for n in range(event_storage.BUFFERED_EVENTS)]
+    for day in days[:-1]:
+        instance.store_event(step_event(day))
+    assert rows(tmp_path)["asset_check_executions"] == []
+    instance.store_event(step_event(days[-1]))
+    assert len(rows(tmp_path)["asset_check_executions"]) == len(days)
 
 
 def test_what_is_buffered_is_written_when_the_instance_closes(tmp_path: Path) -> None:
