@@ -28,16 +28,19 @@ OF_A_LAKE = Path(__file__).with_name("templates") / FILE
 
 @contextlib.contextmanager
 def silenced() -> Iterator[None]:
-    """Keep Dagster's warnings about itself from the screen; errors come back as the run's cause."""
+    """Keep Dagster's warnings about itself from the screen, and SQLAlchemy's about connections that an interrupt
+    closes; errors come back as the run's cause."""
     # A handler of its own: without any, Python prints warnings. `logging.disable` would swallow Dagster's events too.
-    logger, silence = logging.getLogger("dagster"), logging.NullHandler()
-    logger.addHandler(silence)
+    loggers, silence = [logging.getLogger(name) for name in ("dagster", "sqlalchemy.pool")], logging.NullHandler()
+    for logger in loggers:
+        logger.addHandler(silence)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             yield
         finally:
-            logger.removeHandler(silence)
+            for logger in loggers:
+                logger.removeHandler(silence)
 
 
 @contextlib.contextmanager

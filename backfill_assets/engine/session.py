@@ -44,11 +44,10 @@ __all__ = [
 ]  # fmt: skip
 CLIENTS_LOG = "pyspark.sql.connect.logging"  # prints every error that is raised as well, as JSON
 # Spark's own defaults retry a dead server for ten minutes; these give up after 6 s.
-_RETRIES = 4
-_FIRST_BACKOFF_MS = 200
-_LONGEST_BACKOFF_MS = 2000
-# Set by others of this package for a moment (`load.steadiness`), and no row depends on it.
-NOT_FOR_ROWS = frozenset({"spark.sql.debug.maxToStringFields"})
+_RETRIES, _FIRST_BACKOFF_MS, _LONGEST_BACKOFF_MS = 4, 200, 2000
+# Set by this package for a moment (`load.steadiness`), and by Delta as it opens a table; no row depends on them.
+BY_DELTA = {f"spark.sql.parquet.fieldId.{what}.enabled" for what in ("read", "write")}
+NOT_FOR_ROWS = frozenset({"spark.sql.debug.maxToStringFields", *BY_DELTA})
 # So long a session of a server whose process lives is taken to be known there: servers forget one after an hour.
 _ANSWERED_SECONDS = 60.0
 

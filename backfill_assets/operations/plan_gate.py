@@ -35,11 +35,14 @@ def judge(
 def _evidence(
     lake: Lake, pipeline: Pipeline, plan: Plan, chunk: PlanChunk, name: str, own: PlanWrites
 ) -> TableEvidence | None:
-    after = own.after.get(chunk.number)
+    contract, ids = pipeline.table(name).contract, own.ids.get(chunk.number, frozenset())
+    stamps = lake.store.view(name, contract.day_column).stamps
+    # A plan that goes on after a kill may have rebuilt days of this chunk with another one since: that one answers.
+    after = {d: e for d, e in own.after.get(chunk.number, {}).items() if d in stamps and stamps[d].write_id in ids}
     if not after:
         return None
-    contract, base = pipeline.table(name).contract, own.base[chunk.number]
-    before = own.before.get(chunk.number, {})
+    base = own.base[chunk.number]
+    before = {d: e for d, e in own.before.get(chunk.number, {}).items() if d in after}
     moved = {d for d, e in before.items() if e.content != after[d].content}
     with_means = plan.policy.tolerances.means is not None and moved and base >= 0
     return TableEvidence(

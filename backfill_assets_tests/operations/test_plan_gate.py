@@ -11,15 +11,16 @@ from typing import Any
 
 import pytest
 
+from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plan_gates import GateFinding
-from backfill_assets.core.plan_states import ChunkState
-from backfill_assets.core.plans import Tolerances
+from backfill_assets.core.plan_states import ChunkState, plan_writes
+from backfill_assets.core.plans import PLAN_REASON, Tolerances
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.log import versions
-from backfill_assets.operations.plan_gate import refusal
+from backfill_assets.operations.plan_gate import judge, refusal
 from backfill_assets.operations.plan_progress import progress
-from backfill_assets.operations.plan_run import run_plan
+from backfill_assets.operations.plan_run import ChunkWork, run_plan
 from backfill_assets_tests.operations.planning import (
     DAYS,
     HandWorker,
@@ -111,6 +112,23 @@ def test_without_rollback_the_chunk_stays_until_someone_has_looked(tmp_path: Pat
     by = HandWorker(lake, pipeline, corrected)
     run_plan(lambda: (lake, pipeline), plan, by, accepted=4)
     assert by.told[0] == f"made {plan.chunk(5).days}"
+
+
+def test_a_day_that_another_write_rebuilt_since_is_not_held_against_the_chunk(tmp_path: Path) -> None:
+    """A killed plan that goes on may rebuild days of its boundary chunk with an earlier one."""
+    lake, pipeline = bare_staging(tmp_path)
+    write_by_hand(lake, pipeline, DAYS, good_rows)
+    plan = planned(lake, pipeline, chunk="2d")
+    second, third = plan.chunk(2), plan.chunk(3)
+    tags = ChunkWork(plan, second, plan.tables, second.days).tags
+    write_by_hand(lake, pipeline, DayRange(second.days.start, third.days.end), corrected, PLAN_REASON, tags)
+    tags = ChunkWork(plan, third, plan.tables, third.days).tags
+    write_by_hand(lake, pipeline, third.days, lambda day: _more(corrected(day)), PLAN_REASON, tags)
+    writes = {
+        "staging": plan_writes(plan.id, [(c.version, c.receipt) for c in lake.store.commits("staging") if c.receipt])
+    }
+    assert writes["staging"].after[2].keys() > set(second.days), "the chunk wrote days that it does not hold any more"
+    assert judge(lake, pipeline, plan, second, writes) == []
 
 
 def test_a_refusal_says_where_and_what_to_type_next(tmp_path: Path) -> None:
