@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from backfill_assets.core.unsteady import ADDING, ANY_ROW, CHANCE, CLOCK, LISTS, PLACE, TIES
+from backfill_assets.core.unsteady import ADDING, ANY_ROW, CHANCE, CLOCK, FLOATING, LISTS, PLACE, TIES
 
 # How it says that its queries, which share one pool, need more memory: what sorts and groups goes to disk, what joins
 # and writes cannot. It says so by the kinds of errors that speak of data.
@@ -166,7 +166,7 @@ def _may_wrap(call: Term, types: Mapping[str, str]) -> bool:
     """Whether a sum is of whole numbers, which wrap round there; or of DOUBLEs or days, of which it makes another."""
     if call.name in SUMS:
         of_whole = call.name == "sum" and all(_is_whole(p, types) for p in call.parts)
-        return of_whole or _may_be_any(call, DOUBLE, types)
+        return of_whole or any(is_floating(p, types) for p in call.parts)
     days = call.name == "-" and all(_may_be(p, "DATE", types) for p in call.parts)
     return days or (_is_whole(call, types) and any(p.what != "literal" for p in call.parts))
 
@@ -191,6 +191,13 @@ def _may_be(term: Term, kind: str, types: Mapping[str, str]) -> bool:
     if kind == BINARY and term.name == "unhex":
         return True
     return term.name in PASSING and any(_may_be(p, kind, types) for p in term.parts)
+
+
+def is_floating(term: Term, types: Mapping[str, str]) -> bool:
+    """Whether a value is computed with floating-point numbers, whose sums depend on the order of rows."""
+    if term.what == "call" and term.name in FLOATING | {"/"}:
+        return True
+    return _may_be(term, DOUBLE, types) or (term.name in PASSING and any(is_floating(p, types) for p in term.parts))
 
 
 def _is_whole(term: Term, types: Mapping[str, str]) -> bool:

@@ -184,16 +184,16 @@ def _figures(contract: Contract) -> list[str]:
 
 
 def audit_table(
-    lake: Lake, contract: Contract, version: int | None = None, days: Collection[date] | None = None
-) -> Profiles:
-    """The profile of what stands in a table at a version (None: the newest), of all days or of these."""
-    found = audit(lake, lake.store.data_files(contract, version, days), contract)
+    lake: Lake, contract: Contract, version: int | None = None, days: Collection[date] | None = None,
+    altered: bool = False,
+) -> Profiles:  # fmt: skip
+    """The profile of a table at a version (None: the newest), of all days or of these; `altered`: of any files."""
+    found = audit(lake, lake.store.data_files(contract, version, days, altered=altered), contract)
     return found if days is None else {d: p for d, p in found.items() if d in set(days)}
 
 
 def audit_as_written(lake: Lake, contract: Contract, days: Collection[date]) -> dict[date, DayProfile]:
-    """The profiles of these days by the columns that their files have, whatever the contract says now: what the
-    receipts of days say that were made under an earlier one. None where files are not laid out by day."""
+    """The profiles of these days by the columns that their files have; none where files are not laid out by day."""
     import pyarrow.parquet as pq
 
     if contract.partition_column != contract.day_column:

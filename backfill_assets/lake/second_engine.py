@@ -15,6 +15,7 @@ from backfill_assets.core.second_engine import (
     Term,
     Window,
     advised,
+    is_floating,
     kind_of,
     unequal,
     unequal_window,
@@ -60,6 +61,8 @@ def unequal_names(text: str, types: Mapping[str, str], keys: Iterable[frozenset[
     except SqlglotError:
         return {" ".join(text.split())[:SHOWN_CHARS]: ""}
     known = {name: kind for name, kind in types.items() if name not in _named_anew(parsed)}
+    made = (a for a in parsed.find_all(exp.Alias) if is_floating(_term(a.this), known))
+    known |= {a.alias.lower(): DOUBLE for a in [*made]}  # what a query above sums
     alone = [] if _multiplies(parsed) else [k for k in keys if k <= known.keys()]
     strange = [a.name for a in parsed.find_all(exp.Anonymous) if not is_sparks(a.name.lower())]
     windows = [name for w in parsed.find_all(exp.Window) for name in _of_window(w, known, alone)]

@@ -47,7 +47,7 @@ def _evidence(
     with_means = plan.policy.tolerances.means is not None and moved and base >= 0
     return TableEvidence(
         contract, before, after, own.earlier,
-        {d: p for d, p in audit_table(lake, contract, days=after).items() if d is not None},
+        {d: p for d, p in audit_table(lake, contract, days=after, altered=True).items() if d is not None},
         {d: p for d, p in audit_table(lake, contract, base, moved).items() if d is not None} if with_means else {},
     )  # fmt: skip
 

@@ -124,6 +124,8 @@ class BatchedEventLogStorage(SqliteEventLogStorage):
                 self.conn_string_for_shard(shard), poolclass=sa.QueuePool, pool_size=1, connect_args=timeout
             )
             sa.event.listen(engine, "connect", lambda opened, _: opened.execute("PRAGMA synchronous=NORMAL"))
+            if shard != INDEX_SHARD_NAME:  # pages that show a run watch its file, which a checkpoint changes
+                sa.event.listen(engine, "connect", lambda opened, _: opened.execute("PRAGMA wal_autocheckpoint=1"))
             if shard not in self._initialized_dbs:
                 self._initdb(engine)
                 self._initialized_dbs.add(shard)

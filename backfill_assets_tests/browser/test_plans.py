@@ -59,7 +59,7 @@ def test_the_launchpad_is_filled_in_and_a_plan_starts_from_it(ui: Ui, spark_serv
     first = spark_server.lake.settings.start_date
     launch(
         ui, "backfill_range", "run_chunks", start_date=f'"{first}"', end_date=f'"{first + ONE_DAY}"', chunk="1d",
-        tables="staging", note="from the browser",
+        tables="staging", force="true", note="from the browser",
     )  # fmt: skip
     assert "Success" in ui.says("Success")
     ui.shot("backfill_range_done")

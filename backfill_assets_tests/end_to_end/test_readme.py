@@ -26,7 +26,14 @@ from backfill_assets_tests.processes import CHECKOUT
 
 README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
 DAYS = 14
-MAY_FIND = ("doctor", "landing", "replay-late", "rollback", "release")  # exit code 1: found something, or nothing to do
+MAY_FIND = (
+    "doctor",
+    "landing",
+    "mend",
+    "replay-late",
+    "rollback",
+    "release",
+)  # exit code 1: found something, or nothing to do
 UNTIL_INTERRUPTED = ("ui",)  # asked for its help alone; `orchestration.test_dagster_private_ui` runs it
 COMMAND_SECONDS = 300.0
 MOST_LINES = 250
@@ -94,7 +101,8 @@ def test_every_command_of_the_readme_runs(spark_server: Demo, tmp_path: Path) ->
         args = [str(known[arg]) if arg in known else str(tmp_path / "new") if arg == "DIR" else arg for arg in command]
         if "ID" in args:
             args[args.index("ID")] = json.loads(spark_server.run("plan", "list", "--json").stdout)[-1]["id"]
-        done = spark_server.run(*args, *(["--help"] if command[0] in UNTIL_INTERRUPTED else []))
+        more = {"plan": ["--force"], **dict.fromkeys(UNTIL_INTERRUPTED, ["--help"])}  # all days are right
+        done = spark_server.run(*args, *more.get(command[0], []))
         assert done.returncode in ((0, 1) if command[0] in MAY_FIND else (0,)), (command, done.stderr)
         assert not any(word in done.stderr for word in ("Traceback", "leaked")), (command, done.stderr)
         ran.append(command[0])

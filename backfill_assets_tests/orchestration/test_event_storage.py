@@ -152,6 +152,16 @@ def test_a_step_s_events_of_days_take_one_transaction_per_file_however_many_days
     assert committed.count(RUN) == 1
 
 
+def test_a_page_that_watches_the_file_of_a_run_sees_each_event_in_it(
+    instance: dg.DagsterInstance, tmp_path: Path
+) -> None:
+    file, sizes = tmp_path / "history" / "runs" / f"{RUN}.db", []
+    for number in range(3):
+        instance.report_engine_event("x" * 5000, run_id=RUN, job_name=f"job {number}")
+        sizes.append(file.stat().st_size)
+    assert sizes[0] < sizes[1] < sizes[2], "not only in the write-ahead log"
+
+
 def test_the_buffer_is_written_before_any_other_event_of_the_run(instance: dg.DagsterInstance) -> None:
     instance.store_event(step_event(DAYS[0], passed=False))
     dg.DagsterInstance.report_engine_event(instance, "something else", run_id=RUN, job_name="job")
