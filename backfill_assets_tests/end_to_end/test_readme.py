@@ -101,7 +101,7 @@ def test_every_command_of_the_readme_runs(spark_server: Demo, tmp_path: Path) ->
         args = [str(known[arg]) if arg in known else str(tmp_path / "new") if arg == "DIR" else arg for arg in command]
         if "ID" in args:
             args[args.index("ID")] = json.loads(spark_server.run("plan", "list", "--json").stdout)[-1]["id"]
-        more = {"plan": ["--force"], **dict.fromkeys(UNTIL_INTERRUPTED, ["--help"])}  # all days are right
+        more = {"plan": ["--force"], **{key: ["--help"] for key in UNTIL_INTERRUPTED}}  # all days are right
         done = spark_server.run(*args, *more.get(command[0], []))
         assert done.returncode in ((0, 1) if command[0] in MAY_FIND else (0,)), (command, done.stderr)
         assert not any(word in done.stderr for word in ("Traceback", "leaked")), (command, done.stderr)
