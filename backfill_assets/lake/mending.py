@@ -6,6 +6,7 @@ deleted: what is set aside keeps its bytes under a name that no reader knows.
 """
 
 import uuid
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,6 +65,8 @@ def mend(path: Path, contract: Contract, provenance: Provenance) -> Damage:
         file = path / "_delta_log" / name
         file.rename(file.with_name(f"{name}.torn"))
     sync(path / "_delta_log")
+    if found.aside and is_mended(contract) and versions(path):  # the torn commit may have been an earlier mend's
+        found = replace(found, lost=tuple(lost_files(path, read_delta(path), contract.partition_column)))
     receipt = Receipt(uuid.uuid4().hex, contract.name, REASON, {}, note=found.told, tags=provenance.tags or {})
     if found.lost:
         commit_files(path, contract, receipt, (), found.lost)

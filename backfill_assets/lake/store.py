@@ -97,9 +97,10 @@ class Damage:
     @property
     def told(self) -> str:
         """In words, what mending it does."""
-        if self.aside:
-            return f"{', '.join(self.aside)} of its log set aside (as *.torn)"
-        return f"{len(self.lost)} data file(s) that are gone or altered taken out, first {self.lost[0].path}"
+        done = [f"{', '.join(self.aside)} of its log set aside (as *.torn)"] if self.aside else []
+        if self.lost:
+            done.append(f"{len(self.lost)} data file(s) that are gone or altered taken out, first {self.lost[0].path}")
+        return "; ".join(done)
 
 
 def folder_of(address: str) -> str:

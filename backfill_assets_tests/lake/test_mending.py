@@ -14,7 +14,7 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, LANDED, of_source, read_arrivals, read_files
-from backfill_assets.lake.log import commit_file
+from backfill_assets.lake.log import commit_file, versions
 from backfill_assets.lake.mending import REASON
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
@@ -98,6 +98,20 @@ def test_days_of_arrivals_that_were_lost_are_doubted_once_it_is_mended_so_that_t
     lake.store.mend(ARRIVALS, SAID)
     assert read_arrivals(lake.store, version + 1) == {}
     assert read_view(lake, [RAW]).source("raw").ledger.foreign == {day(0), day(1)}
+
+
+def test_a_mend_whose_own_commit_was_torn_is_made_again_by_one_more(tmp_path: Path) -> None:
+    """Setting the torn commit aside brings back the files that it had taken out."""
+    lake = bare_lake(tmp_path)
+    for path in ("a", "b"):
+        took_stock(lake, FILES, path)
+    newest_file(lake, FILES).unlink()
+    lake.store.mend(FILES, SAID)
+    table = lake.table_path("files")
+    commit_file(table, versions(table)[-1]).write_bytes(b"")
+    found = lake.store.mend(FILES, SAID)
+    assert (len(found.aside), len(found.lost)) == (1, 1)
+    assert [r.path for r in read_files(lake.store)] == ["a"]
 
 
 def test_whole_tables_and_lost_files_of_tables_that_are_made_are_refused(tmp_path: Path) -> None:
