@@ -19,6 +19,7 @@ from backfill_assets.lake.ledger import ARRIVALS, FILES
 from backfill_assets.lake.log import commit_file, is_whole, versions
 from backfill_assets.lake.opening import read_delta, torn_checkpoints
 from backfill_assets.lake.replace import Provenance
+from backfill_assets.lake.sizes import gone_or_altered
 from backfill_assets.lake.store import Damage, LiveFile
 
 if TYPE_CHECKING:
@@ -50,8 +51,7 @@ def is_mended(contract: Contract) -> bool:
 def lost_files(path: Path, opened: "DeltaTable", column: str = "") -> list[LiveFile]:
     """The data files of an opened table that are gone, or have another size than was written; `column` is the partition
     column."""
-    found = live_files(opened, column)
-    return [f for f in found if not (path / f.path).is_file() or (path / f.path).stat().st_size != f.size]
+    return gone_or_altered(path, live_files(opened, column))
 
 
 def mend(path: Path, contract: Contract, provenance: Provenance) -> Damage:

@@ -33,6 +33,7 @@ from backfill_assets.lake.lock import table_lock
 from backfill_assets.lake.log import commits, table_view, views_at
 from backfill_assets.lake.opening import open_delta
 from backfill_assets.lake.replace import Provenance
+from backfill_assets.lake.sizes import gone_or_altered
 from backfill_assets.lake.staging import StagedFile
 from backfill_assets.lake.statistics import read_footer
 from backfill_assets.lake.store import Commit, LiveFile
@@ -185,11 +186,7 @@ def files_held(lake: Lake, contract: Contract, days: Collection[date]) -> tuple[
     """The data files that hold these days now, and those of them that are gone or altered."""
     named, path = {str(d) for d in days}, lake.table_path(contract.name)
     held = [f for f in live_files(open_table(path), contract.partition_column) if f.partition in named]
-    return held, _gone(path, held)
-
-
-def _gone(path: Path, files: Sequence[LiveFile]) -> list[LiveFile]:
-    return [f for f in files if not (path / f.path).is_file() or (path / f.path).stat().st_size != f.size]
+    return held, gone_or_altered(path, held)
 
 
 def _refuse_unusable(path: Path, contract: Contract, files: Sequence[LiveFile]) -> None:
@@ -197,7 +194,7 @@ def _refuse_unusable(path: Path, contract: Contract, files: Sequence[LiveFile]) 
     of the table's schema: a file may lack those that may be NULL, which it then has no value of."""
     import pyarrow as pa
 
-    gone = _gone(path, files)
+    gone = gone_or_altered(path, files)
     if gone:
         shown = ", ".join(f.path for f in gone[:SHOWN_FILES])
         raise _refusal(

@@ -35,6 +35,11 @@ def altered_files(table: Path, files: Iterable[LiveFile]) -> list[tuple[LiveFile
     return found
 
 
+def gone_or_altered(table: Path, files: Iterable[LiveFile]) -> list[LiveFile]:
+    """Those of a table's data files that are gone, or have another size than the log says."""
+    return [f for f in files if not (table / f.path).is_file() or (table / f.path).stat().st_size != f.size]
+
+
 def refuse_altered(table: Path, files: Iterable[LiveFile]) -> None:
     """Raise Altered where one of these data files of a table has another size than the log says."""
     if altered := altered_files(table, files):
