@@ -140,15 +140,14 @@ def say_unusable(lake: "Lake") -> None:
 
 
 def draw_phases(outcome: RunOutcome) -> None:
-    """Seconds per table and phase; `Dagster` is what is left: its events, and looking up what it knew. `before` is what
-    ran while other tables had their turn, of which the table's own turn only has the `wait` for the rest."""
+    """Seconds per table and phase; `Dagster` is the rest: its events, and looking up what it knew."""
     names = list(dict.fromkeys(name for t in outcome.tables for name in t.phases))
     rows = []
     for t in outcome.tables:
         left = max(t.seconds - sum(t.phases.values()), 0.0)
-        seconds = [*(t.phases.get(n, 0.0) for n in names), left, t.seconds, sum(t.ahead.values())]
+        seconds = [*(t.phases.get(n, 0.0) for n in names), left, t.seconds]
         rows.append([t.table, *(f"{s:.1f}" for s in seconds)])
-    draw_table(["seconds of", *names, "Dagster", "all", "before"], rows)
+    draw_table(["seconds of", *names, "Dagster", "all"], rows)
 
 
 def draw(lake: "Lake", outcome: RunOutcome) -> None:

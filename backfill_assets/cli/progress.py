@@ -34,9 +34,8 @@ class BackfillRequest:
 @dataclass(frozen=True)
 class TableOutcome:
     """One table of a run: days made, of these with other content now, rows, seconds, the cause where it failed, and the
-    days that were written again as they were (`force`). `phases`: seconds of each phase, where it got that far;
-    `ahead`: of those that ran before, while other tables had their turn. `unlike`: the days that have other rows than
-    the same inputs, code and settings gave before."""
+    days that were written again as they were (`force`). `phases`: seconds of each phase, where it got that far.
+    `unlike`: the days that have other rows than the same inputs, code and settings gave before."""
 
     table: str
     days: int
@@ -46,7 +45,6 @@ class TableOutcome:
     cause: str = ""
     rewritten: int = 0
     phases: Mapping[str, float] = field(default_factory=dict)
-    ahead: Mapping[str, float] = field(default_factory=dict)
     unlike: tuple[date, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -54,7 +52,8 @@ class TableOutcome:
         return {
             "table": self.table, "days": self.days, "changed": self.changed, "unchanged": self.days - self.changed,
             "rewritten": self.rewritten, "rows": self.rows, "seconds": round(self.seconds, 3),
-            "failed": bool(self.cause), "phases": dict(self.phases), "ahead": dict(self.ahead),
+            "failed": bool(self.cause), "phases": dict(self.phases),
+            "ahead": {},  # a key of earlier versions, which computed tables beside each other
             "unlike": [str(d) for d in self.unlike],
         }  # fmt: skip
 

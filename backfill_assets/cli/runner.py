@@ -109,7 +109,6 @@ class _Listener:
             seconds=0.0,
             rewritten=len(again),
             phases=rebuild.request.phases.seconds(),
-            ahead=rebuild.request.phases.ahead,
             unlike=tuple(sorted(published.unlike)),
         )
 

@@ -143,12 +143,11 @@ def own_server(session: "SparkSession") -> OwnServer | None:
 
 def say(session: "SparkSession", confs: Mapping[str, str]) -> None:
     """Set this configuration on a session; what was said to it before is not said again, because each costs a call."""
-    with _sessions().lock:  # a run works ahead in threads: what is kept must be what the engine heard last
-        said = _said(session)
-        for key, value in confs.items():
-            if said.get(key) != value:
-                session.conf.set(key, value)
-                said[key] = value
+    said = _said(session)
+    for key, value in confs.items():
+        if said.get(key) != value:
+            session.conf.set(key, value)
+            said[key] = value
 
 
 def said_or_asked(session: "SparkSession", key: str) -> str | None:

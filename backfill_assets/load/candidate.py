@@ -15,8 +15,8 @@ from backfill_assets.core.days import DayRange
 from backfill_assets.core.engines import ENGINE
 from backfill_assets.core.parameters import PARAMETERS, parameters_of
 from backfill_assets.core.profiles import DayProfile, counted_broken, counted_histograms, counted_nulls
-from backfill_assets.core.receipts import Built, DayEntry
-from backfill_assets.core.states import Codes, States
+from backfill_assets.core.receipts import DayEntry
+from backfill_assets.core.states import States
 from backfill_assets.core.view import TableView
 from backfill_assets.engine.usage import CpuMeter
 from backfill_assets.lake.code import LIBRARIES, installed_versions
@@ -38,33 +38,6 @@ def _versions() -> str:
 
 
 @dataclass(frozen=True)
-class PinnedInputs:
-    """What the rows of a candidate follow from: where two are equal, so are the rows.
-
-    `days` are those to be made, each with the digest of its inputs and what a write says of it; `inputs` are tables,
-    each with the version that is read and the newest, `ledgers` the versions of those that say which deliveries are.
-    """
-
-    table: str
-    days: tuple[tuple[date, str, Built], ...]
-    inputs: tuple[tuple[str, int, int], ...]
-    ledgers: tuple[int, ...]
-    frontier: datetime | None
-    codes: Codes
-
-
-@dataclass(frozen=True)
-class Written:
-    """The rows of a candidate, staged and audited. Whoever holds it drops or publishes it."""
-
-    staged: Staged
-    profiles: Mapping[date | None, DayProfile]
-
-
-TakeOver = Callable[[PinnedInputs, Phases], Written | None]
-
-
-@dataclass(frozen=True)
 class RebuildRequest:
     """What someone asks of the load path: these days of this table, for this reason. `force`: settled days too.
 
@@ -81,8 +54,6 @@ class RebuildRequest:
     phases: Phases = field(default_factory=Phases, compare=False)
     mode: str = ""
     meter: CpuMeter | None = field(default=None, compare=False)
-    ahead: TakeOver | None = field(default=None, compare=False)  # gives what the run has written of it already
-    least_rows: int = 0  # so many are expected, however few there are: tables computed beside it share its session
 
     @property
     def merges(self) -> bool:

@@ -1,7 +1,7 @@
 """Building a candidate: pinned inputs, one pure transform over the whole range, conform, stage and audit.
 
 Lives here: the read side of the load path for every table but raw (`load.raw`). Does not live here: the plan of the
-rows (`making`), doing this before the table's turn (`ahead`), the gate (`core.gates`) and the write (`lake.replace`).
+rows (`making`), the gate (`core.gates`) and the write (`lake.replace`).
 Refuses, before any work, days whose own input days do not exist and days held by a rollback.
 """
 
@@ -21,7 +21,7 @@ from backfill_assets.lake.profile import audited, conform
 from backfill_assets.lake.replace import Published, Write, days_held, replace_days
 from backfill_assets.lake.second_engine_settings import refuse_unequal_settings
 from backfill_assets.lake.staging import Staged
-from backfill_assets.load.candidate import Candidate, PinnedInputs, RebuildRequest, Written, as_profile
+from backfill_assets.load.candidate import Candidate, RebuildRequest, as_profile
 from backfill_assets.load.facts import staged_facts
 from backfill_assets.load.making import made, version_read
 from backfill_assets.load.merging import as_merged, merged
@@ -42,12 +42,11 @@ def build(request: RebuildRequest) -> Candidate:
     todo = [d for d in days if d not in settled]
     if not todo:
         return nothing_to_do(states, table.contract, days)
-    ahead = _taken_over(request, states, todo)
-    staged = ahead.staged if ahead else written(request, states, todo)
+    staged = written(request, states, todo)
     try:
         with phase("merge"):
             kept = merged(request, states, staged, todo)
-        profiles = dict(ahead.profiles if ahead else profiled(request, staged))
+        profiles = dict(profiled(request, staged))
         with phase("facts"):
             facts = staged_facts(request.lake_session, states, table, staged, profiles)
     except BaseException:
@@ -56,28 +55,6 @@ def build(request: RebuildRequest) -> Candidate:
     candidate = _candidate(request, states, settled, staged, profiles, kept)
     told = {d: facts.get(d, {}) | ({"kept_rows": kept[d]} if d in kept else {}) for d in {*facts, *kept}}
     return replace(candidate, accounts={d: {"facts": f} for d, f in told.items()})
-
-
-def _taken_over(request: RebuildRequest, states: States, todo: Sequence[date]) -> Written | None:
-    """What was written ahead of exactly these days from exactly these inputs; None where nothing was."""
-    if request.ahead is None or request.merges:
-        return None
-    return request.ahead(pinned(request, states, todo), request.phases)
-
-
-def pinned(request: RebuildRequest, states: States, todo: Sequence[date]) -> PinnedInputs:
-    """What the rows of the days to do follow from, as the lake is."""
-    name, view = request.table.name, states.view
-    inputs = request.table.contract.inputs
-    ledgers = [view.source(i.table).ledger.version for i in inputs if i.basis is Basis.ARRIVALS]
-    return PinnedInputs(
-        name,
-        tuple((d, states.digests.of(name, d), states.built_as(name, d)) for d in todo),
-        tuple((i.table, version_read(view, i), view.table(i.table).version) for i in inputs),
-        tuple(ledgers),
-        states.frontier(name),
-        states.codes[name],
-    )
 
 
 def written(request: RebuildRequest, states: States, todo: Sequence[date]) -> Staged:

@@ -32,7 +32,7 @@ ROWS_OF_A_PLAN = 100_000  # of so many between two spans, read and made, the wor
 def made(request: RebuildRequest, states: States, todo: Sequence[date], settled: Collection[date]) -> "DataFrame":
     """The rows of the days to do, as a plan that Spark has not run."""
     table, spans = request.table, _spans(states.view, request.table.contract, todo)
-    request.lake_session.expect(max(input_rows(states, table.contract, todo), request.least_rows))
+    request.lake_session.expect(input_rows(states, table.contract, todo))
     wanted, frontier = frozenset(todo), states.frontier(table.name)
     parts = [Chunk(s, frontier, None if wanted.issuperset(s) else wanted.intersection(s)) for s in spans]
     made = [

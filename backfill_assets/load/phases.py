@@ -14,17 +14,12 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Phases:
-    """Seconds of wall clock per phase. A phase within a phase counts for itself only. For one thread.
-
-    `ahead`: seconds per phase of work that another thread had begun for this load before its turn came, and that it
-    took over. They are no part of its wall clock; what it then waited for the rest is the phase `wait`.
-    """
+    """Seconds of wall clock per phase. A phase within a phase counts for itself only. For one thread."""
 
     clock: Callable[[], float] = time.monotonic
     _spent: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     _open: list[str] = field(default_factory=list)
     _since: float = 0.0
-    ahead: dict[str, float] = field(default_factory=dict)
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -42,10 +37,6 @@ class Phases:
         if self._open:
             self._spent[self._open[-1]] += now - self._since
         self._since = now
-
-    def took_over(self, other: "Phases") -> None:
-        """Note what was done ahead."""
-        self.ahead.update(other.seconds())
 
     def seconds(self) -> Mapping[str, float]:
         """What was counted so far, in the order in which the phases first ended, to the millisecond."""

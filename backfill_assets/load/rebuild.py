@@ -15,9 +15,6 @@
     12  commit     `lake.store.TableStore.replace_days` (Delta: `lake.committer.commit_files`): once, with the receipt
     13  show       `orchestration.metadata.day_metadata`: what Dagster shows of each day follows the receipt
 
-Where a run makes several tables, 5 to 8 of the next may be done before their turn (`load.ahead`); a step takes that
-over only if it would read the very same. 9 to 13 are never done ahead.
-
 For raw, `load.raw.load` takes the place of 2 to 8: `load.scan.scan` lists the landed files,
 `load.deliveries.read_deliveries` reads them, `load.deliveries.split_day_rows` parts rows from quarantine, and
 `load.arrivals.commit_arrivals` notes the event days that the commit touched.

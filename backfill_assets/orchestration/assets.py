@@ -9,8 +9,6 @@ run yields the output first; a bad run yields its evaluations and then fails, an
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import dagster as dg
@@ -28,7 +26,6 @@ from backfill_assets.lake.session import LakeSession
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.operations.unusable import unusable
-from backfill_assets.orchestration.ahead import NextTables, forced
 from backfill_assets.orchestration.checks import check_outputs, check_specs, evaluations, newest_day_results
 from backfill_assets.orchestration.context import Opened
 from backfill_assets.orchestration.interrupts import ends_when_interrupted, hear
@@ -133,23 +130,18 @@ def _steps(
     if opened.is_first_step(context.run.run_id):
         context.instance.add_run_tags(context.run.run_id, {LAKE_TAG: str(lake.root), **_shown(context, opened, days)})
         reconcile(context.instance, lake, pipeline, context.run.run_id)
-    ahead = opened.ahead(context.run.run_id)
-    asked = partial(_asked, context, opened, days)
-    rebuild = Rebuild(replace(asked(pipeline.table(name), config.force, config.note), ahead=ahead.take))
-    coming = NextTables(pipeline, _planned(context, opened), ahead, lambda t: asked(t, forced(context.run, t.name)))
-    coming.turn_of(name)
+    rebuild = Rebuild(_asked(context, opened, days, pipeline.table(name), config))
     telling = Telling(context, opened, rebuild)
     landed, source = rebuild.table.is_landed, rebuild.table.contract.source
     guard = load_lock(lake.locks, source) if landed else contextlib.nullcontext()
-    with guard, coming.dropped_on_failure():
+    with guard:
         try:
-            rebuild.request = replace(rebuild.request, least_rows=coming.begin(makes=name))
             telling.plan_unsettled()
             findings = rebuild.prepare()
             if any(f.refuses for f in findings):
                 yield from telling.tell(evaluations(context, rebuild, findings, telling.news(findings)))
                 raise rebuild.refusal()
-            yield from _told(context, telling, rebuild, coming)
+            yield from _told(context, telling, rebuild)
             if landed:
                 tell_ledgers(context.instance, opened, rebuild.table.contract, context.run.run_id)
                 if kept := str(unusable(lake.of_source(source), days)):
@@ -161,17 +153,17 @@ def _steps(
 
 
 def _asked(
-    context: dg.AssetExecutionContext, opened: Opened, days: DayRange, table: Table, force: bool, note: str = ""
+    context: dg.AssetExecutionContext, opened: Opened, days: DayRange, table: Table, config: LoadConfig
 ) -> RebuildRequest:
-    """What the run asks of one of its tables."""
+    """The request for one table of the run."""
     tags = context.run.tags
     said = Provenance(
-        reason=tags.get(REASON_TAG, "manual"), run_id=context.run.run_id, note=note or tags.get(NOTE_TAG, ""),
+        reason=tags.get(REASON_TAG, "manual"), run_id=context.run.run_id, note=config.note or tags.get(NOTE_TAG, ""),
         tags=asked_by(tags, opened.by),
     )  # fmt: skip
     on = LakeSession(opened.lake)
     return RebuildRequest(
-        on, opened.pipeline, table, days, said, force, opened.states, mode=mode_of(tags), meter=on.meter()
+        on, opened.pipeline, table, days, said, config.force, opened.states, mode=mode_of(tags), meter=on.meter()
     )
 
 
@@ -181,14 +173,13 @@ def asked_by(tags: Mapping[str, str], by: str = "") -> dict[str, str]:
     return {BY: by or through_dagster()} | {k: tags[k] for k in RECEIPT_TAGS if k in tags}
 
 
-def _told(context: dg.AssetExecutionContext, telling: Telling, rebuild: Rebuild, coming: NextTables) -> Iterator[Any]:
+def _told(context: dg.AssetExecutionContext, telling: Telling, rebuild: Rebuild) -> Iterator[Any]:
     """The hand-over to the IO manager, which publishes; then what Dagster is told of the days."""
     telling.plan(d for d in rebuild.days if d not in rebuild.ready.settled)
     if not telling.news_only:
         rebuild.told_before = told_before(context.instance, rebuild, rebuild.days)
     output = _output(rebuild, Handover(rebuild, None if telling.news_only else context.add_asset_metadata))
     yield output
-    coming.begin()
     days = telling.news(rebuild.findings)
     if telling.news_only:
         rebuild.told_before = told_before(context.instance, rebuild, days)

@@ -15,7 +15,6 @@ from backfill_assets.lake.log import Logs
 from backfill_assets.lake.model import Pipeline, Table, pipeline_of
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
-from backfill_assets.load.ahead import Ahead
 
 TablesOf = Callable[[LakeSettings], Sequence[Table]]
 
@@ -54,7 +53,6 @@ class Opened:
     missing: SettingsError | None = None
     by: str = ""
     _runs: set[str] = field(default_factory=set, compare=False, repr=False)
-    _ahead: dict[str, Ahead] = field(default_factory=dict, compare=False, repr=False)  # of the newest run
     _last: list[States] = field(default_factory=list, compare=False, repr=False)  # as they were looked at before
 
     def is_first_step(self, run_id: str) -> bool:
@@ -62,14 +60,6 @@ class Opened:
         new = run_id not in self._runs
         self._runs.add(run_id)
         return new
-
-    def ahead(self, run_id: str) -> Ahead:
-        """What the steps of a run have begun ahead; what another run of this process left of it is dropped."""
-        if run_id not in self._ahead:
-            while self._ahead:
-                self._ahead.popitem()[1].close()
-            self._ahead[run_id] = Ahead()
-        return self._ahead[run_id]
 
     def states(self) -> States:
         """The states of the lake now; the same object as long as nothing in the lake moved, and what moved since is all

@@ -129,9 +129,7 @@ def day_metadata(
     said[str(days[-1])][PREFIX + "summary"] = dg.MetadataValue.md(summary(before, after, published, again))
     if compared := _compared(rebuild, published, sorted(published.changed - again), sizes):
         said[str(days[-1])][COMPARE] = dg.MetadataValue.md(compared)
-    phases = rebuild.request.phases
-    ran_before = {"ahead": phases.ahead} if phases.ahead else {}
-    said[str(days[-1])][PHASES] = dg.MetadataValue.json({**phases.seconds(), **ran_before})
+    said[str(days[-1])][PHASES] = dg.MetadataValue.json(dict(rebuild.request.phases.seconds()))
     return {key: news_first(told) for key, told in said.items()}
 
 

@@ -230,7 +230,7 @@ def _tables_told(log: Path) -> list[dict[str, Any]]:
     found = max(text.find('{\n  "from"'), text.find('{\n  "runs"'))
     told = json.JSONDecoder().raw_decode(text[found:])[0] if found >= 0 else {"tables": []}
     tables = [table for run in told.get("runs", [told]) for table in run["tables"]]
-    return [{"table": t["table"], "seconds": t["seconds"], **t["phases"], "before": t["ahead"]} for t in tables]
+    return [{"table": t["table"], "seconds": t["seconds"], **t["phases"]} for t in tables]
 
 
 if __name__ == "__main__":

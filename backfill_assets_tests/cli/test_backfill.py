@@ -101,12 +101,9 @@ def test_days_that_are_as_their_inputs_say_make_no_run_unless_forced(tmp_path: P
     assert (forced["run_id"], forced["success"]) == ("a-run", True)
 
 
-def test_a_profile_tells_apart_what_ran_before_a_tables_turn(capsys: pytest.CaptureFixture[str]) -> None:
-    made = TableOutcome(
-        "labels", 2, 2, 9, 1.5, phases={"wait": 1.0, "publish": 0.25}, ahead={"write": 3.0, "audit": 0.5}
-    )
+def test_a_profile_shows_the_seconds_of_each_phase_and_the_rest(capsys: pytest.CaptureFixture[str]) -> None:
+    made = TableOutcome("labels", 2, 2, 9, 1.5, phases={"write": 1.0, "publish": 0.25})
     draw_phases(RunOutcome("run-1", True, (made,), "", 2))
     told = capsys.readouterr().out.split()
-    assert told[-5:] == ["1.0", "0.2", "0.2", "1.5", "3.5"]
-    assert told.index("before") > told.index("all")
-    assert made.to_dict()["ahead"] == {"write": 3.0, "audit": 0.5}
+    assert told[-4:] == ["1.0", "0.2", "0.2", "1.5"]
+    assert made.to_dict()["phases"] == {"write": 1.0, "publish": 0.25}

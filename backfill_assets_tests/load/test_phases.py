@@ -46,15 +46,3 @@ def test_what_fails_is_counted_up_to_there_and_leaves_the_stopwatch_usable() -> 
     with phases.phase("write"):
         clock.now += 3
     assert phases.seconds() == {"scan": 2.0, "write": 3.0}
-
-
-def test_what_ran_ahead_is_told_apart_and_is_no_part_of_the_wall_clock() -> None:
-    clock = Clock()
-    phases, before = Phases(clock), Phases(clock)
-    with before.phase("write"):
-        clock.now += 3
-    with phases.phase("wait"):
-        clock.now += 1
-    phases.took_over(before)
-    assert phases.seconds() == {"wait": 1.0}
-    assert phases.ahead == {"write": 3.0}

@@ -60,14 +60,6 @@ def test_a_lake_that_is_there_is_described_as_it_is(tmp_path: Path) -> None:
     assert opened.require() == (opened.lake, opened.pipeline)
 
 
-def test_what_an_earlier_run_of_the_process_began_ahead_is_dropped_when_another_asks(tmp_path: Path) -> None:
-    opened = Opened(*empty_lake(tmp_path / "lake"))
-    first = opened.ahead("first")
-    assert opened.ahead("first") is first
-    assert opened.ahead("second") is not first
-    assert first.is_closed
-
-
 def test_after_a_write_only_what_it_may_reach_is_judged_again(tmp_path: Path) -> None:
     opened = Opened(*synthetic_lake(tmp_path / "lake", 9))
     days = [START + ONE_DAY * n for n in range(9)]
