@@ -1,7 +1,6 @@
-"""`backfill-assets doctor`: everything that can be wrong with a lake and the machine below it.
+"""`backfill-assets doctor`: checks of a lake and of the machine below it.
 
-Lives here: the command and its drawing. Does not live here: the examinations (`operations.doctor`,
-`cli.deep`).
+Not here: the checks (`operations.doctor`, `operations.doctor_tables`).
 """
 
 from typing import TYPE_CHECKING
@@ -16,6 +15,10 @@ if TYPE_CHECKING:
     from backfill_assets.operations.diagnosis import Diagnosis
 
 HANG = 6  # characters: the level and a space
+PAGES = (
+    "`dagster dev` answers every user of this machine, who may then start runs and roll back, too; "
+    "`backfill-assets ui` answers only who has its address"
+)
 
 
 @click.command()
@@ -25,18 +28,21 @@ HANG = 6  # characters: the level and a space
 @click.pass_context
 def doctor(ctx: click.Context, deep: bool, as_json: bool) -> None:
     """Look at Java, server, settings, landing, logs, files and receipts. Changes nothing. Exit code 1 if one is odd."""
-    from backfill_assets.operations.diagnosis import Level
+    from backfill_assets.operations.diagnosis import Level, fine
     from backfill_assets.operations.doctor import doctor as examine
     from backfill_assets.pipeline.chosen import tables_at
 
     root = lake_root()
     found = examine(root, tables_at(root))
     if (root / "lake.toml").exists() and not any(d.level is Level.ERROR for d in found):
-        found.append(_who_sees_pages())
+        found.append(fine("Dagster's pages", PAGES))
     if deep and not any(d.level is Level.ERROR for d in found):
-        from backfill_assets.cli.deep import examine_contents
+        from backfill_assets.lake.home import open_lake
+        from backfill_assets.operations.doctor_tables import examine_contents
+        from backfill_assets.pipeline.chosen import chosen_pipeline
 
-        found += examine_contents(root)
+        lake = open_lake(root)
+        found += examine_contents(lake, chosen_pipeline(lake))
     elif deep and not as_json:
         click.echo("The contents are not read while something is broken.", err=True)
     if as_json:
@@ -54,11 +60,3 @@ def _draw(diagnosis: "Diagnosis") -> None:
     say(f"{diagnosis.object}: {diagnosis.what}", HANG, first=HANG)
     if diagnosis.advice:
         click.echo(f"{' ' * HANG}{plain(diagnosis.advice)}")  # on one line: it holds commands to copy
-
-
-def _who_sees_pages() -> "Diagnosis":
-    """Who can use Dagster's pages of the lake: a property of the machine, not of its files."""
-    from backfill_assets.operations.diagnosis import fine
-
-    dev = "`dagster dev` answers every user of this machine, who may then start runs and roll back, too; "
-    return fine("Dagster's pages", f"{dev}`backfill-assets ui` answers only who has its address")

@@ -1,7 +1,7 @@
 """A look at a Delta table itself: is its log whole, do its files exist, what of its folder does no version name.
 
 Lives here: reading log and folder directly, so that a table which no engine opens any more can still be described.
-Does not live here: what to say of it (`operations.doctor_tables`) and fingerprints (`cli.deep`). Nothing is changed.
+Does not live here: what to say of it (`operations.doctor_tables`) and fingerprints (`fingerprints`).
 """
 
 import json

@@ -1,6 +1,6 @@
 """A finding of the doctor about one thing: fine, odd or broken, and what to do.
 
-Lives here: the value and its levels. Does not live here: the examinations (`doctor`, `doctor_tables`).
+Not here: the checks that find it (`doctor`, `doctor_tables`).
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """One thing that was looked at, what was found, and what to do about it (empty where there is nothing to do)."""
+    """A finding: the object checked, what was found, and what to do about it (empty where there is nothing to do)."""
 
     level: Level
     object: str
@@ -28,27 +28,27 @@ class Diagnosis:
     advice: str = ""
 
     def to_dict(self) -> dict[str, str]:
-        """The diagnosis as JSON values."""
+        """Return the finding as JSON values."""
         return {"level": self.level.value, "object": self.object, "what": self.what, "advice": self.advice}
 
 
 def fine(object: str, what: str) -> Diagnosis:
-    """Nothing to do."""
+    """Return a finding that asks for nothing."""
     return Diagnosis(Level.OK, object, what)
 
 
 def odd(object: str, what: str, advice: str) -> Diagnosis:
-    """It works, but a person should look."""
+    """Return a finding about something that works and that a person should look at."""
     return Diagnosis(Level.WARN, object, what, advice)
 
 
 def broken(object: str, what: str, advice: str) -> Diagnosis:
-    """A promise is broken."""
+    """Return a finding about a broken promise."""
     return Diagnosis(Level.ERROR, object, what, advice)
 
 
 def some(names: Iterable[object]) -> str:
-    """The first few of the names, and how many more there are."""
+    """Join the first names of a list, and say how many more there are."""
     listed = [str(n) for n in names]
     more = f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
     return ", ".join(listed[:SHOWN]) + more

@@ -1,13 +1,11 @@
-"""The doctor: everything about a lake that can be wrong, looked at without a JVM.
+"""The doctor: small checks of the machine and of a lake, without a JVM, and the list that runs them.
 
-Lives here: Java, jars, engine, settings, landing, ledger sums, runs without a process, each table in turn, snapshots.
-Does not live here: repairing anything. Every finding names what to do, and nothing is changed by looking.
+Not here: the checks of tables and snapshots (`doctor_tables`), and repairs: a check changes nothing.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain
 from pathlib import Path
 
 from backfill_assets.core.contracts import Contract
@@ -30,11 +28,12 @@ from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
 from backfill_assets.landing.hashes import Hashes
 from backfill_assets.load.landed_changes import compare, look
-from backfill_assets.operations.account import Account, accounts
+from backfill_assets.operations.account import accounts
 from backfill_assets.operations.diagnosis import Diagnosis, Level, broken, fine, odd, some
 from backfill_assets.operations.doctor_second_engine import examine_second_engine
-from backfill_assets.operations.doctor_snapshots import examine_snapshots
-from backfill_assets.operations.doctor_tables import examine_table
+from backfill_assets.operations.doctor_tables import examine_snapshots, examine_table
+
+Check = Callable[[], Iterable[Diagnosis]]
 
 MIB = 1 << 20
 # In one write, 90 days of 60,000, with memory = "2g": its server took 2.0 GiB, the client 1.3 GiB at most (one day of
@@ -46,105 +45,102 @@ ACCEPT = 'Put it back, or say `backfill-assets landing accept --note "why"`'
 
 
 def doctor(root: Path, tables_of: Callable[[LakeSettings], Sequence[Table]]) -> list[Diagnosis]:
-    """All findings about the machine and the lake at `root`, good ones too. Raises nothing that a lake can cause."""
+    """Run all checks on the machine and the lake at `root`; good findings are listed, too.
+
+    `tables_of` gives the tables of settings. Whatever a lake causes is a finding, not an exception.
+    """
     try:
         lake = open_lake(root)
         tables = tables_of(lake.settings)
         ledgers = _ledgers(tables)
     except BackfillError as error:
-        return [_java(), _jars(), _finding_of(error)]
+        return [*_run("Java", _java), *_run("Delta's jars", _jars), _finding_of(error)]
     is_sail = lake.settings.spark.engine == SAIL
-    findings = [_sail(lake, tables)] if is_sail else [_java(), _jars()]
-    findings += [fine("lake.toml", f"valid, from {lake.settings.start_date}"), _engine(lake)]
-    findings += _compiled(tables)
-    findings += _guarded("the second engine", lambda: examine_second_engine(lake, tables))
-    for one in lake.by_source():
-        findings += _guarded("the landing folder", partial(_landing_of, one))
+    of_engine: list[tuple[str, Check]] = [("Java", _java), ("Delta's jars", _jars)]
     landed = {t.contract.source: t.name for t in tables if t.is_landed}
-    told = [
-        _guarded(f"the table {contract.name}", partial(examine_table, lake, contract, landed.get(source, "")))
+    before: list[tuple[str, Check]] = [
+        *([("Sail", partial(_sail, lake, tables))] if is_sail else of_engine),
+        ("lake.toml", lambda: [fine("lake.toml", f"valid, from {lake.settings.start_date}")]),
+        ("the engine", partial(_server, lake)),
+        ("declared columns", partial(_compiled, tables)),
+        ("the second engine", partial(examine_second_engine, lake, tables)),
+        *(("the landing folder", partial(_landing, one)) for one in lake.by_source()),
+    ]
+    of_tables = [
+        (f"the table {contract.name}", partial(examine_table, lake, contract, landed.get(source, "")))
         for source, contract in [*(("", t.contract) for t in tables), *ledgers]
     ]
-    findings += chain.from_iterable(told)
-    if all(d.level is not Level.ERROR for d in chain.from_iterable(told)):  # sums over broken tables would mislead
-        findings += _guarded("the ledger", lambda: [*_sums(lake, tables)])
-    findings += _guarded("snapshots", lambda: examine_snapshots(lake))
-    findings += _runs(lake)
-    return findings
+    findings = [found for name, check in before for found in _run(name, check)]
+    told = [found for name, check in of_tables for found in _run(name, check)]
+    if all(d.level is not Level.ERROR for d in told):  # sums over broken tables would mislead
+        told += _run("the ledger", partial(_sums, lake, tables))
+    return [*findings, *told, *_run("snapshots", partial(examine_snapshots, lake)), *_run("runs", partial(_runs, lake))]
 
 
-def _guarded(object: str, look_at: Callable[[], Sequence[Diagnosis]]) -> Sequence[Diagnosis]:
-    """The findings, or the error that kept us from making them: one sick table must not hide the others."""
+def _run(name: str, check: Check) -> list[Diagnosis]:
+    """Return the findings of a check, or the error that stopped it: one sick table must not hide the others."""
     try:
-        return look_at()
+        return list(check())
     except BackfillError as error:
         return [_finding_of(error)]
     except OSError as error:
-        told = f"{error.filename or object}: {error.strerror or type(error).__name__}"
-        return [broken(object, f"it cannot be read ({told})", "Give this user the right to read it, then look again")]
+        told = f"{error.filename or name}: {error.strerror or type(error).__name__}"
+        return [broken(name, f"it cannot be read ({told})", "Give this user the right to read it, then look again")]
     except Exception as error:  # noqa: BLE001  # whatever a damaged file causes is the finding
-        return [broken(object, f"it cannot be examined ({type(error).__name__}: {error})", "Look at the cause")]
+        return [broken(name, f"it cannot be examined ({type(error).__name__}: {error})", "Look at the cause")]
 
 
 def _finding_of(error: BackfillError) -> Diagnosis:
     return broken(error.object, error.culprit, error.fix)
 
 
-def _java() -> Diagnosis:
-    try:
-        java = find_java()
-    except BackfillError as error:
-        return _finding_of(error)
-    return fine("Java", f"version {java.version} from {java.source}")
+def _java() -> Iterator[Diagnosis]:
+    java = find_java()
+    yield fine("Java", f"version {java.version} from {java.source}")
 
 
-def _jars() -> Diagnosis:
-    try:
-        jars = present_jars()
-    except BackfillError as error:
-        return _finding_of(error)
-    if jars:
-        return fine("Delta's jars", f"{len(jars)} in the cache ({delta_coordinate()})")
-    return odd("Delta's jars", "not fetched yet", "The first start fetches them: let it reach the network once")
+def _jars() -> Iterator[Diagnosis]:
+    if jars := present_jars():
+        yield fine("Delta's jars", f"{len(jars)} in the cache ({delta_coordinate()})")
+    else:
+        yield odd("Delta's jars", "not fetched yet", "The first start fetches them: let it reach the network once")
 
 
-def _sail(lake: Lake, tables: Sequence[Table]) -> Diagnosis:
-    """Whether Sail is there and closed to others, and whether the lake has outgrown it."""
-    engine, name = LakeSession(lake).engine, "Sail"
-    try:
-        version = version_of(sail_identity(engine))
-        refuse_open_to_all(engine, why_not)
-    except BackfillError as error:
-        return _finding_of(error)
+def _sail(lake: Lake, tables: Sequence[Table]) -> Iterator[Diagnosis]:
+    """Is Sail there and closed to others, and has the lake outgrown it?"""
+    engine = LakeSession(lake).engine
+    version = version_of(sail_identity(engine))
+    refuse_open_to_all(engine, why_not)
     told = f"{version}, memory {engine.memory}, cores {engine.cores or 'all'}"
     told += ", open to this machine's users" if engine.open_port else ", in a private network"
     views = (lake.store.view(t.name, t.contract.day_column) for t in tables)
     rows = max((sum(s.entry.rows for s in view.stamps.values()) for view in views), default=0)
     grown = outgrown(rows)
-    return odd(name, f"{told}; {grown}", OUTGROWN) if grown else fine(name, told)
+    yield odd("Sail", f"{told}; {grown}", OUTGROWN) if grown else fine("Sail", told)
 
 
 def outgrown(rows: int) -> str:
-    """What to say of the largest table, of so many rows, where Sail was not tried with more at once; else nothing."""
+    """Return a warning for a largest table of `rows` rows, empty up to the size that Sail was tried with."""
     if rows <= SAIL_ROWS:
         return ""
     return f"the largest table has {rows:,} rows, and Sail was tried with {SAIL_ROWS:,} in one write (memory 2g)"
 
 
-def _engine(lake: Lake) -> Diagnosis:
+def _server(lake: Lake) -> Iterator[Diagnosis]:
     engine = lake.settings.spark.engine
+    name = f"the {'Sail' if engine == SAIL else 'Spark'} server"
     if engine not in OWN_SERVERS:
-        return fine("the engine", f"{scrub(engine)}, not ours to look at")
-    found, name = server_status(lake.root), f"the {'Sail' if engine == SAIL else 'Spark'} server"
-    if found is None:
-        return fine(name, "not running; it starts at the first use")
-    used = "in use" if found.in_use else "idle"
-    told = f"process {found.pid}, {used}, up {found.uptime_seconds:.0f} s, {found.rss_bytes // MIB} MiB"
-    return fine(name, told)
+        yield fine("the engine", f"{scrub(engine)}, not ours to look at")
+    elif (found := server_status(lake.root)) is None:
+        yield fine(name, "not running; it starts at the first use")
+    else:
+        used = "in use" if found.in_use else "idle"
+        memory = f"{found.rss_bytes // MIB} MiB"
+        yield fine(name, f"process {found.pid}, {used}, up {found.uptime_seconds:.0f} s, {memory}")
 
 
 def _compiled(tables: Sequence[Table]) -> Iterator[Diagnosis]:
-    """Each declared column once, with all tables in which it means the same: features have it in both truths."""
+    """Each declared column once, with all tables in which it is the same: both truths have the same features."""
     found: dict[tuple[str, str], list[str]] = {}
     for table in tables:
         for column, sql in table.compiled.items():
@@ -153,50 +149,46 @@ def _compiled(tables: Sequence[Table]) -> Iterator[Diagnosis]:
         yield fine(f"{' and '.join(names)}.{column}", f"compiled to {sql}")
 
 
-def _landing_of(lake: Lake) -> list[Diagnosis]:
+def _landing(lake: Lake) -> Iterator[Diagnosis]:
+    """The landing folder of a lake's source: is it there, and does it still hold what was loaded?"""
     with telling_source(lake.source):
-        return _landing(lake)
-
-
-def _landing(lake: Lake) -> list[Diagnosis]:
-    listing, records = look(LakeSession(lake))
+        listing, records = look(LakeSession(lake))
     name = f"the landing {lake.settings.source.files}"
     if listing.root_missing:
-        return [
-            odd(name, "its folder does not exist", f"Make it, or correct {section_of(lake.source)} files in lake.toml")
-        ]
+        advice = f"Make it, or correct {section_of(lake.source)} files in lake.toml"
+        yield odd(name, "its folder does not exist", advice)
+        return
     found = compare(listing, records, Hashes(lake.stock))
-    findings = []
     if found.altered:
         paths = some(plain(r.path) for r in found.altered)
-        findings.append(broken(name, f"{len(found.altered)} file(s) altered since they were loaded: {paths}", ACCEPT))
+        yield broken(name, f"{len(found.altered)} file(s) altered since they were loaded: {paths}", ACCEPT)
     if found.missing:
         paths = some(plain(r.path) for r in found.missing)
         unseen = any(UNLISTED in r.reason for r in listing.refused)
         advice = "Make the folders below readable first, then look again" if unseen else ACCEPT
-        findings.append(broken(name, f"{len(found.missing)} file(s) missing since they were loaded: {paths}", advice))
+        yield broken(name, f"{len(found.missing)} file(s) missing since they were loaded: {paths}", advice)
     if listing.refused:
         paths = some(f"{r.name} ({r.reason})" for r in listing.refused)
-        findings.append(odd(name, f"{len(listing.refused)} file(s) are not read: {paths}", "Rename or remove them"))
+        yield odd(name, f"{len(listing.refused)} file(s) are not read: {paths}", "Rename or remove them")
     fresh = f", {len(found.fresh)} wait for the next scan or load" if found.fresh else ""
-    return [*findings, fine(name, f"{len(listing.files)} file(s){fresh}")]
+    yield fine(name, f"{len(listing.files)} file(s){fresh}")
 
 
 def _ledgers(tables: Sequence[Table]) -> list[tuple[str, Contract]]:
-    """The ledgers of each source that is loaded, with its name."""
+    """The ledgers of each loaded source, with the source's name."""
     sources = dict.fromkeys(t.contract.source for t in tables if t.is_landed)
     return [(name, of_source(ledger, name)) for name in sources for ledger in (QUARANTINE, ARRIVALS, FILES)]
 
 
 def _sums(lake: Lake, tables: Sequence[Table]) -> Iterator[Diagnosis]:
-    """Rows of the landed files against what the loads counted, day by day, source by source."""
+    """Compare the rows of the landed files with the rows that the loads counted, per source and day."""
     view = read_view(lake, [t.contract for t in tables])
     for landed, found in accounts(lake, view).items():
-        yield from _sum(found, f"the ledger{f' of {landed}' if view.source(landed).name else ''}")
-
-
-def _sum(found: Account, name: str) -> Iterator[Diagnosis]:
-    if found.wrong:
+        name = f"the ledger{f' of {landed}' if view.source(landed).name else ''}"
+        if not found.wrong:
+            told = ", ".join(f"{'less ' if rows < 0 else ''}{abs(rows)} {what}" for rows, what in found.parts())
+            yield fine(name, f"{found.rows} landed rows: {told}")
+            continue
         first, last = min(found.wrong), max(found.wrong)
         rows = found.wrong[first]
         yield broken(
@@ -205,15 +197,12 @@ def _sum(found: Account, name: str) -> Iterator[Diagnosis]:
             f"{abs(rows)} row(s) {'landed and are nowhere' if rows > 0 else 'more than landed'}",
             f"Run `backfill-assets scan`, then `backfill-assets backfill --force --from {first} --to {last}`",
         )
-    if not found.wrong:
-        told = ", ".join(f"{'less ' if rows < 0 else ''}{abs(rows)} {what}" for rows, what in found.parts())
-        yield fine(name, f"{found.rows} landed rows: {told}")
 
 
 def _runs(lake: Lake) -> Iterator[Diagnosis]:
-    """Runs that left a mark. Whether one without a process ended well only Dagster knows; the next run settles it."""
-    folder, here, gone = lake.root / ".runs", PlacedProcess.this(), []
-    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+    """The marks of runs. Whether a run without a process ended well only Dagster knows; the next run settles it."""
+    here, gone = PlacedProcess.this(), []
+    for path in sorted(p for p in (lake.root / ".runs").rglob("*") if p.is_file()):
         try:
             marked = PlacedProcess(**json.loads(path.read_text()))
             if not marked.is_gone(here):

@@ -1,28 +1,36 @@
-"""The doctor's look at one table: is its log whole, do its files exist, do its receipts equal its contents.
+"""The doctor's checks of tables and snapshots: logs, files and receipts; with `--deep` also every row and byte.
 
-Lives here: what an inspection of the store means, in words, and what to do about it. Does not live here: the inspection
-(`lake.store`), and recomputing fingerprints (`cli.deep`).
+Not here: the inspection of a log (`lake.store`), mending it (`lake.mending`), and the list of all checks (`doctor`).
 """
 
-from collections.abc import Iterator
+import shlex
+from collections.abc import Callable, Iterator
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import contiguous
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.profiles import SCHEME
 from backfill_assets.core.view import TableView
-from backfill_assets.lake.home import Lake
-from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE
+from backfill_assets.lake.audit import audit_table
+from backfill_assets.lake.home import SNAPSHOTS, Lake
+from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
 from backfill_assets.lake.mending import is_mended
+from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.store import Inspection
+from backfill_assets.lake.view import read_view
 from backfill_assets.load.derived import reload_command
 from backfill_assets.operations.diagnosis import Diagnosis, broken, fine, odd, some
+from backfill_assets.operations.fitness import differing_days
+from backfill_assets.operations.snapshots import FILE, KeptFile, file_of, find_snapshot, held_bytes, snapshot_names
 
 RESTORE = "Restore it from a backup, or move the table's folder away and rebuild the table"
+DROP = "Restore them from a backup, or let the snapshot go with `backfill-assets snapshot drop {} --yes`"
 
 
 def examine_table(lake: Lake, contract: Contract, landed: str) -> list[Diagnosis]:
-    """All findings about a table; `landed` is the one whose loads write the ledgers anew.
+    """Check log, files and receipts of a table; `landed` names the table whose loads write the ledgers again.
 
-    A torn or gapped log ends it, as nothing else can be known.
+    A torn or gapped log ends the check, as nothing else can be known.
     """
     name, found = f"the table {contract.name}", lake.store.inspect(contract)
     lost = _lost(name, found)
@@ -41,7 +49,7 @@ def examine_table(lake: Lake, contract: Contract, landed: str) -> list[Diagnosis
 
 
 def _lost(name: str, found: Inspection) -> list[Diagnosis]:
-    """Data files that no version of the table names: left by writers that were stopped, or being written now."""
+    """Data files that no version of the table names: a stopped or a running write left them."""
     if not found.lost:
         return []
     told = f"{found.lost} data file(s), {found.lost_bytes} bytes, belong to no version"
@@ -59,7 +67,7 @@ def _log_damage(name: str, found: Inspection) -> Iterator[Diagnosis]:
 
 
 def _foreign(name: str, contract: Contract, found: Inspection, view: TableView, landed: str) -> Iterator[Diagnosis]:
-    """Commits of others whose traces are still there; what was written again since is as we wrote it."""
+    """Commits of other programs whose changes still stand; a day that we wrote again since is ours."""
     if not found.foreign:
         return
     told = f"version(s) {some(found.foreign)} changed data and are not ours"
@@ -99,16 +107,15 @@ def _files(name: str, found: Inspection, contract: Contract) -> Iterator[Diagnos
 
 
 def _receipts(name: str, contract: Contract, found: Inspection, view: TableView) -> Iterator[Diagnosis]:
-    """Rows per day by the statistics in the log against the receipts; only for tables laid out by their day."""
+    """Compare the rows per day in the log's statistics with the receipts; only for tables partitioned by their day."""
     counted = found.day_rows
     if counted is None:
         if found.untold:
             yield odd(name, f"the log does not say {found.untold}", "Use `backfill-assets doctor --deep`")
         return
     receipts = {d: s.entry.rows for d, s in view.stamps.items()}
-    wrong = sorted(
-        d for d in {*counted, *receipts} if counted.get(d, 0) != receipts.get(d, 0) and d not in view.foreign
-    )
+    days = sorted({*counted, *receipts} - {*view.foreign})
+    wrong = [d for d in days if counted.get(d, 0) != receipts.get(d, 0)]
     if wrong:
         first = wrong[0]
         yield broken(
@@ -117,3 +124,83 @@ def _receipts(name: str, contract: Contract, found: Inspection, view: TableView)
             f"{first}: {counted.get(first, 0)} rows, receipt {receipts.get(first, 'none')}",
             f"Rebuild with `backfill-assets backfill --force --from {first} --to {wrong[-1]} --tables {contract.name}`",
         )
+
+
+def examine_contents(lake: Lake, pipeline: Pipeline) -> list[Diagnosis]:
+    """Compare every row of every written table with its receipts, and every byte of every snapshot."""
+    view = read_view(lake, pipeline.contracts)
+    ledgers = (of_source(QUARANTINE, c.source) for c in pipeline.contracts if c.is_landed)
+    written = [c for c in (*pipeline.contracts, *ledgers) if view.table(c.name).stamps]
+    return [*(examine_rows(lake, c, view.table(c.name)) for c in written), *examine_kept_bytes(lake)]
+
+
+def examine_rows(lake: Lake, contract: Contract, seen: TableView) -> Diagnosis:
+    """Compare the rows and fingerprints of all days of a table with their receipts."""
+    name = f"the contents of {contract.name}"
+    if altered := lake.store.altered(contract):
+        return broken(name, *altered.split(". ", 1))
+    found = audit_table(lake, contract)
+    receipts = {d: s.entry for d, s in seen.stamps.items()}
+    days = differing_days(lake, contract, receipts, found)
+    strays = found[None].rows if None in found else 0
+    if not days and not strays:
+        older = sum(e.scheme != SCHEME and e.rows > 0 for e in receipts.values())
+        known = f"; of {older} only the count of rows, their receipts fingerprint in another way" if older else ""
+        rows = sum(e.rows for e in receipts.values())
+        return fine(name, f"{len(receipts)} day(s), {rows} rows equal their receipts{known}")
+    told = [f"{len(days)} day(s) differ from their receipts: {some(contiguous(days))}"] if days else []
+    told += [f"{strays} row(s) have no day"] if strays else []
+    span = f"--from {days[0]} --to {days[-1]} " if days else ""
+    advice = f"Rebuild with `backfill-assets backfill --force {span}--tables {contract.name}`"
+    return broken(name, "; ".join(told), advice)
+
+
+def examine_snapshots(lake: Lake) -> list[Diagnosis]:
+    """Check every snapshot by the names and sizes of its files, and name the folders of stopped commands."""
+    return [*(_snapshot(lake, name, _quick, "there") for name in snapshot_names(lake)), *_left(lake)]
+
+
+def examine_kept_bytes(lake: Lake) -> list[Diagnosis]:
+    """Check every snapshot by reading each byte that it keeps."""
+    return [_snapshot(lake, name, _deep, "the bytes that were kept") for name in snapshot_names(lake)]
+
+
+def _snapshot(lake: Lake, name: str, wrong: Callable[[Lake, str, KeptFile], str], well: str) -> Diagnosis:
+    what = f"the snapshot {name}"
+    try:
+        snapshot = find_snapshot(lake, name)
+    except BackfillError as error:
+        return broken(what, error.culprit, error.fix)
+    files = [file for table in snapshot.tables.values() for file in table.files]
+    faults = [told for told in (wrong(lake, name, file) for file in files) if told]
+    if faults:
+        return broken(what, f"{len(faults)} of {len(files)} file(s) {some(faults)}", DROP.format(name))
+    size, tables = sum(f.size for f in files), ", ".join(snapshot.tables)
+    told = f"{tables}: {len(files)} file(s), {size} bytes, of which no table holds {held_bytes(lake, name)} any more"
+    return fine(what, f"{told}; all are {well}")
+
+
+def _quick(lake: Lake, name: str, kept: KeptFile) -> str:
+    path = lake.root / SNAPSHOTS / name / kept.path
+    if not path.is_file():
+        return f"{kept.path} is gone"
+    return "" if path.stat().st_size == kept.size else f"{kept.path} has another size"
+
+
+def _deep(lake: Lake, name: str, kept: KeptFile) -> str:
+    try:
+        file_of(lake, name, kept)
+    except BackfillError:
+        return _quick(lake, name, kept) or f"{kept.path} holds other bytes"
+    return ""
+
+
+def _left(lake: Lake) -> Iterator[Diagnosis]:
+    """Folders that are no snapshot: a `create` that runs or was stopped, or a `drop` that was stopped."""
+    folder = lake.root / SNAPSHOTS
+    there = sorted(p for p in folder.iterdir() if p.is_dir()) if folder.is_dir() else []
+    left = [p for p in there if p.name.startswith(".") or not (p / FILE).is_file()]
+    if left:
+        named = some(p.name for p in left)
+        told = f"{named} in their folder {'is' if len(left) == 1 else 'are'} none, left by a stopped command"
+        yield fine("snapshots", f"{told}; where none runs, `rm -r {shlex.quote(str(left[0]))}` lets it go")

@@ -1,10 +1,7 @@
-"""Whether days of a table are fit to be used: made, from whole inputs, and from what the inputs say today.
+"""Fit days: complete, made from today's inputs, with the rows that their receipts name.
 
-Lives here: the judgement of some days, now or at an older version, and what is done about those that are not fit. Does
-not live here: the states themselves (`core.states`) and the reading of rows (`readable`).
-
-Held days are fit, because a person put them back, and so are outdated ones, whose inputs are those of today. Of an
-older version only its own receipts judge: what has changed since is why one reads it.
+Held days are fit, because a person put them back, and so are outdated days, whose inputs are those of today. An older
+version is judged by its own receipts only. Not here: the states (`core.states`) and reading rows (`readable`).
 """
 
 import warnings
@@ -14,33 +11,36 @@ from typing import Literal
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.receipts import Built
+from backfill_assets.core.profiles import DayProfile
+from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.states import State, States
 from backfill_assets.core.view import TableView
+from backfill_assets.lake.audit import audit_as_written
+from backfill_assets.lake.home import Lake
 from backfill_assets.operations.why import ranges
 
 Unfit = Literal["refuse", "warn", "take"]
 CHOICES: tuple[Unfit, ...] = ("refuse", "warn", "take")
 UNFIT = (State.MISSING, State.STALE, State.INCOMPLETE, State.PENDING)
-CALLER = 4  # frames between the warning and who asked for rows
+CALLER = 4  # frames between the warning and the code that asked for rows
 
 
 class UnfitDays(BackfillError):
-    """Days that were asked for are missing, stale, incomplete or pending."""
+    """Requested days are missing, stale, incomplete or pending."""
 
 
 class UnfitDaysWarning(UserWarning):
-    """The same, where the caller said to be warned only."""
+    """The same, for callers that chose a warning."""
 
 
 def unfit_now(states: States, table: str, days: Iterable[date]) -> dict[date, State]:
-    """The days that are not fit by the states of the lake."""
+    """Return the days that are not fit by the states of the lake."""
     found = {d: states.of(table, d) for d in days}
     return {d: s for d, s in found.items() if s in UNFIT}
 
 
 def unfit_then(view: TableView, days: Iterable[date]) -> dict[date, State]:
-    """The days that were not fit by the receipts of a version; what another program changed counts as stale."""
+    """Return the days that were not fit by the receipts of a version; a day that another program changed is stale."""
     by_receipt = {Built.PENDING: State.PENDING, Built.INCOMPLETE: State.INCOMPLETE}
     found = {}
     for day in days:
@@ -53,13 +53,13 @@ def unfit_then(view: TableView, days: Iterable[date]) -> dict[date, State]:
 
 
 def told(unfit: Mapping[date, State]) -> str:
-    """The days by their states, in words; empty where all are fit."""
+    """List unfit days by state, in words; empty where all are fit."""
     by_state = {s: [d for d, is_so in unfit.items() if is_so is s] for s in UNFIT}
     return "; ".join(f"{s.value} {ranges(days)}" for s, days in by_state.items() if days)
 
 
 def settle(contract: Contract, unfit: Mapping[date, State], chosen: Unfit) -> None:
-    """Do about unfit days what was chosen: raise UnfitDays, warn (UnfitDaysWarning), or nothing."""
+    """Raise UnfitDays for unfit days (`refuse`), warn with UnfitDaysWarning (`warn`), or do nothing (`take`)."""
     if chosen not in CHOICES:
         raise ValueError(f"unfit is one of {', '.join(CHOICES)}, got {chosen!r}")
     if not unfit or chosen == "take":
@@ -73,3 +73,18 @@ def settle(contract: Contract, unfit: Mapping[date, State], chosen: Unfit) -> No
     if chosen == "refuse":
         raise error
     warnings.warn(str(error), UnfitDaysWarning, stacklevel=CALLER)
+
+
+def differing_days(
+    lake: Lake, contract: Contract, entries: Mapping[date, DayEntry], found: Mapping[date | None, DayProfile]
+) -> list[date]:
+    """Return the days, ascending, whose rows differ from their receipts.
+
+    `entries` are the days' entries in receipts, `found` the profiles of the rows that were read.
+    """
+    days = {*entries, *(d for d in found if d is not None)}
+    wrong = [d for d in days if d not in entries or not entries[d].agrees_with(found.get(d, DayProfile()))]
+    if wrong:  # the days may come from a contract with other columns
+        then = audit_as_written(lake, contract, wrong)
+        wrong = [d for d in wrong if d not in entries or not entries[d].agrees_with(then.get(d, DayProfile()))]
+    return sorted(wrong)

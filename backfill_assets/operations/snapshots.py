@@ -31,8 +31,7 @@ from backfill_assets.lake.home import SNAPSHOTS, Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.store import folder_of
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.contents import differing_days
-from backfill_assets.operations.fitness import Unfit, settle, unfit_now
+from backfill_assets.operations.fitness import Unfit, differing_days, settle, unfit_now
 
 FILE, SCHEMA = "snapshot.json", 1
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from backfill_assets.cli.deep import examine
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.lake.home import open_lake
+from backfill_assets.operations.doctor_tables import examine_rows
 from backfill_assets.operations.status import status
 from backfill_assets.pipeline.tables import delivered, tables
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, land_bytes
@@ -110,7 +110,7 @@ def test_a_payload_may_gain_and_lose_columns_over_a_loaded_lake(spark: "SparkSes
     assert rows() == [("e01", None, "DE"), ("e02", 7, None)], "each day is made again by itself"
     lake = open_lake(tmp_path)
     for table in delivered(lake.settings):
-        found = examine(lake, table.contract, lake.store.view(table.name, table.contract.day_column))
+        found = examine_rows(lake, table.contract, lake.store.view(table.name, table.contract.day_column))
         assert "equal their receipts" in found.what, "a day that was not made again is what its receipt says"
     world.backfill(SECOND)
     assert rows() == [("e01", None, "DE"), ("e02", None, "DE")]

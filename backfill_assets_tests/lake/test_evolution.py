@@ -14,13 +14,13 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaProtocolError
 
-from backfill_assets.cli.deep import examine
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.lake.audit import audit_as_written, audit_table
 from backfill_assets.lake.evolution import REASON
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.diagnosis import Level
+from backfill_assets.operations.doctor_tables import examine_rows
 from backfill_assets_tests.builders import STAGING, day, make_commit
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 
@@ -53,7 +53,7 @@ def test_a_table_gets_a_column_and_older_days_read_it_as_null(lake: Lake) -> Non
     written = {d: s.entry.fingerprint for d, s in view.stamps.items()}
     as_written = audit_as_written(lake, WIDER, [day(0), day(1)])
     assert {d: p.fingerprint for d, p in as_written.items()} == written
-    assert examine(lake, WIDER, view).level is Level.OK, "the doctor does not take an older day for a damaged one"
+    assert examine_rows(lake, WIDER, view).level is Level.OK, "the doctor does not take an older day for a damaged one"
     assert (set(view.stamps), view.foreign) == ({day(0), day(1)}, frozenset())
     said = [c.receipt for c in lake.store.commits("staging") if c.receipt and c.receipt.reason == REASON]
     assert [r.note for r in said] == ["gets country STRING"]

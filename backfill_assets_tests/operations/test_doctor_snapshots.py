@@ -1,6 +1,6 @@
 """The doctor says of every snapshot whether it can be read as it was kept, and what it holds on the disk.
 
-Tested here: `operations.doctor_snapshots`, and that the doctor asks it. Not tested here: reading (`test_snapshots`).
+Tested here: `operations.doctor_tables`, and that the doctor asks it. Not tested here: reading (`test_snapshots`).
 """
 
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 
 from backfill_assets.operations.diagnosis import Diagnosis, Level
 from backfill_assets.operations.doctor import doctor
-from backfill_assets.operations.doctor_snapshots import examine_kept_bytes, examine_snapshots
+from backfill_assets.operations.doctor_tables import examine_kept_bytes, examine_snapshots
 from backfill_assets.operations.reader import LakeReader
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.operations.readable_lake import readable_lake

@@ -1,6 +1,6 @@
 """The rows of a table against its receipts: a day that differs is named, and no other.
 
-Tested here: `operations.contents`, on a lake without an engine. Not tested here: what `doctor --deep` and
+Tested here: `operations.fitness`, on a lake without an engine. Not tested here: what `doctor --deep` and
 snapshots make of it.
 """
 
@@ -11,7 +11,7 @@ import pytest
 
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.lake.audit import audit_table
-from backfill_assets.operations.contents import differing_days
+from backfill_assets.operations.fitness import differing_days
 from backfill_assets_tests.operations.readable_lake import TABLE, readable_lake
 
 pytestmark = pytest.mark.usefixtures("storages")

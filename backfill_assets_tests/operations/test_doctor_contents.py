@@ -1,6 +1,6 @@
 """`doctor --deep`: contents against receipts, told per table.
 
-Tested here: `cli.deep` on tables committed by hand. Not tested here: the command line around it (`test_app`).
+Tested here: `operations.doctor_tables` on tables committed by hand. Not tested here: the command line around it.
 """
 
 from collections.abc import Mapping
@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.cli.deep import examine
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.operations.diagnosis import Diagnosis, Level
+from backfill_assets.operations.doctor_tables import examine_rows
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
 
@@ -23,7 +23,7 @@ ROWS = [{"entity": "A", "value": n, "event_date": day(n)} for n in range(3)]
 
 
 def looked_at(lake: Lake) -> Diagnosis:
-    return examine(lake, STAGING, lake.store.view("staging", "event_date"))
+    return examine_rows(lake, STAGING, lake.store.view("staging", "event_date"))
 
 
 def told(lake: Lake, entries: Mapping[date, DayEntry]) -> None:
