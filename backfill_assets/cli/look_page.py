@@ -1,6 +1,6 @@
 """A plan's look ahead as people read it: which days gain or lose rows, which lie beyond the range, what follows.
 
-Lives here: the lines and rows. Does not live here: looking (`operations.plan_look`) and the rest of a plan
+Lives here: the lines and rows. Does not live here: looking (`operations.plan_impact`) and the rest of a plan
 (`plan_page`).
 """
 

@@ -101,9 +101,9 @@ def _request(days: DayRange, tables: tuple[str, ...], asked: dict[str, Any]) -> 
 
 def _policy(asked: dict[str, Any]) -> Policy:
     """The template's, or the defaults, with what is said on top."""
-    from backfill_assets.operations.plan_templates import TEMPLATES
+    from backfill_assets.operations.plan import TEMPLATES
 
-    base = TEMPLATES[asked["template"]][1] if asked["template"] else Policy()
+    base = TEMPLATES[asked["template"]] if asked["template"] else Policy()
     named = {k: asked[k] for k in ("chunk", "canary", "order") if asked[k] is not None}
     bounds = {"rows": asked["max_row_change"], "means": asked["max_mean_change"], "drift": asked["max_drift"]}
     return replace(

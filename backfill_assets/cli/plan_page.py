@@ -4,6 +4,8 @@ Lives here: how it looks. Does not live here: what it says (`core.plans`, `opera
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING
 
 import click
@@ -11,12 +13,11 @@ import click
 from backfill_assets.cli.common import print_json
 from backfill_assets.cli.drawing import draw_table, number, say, size
 from backfill_assets.cli.look_page import LOOK_COLUMNS, look_lines, look_rows
-from backfill_assets.cli.plan_figures import besides, cost, priced, so_far, total, whole_cost
 from backfill_assets.core.days import DayRange
-from backfill_assets.core.plans import Plan, TableImpact
+from backfill_assets.core.plans import Plan, Price, TableImpact
 
 if TYPE_CHECKING:
-    from backfill_assets.operations.plan_progress import ChunkProgress, Progress
+    from backfill_assets.operations.plan_progress import ChunkProgress, Progress, Took
 
 SHOWN = 3
 CHUNK_COLUMNS = ("chunk", "days", "kind", "state", "expected", "took", "rows", "bytes")
@@ -41,7 +42,6 @@ def show_progress(now: "Progress", form: str = "") -> None:
             plan_dict(now.plan)
             | {"state": now.told, "stopped": now.why, "progress": [c.to_dict() for c in now.chunks]}
             | {"took": {t: found.to_dict() for t in now.plan.tables if (found := now.took(t))}}
-            | {"took_besides_s": dict(now.besides)}
         )
     elif form == "markdown":
         click.echo(runbook(now))
@@ -96,8 +96,6 @@ def _draw_chunks(now: "Progress") -> None:
     click.echo()
     draw_table(CHUNK_COLUMNS, [_chunk_row(c) for c in now.chunks])
     say(f"all chunks: {priced(total(now.plan))}{so_far(now)}")
-    for line in besides(now):
-        say(line)
 
 
 def _draw_look(plan: Plan) -> None:
@@ -194,8 +192,7 @@ def _runbook(now: "Progress") -> Iterator[str]:
     yield from _rows(CHUNK_COLUMNS)
     for chunk in now.chunks:
         yield from _rows(_chunk_row(chunk), head=False)
-    yield f"\nAll chunks: {priced(total(plan))}{so_far(now)}. "
-    yield from (f"{line[0].upper()}{line[1:]}." for line in besides(now))
+    yield f"\nAll chunks: {priced(total(plan))}{so_far(now)}."
     yield f"\nAfter each chunk: {_gates(plan)}.\n"
     yield "## Putting a chunk back\n"
     yield f"`backfill-assets rollback --plan {plan.id} --chunk N` (dry; `--yes` acts). Replaced files are kept "
@@ -228,3 +225,49 @@ def _rows(cells: Sequence[str], head: bool = True) -> Iterator[str]:
     yield "| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |"
     if head:
         yield "|" + "---|" * len(cells)
+
+
+def total(plan: Plan) -> Price:
+    """The price of all chunks."""
+    return reduce(add, plan.prices.values(), Price(0.0, 0.0, 0.0, 0, 0, 10**9, 0.0))
+
+
+def so_far(now: "Progress") -> str:
+    """What the chunks that wrote something took, beside what these were said to cost; empty where none did."""
+    done = [c for c in now.chunks if c.seconds is not None]
+    if not done:
+        return ""
+    cpu = [c.cpu for c in done if c.cpu is not None]
+    expected = sum(c.price.seconds for c in done if c.price)
+    rows = number(sum(c.rows or 0 for c in done))
+    took = cost(sum(c.seconds or 0.0 for c in done), sum(cpu) if cpu else None)
+    told = [c.bytes for c in done if c.bytes is not None]
+    brought = f", {size(sum(told))}" if told else ""
+    return f"; {len(done)} of {len(now.chunks)} took {took} for {rows} rows{brought}, expected {expected:.0f} s"
+
+
+def whole_cost(took: "Took | None") -> str:
+    """The real figures of a table, as its price has them."""
+    if took is None:
+        return "-"
+    brought = f", {size(took.bytes)}" if took.bytes is not None else ""
+    return f"{cost(took.seconds, took.cpu)}, {number(took.rows)} rows{brought}"
+
+
+def cost(seconds: float | None, cpu: float | None) -> str:
+    """The real figures, e.g. `12.3 s (20.1 s CPU)`."""
+    return "-" if seconds is None else f"{seconds:.1f} s" + (f" ({cpu:.1f} s CPU)" if cpu is not None else "")
+
+
+def priced(price: Price | None) -> str:
+    """What a price says, e.g. `27 s (10..75), 40 s CPU, 1,026 rows, 12 kB`."""
+    if price is None or not price.most:
+        return "nothing"
+    cpu = f", {price.cpu:.0f} s CPU" if price.cpu is not None else ""
+    brings = f", {size(price.bytes)}" if price.bytes else ""
+    return f"{_seconds(price)}{cpu}, {number(price.rows)} rows{brings}"
+
+
+def _seconds(price: Price) -> str:
+    """E.g. `27 s (10..75, a guess)`."""
+    return f"{price.seconds:.0f} s ({price.least:.0f}..{price.most:.0f}{', a guess' if price.is_guess else ''})"

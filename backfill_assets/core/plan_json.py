@@ -111,7 +111,6 @@ def _from_body(body: Mapping[str, Any]) -> Plan:
         impacts=tuple(map(_impact, body["impacts"])),
         preflight=tuple(PreflightTick(**t) for t in body["preflight"]),
         prices={int(number): Price(**p) for number, p in body["prices"].items()},
-        besides={name: Price(**p) for name, p in body.get("besides", {}).items()},
         reason=body["reason"],
         note=body["note"],
         retention_days=body["retention_days"],

@@ -1,6 +1,6 @@
 """What a look ahead of a plan found: days that gain or lose rows under today's settings.
 
-Lives here: the frozen values. Does not live here: looking (`load.moves`, `operations.plan_look`).
+Lives here: the frozen values. Does not live here: looking (`load.moves`, `operations.plan_impact`).
 """
 
 from collections.abc import Mapping

@@ -111,7 +111,7 @@ def undone(plan: Plan, chunk: PlanChunk, states: States, writes: Mapping[str, Pl
     found: dict[str, list[date]] = {}
     for table in plan.tables:
         own = writes[table]
-        seams = chunk.kind is ChunkKind.SEAMS
+        seams = chunk.kind is ChunkKind.BOUNDARY
         ids = own.ids.get(chunk.number, frozenset()) if seams else own.all_ids()
         days = [d for d in chunk.days if not _is_made(plan, states, table, d, ids, seams)]
         if days:
@@ -140,7 +140,7 @@ def _is_made(plan: Plan, states: States, table: str, day: date, ids: Collection[
 
 def chunk_state(plan: Plan, chunk: PlanChunk, states: States, writes: Mapping[str, PlanWrites]) -> ChunkState:
     """The state of a chunk now: held, done, begun or pending (first match)."""
-    if chunk.kind is not ChunkKind.SEAMS and held_days(plan.tables, chunk, states):
+    if chunk.kind is not ChunkKind.BOUNDARY and held_days(plan.tables, chunk, states):
         return ChunkState.HELD
     if not undone(plan, chunk, states, writes):
         return ChunkState.DONE

@@ -20,7 +20,6 @@ PLAN_TAG, CHUNK_TAG = "plan", "chunk"  # in `Provenance.tags` and `Receipt.tags`
 PLAN_REASON = "plan"  # the reason of every receipt that a plan's run wrote
 MODE_TAG = "write_mode"  # of runs and receipts, where it is not overwrite: `merge`, or that with rows kept
 CODE_TAG = "code"  # of runs and receipts of a plan that works by older code: which
-START, BETWEEN = "opening the engine", "between runs"  # what a plan costs besides its writes
 MERGE, MERGE_KEEPING = "merge", "merge, removed rows kept"
 DAYS_OF_WEEK = 7
 MOST_CHUNK_DAYS = 31  # one huge run is one huge thing to put back: a month of days is what a person still looks at
@@ -34,7 +33,7 @@ class ChunkKind(StrEnum):
 
     CANARY = "canary"  # the first days, alone: what is wrong everywhere shows here
     CHUNK = "chunk"
-    SEAMS = "seams"  # last: days of earlier chunks whose inputs later chunks changed (windows reach over the cuts)
+    BOUNDARY = "seams"  # last: days of earlier chunks whose inputs later chunks changed (windows reach over the edges)
 
 
 @dataclass(frozen=True)
@@ -180,7 +179,7 @@ class PreflightTick:
 @dataclass(frozen=True)
 class Plan:
     """A frozen plan. `created` is an aware instant; `reason` and `note` are a person's words for receipts; `prices` are
-    those of the writes per chunk, `besides` those of what no write is charged with (`START`, `BETWEEN`)."""
+    those of the writes per chunk."""
 
     id: str
     created: datetime
@@ -198,7 +197,6 @@ class Plan:
     retention_days: int | None = None
     look: PlanLook | None = None
     code: PlanCode | None = None
-    besides: Mapping[str, Price] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.created.tzinfo is None:
@@ -225,7 +223,7 @@ class Plan:
     def waves(self) -> list[tuple[PlanChunk, ...]]:
         """The chunks that may run at once, in order: canary and seams alone, the others at most `max_parallel`."""
         alone = [(c,) for c in self.chunks if c.kind is ChunkKind.CANARY]
-        last = [(c,) for c in self.chunks if c.kind is ChunkKind.SEAMS]
+        last = [(c,) for c in self.chunks if c.kind is ChunkKind.BOUNDARY]
         others, most = [c for c in self.chunks if c.kind is ChunkKind.CHUNK], self.policy.max_parallel
         return [*alone, *(tuple(others[i : i + most]) for i in range(0, len(others), most)), *last]
 
@@ -284,7 +282,7 @@ def cut(days: DayRange, unit: str, canary: int = 0, order: Order = "ascending") 
         for i, p in enumerate(parts, 1)
     ]
     if len(chunks) > 1:
-        chunks.append(PlanChunk(len(chunks) + 1, days, ChunkKind.SEAMS))
+        chunks.append(PlanChunk(len(chunks) + 1, days, ChunkKind.BOUNDARY))
     return tuple(chunks)
 
 

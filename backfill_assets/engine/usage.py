@@ -2,7 +2,7 @@
 an engine to be opened.
 
 Lives here: measuring, by two looks at counters, which cost next to nothing. Does not live here: what
-is said of it (`core.receipts`, `operations.plan_price`). Works that share a server at the same time each count what it
+is said of it (`core.receipts`, `operations.plan`). Works that share a server at the same time each count what it
 spent on all of them; what a process spent that ended in between is lost.
 """
 

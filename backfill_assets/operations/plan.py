@@ -1,36 +1,59 @@
-"""Making a plan: what a range of days will touch, what it will cost, whether it may run, and what it is pinned to.
+"""Makes a plan from the lake's logs, without a JVM: impact, price, preflight and pins of a range of days.
 
-Lives here: putting the parts together, from the lake's logs alone: no JVM, under a second on 1,096 days. Does not live
-here: the parts (`plan_impact`, `plan_price`, `plan_preflight`, `plan_pins`), its file (`plan_files`), running it
+Elsewhere: the impact (`plan_impact`), preflight and pins (`plan_preflight`), the plan's file (`plan_files`), running it
 (`plan_run`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import reduce
+from operator import add
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plans import MOST_CHUNK_DAYS, ChunkKind, Plan, PlanChunk, PlanCode, Policy, cut
+from backfill_assets.core.plans import (
+    MOST_CHUNK_DAYS,
+    ChunkKind,
+    Plan,
+    PlanChunk,
+    PlanCode,
+    Policy,
+    Price,
+    TableImpact,
+    Tolerances,
+    cut,
+)
 from backfill_assets.core.who import whoami
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.store import Commit
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.merging import refuse_merge
-from backfill_assets.operations.plan_besides import besides, is_up, runs_of
 from backfill_assets.operations.plan_files import new_id
-from backfill_assets.operations.plan_impact import impacts
-from backfill_assets.operations.plan_look import look_ahead
-from backfill_assets.operations.plan_pins import take_pins
-from backfill_assets.operations.plan_preflight import preflight
-from backfill_assets.operations.plan_price import priced, rate_of
+from backfill_assets.operations.plan_impact import impacts, look_ahead
+from backfill_assets.operations.plan_preflight import preflight, take_pins
+
+TEMPLATES: Mapping[str, Policy] = {
+    # a few days again that came out wrong by accident: little may differ
+    "daily-repair": Policy("1d", 1, tolerances=Tolerances(rows=0.1, nulls=0.05, means=0.1), template="daily-repair"),
+    # other code for the same rows: keys and rows stay, values may change
+    "feature-fix": Policy("7d", 1, tolerances=Tolerances(rows=0.05, nulls=0.2), template="feature-fix"),
+    # truth that came late: rows are added, and outcomes flip
+    "late-labels": Policy("month", 1, tolerances=Tolerances(rows=1.0, nulls=0.2, means=0.5), template="late-labels"),
+    # everything again under new rules: rows may move between days
+    "migration": Policy("week", 2, tolerances=Tolerances(rows=None, nulls=0.5), template="migration"),
+}
+GUESS_DAY_SECONDS = 0.2  # of a small table on two cores, where no past write tells
+GUESS_FACTOR, LEARNT_FACTOR = 4.0, 1.5  # how far an expectation may be off, both ways
+NEWEST_WRITES = 40  # older ones describe another machine and another size
 
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """What someone asks to be planned. `most_days` caps a chunk; `user` and the words go into the plan. `look`: read
-    what landed by today's settings, which needs the engine. `code` is told in the plan; the caller works by it."""
+    """What someone asks to be planned. `most_days` caps a chunk; `look` also reads what landed by today's settings,
+    which needs the engine; `code` is recorded in the plan, and the caller works by it (`plan_code.working_by`)."""
 
     days: DayRange
     tables: tuple[str, ...]
@@ -44,7 +67,7 @@ class PlanRequest:
 
 
 def make_plan(lake: Lake, pipeline: Pipeline, asked: PlanRequest, now: datetime | None = None) -> Plan:
-    """The frozen plan of a request. Writes nothing; a plan whose preflight failed is made too, and refused when run."""
+    """Make the frozen plan of a request; writes nothing. A plan whose preflight failed is refused when it is run."""
     chunks = cut(asked.days, asked.policy.chunk, asked.policy.canary, asked.policy.order)
     _refuse_unsafe(pipeline, asked, chunks)
     created = now or utc_now()
@@ -52,9 +75,7 @@ def make_plan(lake: Lake, pipeline: Pipeline, asked: PlanRequest, now: datetime 
     logs = {t.name: list(lake.store.commits(t.name)) for t in pipeline.tables}
     frontiers = {name: {c.version: c.receipt.frontier for c in log if c.receipt} for name, log in logs.items()}
     found = impacts(states, frontiers, asked.tables, asked.days, asked.policy)
-    runs = runs_of(logs.values())
-    rates = {i.table: rate_of(logs[i.table], lake.store.row_bytes(i.table)) for i in found}
-    per_table, per_chunk = priced(states, found, chunks, rates)
+    rates = {i.table: day_rate(logs[i.table]) for i in found}
     plan = Plan(
         id=new_id(created),
         created=created,
@@ -64,9 +85,8 @@ def make_plan(lake: Lake, pipeline: Pipeline, asked: PlanRequest, now: datetime 
         chunks=chunks,
         policy=asked.policy,
         pins=take_pins(lake, pipeline, states),
-        impacts=tuple(replace(i, price=per_table.get(i.table)) for i in found),
-        prices=per_chunk,
-        besides=besides(runs, chunks, asked.policy.max_parallel, is_up(lake), len(asked.tables)),
+        impacts=tuple(replace(i, price=rates[i.table].price(n)) if (n := len(i.days())) else i for i in found),
+        prices=_chunk_prices(found, chunks, rates),
         reason=asked.reason,
         note=asked.note,
         retention_days=lake.settings.retention.rollback_days,
@@ -76,8 +96,57 @@ def make_plan(lake: Lake, pipeline: Pipeline, asked: PlanRequest, now: datetime 
     return replace(plan, preflight=preflight(lake, pipeline, states, plan))
 
 
+@dataclass(frozen=True)
+class DayRate:
+    """What a day of a table costs on average: seconds, rows, bytes of new data files and processor seconds (None: no
+    receipt has them). `writes` counts the writes behind it; 0 means a guess."""
+
+    seconds: float = GUESS_DAY_SECONDS
+    rows: float = 0.0
+    bytes: float = 0.0
+    writes: int = 0
+    cpu: float | None = None
+
+    def price(self, days: int) -> Price:
+        """The price of so many days."""
+        seconds, factor = self.seconds * days, LEARNT_FACTOR if self.writes else GUESS_FACTOR
+        return Price(
+            seconds, seconds / factor, seconds * factor, round(self.rows * days), round(self.bytes * days), self.writes,
+            None if self.cpu is None else self.cpu * days,
+        )  # fmt: skip
+
+
+def day_rate(log: Sequence[Commit]) -> DayRate:
+    """The averages per day over the newest writes of a table, without the wait for an engine."""
+    told = [c.receipt for c in log if c.receipt is not None and c.receipt.seconds is not None and c.receipt.days]
+    made = told[-NEWEST_WRITES:]
+    if not made:
+        return DayRate()
+    days, cpu = sum(len(r.days) for r in made), [r.cpu_seconds for r in made if r.cpu_seconds is not None]
+    return DayRate(
+        sum(r.work_seconds for r in made) / days,
+        sum(e.rows for r in made for e in r.days.values()) / days,
+        sum(r.bytes or 0 for r in made) / days,
+        len(made),
+        sum(cpu) / days if len(cpu) == len(made) else None,
+    )
+
+
+def _chunk_prices(
+    found: Sequence[TableImpact], chunks: Sequence[PlanChunk], rates: Mapping[str, DayRate]
+) -> dict[int, Price]:
+    """The price per chunk; none of the boundary chunk, whose days are known only when it runs."""
+    prices: dict[int, Price] = {}
+    for chunk in chunks:
+        if chunk.kind is not ChunkKind.BOUNDARY:
+            days = {i.table: len(i.days() & {*chunk.days}) for i in found}
+            parts = [rates[table].price(number) for table, number in days.items() if number]
+            prices |= {chunk.number: reduce(add, parts)} if parts else {}
+    return prices
+
+
 def _refuse_unsafe(pipeline: Pipeline, asked: PlanRequest, chunks: Sequence[PlanChunk]) -> None:
-    largest = max(len(c.days) for c in chunks if c.kind is not ChunkKind.SEAMS)
+    largest = max(len(c.days) for c in chunks if c.kind is not ChunkKind.BOUNDARY)
     if largest > asked.most_days:
         raise BackfillError(
             "the chunk",
@@ -97,7 +166,7 @@ def _refuse_unsafe(pipeline: Pipeline, asked: PlanRequest, chunks: Sequence[Plan
 
 
 def refuse_append() -> BackfillError:
-    """The error of the write mode that no correction may use, and the incident that it prevents."""
+    """The error of the write mode `append`, with the incident that it prevents."""
     return BackfillError(
         "the write mode append",
         "rows of a day that is there already would count twice: a backfill by append has doubled three years of sums "

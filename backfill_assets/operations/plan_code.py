@@ -1,7 +1,7 @@
 """The older code of a plan (`plan --code REF`): the files that make the tables as git knows them, frozen in the lake.
 
 Lives here: taking them out of git, refusing where there is no such file, and working by them. Does not live here: which
-files these are (`[pipeline]` in `lake.toml`), reading them (`pipeline`), and pins (`plan_pins`).
+files these are (`[pipeline]` in `lake.toml`), reading them (`pipeline`), and pins (`plan_preflight`).
 
 Frozen are the pipeline file, every file that it imports from beside it, directly or through others, and the SQL files,
 all of one commit, in a folder named by a digest over them; installed packages are today's. The lake's settings are

@@ -1,26 +1,28 @@
-"""The plans of a lake as files: `.plans/ID.json`, written once, and beside it what a person or an end says of it.
+"""The plans of a lake as files (`.plans/ID.json`), the marks beside them, and the locks of runners and chunks.
 
-Lives here: keeping and finding plans, and the marks `started`, `paused`, `stopped` and `ended`. Does not live here: how
-far a plan is, which receipts tell (`plan_progress`). A mark holds back or ends; it never says that a chunk is done.
+Elsewhere: how far a plan is, which receipts show (`plan_progress`). A mark (`started`, `paused`, `stopped`, `ended`)
+holds a plan back or ends it; it never says that a chunk is done. The kernel frees a lock when its process ends.
 """
 
+import contextlib
 import json
 import os
 import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Set
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Literal
+
+from filelock import FileLock, Timeout
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.disk import publish
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plan_json import parse_plan, plan_json
-from backfill_assets.core.plans import ChunkKind, Plan
+from backfill_assets.core.plans import ChunkKind, Plan, PlanChunk
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.why import ranges
 
@@ -29,6 +31,7 @@ ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{4}")
 Mark = Literal["started", "paused", "stopped", "ended"]
 WAITING: tuple[Mark, ...] = ("paused", "stopped")  # for a person
 FINISHED, CANCELLED = "finished", "cancelled"  # what `ended` says
+PATIENCE_SECONDS = 1.0  # longer than a look whether there is a runner takes
 
 
 def new_id(now: datetime) -> str:
@@ -64,7 +67,7 @@ def plan_ids(lake: Lake) -> list[str]:
 def plans(lake: Lake) -> Iterator[Plan]:
     """All plans, oldest first; a file that is not understood is left out (`find_plan` says why)."""
     for found in plan_ids(lake):
-        with suppress(BackfillError):
+        with contextlib.suppress(BackfillError):
             yield find_plan(lake, found)
 
 
@@ -81,7 +84,7 @@ def part_of(lake: Lake, plan_id: str, chunk: str) -> ChunkPart | None:
     if not chunk.isdigit() or plan_id not in plan_ids(lake):
         return None
     plan = find_plan(lake, plan_id)
-    seams = next((c for c in plan.chunks if c.kind is ChunkKind.SEAMS), None)
+    seams = next((c for c in plan.chunks if c.kind is ChunkKind.BOUNDARY), None)
     return ChunkPart(plan.chunk(int(chunk)).days, str(seams.number)) if seams is not None else None
 
 
@@ -163,3 +166,53 @@ def _write(path: Path, text: str) -> None:
     aside = path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}")
     aside.write_text(text, encoding="utf-8")
     publish(aside, path)
+
+
+@contextlib.contextmanager
+def only_runner(lake: Lake, plan: Plan) -> Iterator[None]:
+    """Nobody else runs the plan inside the block; raises BackfillError where somebody does."""
+    try:
+        lock = _runner(lake, plan).acquire(timeout=PATIENCE_SECONDS)
+    except Timeout:
+        raise BackfillError(
+            f"the plan {plan.id}", "another process is running it", "Nothing was started",
+            f"Watch it with `backfill-assets plan show {plan.id} --watch`",
+        ) from None  # fmt: skip
+    with lock:
+        yield
+
+
+def is_running(lake: Lake, plan: Plan) -> bool:
+    """Whether some process runs the plan at this moment."""
+    try:
+        with _runner(lake, plan).acquire(timeout=0):
+            return False
+    except Timeout:
+        return True
+
+
+@contextlib.contextmanager
+def only_maker(lake: Lake, plan: Plan, chunk: PlanChunk) -> Iterator[None]:
+    """Nobody else makes the chunk inside the block: one that is still at it, because its runner was killed, is waited
+    for."""
+    with _lock(lake, f"plan-{plan.id}-chunk-{chunk.number}.lock"):
+        yield
+
+
+@contextlib.contextmanager
+def telling_stops(lake: Lake, plan: Plan) -> Iterator[None]:
+    """Whatever ends the block early is kept as the mark `stopped`: a person's turn. A killed process keeps nothing."""
+    try:
+        yield
+    except BaseException as error:
+        mark(lake, plan.id, "stopped", str(error) if isinstance(error, Exception) else "it was interrupted")
+        raise
+
+
+def _runner(lake: Lake, plan: Plan) -> FileLock:
+    return _lock(lake, f"plan-{plan.id}.lock")
+
+
+def _lock(lake: Lake, name: str) -> FileLock:
+    lake.locks.mkdir(parents=True, exist_ok=True)
+    return FileLock(lake.locks / name)

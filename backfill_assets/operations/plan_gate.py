@@ -1,42 +1,46 @@
-"""The gate after a chunk: the figures gathered, and the verdict of the pure rules on them.
+"""The gate after a chunk: gathers receipts, read-back profiles and row accounts, and gives the findings.
 
-Lives here: receipts before and after, and the independent read-back of the written files by an engine that did not
-write them. Does not live here: layers against each other (`plan_layers`), the rules (`core.plan_gates`) and acting on
-them (`plan_run`).
+Elsewhere: the rules about one table's days (`core.plan_gates`), the account of landed rows (`account`), acting on
+findings (`plan_run`). Needs no JVM: figures of two origins are compared, so that a mistake of either shows.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 
+from backfill_assets.core.contracts import Contract, versions_of
 from backfill_assets.core.errors import GateRefused
 from backfill_assets.core.plan_gates import GateFinding, TableEvidence, judge_chunk
 from backfill_assets.core.plan_states import PlanWrites
 from backfill_assets.core.plans import Plan, PlanChunk
-from backfill_assets.lake.audit import audit_table
+from backfill_assets.core.receipts import KEPT
+from backfill_assets.core.states import State, States
+from backfill_assets.lake.audit import audit_table, connection, selection
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.model import Pipeline
-from backfill_assets.operations.plan_layers import layers
+from backfill_assets.lake.model import Pipeline, Table
+from backfill_assets.lake.writes import writes_of
+from backfill_assets.operations.account import accounts
+from backfill_assets.operations.plan_progress import Progress
 from backfill_assets.operations.why import ranges
 
 SHOWN = 5
 
 
-def judge(
-    lake: Lake, pipeline: Pipeline, plan: Plan, chunk: PlanChunk, writes: Mapping[str, PlanWrites]
-) -> list[GateFinding]:
-    """Everything that the gate refuses about what the chunk wrote; empty: the next chunk may run. Reads the files."""
+def judge(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, now: Progress) -> list[GateFinding]:
+    """Find everything that the gate refuses about what the chunk wrote; empty: the next chunk may run.
+
+    `now` is the plan's progress after the chunk was written. Reads the written files.
+    """
     found: list[GateFinding] = []
-    for name in plan.tables:
-        evidence = _evidence(lake, pipeline, plan, chunk, name, writes[name])
+    for name in now.plan.tables:
+        evidence = _evidence(lake, pipeline.table(name).contract, chunk, now)
         if evidence is not None:
-            found += judge_chunk(evidence, plan.policy.tolerances)
-    return found + layers(lake, pipeline, chunk, writes)
+            found += judge_chunk(evidence, now.plan.policy.tolerances)
+    return found + layers(lake, pipeline, chunk, now.states, now.writes)
 
 
-def _evidence(
-    lake: Lake, pipeline: Pipeline, plan: Plan, chunk: PlanChunk, name: str, own: PlanWrites
-) -> TableEvidence | None:
-    contract, ids = pipeline.table(name).contract, own.ids.get(chunk.number, frozenset())
-    stamps = lake.store.view(name, contract.day_column).stamps
+def _evidence(lake: Lake, contract: Contract, chunk: PlanChunk, now: Progress) -> TableEvidence | None:
+    own, stamps = now.writes[contract.name], now.states.view.table(contract.name).stamps
+    ids = own.ids.get(chunk.number, frozenset())
     # A plan that goes on after a kill may have rebuilt days of this chunk with another one since: that one answers.
     after = {d: e for d, e in own.after.get(chunk.number, {}).items() if d in stamps and stamps[d].write_id in ids}
     if not after:
@@ -44,7 +48,7 @@ def _evidence(
     base = own.base[chunk.number]
     before = {d: e for d, e in own.before.get(chunk.number, {}).items() if d in after}
     moved = {d for d, e in before.items() if e.content != after[d].content}
-    with_means = plan.policy.tolerances.means is not None and moved and base >= 0
+    with_means = now.plan.policy.tolerances.means is not None and moved and base >= 0
     return TableEvidence(
         contract, before, after, own.earlier,
         {d: p for d, p in audit_table(lake, contract, days=after, altered=True).items() if d is not None},
@@ -70,3 +74,68 @@ def refusal(plan: Plan, chunk: PlanChunk, found: list[GateFinding], put_back: bo
         else f"Look at these days; put it back with `{command}`, or go on with "
         f"`backfill-assets run {plan.id} --accept {chunk.number}` if it is as it should be",
     ).with_facts(plan=plan.id, chunk=str(chunk.number), **{"release" if put_back else "rollback": command})
+
+
+def layers(
+    lake: Lake, pipeline: Pipeline, chunk: PlanChunk, states: States, writes: Mapping[str, PlanWrites]
+) -> list[GateFinding]:
+    """Find the days of the chunk on which two layers do not add up, upstream first, ascending: rows that landed against
+    raw and rejected rows, deliveries in raw against staging and superseded ones."""
+    found = [
+        GateFinding(landed, day, "account", _told(rows))
+        for landed, counted in accounts(lake, states.view).items()
+        for day, rows in counted.wrong.items()
+        if day in chunk.days
+    ]
+    for table in pipeline.tables:
+        if table.account is not None and table.name in writes:
+            found += _versions(lake, states, table, writes[table.name].after.get(chunk.number, {}))
+    return found
+
+
+def _told(rows: int) -> str:
+    more = "more landed" if rows > 0 else "fewer landed"
+    return f"{abs(rows)} row(s) {more} than raw, quarantine, duplicates and too late rows account for"
+
+
+def _versions(lake: Lake, states: States, table: Table, written: Mapping[date, object]) -> Iterator[GateFinding]:
+    """Of the days written, unless newer deliveries came for them since: those will be made again."""
+    stamps = {
+        day: stamp
+        for day in sorted(written)
+        if (stamp := states.stamp(table.name, day)) is not None
+        and states.of(table.name, day) in (State.FRESH, State.OUTDATED)
+    }
+    raw = states.contracts[versions_of([table.contract])[table.name]]
+    for receipt, days in writes_of(lake.store, table.name, stamps):
+        if receipt is None or raw.name not in receipt.inputs:
+            continue
+        counted = _counted(lake, states, table, raw, receipt.inputs[raw.name], [*days])
+        for day in days:
+            entry = receipt.days[day]
+            came, superseded = counted.get(day, (0, 0))
+            rows = entry.rows - entry.counts.get(KEPT, 0)
+            if came != rows + superseded:
+                told = f"{came} deliveries in {raw.name} are for it, {rows} are here and {superseded} superseded"
+                yield GateFinding(table.name, day, "account", told)
+
+
+def _counted(
+    lake: Lake, states: States, table: Table, raw: Contract, version: int, days: Sequence[date]
+) -> dict[date, tuple[int, int]]:
+    """Per event day the deliveries in raw at a version, and those superseded. Reads the arrival days that the ledger
+    lists for these days, which hold every delivery of their keys."""
+    if table.account is None:
+        return {}
+    arrived = {a for d in days for a, _ in states.view.source(raw.name).arrivals.get(d, ())}
+    files = lake.store.data_files(raw, version, arrived) if arrived else []
+    rows = selection(files, raw)
+    wanted = ", ".join(f"DATE '{d}'" for d in days)
+    event_day = "CAST(make_timestamp(epoch_us(event_ts)) AS DATE)"
+    keys = f"SELECT event_key FROM ({rows}) WHERE op = 'upsert' AND {event_day} IN ({wanted})"
+    with connection(lake) as engine:
+        engine.execute(f"CREATE TEMP TABLE deliveries AS SELECT * FROM ({rows}) WHERE event_key IN ({keys})")
+        return {
+            day: (came, gone)
+            for day, came, gone in engine.execute(table.account("SELECT * FROM deliveries")).fetchall()
+        }

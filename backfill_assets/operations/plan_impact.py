@@ -1,7 +1,6 @@
-"""What a plan will touch: per table the days to write and why, the source days read, and what follows by itself.
+"""Days that a plan writes and why, source days it reads, days that follow; with `--look` also days whose rows move.
 
-Lives here: the impact, from states alone, also outside the asked range. Does not live here: what it costs
-(`plan_price`) and whether it may run (`plan_preflight`).
+Elsewhere: what the plan costs (`plan`), whether it may run (`plan_preflight`), reading what landed (`load.moves`).
 """
 
 from collections import defaultdict
@@ -13,8 +12,12 @@ from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.cuts import is_mature
 from backfill_assets.core.days import DayRange, contiguous
 from backfill_assets.core.digests import days_of
+from backfill_assets.core.plan_looks import DayMove, PlanLook
 from backfill_assets.core.plans import Policy, TableImpact
 from backfill_assets.core.states import State, States
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.session import LakeSession
+from backfill_assets.load.moves import moved_rows
 
 MISSING, STALE, OUTDATED, MATURED, FOLLOWS, FORCED = "missing", "stale", "outdated", "matured", "follows", "forced"
 
@@ -95,3 +98,24 @@ def _reads(states: States, contract: Contract, written: Iterable[date]) -> dict[
             read = {d for day in days for d in days_of(wanted, day, view)}
         found[wanted.table] = found.get(wanted.table, set()) | read
     return {table: tuple(contiguous(read)) for table, read in found.items()}
+
+
+def look_ahead(lake: Lake, states: States, days: DayRange) -> PlanLook:
+    """What moves near the range, and what follows. Nothing is written."""
+    return look_of(states, moved_rows(LakeSession(lake), states, days))
+
+
+def look_of(states: States, moves: Iterable[DayMove]) -> PlanLook:
+    """The look that these moves give: per table downstream of them the days that their windows reach."""
+    found = tuple(moves)
+    changed: dict[str, Set[date]] = {}
+    for move in found:
+        changed[move.table] = {*changed.get(move.table, ()), move.day}
+    moved = set(changed) | set(states.view.sources)
+    follows = {}
+    for name, contract in states.contracts.items():
+        if name not in moved:
+            reached = touched(states, states, contract, changed) & set(states.view.table(name).stamps)
+            changed[name] = reached
+            follows[name] = tuple(contiguous(reached))
+    return PlanLook(found, {name: spans for name, spans in follows.items() if spans})

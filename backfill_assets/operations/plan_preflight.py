@@ -1,23 +1,27 @@
-"""The preflight of a plan: questions that a careful engineer asks first, each answered from the lake and able to fail.
+"""Whether a plan may run: the preflight's checks, and pins of code, settings and packages that must not have moved.
 
-Lives here: the questions and their answers. Does not live here: refusing (`plan_run` refuses a plan whose preflight
-failed), requests that nobody may plan, such as chunks too large (`plan`), and the gate after each chunk (`plan_gate`).
+Elsewhere: requests refused before there is a plan (`plan`), the gate after each chunk (`plan_gate`). Table versions are
+pinned for the record only: late data that lands while a plan runs belongs in it.
 """
 
 import ast
+import platform
 import re
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 
 from backfill_assets.core.contracts import Basis
-from backfill_assets.core.plans import Plan, PreflightTick
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.plans import Pins, Plan, PreflightTick
 from backfill_assets.core.states import States
+from backfill_assets.lake.code import LIBRARIES, installed_versions
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Table, source_files
 from backfill_assets.lake.putback import files_held, is_put_back
 from backfill_assets.operations.why import ranges
 
+PACKAGES = ("backfill-assets", "dagster", *LIBRARIES)
 # Names whose value differs from call to call: a day made with them comes out otherwise each time.
 UNSTEADY_NAMES = frozenset({
     "now", "today", "utcnow", "time", "time_ns", "random", "rand", "randn", "uuid", "uuid1", "uuid4", "current_date",
@@ -111,3 +115,42 @@ def _rollback(lake: Lake, states: States, plan: Plan) -> PreflightTick:
     until = plan.created.date() + timedelta(days=plan.retention_days or 0)
     told = f"the files that these days hold now ({', '.join(held) or 'none'}) are there, and are kept until {until}"
     return PreflightTick("rollback possible", True, told + "".join(never))
+
+
+def take_pins(lake: Lake, pipeline: Pipeline, states: States) -> Pins:
+    """Today's code, settings, packages, engine, table heads and `as_of`."""
+    return Pins(
+        {name: c.code_digest for name, c in pipeline.codes.items()},
+        {name: c.settings_digest for name, c in pipeline.codes.items()},
+        {"engine": lake.settings.spark.engine, "python": platform.python_version(), **installed_versions(PACKAGES)},
+        {name: table.version for name, table in states.view.tables.items()},
+        states.view.as_of,
+    )
+
+
+def refuse_moved(plan: Plan, lake: Lake, pipeline: Pipeline, states: States) -> None:
+    """Raise where a pin of the plan holds no longer: code, settings, packages, engine or `as_of`."""
+    moved = list(moved_pins(plan.pins, take_pins(lake, pipeline, states), plan.tables))
+    if moved:
+        more = f"; {len(moved) - 3} more" if len(moved) > 3 else ""
+        raise BackfillError(
+            f"the plan {plan.id}",
+            f"its pins hold no longer: {'; '.join(moved[:3])}{more}",
+            "No further chunk was run; what is written stays",
+            f"Put back what moved and run it again, or `backfill-assets plan cancel {plan.id}` and plan the rest anew",
+        )
+
+
+def moved_pins(pinned: Pins, now: Pins, tables: Sequence[str]) -> Iterator[str]:
+    """What moved, in words: the pinned value, then today's."""
+    for name in tables:
+        yield from _moved(f"the code of {name}", pinned.codes.get(name, "none"), now.codes.get(name, "none"))
+        yield from _moved(f"the settings of {name}", pinned.settings.get(name, "none"), now.settings.get(name, "none"))
+    for package, known in pinned.packages.items():
+        yield from _moved(package, known, now.packages.get(package, "none"))
+    yield from _moved("as_of", str(pinned.as_of), str(now.as_of))
+
+
+def _moved(what: str, pinned: str, now: str) -> Iterator[str]:
+    if pinned != now:
+        yield f"{what} was {pinned}, is {now}"

@@ -3,22 +3,18 @@
 Lives here: reading the receipts of a plan. Does not live here: what follows from them (`core.plan_states`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from statistics import median
 from typing import Any
 
 from backfill_assets.core.plan_states import ChunkState, PlanWrites, chunk_state, plan_writes, undone
-from backfill_assets.core.plans import BETWEEN, START, ChunkKind, Plan, PlanChunk, Price
+from backfill_assets.core.plans import ChunkKind, Plan, PlanChunk, Price
 from backfill_assets.core.receipts import KEPT
 from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.store import Commit
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.plan_besides import runs_of, took
-from backfill_assets.operations.plan_files import CANCELLED, FINISHED, WAITING, active_plans, marked
-from backfill_assets.operations.plan_locks import is_running
+from backfill_assets.operations.plan_files import CANCELLED, FINISHED, WAITING, active_plans, is_running, marked
 
 
 @dataclass(frozen=True)
@@ -67,8 +63,7 @@ class Took:
 
 @dataclass(frozen=True)
 class Progress:
-    """A plan with its chunks as they are now. `told` is what `state_of` says; `why` why it is stopped or paused;
-    `besides` are the real seconds of what the plan's `besides` promise."""
+    """A plan with its chunks as they are now. `told` is its state (`state_of`), `why` the reason of a stop or pause."""
 
     plan: Plan
     told: str
@@ -76,7 +71,6 @@ class Progress:
     writes: Mapping[str, PlanWrites]
     chunks: tuple[ChunkProgress, ...] = field(default=())
     why: str = ""
-    besides: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def is_done(self) -> bool:
@@ -98,31 +92,25 @@ class Progress:
 
 def progress(lake: Lake, pipeline: Pipeline, plan: Plan) -> Progress:
     """How far the plan is now."""
-    logs = {name: list(lake.store.commits(name)) for name in plan.tables}
-    writes = {name: _writes(plan, log) for name, log in logs.items()}
+    writes = {name: _writes(lake, plan, name) for name in plan.tables}
     states = pipeline.states(read_view(lake, pipeline.contracts))
     told = state_of(lake, plan)
     found = [_chunk(plan, c, states, writes, told) for c in plan.chunks]
-    if found[-1].chunk.kind is ChunkKind.SEAMS and any(c.state is not ChunkState.DONE for c in found[:-1]):
+    if found[-1].chunk.kind is ChunkKind.BOUNDARY and any(c.state is not ChunkState.DONE for c in found[:-1]):
         found[-1] = replace(found[-1], state=ChunkState.PENDING)  # what is at the seams shows once all else is made
-    spent = took(runs_of(logs.values()), plan.id)
-    return Progress(plan, told, states, writes, tuple(found), why_waiting(lake, plan, told), spent)
+    return Progress(plan, told, states, writes, tuple(found), why_waiting(lake, plan, told))
 
 
 def seconds_left(now: Progress, chunk: PlanChunk) -> float:
-    """What a plan will still take from this chunk on: as it was priced, at the pace of the chunks that are done. The
-    first of these tells least: its engine was cold."""
-    known = {name: price.seconds for name, price in now.plan.besides.items()}
+    """The price of the chunks from this one on that are not done, at the pace of those that are."""
     done = [c for c in now.chunks if c.state is ChunkState.DONE and c.seconds and c.price and c.price.seconds]
-    paces = [c.seconds / c.price.seconds for c in done[1:] or done if c.seconds and c.price]
+    pace = sum(c.seconds or 0.0 for c in done) / sum(c.price.seconds for c in done if c.price) if done else 1.0
     left = [c for c in now.chunks if c.state is not ChunkState.DONE and c.chunk.number >= chunk.number]
-    writes = sum(c.price.seconds for c in left if c.price) * (median(paces) if paces else 1.0)
-    start = 0.0 if now.besides.get(START) else known.get(START, 0.0)
-    return writes + start + known.get(BETWEEN, 0.0) * len(left) / len(now.chunks)
+    return pace * sum(c.price.seconds for c in left if c.price)
 
 
-def _writes(plan: Plan, log: Iterable[Commit]) -> PlanWrites:
-    return plan_writes(plan.id, ((c.version, c.receipt) for c in log if c.receipt is not None))
+def _writes(lake: Lake, plan: Plan, table: str) -> PlanWrites:
+    return plan_writes(plan.id, ((c.version, c.receipt) for c in lake.store.commits(table) if c.receipt is not None))
 
 
 def state_of(lake: Lake, plan: Plan) -> str:

@@ -21,10 +21,19 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.operations.plan_children import Child, causes_of
-from backfill_assets.operations.plan_files import CANCELLED, FINISHED, mark, marked, refuse_overlap, unmark
+from backfill_assets.operations.plan_files import (
+    CANCELLED,
+    FINISHED,
+    mark,
+    marked,
+    only_maker,
+    only_runner,
+    refuse_overlap,
+    telling_stops,
+    unmark,
+)
 from backfill_assets.operations.plan_gate import judge, refusal
-from backfill_assets.operations.plan_locks import only_maker, only_runner, telling_stops
-from backfill_assets.operations.plan_pins import refuse_moved
+from backfill_assets.operations.plan_preflight import refuse_moved
 from backfill_assets.operations.plan_progress import Progress, progress, state_of
 from backfill_assets.operations.rollback import RollbackRequest, roll_back
 from backfill_assets.operations.why import ranges
@@ -149,7 +158,7 @@ def _run_wave(open_lake: Opener, plan: Plan, wave: Sequence[PlanChunk], worker: 
 
 def _judge(lake: Lake, pipeline: Pipeline, plan: Plan, chunk: PlanChunk, now: Progress, worker: Worker) -> None:
     """Raise where the gate of a chunk finds something, after putting it back where the plan says so."""
-    found, put_back, failed = judge(lake, pipeline, plan, chunk, now.writes), False, ""
+    found, put_back, failed = judge(lake, pipeline, chunk, now), False, ""
     if found and plan.policy.on_failure == "rollback":
         try:
             put_back = roll_back(lake, pipeline, _undoing(plan, chunk), _said()).is_done
@@ -205,7 +214,7 @@ def _make_whole(open_lake: Opener, plan: Plan, chunks: Sequence[PlanChunk], work
 
 def _make(open_lake: Opener, plan: Plan, chunks: Sequence[PlanChunk], worker: Worker) -> None:
     """The runs of chunks: one for all tables of each; of the seams one per table and range, as the states say then."""
-    if chunks[0].kind is not ChunkKind.SEAMS:
+    if chunks[0].kind is not ChunkKind.BOUNDARY:
         _tried(plan, [ChunkWork(plan, c, plan.tables, c.days) for c in chunks], worker)
         return
     for table in plan.tables:
@@ -243,7 +252,7 @@ def _said() -> Provenance:
 def _undone(plan: Plan, chunk: PlanChunk, now: Progress) -> dict[str, list[date]]:
     """Per table the days of a chunk that are still to be made before the next one may run."""
     left = undone(plan, chunk, now.states, now.writes)
-    if chunk.kind is not ChunkKind.SEAMS and plan.chunks[-1].kind is ChunkKind.SEAMS:
+    if chunk.kind is not ChunkKind.BOUNDARY and plan.chunks[-1].kind is ChunkKind.BOUNDARY:
         left = {t: [d for d in days if now.states.of(t, d) is not State.STALE] for t, days in left.items()}
     return {table: days for table, days in left.items() if days}
 

@@ -1,6 +1,6 @@
 """The look on the screen: days beyond the range come first, so that a long list does not hide them.
 
-Tested here: `cli.look_page`. Not tested here: the words (`operations/test_plan_look.py`).
+Tested here: `cli.look_page`. Not tested here: the words (`operations/test_plan_impact.py`).
 """
 
 from datetime import date

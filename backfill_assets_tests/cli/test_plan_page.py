@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.cli.drawing import size
-from backfill_assets.cli.plan_figures import total
-from backfill_assets.cli.plan_page import draw_plan, runbook, show_progress
+from backfill_assets.cli.plan_page import cost, draw_plan, priced, runbook, show_progress, so_far, total, whole_cost
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plans import BETWEEN, START
-from backfill_assets.operations.plan_progress import progress
+from backfill_assets.core.plan_states import ChunkState
+from backfill_assets.core.plans import Price
+from backfill_assets.operations.plan_progress import Took, progress, seconds_left
 from backfill_assets.operations.plan_run import run_plan
 from backfill_assets_tests.operations.planning import HandWorker, bare_staging, planned
 from backfill_assets_tests.operations.synthetic import synthetic_lake
@@ -32,23 +32,20 @@ def test_a_runbooks_tables_have_equal_columns_and_the_total_adds_up(tmp_path: Pa
     assert total(plan).rows == sum(p.rows for p in plan.prices.values())
 
 
-def test_after_the_run_the_real_bytes_and_the_time_that_no_write_took_stand_beside_what_was_promised(
+def test_after_the_run_the_real_bytes_stand_beside_what_was_promised(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lake, pipeline = bare_staging(tmp_path)
     plan = planned(lake, pipeline)
-    now = replace(run_plan(lambda: (lake, pipeline), plan, HandWorker(lake, pipeline)), besides={BETWEEN: 9.3})
+    now = run_plan(lambda: (lake, pipeline), plan, HandWorker(lake, pipeline))
     show_progress(now, "json")
     told = json.loads(capsys.readouterr().out)
     staging = told["took"]["staging"]
     assert staging["bytes"] == sum(c["bytes"] or 0 for c in told["progress"]) > 0
     assert staging["rows"] == sum(c["rows"] or 0 for c in told["progress"]) > 0
-    assert told["took_besides_s"] == {BETWEEN: 9.3}
-    assert told["besides"].keys() == {START, BETWEEN}
     draw_plan(now)
     shown = capsys.readouterr().out
     assert f"{size(staging['bytes'])}, expected" in shown
-    assert "between runs: 10 s (2..40, a guess); took 9.3 s" in shown
 
 
 def test_who_has_run_a_plan_reads_what_it_came_to_and_not_the_whole_plan_again(
@@ -61,7 +58,7 @@ def test_who_has_run_a_plan_reads_what_it_came_to_and_not_the_whole_plan_again(
     outcome = capsys.readouterr().out
     show_progress(done)
     whole = capsys.readouterr().out
-    for told in ("(finished)", "in all: ", "next: "):
+    for told in ("(finished)", "all chunks: ", "next: "):
         assert told in outcome
         assert told in whole
     for told in ("[x] ", "gates: "):
@@ -82,6 +79,32 @@ def test_a_plan_that_stopped_says_why_and_what_it_cost_so_far(
     assert "stopped: chunk 2 (2024-02-27..2024-02-29)" in told
     assert "the server is gone" in told
     assert "1 of 5 took" in told
-    assert "opening the engine: 20 s (0..80, a guess)" in told
-    assert "between runs: 10 s (2..40, a guess)" in told
     assert f"next: backfill-assets run {plan.id}" in told
+
+
+def test_a_price_names_its_interval_and_a_guess() -> None:
+    told = Price(27.3, 9.6, 75.2, 1026, 81_400, 3, 40.0)
+    assert priced(told) == "27 s (10..75), 40 s CPU, 1,026 rows, 81 kB"
+    assert priced(Price(2.0, 0.4, 8.0)) == "2 s (0..8, a guess), 0 rows"
+    assert priced(Price(0.0, 0.0, 38.0, writes=4)) == "0 s (0..38), 0 rows", "what may be nothing may be more"
+    assert priced(None) == "nothing"
+
+
+def test_what_was_spent_is_told_as_far_as_receipts_tell_it() -> None:
+    assert whole_cost(Took(12.31, 20.0, 1026, 81_400)) == "12.3 s (20.0 s CPU), 1,026 rows, 81 kB"
+    assert whole_cost(Took(12.31, None, 1026, None)) == "12.3 s, 1,026 rows"
+    assert (whole_cost(None), cost(None, None)) == ("-", "-")
+
+
+def test_what_is_left_costs_its_price_at_the_pace_so_far(tmp_path: Path) -> None:
+    lake, pipeline = bare_staging(tmp_path)
+    plan = planned(lake, pipeline)
+    new = progress(lake, pipeline, plan)
+    assert so_far(new) == ""
+    assert seconds_left(new, plan.chunks[0]) == pytest.approx(total(plan).seconds)
+    first = replace(new.chunks[0], state=ChunkState.DONE, seconds=2 * plan.prices[1].seconds)
+    half = replace(new, chunks=(first, *new.chunks[1:]))
+    left = total(plan).seconds - plan.prices[1].seconds
+    assert seconds_left(half, plan.chunks[1]) == pytest.approx(2 * left)
+    done = run_plan(lambda: (lake, pipeline), plan, HandWorker(lake, pipeline))
+    assert seconds_left(done, plan.chunks[-1]) == 0

@@ -37,7 +37,7 @@ spans = st.builds(
 @given(spans, units, st.integers(0, 5), orders)
 def test_chunks_hold_every_day_once_and_follow_each_other(days: DayRange, unit: str, canary: int, order: Order) -> None:
     chunks = cut(days, unit, canary, order)
-    worked = [c for c in chunks if c.kind is not ChunkKind.SEAMS]
+    worked = [c for c in chunks if c.kind is not ChunkKind.BOUNDARY]
     made = [d for c in worked for d in c.days]
     assert sorted(made) == list(days)
     assert [c.number for c in chunks] == list(range(1, len(chunks) + 1))
@@ -51,8 +51,8 @@ def test_the_canary_is_first_and_the_seams_are_last(days: DayRange, unit: str, c
     chunks = cut(days, unit, canary, order)
     assert chunks[0].kind is ChunkKind.CANARY
     assert len(chunks[0].days) == min(canary, len(days))
-    assert (chunks[-1].kind is ChunkKind.SEAMS) == (len(chunks) > 1)
-    assert not [c for c in chunks[:-1] if c.kind is ChunkKind.SEAMS]
+    assert (chunks[-1].kind is ChunkKind.BOUNDARY) == (len(chunks) > 1)
+    assert not [c for c in chunks[:-1] if c.kind is ChunkKind.BOUNDARY]
 
 
 def test_weeks_begin_on_monday_and_months_on_the_first() -> None:

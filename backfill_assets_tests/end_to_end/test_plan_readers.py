@@ -39,7 +39,7 @@ class Reader(threading.Thread):
     def __init__(self, table: Path, plan: Plan) -> None:
         super().__init__(daemon=True)
         self.table, self.over, self.seen = table, threading.Event(), list[dict[int, tuple[set[int], int]]]()
-        self.chunks = [c for c in plan.chunks if c.kind is not ChunkKind.SEAMS]
+        self.chunks = [c for c in plan.chunks if c.kind is not ChunkKind.BOUNDARY]
 
     def run(self) -> None:
         while True:

@@ -7,9 +7,13 @@ Tested here: `operations.plan` with its parts, on lakes without an engine. Not t
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from backfill_assets.cli.plan import TEMPLATE_NAMES
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import Plan, Policy
@@ -17,9 +21,9 @@ from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import versions
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.operations.plan import PlanRequest, make_plan
+from backfill_assets.lake.store import Commit
+from backfill_assets.operations.plan import TEMPLATES, PlanRequest, day_rate, make_plan
 from backfill_assets.operations.plan_files import find_plan, keep_plan, plan_ids
-from backfill_assets.operations.plan_templates import TEMPLATES
 from backfill_assets_tests.builders import make_commit
 from backfill_assets_tests.operations.planning import versions_of
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
@@ -136,6 +140,45 @@ def test_a_merge_is_never_planned_of_what_landed(lake: tuple[Lake, Pipeline]) ->
 
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_every_template_is_a_policy_that_plans(lake: tuple[Lake, Pipeline], name: str) -> None:
-    plan = made(lake, 0, 12, "staging", policy=TEMPLATES[name][1])
+    plan = made(lake, 0, 12, "staging", policy=TEMPLATES[name])
     assert plan.policy.template == name
     assert plan.chunks[0].kind == "canary"
+
+
+def test_the_command_offers_every_template_and_each_begins_with_a_canary() -> None:
+    assert set(TEMPLATE_NAMES) == set(TEMPLATES)
+    assert all(policy.canary >= 1 and policy.template == name for name, policy in TEMPLATES.items())
+
+
+def wrote(version: int, days: int, seconds: float, cpu: float | None = None, **more: Any) -> Commit:
+    """A commit of so many days of ten rows."""
+    entries = {day(n): DayEntry(10, "F", "d") for n in range(days)}
+    said = Receipt(f"w{version}", "staging", "manual", entries, seconds=seconds, cpu_seconds=cpu, **more)
+    return Commit(version, said, 0, "WRITE")
+
+
+@given(st.lists(st.tuples(st.integers(1, 600), st.floats(1.0, 900.0)), min_size=1, max_size=40))
+def test_a_price_is_the_seconds_per_day_of_past_writes_times_the_days(writes: list[tuple[int, float]]) -> None:
+    rate = day_rate([wrote(n, *write, bytes=800) for n, write in enumerate(writes)])
+    prices = [rate.price(days) for days, _ in writes]
+    assert sum(p.seconds for p in prices) == pytest.approx(sum(seconds for _, seconds in writes))
+    assert sum(p.rows for p in prices) == 10 * sum(days for days, _ in writes)
+    assert all(p.least < p.seconds < p.most for p in prices)
+    assert rate.price(sum(days for days, _ in writes)).bytes == 800 * len(writes)
+
+
+def test_the_wait_for_an_engine_is_no_part_of_a_price() -> None:
+    assert day_rate([wrote(0, 7, 78.0, start_seconds=70.0)]).price(7).seconds == pytest.approx(8.0)
+
+
+def test_without_writes_a_price_is_a_guess_with_a_wider_interval() -> None:
+    guess, learnt = day_rate([]).price(3), day_rate([wrote(0, 3, 3.0)]).price(3)
+    assert (guess.is_guess, learnt.is_guess) == (True, False)
+    assert guess.most / guess.seconds > learnt.most / learnt.seconds
+
+
+def test_processor_seconds_are_priced_where_all_receipts_have_them() -> None:
+    assert day_rate([wrote(n, 2, 4.0) for n in range(9)]).price(2).cpu is None
+    told = day_rate([wrote(n, 2, 4.0, 6.0) for n in range(9)]).price(2)
+    assert told.cpu == 6.0
+    assert (told + told).cpu == 12.0

@@ -20,7 +20,7 @@ from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.plan_code import OVERRIDE, OVERRIDE_SQL, pin_code, working_by
 from backfill_assets.operations.plan_files import find_plan
-from backfill_assets.operations.plan_pins import refuse_moved
+from backfill_assets.operations.plan_preflight import refuse_moved
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.pipeline.own_files import reached
 from backfill_assets_tests.operations.planning import versions_of

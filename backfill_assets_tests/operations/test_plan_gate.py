@@ -14,7 +14,7 @@ import pytest
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plan_gates import GateFinding
-from backfill_assets.core.plan_states import ChunkState, plan_writes
+from backfill_assets.core.plan_states import ChunkState
 from backfill_assets.core.plans import PLAN_REASON, Tolerances
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.log import versions
@@ -124,11 +124,11 @@ def test_a_day_that_another_write_rebuilt_since_is_not_held_against_the_chunk(tm
     write_by_hand(lake, pipeline, DayRange(second.days.start, third.days.end), corrected, PLAN_REASON, tags)
     tags = ChunkWork(plan, third, plan.tables, third.days).tags
     write_by_hand(lake, pipeline, third.days, lambda day: _more(corrected(day)), PLAN_REASON, tags)
-    writes = {
-        "staging": plan_writes(plan.id, [(c.version, c.receipt) for c in lake.store.commits("staging") if c.receipt])
-    }
-    assert writes["staging"].after[2].keys() > set(second.days), "the chunk wrote days that it does not hold any more"
-    assert judge(lake, pipeline, plan, second, writes) == []
+    now = progress(lake, pipeline, plan)
+    assert now.writes["staging"].after[2].keys() > set(second.days), (
+        "the chunk wrote days that it does not hold any more"
+    )
+    assert judge(lake, pipeline, second, now) == []
 
 
 def test_a_refusal_says_where_and_what_to_type_next(tmp_path: Path) -> None:

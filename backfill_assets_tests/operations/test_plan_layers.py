@@ -1,7 +1,7 @@
 """Layers against each other in the gate: a row that a transform lost is found though receipts agree with their files.
 
-Tested here: `operations.plan_layers` on files of raw and staging, without an engine. Not tested here: the account of
-landed rows (`test_account.py`), the query (`pipeline/transforms/test_layers.py`).
+Tested here: `operations.plan_gate.layers` on files of raw and staging, without an engine. Not tested here: the account
+of landed rows (`test_account.py`), the query (`pipeline/transforms/test_layers.py`).
 """
 
 import shutil
@@ -21,7 +21,7 @@ from backfill_assets.lake.log import versions
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.plan_layers import layers
+from backfill_assets.operations.plan_gate import layers
 from backfill_assets.operations.plan_progress import progress
 from backfill_assets.operations.plan_run import run_plan
 from backfill_assets.pipeline.tables import tables
@@ -92,6 +92,7 @@ def test_landed_rows_that_are_nowhere_stop_every_plan(lake: tuple[Lake, Pipeline
     make_commit(
         ledger, len(versions(ledger)), Receipt("b", "arrivals", "manual", {}, inputs={"raw": len(versions(raw)) - 1})
     )
-    found = layers(there, pipeline, plan.chunk(1), progress(there, pipeline, plan).writes)
+    now = progress(there, pipeline, plan)
+    found = layers(there, pipeline, plan.chunk(1), now.states, now.writes)
     more = "1 row(s) more landed than raw, quarantine, duplicates and too late rows account for"
     assert found == [GateFinding("raw", first, "account", more)]

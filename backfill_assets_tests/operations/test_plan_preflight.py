@@ -1,23 +1,25 @@
-"""Each answer of the preflight can fail, and a plan of which one failed is refused by its name when it is run.
+"""Each check of the preflight can fail, and such a plan is refused when it is run; moved pins are named by both values.
 
 Tested here: `operations.plan_preflight` on tables without an engine. Not tested here: runs (`test_plan_run.py`).
 """
 
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plans import Policy
+from backfill_assets.core.plans import Pins, Policy
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance
+from backfill_assets.lake.view import read_view
 from backfill_assets.operations.plan import PlanRequest, make_plan
 from backfill_assets.operations.plan_files import keep_plan
-from backfill_assets.operations.plan_preflight import unsteady
+from backfill_assets.operations.plan_preflight import moved_pins, take_pins, unsteady
 from backfill_assets.operations.plan_run import run_plan
 from backfill_assets.operations.rollback import RollbackRequest, roll_back
 from backfill_assets_tests.operations.planning import (
@@ -105,3 +107,28 @@ def test_what_differs_from_call_to_call_is_found(code: str) -> None:
 
 def test_prose_and_columns_of_such_names_are_not() -> None:
     assert list(unsteady('"""now() is never called."""\nx = F.col("now")\n')) == []
+
+
+PINNED = Pins({"staging": "c1"}, {"staging": "s1"}, {"pyspark": "4"}, {"staging": 3})
+
+
+def test_what_moved_is_named_with_both_values() -> None:
+    now = replace(PINNED, codes={"staging": "c2"}, packages={"pyspark": "5"})
+    assert list(moved_pins(PINNED, now, ("staging",))) == ["the code of staging was c1, is c2", "pyspark was 4, is 5"]
+
+
+def test_newer_table_versions_and_other_tables_move_no_pin() -> None:
+    now = replace(PINNED, versions={"staging": 9}, codes={"staging": "c1", "features": "new"})
+    assert list(moved_pins(PINNED, now, ("staging",))) == []
+
+
+def test_the_engine_and_its_version_are_pinned(tmp_path: Path) -> None:
+    lake, pipeline = bare_staging(tmp_path)
+    states = pipeline.states(read_view(lake, pipeline.contracts))
+    packages = take_pins(lake, pipeline, states).packages
+    assert packages["engine"] == lake.settings.spark.engine
+    assert packages["pysail"] == version("pysail")
+    spark = lake.settings.spark.model_copy(update={"engine": "sc://elsewhere:15002"})
+    other = replace(lake, settings=lake.settings.model_copy(update={"spark": spark}))
+    moved = list(moved_pins(take_pins(lake, pipeline, states), take_pins(other, pipeline, states), ("staging",)))
+    assert moved == [f"engine was {lake.settings.spark.engine}, is sc://elsewhere:15002"]

@@ -1,7 +1,7 @@
 """Staging against raw, counted by an engine that did not make it: every upsert of a day is in staging or superseded.
 
 Lives here: the query (of the embedded engine, no JVM). Does not live here: comparing its figures with receipts
-(`operations.plan_layers`) and making staging (`staging`), whose rule it says once more in its own words.
+(`operations.plan_gate`) and making staging (`staging`), whose rule it says once more in its own words.
 """
 
 
