@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backfill_assets.engine.confs import EMBEDDED, SAIL, EngineSettings
-from backfill_assets.engine.private_network import why_not
+from backfill_assets.engine.sail import why_not_private
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,7 +38,7 @@ def why_spark() -> str:
         raise pytest.UsageError(
             f"{TESTS_ENGINE}={wanted} is no engine of the tests. Nothing was run. Say sail or spark"
         )
-    return f"{TESTS_ENGINE}={wanted}" if wanted == SPARK else why_not()
+    return f"{TESTS_ENGINE}={wanted}" if wanted == SPARK else why_not_private()
 
 
 def refuse_unfounded(items: Iterable[pytest.Item]) -> None:

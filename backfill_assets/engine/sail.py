@@ -1,34 +1,34 @@
-"""The command that starts a lake's Sail server, an engine of Spark's protocol that needs no Java.
+"""Sail, an engine of Spark's protocol that needs no Java: how a lake's server of it is started.
 
-Lives here: its environment with memory and cores, its identity (what must be equal for a server to be shared), and the
-refusals where it is not installed or could not be kept from other users. Does not live here: the process itself
-(`sail_process`), starting it (`supervisor`), what it computes otherwise than Spark.
+Lives here: its command, environment and identity, and the refusals where it is absent or other users could reach it.
+Does not live here: the server's process (`sail_process`) and life (`supervisor`), and its differences (`landing.sail`).
 """
 
 import os
-from collections.abc import Callable
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.interpreter import python_command
 from backfill_assets.engine.cache import package_version
 from backfill_assets.engine.confs import EngineSettings
-from backfill_assets.engine.private_network import why_not
 from backfill_assets.engine.sail_process import OPEN_PORT, SOCKET
 from backfill_assets.engine.server_state import ServerFolder, ServerRequest
 
 PACKAGE = "pysail"
+# Commands of util-linux that run a program in a network namespace: root may as it is, others need a user namespace.
+ISOLATIONS: Sequence[Sequence[str]] = (("unshare", "--net"), ("unshare", "--map-root-user", "--net"))
 _UNITS = {"m": 1 << 20, "g": 1 << 30}
-# What it holds beside queries: 50 MB when it starts, buffers of files that are read and written.
-_BESIDE_QUERIES = 0.8
-# A file that is being written holds so much for each of its columns (37 KiB were measured); so much of the pool is
-# theirs.
-_COLUMN_BYTES, _OF_FILES = 40 << 10, 0.25
-_SESSION_SECONDS = 24 * 3600  # a server of ours stops when it is idle; until then it forgets nobody
+_FOR_QUERIES = 0.8  # of `memory`; the rest is 50 MB at the start, and buffers of files that are read and written
+# 37 KiB were measured per column of a file being written; files may take this share of the queries' memory.
+_COLUMN_BYTES, _FOR_FILES = 40 << 10, 0.25
+_SESSION_SECONDS = 24 * 3600  # the supervisor stops an idle server; until then no session expires
 
 
 def refuse_absent(package: str = PACKAGE) -> None:
-    """Raise SettingsError where Sail is not installed."""
+    """Raise SettingsError if Sail is not installed."""
     if find_spec(package) is None:
         raise SettingsError(
             'engine = "sail"', f"the package {package} is not installed", "Nothing was started",
@@ -37,7 +37,7 @@ def refuse_absent(package: str = PACKAGE) -> None:
 
 
 def sail_identity(settings: EngineSettings) -> dict[str, str]:
-    """What two processes must agree on to share a server, by name."""
+    """Return the properties that must be equal for two processes to share a server."""
     refuse_absent()
     return {
         PACKAGE: package_version(PACKAGE),
@@ -48,8 +48,26 @@ def sail_identity(settings: EngineSettings) -> dict[str, str]:
     }
 
 
-def refuse_open_to_all(settings: EngineSettings, refusal: Callable[[], str] = why_not) -> None:
-    """Raise SettingsError where this machine has no private network for Sail (`refusal`), unless that is wanted."""
+def isolation(commands: Sequence[Sequence[str]] = ISOLATIONS) -> tuple[Sequence[str], str]:
+    """Return the first of `commands` that works on this machine, or an empty one and the reason why none does."""
+    reason = ""
+    for command in commands:
+        if shutil.which(command[0]) is None:
+            return (), f"the program {command[0]} is not installed"
+        tried = subprocess.run([*command, "true"], capture_output=True, text=True, check=False)
+        if tried.returncode == 0:
+            return command, ""
+        reason = (tried.stderr.strip().splitlines() or [f"{command[0]} failed"])[-1]
+    return (), reason
+
+
+def why_not_private() -> str:
+    """Return why this machine cannot keep Sail to one user; empty if it can."""
+    return isolation()[1]
+
+
+def refuse_open_to_all(settings: EngineSettings, refusal: Callable[[], str] = why_not_private) -> None:
+    """Raise SettingsError if other users could reach the server (`refusal` returns the reason), unless `open_port`."""
     why = "" if settings.open_port else refusal()
     if why:
         raise SettingsError(
@@ -61,17 +79,21 @@ def refuse_open_to_all(settings: EngineSettings, refusal: Callable[[], str] = wh
         )
 
 
-def prepare_sail(state: ServerFolder, settings: EngineSettings, refusal: Callable[[], str] = why_not) -> ServerRequest:
-    """What the supervisor needs. Raises SettingsError where this machine has no private network for it (`refusal`)."""
+def prepare_sail(
+    state: ServerFolder, settings: EngineSettings, refusal: Callable[[], str] = why_not_private
+) -> ServerRequest:
+    """Return the request for the supervisor. Raises SettingsError as `refuse_open_to_all` does."""
     refuse_open_to_all(settings, refusal)
-    command = [*python_command("backfill_assets.engine.sail_process", *([OPEN_PORT] * settings.open_port))]
+    program = python_command("backfill_assets.engine.sail_process", *([OPEN_PORT] * settings.open_port))
+    command = [*(() if settings.open_port else isolation()[0]), *program]
     socket = str(state.folder / SOCKET)
     return ServerRequest(command, "", "", sail_identity(settings), settings.idle_minutes * 60, socket=socket)
 
 
 def sail_environ(state: ServerFolder, settings: EngineSettings) -> dict[str, str]:
-    """This process's environment without what would redirect Sail, with its size."""
+    """Return this process's environment with Sail's settings, and without variables that would change them."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("SAIL_", "SPARK_", "PYSPARK_", "OTEL_"))}
+    cores = str(settings.cores or os.cpu_count() or 1)
     return kept | {
         "LC_ALL": "C.UTF-8",
         "TZ": "UTC",
@@ -81,24 +103,19 @@ def sail_environ(state: ServerFolder, settings: EngineSettings) -> dict[str, str
         "SAIL_RUNTIME__MEMORY_POOL__TYPE": "fair",
         "SAIL_RUNTIME__MEMORY_POOL__FAIR__MAX_SIZE": str(pool_bytes(settings.memory)),
         "SAIL_RUNTIME__TEMPORARY_FILES__PATHS": f'["{state.scratch}"]',
-        # Else it opens writers for every column of every day at once, and two cores gain nothing by it.
+        # Otherwise it opens writers for every column of every day at once, which saves no time on two cores.
         "SAIL_PARQUET__ALLOW_SINGLE_FILE_PARALLELISM": "false",
-        "SAIL_EXECUTION__DEFAULT_PARALLELISM": str(cores(settings)),
-        "TOKIO_WORKER_THREADS": str(cores(settings)),
+        "SAIL_EXECUTION__DEFAULT_PARALLELISM": cores,
+        "TOKIO_WORKER_THREADS": cores,
         "SAIL_SPARK__SESSION_TIMEOUT_SECS": str(_SESSION_SECONDS),
     }
 
 
 def pool_bytes(memory: str) -> int:
-    """What queries may use together of the setting `memory`."""
-    return int(int(memory[:-1]) * _UNITS[memory[-1].lower()] * _BESIDE_QUERIES)
+    """Return how many bytes all queries may use together, given the setting `memory`."""
+    return int(int(memory[:-1]) * _UNITS[memory[-1].lower()] * _FOR_QUERIES)
 
 
 def files_at_once(memory: str, columns: int) -> int:
-    """How many files of so many columns may be open for writing at once, beside what computes their rows."""
-    return max(1, int(pool_bytes(memory) * _OF_FILES) // (columns * _COLUMN_BYTES))
-
-
-def cores(settings: EngineSettings) -> int:
-    """The processors that it uses at once."""
-    return settings.cores or os.cpu_count() or 1
+    """Return how many files of `columns` columns may be open for writing at once, given the setting `memory`."""
+    return max(1, int(pool_bytes(memory) * _FOR_FILES) // (columns * _COLUMN_BYTES))

@@ -1,32 +1,40 @@
-"""The process of a lake's Sail server: Sail in a network of its own, and the unix socket that leads to it.
+"""The process of a lake's Sail server, and the unix socket that leads to it.
 
-Lives here: what runs in that process. Does not live here: its command and environment (`sail`), its life
-(`supervisor`). Run as `python -m backfill_assets.engine.sail_process [--open-port]` in the lake's folder `.server`.
+Lives here: the program, run in the lake's folder `.server`. Does not live here: its command and environment (`sail`).
 
-Sail knows no token and listens on TCP only, where every user of the machine could have it read and write files as this
-one. So its port exists in a private network alone, and the way in is a socket in a folder that is closed to others.
+Sail has no token and listens on TCP only, so that every user of the machine could have it read and write files as its
+owner. `sail` therefore starts this program in a network namespace without any other process; the socket, open to its
+owner only, is the way in.
 """
 
 import asyncio
+import fcntl
 import os
 import socket
+import struct
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from backfill_assets.engine import private_network
+from backfill_assets.engine.confs import LOOPBACK
 
-LOOPBACK = "127.0.0.1"
 SOCKET = "engine.sock"  # relative: the process runs in the folder
-OPEN_PORT = "--open-port"
+OPEN_PORT = "--open-port"  # the program runs in the machine's own network, whose loopback is up
+_SET_FLAGS, _UP = 0x8914, 1  # SIOCSIFFLAGS and IFF_UP of linux/if.h
 _BLOCK_BYTES = 1 << 18
-_LOOK_SECONDS = 1.0
-_WAITING = 64  # connections that may wait to be accepted
+_POLL_SECONDS = 1.0
+_BACKLOG = 64  # connections that may wait to be accepted
+
+
+def start_loopback() -> None:
+    """Switch on the loopback of a new network namespace; raises OSError."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sh14x", b"lo", _UP))
 
 
 async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Hand on what comes until one side ends."""
+    """Copy `reader` to `writer` until either side ends."""
     with suppress(OSError):
         while block := await reader.read(_BLOCK_BYTES):
             writer.write(block)
@@ -36,10 +44,10 @@ async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 async def forward(listener: socket.socket, target: tuple[str, int], is_running: Callable[[], bool]) -> None:
-    """Carry every connection of the listener to `target` and back, until that no longer runs."""
+    """Connect each client of `listener` with `target`, while `is_running` holds."""
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, from its beginning to its end."""
+        """Serve one connection."""
         try:
             inner_reader, inner_writer = await asyncio.open_connection(*target)
         except OSError:
@@ -49,11 +57,11 @@ async def forward(listener: socket.socket, target: tuple[str, int], is_running: 
 
     async with await asyncio.start_unix_server(connected, sock=listener):
         while is_running():
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_POLL_SECONDS)
 
 
 def listening() -> socket.socket:
-    """The socket in the current folder, reachable by this user only."""
+    """Return a socket in the current folder that only this user can reach."""
     Path(SOCKET).unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o177)
@@ -61,14 +69,14 @@ def listening() -> socket.socket:
         listener.bind(SOCKET)
     finally:
         os.umask(before)
-    listener.listen(_WAITING)
+    listener.listen(_BACKLOG)
     return listener
 
 
 def main(arguments: list[str]) -> None:
-    """Serve until the process is ended; tells the supervisor's words once clients may come."""
+    """Serve until the process ends. Prints the line that the supervisor waits for once clients may connect."""
     if OPEN_PORT not in arguments:
-        private_network.enter()  # before anything that starts a thread
+        start_loopback()
     from pysail.spark import SparkConnectServer
 
     server = SparkConnectServer(LOOPBACK, 0)

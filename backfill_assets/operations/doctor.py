@@ -16,7 +16,6 @@ from backfill_assets.engine.cache import delta_coordinate, present_jars
 from backfill_assets.engine.confs import OWN_SERVERS, SAIL, scrub
 from backfill_assets.engine.java import find_java
 from backfill_assets.engine.launch import version_of
-from backfill_assets.engine.private_network import why_not
 from backfill_assets.engine.processes import PlacedProcess
 from backfill_assets.engine.sail import refuse_open_to_all, sail_identity
 from backfill_assets.engine.server import server_status
@@ -110,7 +109,7 @@ def _sail(lake: Lake, tables: Sequence[Table]) -> Iterator[Diagnosis]:
     """Is Sail there and closed to others, and has the lake outgrown it?"""
     engine = LakeSession(lake).engine
     version = version_of(sail_identity(engine))
-    refuse_open_to_all(engine, why_not)
+    refuse_open_to_all(engine)
     told = f"{version}, memory {engine.memory}, cores {engine.cores or 'all'}"
     told += ", open to this machine's users" if engine.open_port else ", in a private network"
     views = (lake.store.view(t.name, t.contract.day_column) for t in tables)

@@ -13,7 +13,7 @@ import pytest
 from backfill_assets.cli.demo import prepare
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.engine.private_network import why_not
+from backfill_assets.engine.sail import why_not_private
 from backfill_assets.lake.home import open_lake
 from backfill_assets.operations.sample_lake import MARKER
 from backfill_assets_tests.processes import run
@@ -69,7 +69,7 @@ def _command(lake: Path, *args: str, **around: str) -> "subprocess.CompletedProc
 @pytest.mark.slow
 @pytest.mark.usefixtures("processes")
 def test_the_sample_on_sail_prints_its_tables_and_both_runs_without_java(tmp_path: Path) -> None:
-    if why := why_not():
+    if why := why_not_private():
         pytest.skip(why)
     lake = tmp_path / "lake"
     (tmp_path / "dagster").mkdir()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backfill_assets.engine.confs import EMBEDDED, SAIL
-from backfill_assets.engine.private_network import why_not
+from backfill_assets.engine.sail import why_not_private
 from backfill_assets.lake.model import make_pipeline
 from backfill_assets.operations.check_engine import check_engine, other_engine
 from backfill_assets.pipeline.tables import tables
@@ -40,7 +40,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.skipif(bool(why_not()), reason="Sail cannot be kept to one user here")
+@pytest.mark.skipif(bool(why_not_private()), reason="Sail cannot be kept to one user here")
 @pytest.mark.parametrize(("engine", "other"), [(SAIL, EMBEDDED), (EMBEDDED, SAIL)])
 def test_spark_and_sail_agree_on_what_the_other_made_before_1970_beyond_64_bits_and_without_an_entity(
     spark: "SparkSession", tmp_path: Path, engine: str, other: str

@@ -16,7 +16,7 @@ import pytest
 
 from backfill_assets.core.days import from_inclusive, parse_day
 from backfill_assets.engine.confs import SAIL
-from backfill_assets.engine.private_network import why_not
+from backfill_assets.engine.sail import why_not_private
 from backfill_assets.operations.check_engine import check_engine
 from backfill_assets_tests import by_hand
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, land, make_world, span
@@ -47,7 +47,7 @@ def differences(shared: Path, name: str, root: Path, at: str) -> str:
 
 def assert_sail_agrees(root: Path) -> None:
     """Every day of every table comes to the same on Sail, from the inputs that it was made from."""
-    if why := why_not():
+    if why := why_not_private():
         pytest.skip(f"the answers are right, but Sail was not asked: {why}")
     on, pipeline = World(root).open()
     report = check_engine(on.lake, pipeline, None, None, SAIL)

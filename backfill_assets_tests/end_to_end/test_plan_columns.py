@@ -13,13 +13,13 @@ import pytest
 from deltalake import DeltaTable
 
 from backfill_assets.core.days import ONE_DAY
-from backfill_assets.engine.private_network import why_not
+from backfill_assets.engine.sail import why_not_private
 from backfill_assets.engine.server import stop_server
 from backfill_assets.lake.home import Lake
 from backfill_assets_tests.end_to_end.typed import PATIENCE_SECONDS, answer, command, said, told_file
 from backfill_assets_tests.lakes import delivery, make_lake
 
-pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not() or "")
+pytestmark = pytest.mark.skipif(bool(why_not_private()), reason=why_not_private() or "")
 
 SAIL = {"engine": "sail", "memory": "512m", "idle_minutes": 5}
 FIRST = date(2024, 3, 1)

@@ -22,7 +22,7 @@ import psutil
 import pytest
 
 from backfill_assets.core.days import ONE_DAY
-from backfill_assets.engine.private_network import why_not
+from backfill_assets.engine.sail import why_not_private
 from backfill_assets.engine.server import server_status, stop_server
 from backfill_assets.lake.home import Lake
 from backfill_assets_tests.end_to_end.typed import (
@@ -115,7 +115,7 @@ def test_a_chunk_that_died_between_raw_and_its_ledger_is_not_written_again(spark
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(bool(why_not()), reason=why_not() or "")
+@pytest.mark.skipif(bool(why_not_private()), reason=why_not_private() or "")
 def test_one_rerun_ends_a_killed_plan_of_chunks_at_once_whatever_lands_before_and_meanwhile(tmp_path: Path) -> None:
     chance = random.Random(os.environ.get("BACKFILL_ASSETS_SEED", "late"))
     lake = sail_lake(tmp_path / "killed")

@@ -15,7 +15,7 @@ import pytest
 
 from backfill_assets.core.engines import ENGINE
 from backfill_assets.core.states import State
-from backfill_assets.engine.private_network import why_not
+from backfill_assets.engine.sail import why_not_private
 from backfill_assets.engine.server import stop_server
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.staging import markers
@@ -101,7 +101,7 @@ with dg.DagsterInstance.local_temp(sys.argv[2]) as instance:
 @pytest.fixture
 def lake(tmp_path: Path, processes: None) -> Lake:
     """A lake on Sail of four days with late and moved deliveries, not loaded."""
-    if why := why_not():
+    if why := why_not_private():
         pytest.skip(why)
     rows = [
         delivery(1, "2024-03-01T10:00:00Z", "2024-03-01T09:00:00Z", "a", value=5),
@@ -114,7 +114,7 @@ def lake(tmp_path: Path, processes: None) -> Lake:
 
 
 def test_the_traps_give_their_known_answers_on_sail_without_java(shared: Path, tmp_path: Path, processes: None) -> None:
-    if why := why_not():
+    if why := why_not_private():
         pytest.skip(why)
     for at in ("T1", "T"):
         tool = shared / "tools" / "make_lake.py"

@@ -14,7 +14,7 @@ import pytest
 
 from backfill_assets.engine.confs import SAIL, EngineSettings
 from backfill_assets.engine.launch import launch_of, version_of
-from backfill_assets.engine.private_network import why_not
+from backfill_assets.engine.sail import why_not_private
 from backfill_assets.engine.server import ensure_server, server_status, stop_server
 from backfill_assets.engine.server_state import ServerFolder
 from backfill_assets_tests.processes import run_python
@@ -66,7 +66,7 @@ for name, door in doors.items():
 @pytest.fixture
 def lake(tmp_path: Path, processes: None) -> Iterator[Path]:
     """A folder for a server that is stopped at the end."""
-    if why := why_not():
+    if why := why_not_private():
         pytest.skip(why)
     yield tmp_path
     stop_server(tmp_path, force=True)

@@ -1,16 +1,32 @@
 """What starts a Sail server: its size, its identity, and the refusals. Does not test here: its life (`test_launch`)."""
 
+import os
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.interpreter import with_package
 from backfill_assets.engine import sail
 from backfill_assets.engine.confs import SAIL, EngineSettings
 from backfill_assets.engine.sail_process import OPEN_PORT
 from backfill_assets.engine.server_state import ServerFolder
 
 SETTINGS = EngineSettings(SAIL, memory="1g", cores=3, idle_minutes=2)
+LISTEN = """
+import socket, sys
+from backfill_assets.engine.sail_process import start_loopback
+start_loopback()
+socket.create_connection(socket.create_server(("127.0.0.1", 0)).getsockname()).close()
+try:
+    socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=2)
+    print("the machine's network is still there")
+except OSError:
+    print("apart")
+"""
 
 
 def test_memory_and_cores_of_the_lake_are_those_of_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,3 +55,22 @@ def test_what_is_not_installed_is_named_with_the_way_to_install_it() -> None:
 def test_sparks_configuration_is_refused_and_not_ignored() -> None:
     with pytest.raises(SettingsError, match=r"spark\.sql\.shuffle\.partitions.*does not heed"):
         EngineSettings(SAIL, confs={"spark.sql.shuffle.partitions": "3"})
+
+
+@pytest.mark.usefixtures("processes")
+def test_the_command_runs_in_a_network_whose_loopback_works_and_is_no_other_programs() -> None:
+    command, why = sail.isolation()
+    if why:
+        pytest.skip(why)
+    with socket.create_server(("127.0.0.1", 0)) as outside:
+        words = [*command, sys.executable, "-c", LISTEN, str(outside.getsockname()[1])]
+        done = subprocess.run(words, capture_output=True, text=True, check=False, env=with_package(os.environ))
+    assert done.stdout.strip() == "apart", done.stderr
+
+
+@pytest.mark.usefixtures("processes")
+def test_a_machine_that_refuses_says_why_and_the_next_way_is_tried() -> None:
+    refusing = ("sh", "-c", "echo Operation not permitted >&2; exit 1")
+    assert sail.isolation([refusing]) == ((), "Operation not permitted")
+    assert sail.isolation([refusing, ("env",)]) == (("env",), "")
+    assert sail.isolation([("no_such_program",)]) == ((), "the program no_such_program is not installed")
