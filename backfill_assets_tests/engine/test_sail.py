@@ -20,7 +20,8 @@ LISTEN = """
 import socket, sys
 from backfill_assets.engine.sail_process import start_loopback
 start_loopback()
-socket.create_connection(socket.create_server(("127.0.0.1", 0)).getsockname()).close()
+inside = socket.create_server(("127.0.0.1", 0))
+socket.create_connection(inside.getsockname()).close()
 try:
     socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=2)
     print("the machine's network is still there")
