@@ -1,7 +1,8 @@
 """Sail, an engine of Spark's protocol that needs no Java: how a lake's server of it is started.
 
 Lives here: its command, environment and identity, and the refusals where it is absent or other users could reach it.
-Does not live here: the server's process (`sail_process`) and life (`supervisor`), and its differences (`core.second_engine`).
+Does not live here: the server's process (`sail_process`) and life (`supervisor`), and what it computes otherwise than
+Spark (`core.second_engine`).
 """
 
 import os
