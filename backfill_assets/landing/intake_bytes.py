@@ -7,8 +7,10 @@ Whether a file is gzip is decided by its first two bytes, never by its name: wha
 name under which it came first, and no text file can start with them (the second is no UTF-8).
 """
 
+import codecs
 import hashlib
 import os
+import re
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -32,8 +34,9 @@ class Limits:
     default heap at two tasks.
     max_bad_rows 100,000 unusable rows of a file, and one for every 4 bytes of it: 65 kB of gzip can hold 33 million.
     text_bytes 8 KiB kept of an unusable record: enough to find it in the landed file, which keeps the rest.
-    batch_rows 4,096, batch_bytes, batch_cells, block_bytes: at most some 100 MB of Python objects, whatever the file;
+    batch_rows 512, batch_bytes, batch_cells, block_bytes: at most some 100 MB of Python objects, whatever the file;
     measured, more rows at once are slower, because Python's garbage collector walks over all that wait.
+    plain_bytes 16 KiB: the least that is handed to pyarrow in one call, which costs as much as parsing 50 rows here.
     """
 
     max_row_bytes: int = 1 << 20
@@ -47,9 +50,10 @@ class Limits:
     text_bytes: int = 8 << 10
 
     block_bytes: int = 256 << 10
-    batch_rows: int = 4_096
+    batch_rows: int = 512
     batch_bytes: int = 8 << 20
     batch_cells: int = 1_000_000
+    plain_bytes: int = 16 << 10
 
     def deciding(self) -> tuple[int, ...]:
         """The limits that decide what becomes of a row, in a fixed order: a stock is as good as they are equal."""
@@ -104,8 +108,76 @@ class HashedReader:
         return self._digest.hexdigest()
 
 
-def text_lines(raw: Iterator[bytes], size: int, limits: Limits) -> Iterator[Line]:
-    """The physical lines of a file of `size` bytes, without their line feed; a last one without line feed counts.
+class TextLines:
+    """The physical lines of UTF-8 blocks, without their line feed; a last one without line feed counts.
+
+    A parser may take bytes from the front of the buffer (`ahead`, `skip`) between two lines.
+    """
+
+    def __init__(self, blocks: Iterator[bytes], limits: Limits) -> None:
+        self._blocks, self._limits = blocks, limits
+        self._buffer, self._at, self._utf8_end = b"", 0, 0
+
+    def __iter__(self) -> Iterator[Line]:
+        while True:
+            start, end = self._at, self._buffer.find(b"\n", self._at)
+            if end < 0:
+                line = self._line_across_blocks()
+                if line is None:
+                    return
+                yield line
+                continue
+            self._at = end + 1
+            yield self._within_limit(self._buffer[start:end])
+
+    def ahead(self, pattern: re.Pattern[bytes]) -> bytes:
+        """What `pattern` matches at the front of the buffer: valid UTF-8 of at most max_row_bytes, without the mark."""
+        start, end = self._at, min(len(self._buffer), self._at + self._limits.max_row_bytes)
+        if self._utf8_end <= start < end:
+            self._utf8_end = start + _utf8_length(memoryview(self._buffer)[start:])
+        if self._buffer.startswith(UTF8_MARK, start):
+            return b""
+        found = pattern.match(self._buffer, start, min(end, self._utf8_end))
+        return found[0] if found else b""
+
+    def skip(self, size: int) -> None:
+        """Leave out the next `size` bytes, which must be in the buffer: see `ahead`."""
+        self._at += size
+
+    def _line_across_blocks(self) -> Line | None:
+        """The line that begins at the end of the buffer and goes on in the next blocks; None behind the last line."""
+        line = self._within_limit(self._buffer[self._at :])
+        self._buffer, self._at, self._utf8_end = b"", 0, 0
+        for block in self._blocks:
+            end = block.find(b"\n")
+            piece = block if end < 0 else block[:end]
+            if isinstance(line, Oversized):
+                line.extend(piece)
+            else:
+                line = self._within_limit(line + piece)
+            if end >= 0:
+                self._buffer, self._at = block, end + 1
+                return line
+        return line or None
+
+    def _within_limit(self, line: bytes) -> Line:
+        if len(line) <= self._limits.max_row_bytes:
+            return line
+        found = Oversized(line[: self._limits.text_bytes])
+        found.extend(line)
+        return found
+
+
+def _utf8_length(text: memoryview) -> int:
+    """The length of the longest beginning that is valid UTF-8."""
+    try:
+        return codecs.utf_8_decode(text, "strict", False)[1]
+    except UnicodeDecodeError as error:
+        return error.start
+
+
+def text_lines(raw: Iterator[bytes], size: int, limits: Limits) -> TextLines:
+    """The physical lines of a file of `size` bytes.
 
     Raises Unreadable for broken gzip, decompression bombs, too large files and encodings that are not UTF-8.
     """
@@ -116,7 +188,7 @@ def text_lines(raw: Iterator[bytes], size: int, limits: Limits) -> Iterator[Line
         blocks = _gunzipped(blocks, size, limits)
     elif size > limits.max_bytes:
         raise Unreadable(f"the file has {size} bytes, more than the limit of {limits.max_bytes}")
-    return _lines(_unmarked(blocks), limits)
+    return TextLines(_unmarked(blocks), limits)
 
 
 def _with_head(blocks: Iterator[bytes], size: int) -> Iterator[bytes]:
@@ -188,35 +260,3 @@ def _refuse_bomb(total: int, size: int, limits: Limits) -> None:
         raise Unreadable(f"it decompresses to more than the limit of {limits.max_bytes} bytes")
     if total > limits.bomb_floor_bytes and total > limits.max_ratio * size:
         raise Unreadable(f"it decompresses more than {limits.max_ratio} fold: a decompression bomb")
-
-
-def _lines(blocks: Iterator[bytes], limits: Limits) -> Iterator[Line]:
-    tail, long = b"", None
-    for block in blocks:
-        *whole, rest = block.split(b"\n")
-        if whole:
-            if long is None:
-                whole[0] = tail + whole[0]
-            else:
-                long.extend(whole[0])
-                yield long
-                del whole[0]
-            for line in whole:
-                yield line if len(line) <= limits.max_row_bytes else _oversized(line, limits)
-            tail, long = rest, None
-        elif long is None:
-            tail += rest
-        else:
-            long.extend(rest)
-        if long is None and len(tail) > limits.max_row_bytes:
-            tail, long = b"", _oversized(tail, limits)
-    if long is not None:
-        yield long
-    elif tail:
-        yield tail
-
-
-def _oversized(line: bytes, limits: Limits) -> Oversized:
-    found = Oversized(line[: limits.text_bytes])
-    found.extend(line)
-    return found

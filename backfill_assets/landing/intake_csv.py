@@ -14,7 +14,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 
-from backfill_assets.landing.intake_bytes import Limits, Line, Oversized, Unreadable
+import pyarrow as pa
+import pyarrow.csv as pc
+
+from backfill_assets.landing.intake_bytes import Limits, Line, Oversized, TextLines, Unreadable
 from backfill_assets.landing.intake_rows import BadRecord, Batch, Collector, ColumnNames, Values, kept_text
 
 # Possessive throughout (`++`, `*+`), so that no line can make them take more than linear time.
@@ -23,6 +26,9 @@ _PLAIN = rb'[^",\r]*+'
 _REST = rb'(?:(?:"' + _BODY + rb'"|' + _PLAIN + rb"),)*+(?:(?:\"" + _BODY + rb'(?:(?P<%s>\Z)|"\Z))|' + _PLAIN + rb"\Z)"
 FROM_START = re.compile(_REST % b"opened")
 FROM_INSIDE = re.compile(_BODY + rb'(?:(?P<still>\Z)|"(?:\Z|,(?:' + _REST % b"opened" + rb")))")
+_FIELD = rb'(?:"(?:[^"\0]++|"")*+"|[^",\r\n\0]*+)'
+# Whole records of `%d` + 1 fields and strict quoting, without NUL and without CR outside quotes.
+PLAIN_RECORDS = b"(?:(?:" + _FIELD + b",){%d}+" + _FIELD + rb"\r?\n)*+"
 FIELDS = re.compile(r'(?:"((?:[^"]++|"")*+)"|([^",]*+)),')
 
 Fields = Sequence[str | None]
@@ -64,22 +70,42 @@ class CsvRecords:
         """The names of the header; all are STRING."""
         return dict.fromkeys(self._names.known, "STRING")
 
-    def batches(self, lines: Iterable[Line]) -> Iterator[Batch]:
+    def batches(self, lines: TextLines) -> Iterator[Batch]:
         """The records behind the header. Raises Unreadable for a header that cannot be used."""
         records = self._records(lines)
         self._take_header(next(records, None))
         width = len(self._names.known)
+        plain = re.compile(PLAIN_RECORDS % (width - 1))
         waiting: Collector[Fields] = Collector(self._limits, [None] * width, self._columns)
-        for cut in records:
-            if not cut.record and cut.reason is None and width > 1:
+        while True:
+            stretch = lines.ahead(plain)
+            stretch_lines = stretch.count(b"\n")
+            if len(stretch) >= self._limits.plain_bytes and (read := _read_plain(stretch, self._names.known)):
+                if waiting.rows:
+                    yield waiting.batch()
+                yield Batch(waiting.first, read.num_rows, dict(zip(read.schema.names, read.columns, strict=True)), {})
+                waiting.first += read.num_rows
+                lines.skip(len(stretch))
+                self._line += stretch_lines
                 continue
-            try:
-                waiting.add(self._fields(cut, width), len(cut.record))
-            except BadRecord as error:
-                waiting.add_bad(kept_text(cut.record, self._limits), str(error))
-            if waiting.is_full(width):
-                yield waiting.batch()
+            behind = self._line + stretch_lines
+            for cut in records:
+                self._add(cut, waiting, width)
+                if waiting.is_full(width):
+                    yield waiting.batch()
+                if self._line > behind:
+                    break
+            else:
+                break
         yield waiting.batch()
+
+    def _add(self, cut: _Cut, waiting: Collector[Fields], width: int) -> None:
+        if not cut.record and cut.reason is None and width > 1:
+            return
+        try:
+            waiting.add(self._fields(cut, width), len(cut.record))
+        except BadRecord as error:
+            waiting.add_bad(kept_text(cut.record, self._limits), str(error))
 
     def _take_header(self, cut: _Cut | None) -> None:
         if cut is None:
@@ -149,6 +175,22 @@ class CsvRecords:
 
     def _since(self, start: int) -> str:
         return "" if start == self._line else f" of a record that starts on line {start}"
+
+
+def _read_plain(stretch: bytes, names: Iterable[str]) -> pa.RecordBatch | None:
+    """Records that PLAIN_RECORDS matches, as text columns; None where pyarrow takes them for something else."""
+    try:
+        table = pc.read_csv(
+            pa.BufferReader(stretch),
+            read_options=pc.ReadOptions(use_threads=False, column_names=list(names), block_size=len(stretch) + 1),
+            parse_options=pc.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+            convert_options=pc.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False, check_utf8=False
+            ),
+        )
+    except pa.ArrowInvalid:
+        return None
+    return table.combine_chunks().to_batches()[0]
 
 
 def _odd(line: Line) -> bool:

@@ -7,12 +7,12 @@ nested values become compact JSON text. ColumnNames of unusable lines never beco
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from json.encoder import encode_basestring
 from operator import itemgetter
 from typing import Any
 
-from backfill_assets.landing.intake_bytes import Limits, Line
+from backfill_assets.landing.intake_bytes import Limits, TextLines
 from backfill_assets.landing.intake_rows import BadRecord, Batch, Collector, ColumnNames, Values, kept_text, shown
 
 BLANKS = b" \t\r\n"
@@ -59,7 +59,7 @@ class JsonLines:
         """Name -> type: BOOLEAN or BIGINT where all values that are not null are so, else STRING."""
         return {n: TYPES.get(self._kinds.get(n, 0), "STRING") for n in self._names.known}
 
-    def batches(self, lines: Iterable[Line]) -> Iterator[Batch]:
+    def batches(self, lines: TextLines) -> Iterator[Batch]:
         """The lines as records; the columns of a batch are those known at its end."""
         waiting: Collector[dict[str, Any]] = Collector(self._limits, {}, self._cut)
         for line in lines:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from backfill_assets.landing.intake_bytes import Limits, Line
+from backfill_assets.landing.intake_bytes import Limits, TextLines
 
 ROW_NUMBER, BAD_TEXT, BAD_REASON = "__row_number", "__bad_text", "__bad_reason"
 NAME_CHARS = 1024  # parquet and Spark take any; a name as long as a row is an attack
@@ -44,7 +44,7 @@ class Batch:
 class Parser(Protocol):
     """What a text format must do. `columns` (name -> STRING, BIGINT, BOOLEAN) is complete once all batches are read."""
 
-    def batches(self, lines: Iterable[Line]) -> Iterator[Batch]:
+    def batches(self, lines: TextLines) -> Iterator[Batch]:
         """The records of a file; raises Unreadable where the file cannot be used as a whole."""
 
     @property

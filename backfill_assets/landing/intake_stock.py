@@ -69,6 +69,7 @@ class StockWriter:
         self._writer: pq.ParquetWriter | None = None
         self._names: tuple[str, ...] = ()
         self._group: list[pa.RecordBatch] = []
+        self._group_rows = self._group_bytes = 0
         self.rows = self.bad_rows = 0
         self.first_reason = ""
 
@@ -85,10 +86,13 @@ class StockWriter:
             pa.array(range(batch.first, batch.first + batch.size), pa.int64()),
             pa.array([b[0] if b else None for b in bad], pa.string()),
             pa.array([b[1] if b else None for b in bad], pa.string()),
-            *(pa.array(values, pa.string()) for values in batch.columns.values()),
+            *(v if isinstance(v, pa.Array) else pa.array(v, pa.string()) for v in batch.columns.values()),
         ]
-        self._group.append(pa.RecordBatch.from_arrays(arrays, schema=_schema(names)))
-        if sum(b.num_rows for b in self._group) >= GROUP_ROWS or sum(b.nbytes for b in self._group) >= GROUP_BYTES:
+        records = pa.RecordBatch.from_arrays(arrays, schema=_schema(names))
+        self._group.append(records)
+        self._group_rows += batch.size
+        self._group_bytes += records.nbytes
+        if self._group_rows >= GROUP_ROWS or self._group_bytes >= GROUP_BYTES:
             self._flush()
         self.rows += batch.size
         self.bad_rows += len(batch.bad)
@@ -104,7 +108,7 @@ class StockWriter:
     def _flush(self) -> None:
         if self._writer is not None and self._group:
             self._writer.write_table(pa.Table.from_batches(self._group))
-        self._group = []
+        self._group, self._group_rows, self._group_bytes = [], 0, 0
 
     def publish(self, target: Path, facts: Facts, limits: Sequence[int]) -> None:
         """Put the copy in its place, atomically, with the facts in its footer.

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from backfill_assets.landing.files import LandedFile, list_landing
@@ -68,8 +69,9 @@ def parsed_rows(batches: list[Batch]) -> list[tuple[int, dict[str, str | None] |
     """Every record of the batches in order: its number, and its values (NULLs left out) or its reason."""
     rows: list[tuple[int, dict[str, str | None] | str]] = []
     for batch in batches:
+        columns = {n: v.to_pylist() if isinstance(v, pa.Array) else v for n, v in batch.columns.items()}
         for i in range(batch.size):
-            values: dict[str, str | None] = {n: v[i] for n, v in batch.columns.items() if v[i] is not None}
+            values: dict[str, str | None] = {n: v[i] for n, v in columns.items() if v[i] is not None}
             assert i not in batch.bad or not values
             rows.append((batch.first + i, batch.bad[i][1] if i in batch.bad else values))
     return rows

@@ -58,6 +58,16 @@ def test_other_encodings_are_named_rather_than_guessed(encoding: str) -> None:
         lines("\ufeffid\n1\n".encode(encoding) if encoding.endswith("be") else "id\n1\n".encode(encoding))
 
 
+@pytest.mark.parametrize("block_bytes", [1, 12, 4096])
+@pytest.mark.parametrize("end", [b"", b"\n"])
+def test_a_long_line_is_long_with_and_without_its_line_feed(block_bytes: int, end: bytes) -> None:
+    limits = Limits(max_row_bytes=10, block_bytes=block_bytes)
+    short, long = lines(b"x" * 10 + b"\n" + b'y"' * 6 + end, limits)
+    assert short == b"x" * 10
+    assert isinstance(long, Oversized)
+    assert (long.size, long.quotes) == (12, 6)
+
+
 def test_members_follow_one_another_and_zeros_behind_them_are_padding() -> None:
     assert lines(gzip.compress(b"a\nb") + gzip.compress(b"c\n") + bytes(512)) == [b"a", b"bc"]
     assert lines(gzip.compress(b"")) == []

@@ -6,6 +6,7 @@ Lives here: CSV, by example and as a property over any mixture. Does not live he
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -179,3 +180,46 @@ def _written(item: list[str] | bytes, end: str, quote_all: bool) -> bytes:
         return item + end.encode()
     quoted = [f'"{f.replace(chr(34), chr(34) * 2)}"' if quote_all or set(f) & set(',"\r\n') else f for f in item]
     return (",".join(quoted) + end).encode()
+
+
+PLAIN_ONLY, NEVER_PLAIN = 1, 1 << 40  # of `Limits.plain_bytes`: pyarrow reads all that it may, or nothing
+AWKWARD = [
+    *(record + b"\n" for record, _ in UNUSABLE.values()), *(record + b"\n" for record, _ in TOO_LONG.values()),
+    b"\n", b"\r\n", b"\xef\xbb\xbf1,2\n", b"a,b\n" * 3, b'"a""\r\n\n""",""\r\n', b",\n", '"é",\U0001f600\n'.encode(),
+    b"x\xc3", b'"', b"1,2,\n",
+]  # fmt: skip
+BYTES = [bytes([b]) for b in b'",\r\n\x00\xff\xc3\xa9 a'] + [b""]
+
+
+@given(
+    st.sampled_from([b"k", b"k,v", b'"k",v,"w,x"']), st.lists(st.sampled_from(AWKWARD), max_size=12),
+    st.lists(st.tuples(st.integers(0, 200), st.sampled_from(BYTES)), max_size=4),
+    st.sampled_from([1, 7, 40, 10_000]), st.sampled_from([20, 60, 1 << 20]),
+)  # fmt: skip
+def test_pyarrow_reads_no_record_otherwise_than_our_own_parser(
+    header: bytes, records: list[bytes], edits: list[tuple[int, bytes]], block_bytes: int, max_row_bytes: int
+) -> None:
+    body = b"".join(records)
+    for place, piece in edits:
+        body = body[:place] + piece + body[place + 1 :]
+    content = header + b"\n" + body
+    found = [
+        read_all(content, Limits(plain_bytes=p, block_bytes=block_bytes, max_row_bytes=max_row_bytes, batch_rows=5))
+        for p in (PLAIN_ONLY, NEVER_PLAIN)
+    ]
+    assert found[0] == found[1]
+
+
+def read_all(content: bytes, limits: Limits) -> list[tuple[int, object]]:
+    """Every record: its number, and its values, or the text and the reason of an unusable one."""
+    batches = parse(CsvRecords(limits), content, limits)
+    kept = {b.first + i: bad for b in batches for i, bad in b.bad.items()}
+    return [(n, kept.get(n, found)) for n, found in parsed_rows(batches)]
+
+
+def test_plain_records_are_read_by_pyarrow() -> None:
+    content = b"k,v\n" + b'1,"a\n""b"""\r\n' * 9 + b"x\n" + b"2,\n" * 5
+    batches = parse(CsvRecords(Limits(plain_bytes=1)), content, Limits())
+    assert [(b.first, b.size, isinstance(b.columns["k"], pa.Array)) for b in batches] == [
+        (1, 9, True), (10, 1, False), (11, 5, True), (16, 0, False),
+    ]  # fmt: skip
