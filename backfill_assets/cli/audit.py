@@ -1,6 +1,6 @@
 """`backfill-assets audit`: every write of every day, from the logs.
 
-Lives here: the command and how writes are drawn. Does not live here: collecting them (`operations.write_history`).
+Not here: collecting them (`operations.write_history`).
 """
 
 from datetime import date
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from backfill_assets.cli.common import DAY, json_option, lake_option, opened, print_json
-from backfill_assets.cli.drawing import aside, draw_table, number
+from backfill_assets.cli.drawing import TextTable, aside, draw_table, number
+from backfill_assets.cli.pages import Page, PageSection, write_page
 from backfill_assets.core.days import contiguous
 
 if TYPE_CHECKING:
@@ -47,11 +48,8 @@ def audit(  # noqa: PLR0913 - a command has as many parameters as options
         aside(f"wrote {parquet}: {write_table(found, parquet)} rows")
     rows = _rows(found)
     if html:
-        from backfill_assets.cli.pages import write_whole
-        from backfill_assets.cli.rows_page import TextTable, page
-
-        shown = TextTable("Writes, newest first", COLUMNS, rows)
-        write_whole(html, page("audit", "Audit", str(lake.root), [f"{len(found)} writes of days"], [shown]))
+        writes = PageSection("Writes, newest first", [TextTable(COLUMNS, rows)])
+        write_page(html, Page("audit", "Audit", str(lake.root), [writes], [f"{len(found)} writes of days"]))
     if as_json:
         print_json([write.to_dict() for write in found])
     elif not html and not parquet:

@@ -1,6 +1,6 @@
 """`backfill-assets compare`: days of a table at two versions, two times, or in two lakes.
 
-Lives here: the command and how differences are drawn. Does not live here: finding them (`operations.compare`).
+Not here: finding the differences (`operations.compare`).
 """
 
 from datetime import UTC, datetime
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from backfill_assets.cli.common import SPAN, json_option, lake_option, opened, print_json
-from backfill_assets.cli.drawing import draw_table, number, say
+from backfill_assets.cli.drawing import TextTable, number, say
+from backfill_assets.cli.pages import Page, PageSection, write_page
 
 if TYPE_CHECKING:
     from backfill_assets.lake.differences import SampleRow
@@ -51,7 +52,8 @@ def compare(html: Path | None, as_json: bool, **asked: Any) -> None:
     wanted = CompareRequest(asked["table"], asked["days"], meant, asked["seed"])
     report = compare_of(pipeline, wanted, *_moments(lake, **asked))
     if html:
-        _write_page(html, lake, report)
+        lines = [_headline(report), *_unmeant(report)]
+        write_page(html, Page("compare", f"{report.table} {report.days}", str(lake.root), _sections(report), lines))
     if as_json:
         print_json(report.to_dict())
     elif not html:
@@ -110,27 +112,23 @@ def _sample(row: "SampleRow") -> list[str]:
     return [str(row.day), row.kind, row.key, before, after]
 
 
+def _sections(report: "CompareReport") -> list[PageSection]:
+    drift = "columns over all days; drift is the population stability index"
+    samples = [_sample(s) for s in report.samples]
+    return [
+        PageSection("Days that differ", [TextTable(DAYS, _days(report))]),
+        PageSection("Columns", [TextTable(COLUMNS, _columns(report), drift)]),
+        PageSection("Rows that differ", [TextTable(SAMPLES, samples, "rows that differ, drawn by --seed")]),
+    ]
+
+
+def _unmeant(report: "CompareReport") -> list[str]:
+    return [f"Not meant to change and changed all the same: {', '.join(report.unmeant)}"] if report.unmeant else []
+
+
 def _draw(report: "CompareReport") -> None:
     say(_headline(report))
-    if not report.differing:
-        return
-    draw_table(DAYS, _days(report))
-    draw_table(COLUMNS, _columns(report), "columns over all days; drift is the population stability index")
-    draw_table(SAMPLES, [_sample(s) for s in report.samples], "rows that differ, drawn by --seed")
-    if report.unmeant:
-        say(f"Not meant to change and changed all the same: {', '.join(report.unmeant)}")
-
-
-def _write_page(html: Path, lake: "Lake", report: "CompareReport") -> None:
-    from backfill_assets.cli.pages import write_whole
-    from backfill_assets.cli.rows_page import TextTable, page
-
-    lines = [_headline(report)]
-    if report.unmeant:
-        lines.append(f"Not meant to change and changed all the same: {', '.join(report.unmeant)}")
-    tables = [
-        TextTable("Days that differ", DAYS, _days(report)),
-        TextTable("Columns over all days (drift: population stability index)", COLUMNS, _columns(report)),
-        TextTable("Rows that differ", SAMPLES, [_sample(s) for s in report.samples]),
-    ]
-    write_whole(html, page("compare", f"{report.table} {report.days}", str(lake.root), lines, tables))
+    for section in _sections(report) if report.differing else ():
+        section.draw()
+    for line in _unmeant(report):
+        say(line)

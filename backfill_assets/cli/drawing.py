@@ -1,15 +1,15 @@
-"""Drawing for people: tables and lines, coloured on a terminal, plain text elsewhere.
+"""Tables and lines for people: coloured on a terminal, plain text in a pipe; numbers as people read them.
 
-Lives here: how things look, and that they fit: on a narrow screen a table is drawn in parts, and neither a day nor a
-name is ever broken. Does not live here: the text (each command). Data goes to stdout, what accompanies the work to
-stderr, so that a pipe gets the data only. What lakes contain is shown, never obeyed (`core.texts`).
+On a narrow screen a table is drawn in parts, and neither a day nor a name is broken. Not here: the texts (each
+command) and HTML (`pages`). Text from a lake is escaped (`core.texts`), data goes to stdout, remarks to stderr.
 """
 
 import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TextIO
 
 import click
@@ -27,54 +27,71 @@ NARROWEST_PROSE = 20
 UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
+@dataclass(frozen=True)
+class TextTable:
+    """A table of texts, with a title."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    title: str = ""
+
+    @property
+    def numeric(self) -> list[bool]:
+        """Whether each column holds numbers only, which are aligned to the right."""
+        return [bool(self.rows) and all(_is_number(row[i]) for row in self.rows) for i in range(len(self.columns))]
+
+    @staticmethod
+    def is_prose(cell: str) -> bool:
+        """Whether a cell holds a sentence, which may be broken between its words."""
+        return len(cell) > PROSE_CHARS and " " in cell
+
+
 def line_width() -> int | None:
-    """The characters of a line: the screen's, or $COLUMNS; None where stdout is a pipe, whose lines stay whole."""
+    """Return the characters of a line: the screen's, or $COLUMNS; None for a pipe, whose lines stay whole."""
     if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit():
         return shutil.get_terminal_size().columns
     return None
 
 
 def say(text: str, hang: int = 0, first: int = 0) -> None:
-    """A line on stdout, broken between words where it does not fit; what follows stands `hang` characters in.
+    """Write a line to stdout, broken between words where it does not fit; further lines are indented by `hang`.
 
-    `first` characters of its first line are written already.
+    `first` characters of the first line are written already.
     """
-    room = line_width()
-    lines = _wrapped(" " * first + plain(text), room, hang)
+    lines = _wrapped(" " * first + plain(text), line_width(), hang)
     click.echo("\n".join([lines[0][first:], *lines[1:]]))
 
 
 def draw_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
-    """A table on stdout; the first word of a cell decides its colour. Whole numbers stand to the right.
+    """Draw a table on stdout; the first word of a cell decides its colour.
 
     Where it is too wide, sentences are broken between words; then the columns are drawn in parts below each other, the
     first column in each of them.
     """
-    columns, cells = [plain(c) for c in columns], [[plain(cell) for cell in row] for row in rows]
+    table = TextTable([plain(c) for c in columns], [[plain(cell) for cell in row] for row in rows])
     if title:
         say(title)
-    room = line_width()
-    natural = [max(len(c), *(len(row[i]) for row in cells)) if cells else len(c) for i, c in enumerate(columns)]
-    prose = [any(len(row[i]) > PROSE_CHARS and " " in row[i] for row in cells) for i in range(len(columns))]
-    widths = natural if room is None else _narrowed(natural, prose, room)
-    for number, part in enumerate(_parts(widths, room)):
+    widths = [max(map(len, column)) for column in zip(table.columns, *table.rows, strict=True)]
+    parts = [list(range(len(widths)))]
+    if (room := line_width()) is not None:
+        widths = _narrowed(table, widths, room)
+        parts = _parts(widths, room)
+    for number, part in enumerate(parts):
         if number:
             click.echo()
-        _draw_part([columns[i] for i in part], [[row[i] for i in part] for row in cells], [widths[i] for i in part])
+        _draw_part(table, part, widths)
 
 
-def _narrowed(natural: Sequence[int], prose: Sequence[bool], room: int) -> list[int]:
-    """The widths with sentences cut down to what the other columns leave, each at least `NARROWEST_PROSE`."""
-    gaps = len(GAP) * (len(natural) - 1)
-    others = sum(w for w, is_prose in zip(natural, prose, strict=True) if not is_prose) + gaps
+def _narrowed(table: TextTable, widths: Sequence[int], room: int) -> list[int]:
+    """Return the widths, with sentences cut to the room that other columns leave, each at least `NARROWEST_PROSE`."""
+    prose = [any(table.is_prose(row[i]) for row in table.rows) for i in range(len(widths))]
+    others = sum(w for w, is_prose in zip(widths, prose, strict=True) if not is_prose) + len(GAP) * (len(widths) - 1)
     share = max((room - others) // max(sum(prose), 1), NARROWEST_PROSE)
-    return [min(w, share) if is_prose else w for w, is_prose in zip(natural, prose, strict=True)]
+    return [min(w, share) if is_prose else w for w, is_prose in zip(widths, prose, strict=True)]
 
 
-def _parts(widths: Sequence[int], room: int | None) -> list[list[int]]:
-    """The columns by index, in parts that fit; each part begins with the first column."""
-    if room is None:
-        return [list(range(len(widths)))]
+def _parts(widths: Sequence[int], room: int) -> list[list[int]]:
+    """Return the columns by index, in parts that fit; each part begins with the first column."""
     parts: list[list[int]] = [[0]]
     for i in range(1, len(widths)):
         if sum(widths[k] + len(GAP) for k in parts[-1]) + widths[i] > room and parts[-1] != [0]:
@@ -83,20 +100,19 @@ def _parts(widths: Sequence[int], room: int | None) -> list[list[int]]:
     return parts
 
 
-def _draw_part(columns: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
-    right = [bool(rows) and all(_is_number(row[i]) for row in rows) for i in range(len(columns))]
-    for row in (columns, *rows):
-        style = [{"bold": True} if row is columns else STYLES.get(cell.split(" ")[0].rstrip("*"), {}) for cell in row]
-        for line in _lines(row, widths):
-            padded = [t.rjust(w) if r else t.ljust(w) for t, w, r in zip(line, widths, right, strict=True)]
+def _draw_part(table: TextTable, part: Sequence[int], widths: Sequence[int]) -> None:
+    numeric = table.numeric
+    for row in (table.columns, *table.rows):
+        cells = [_wrapped(row[i], widths[i], 0) for i in part]
+        header = row is table.columns
+        styles = [{"bold": True} if header else STYLES.get(row[i].split(" ")[0].rstrip("*"), {}) for i in part]
+        for n in range(max(map(len, cells))):
+            texts = [cell[n] if n < len(cell) else "" for cell in cells]
+            padded = [
+                t.rjust(widths[i]) if numeric[i] else t.ljust(widths[i]) for t, i in zip(texts, part, strict=True)
+            ]
             padded[-1] = padded[-1].rstrip()
-            click.echo(GAP.join(click.style(t, **s) for t, s in zip(padded, style, strict=True)).rstrip())
-
-
-def _lines(row: Sequence[str], widths: Sequence[int]) -> Iterator[list[str]]:
-    wrapped = [_wrapped(cell, width, 0) for cell, width in zip(row, widths, strict=True)]
-    for number in range(max(map(len, wrapped))):
-        yield [cell[number] if number < len(cell) else "" for cell in wrapped]
+            click.echo(GAP.join(click.style(t, **s) for t, s in zip(padded, styles, strict=True)).rstrip())
 
 
 def _wrapped(text: str, width: int | None, hang: int) -> list[str]:
@@ -109,19 +125,17 @@ def _wrapped(text: str, width: int | None, hang: int) -> list[str]:
 
 
 def _is_number(cell: str) -> bool:
-    return (
-        cell.replace(",", "").partition(" ")[0].replace(".", "", 1).isdigit()
-        and cell.partition(" ")[2] in ("", "s", *UNITS)
-    ) or cell in ("", "-")
+    digits, _, unit = cell.replace(",", "").partition(" ")
+    return cell in ("", "-") or (digits.replace(".", "", 1).isdigit() and unit in ("", "s", *UNITS))
 
 
 def number(value: int | None) -> str:
-    """A whole number with thousands separated; `-` for none."""
+    """Write a whole number with thousands separated; `-` for none."""
     return "-" if value is None else f"{value:,}"
 
 
 def size(value: int | None) -> str:
-    """Bytes for people, e.g. `512 B`, `81 kB`, `1.2 MB`; a dash where nobody knows."""
+    """Write bytes for people, e.g. `512 B`, `81 kB`, `1.2 MB`; `-` for an unknown size."""
     if value is None:
         return "-"
     step = next((n for n in range(len(UNITS) - 1) if value < 999.5 * 1000**n), len(UNITS) - 1)
@@ -130,7 +144,7 @@ def size(value: int | None) -> str:
 
 
 def percent(share: float) -> str:
-    """A share (0..1) as people read it, rounded so that neither 0 nor 100 % is claimed where it is not so."""
+    """Write a share (0..1) in percent, rounded so that neither 0 nor 100 % is claimed where it is not so."""
     text = f"{share * 100:.2f}"
     if text == "0.00" and share > 0:
         return "<0.01 %"
@@ -138,12 +152,12 @@ def percent(share: float) -> str:
 
 
 def wanted(share: float) -> str:
-    """A share (0..1) that somebody asked for, as they wrote it."""
+    """Write a share (0..1) from an option or a setting as it was typed, in percent."""
     return f"{share * 100:g} %"
 
 
 def span(days: float | None) -> str:
-    """A duration in days as people read it: days, hours or minutes; `-` for none."""
+    """Write a duration in days as days, hours or minutes; `-` for none."""
     if days is None:
         return "-"
     size = abs(days)
@@ -153,5 +167,5 @@ def span(days: float | None) -> str:
 
 
 def aside(text: str, to: TextIO | None = None) -> None:
-    """A line that accompanies the work, on stderr, or `to` where one is named."""
+    """Write a line that accompanies the work to stderr, or to `to`."""
     click.echo(plain(text), file=to, err=True)

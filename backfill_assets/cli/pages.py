@@ -1,57 +1,93 @@
-"""What all HTML pages share: templates that escape, filters that spell numbers, and writing a file whole.
+"""Sections of a report, drawn on the screen or written as an HTML page: one model, one template for all pages.
 
-Lives here: the template environment and the one door by which drawn pictures pass unescaped. Does not live here: any
-page. Whatever text comes from a lake is escaped, and the pages' own policy forbids what an escape that was forgotten
-could do.
+Not here: what the sections say (each command), and the plots (`plots`). A page escapes every text of a lake, runs no
+script and fetches nothing; its content policy forbids both.
 """
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from backfill_assets.cli.drawing import aside, percent, span, wanted
+from backfill_assets.cli.drawing import TextTable, aside, draw_table, say
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-    from markupsafe import Markup
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A plot of a page: `svg` comes from `plots`, and `caption` says in words what it shows."""
+
+    name: str
+    title: str
+    caption: str
+    svg: str
+
+
+@dataclass(frozen=True)
+class PageSection:
+    """A part of a report: tables, then lines. Only pages show `about` (text before the tables), `warning`, figures,
+    `html` (drawn by us, not escaped) and `folded` tables."""
+
+    title: str
+    tables: Sequence[TextTable] = ()
+    lines: Sequence[str] = ()
+    about: Sequence[str] = ()
+    warning: str = ""
+    figures: Sequence[Figure] = ()
+    html: str = ""
+    folded: Sequence[TextTable] = ()
+
+    def draw(self) -> None:
+        """Draw tables and lines on stdout."""
+        for table in self.tables:
+            draw_table(table.columns, table.rows, table.title)
+        for line in self.lines:
+            say(line)
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of `backfill-assets COMMAND --html`: a head with lines, tiles (name, value, remark), and sections."""
+
+    command: str
+    title: str
+    lake: str
+    sections: Sequence[PageSection]
+    lines: Sequence[str] = ()
+    tiles: Sequence[tuple[str, str, str]] = ()
+    warning: str = ""
 
 
 @cache
 def environment() -> "Environment":
-    """The templates of this room, with their filters; a name that is not given is an error. Each is compiled once."""
+    """Return the templates of this room; they escape all text, and a missing name is an error."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    from backfill_assets.operations.lateness import DAY_S, in_days
-
-    made = Environment(
-        loader=PackageLoader("backfill_assets.cli"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters.update(
-        percent=percent, wanted=wanted, span=span, number="{:,}".format, days=in_days, seconds=lambda s: span(s / DAY_S)
-    )
-    return made
+    loader = PackageLoader("backfill_assets.cli")
+    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
 
 
-def drawn(pictures: Mapping[str, str]) -> "dict[str, Markup]":
-    """SVG as part of a page: the only text that is not escaped, drawn by us from numbers and days."""
-    from markupsafe import Markup
+def html_of(page: Page) -> str:
+    """Return the page as one HTML document, for screens light and dark and for paper."""
+    return environment().get_template("page.html.j2").render(page=page)
 
-    return {name: Markup(svg) for name, svg in pictures.items()}  # noqa: S704
+
+def write_page(file: Path, page: Page) -> None:
+    """Write the page for the readers that `[access]` of the lake allows."""
+    write_whole(file, html_of(page))
 
 
 def write_whole(file: Path, text: str, umask: int | None = None) -> None:
-    """Write whole or not at all: who scrapes the file must never see half of it. Says so on stderr.
+    """Write a file whole or not at all, since a scraper must never see half of it, and name it on stderr.
 
-    Readable by whom the lake lets read (`[access]`), or as `umask` says.
+    `umask` decides who may read it; by default `[access]` of the lake does. Raises ClickException if it cannot.
     """
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

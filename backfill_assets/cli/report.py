@@ -1,7 +1,6 @@
-"""`backfill-assets report`: the whole lake at one look, as JSON or as a page.
+"""`backfill-assets report`: the whole lake, as JSON or as a page.
 
-Lives here: the command. Does not live here: what it gathers (`operations.report`, `orchestration.history`) and the page
-(`report_page`).
+Not here: gathering (`operations.report`, `orchestration.history`) and the page (`report_page`).
 """
 
 from pathlib import Path
@@ -9,7 +8,7 @@ from pathlib import Path
 import click
 
 from backfill_assets.cli.common import json_option, lake_option, opened, print_json
-from backfill_assets.cli.pages import write_whole
+from backfill_assets.cli.pages import write_page
 from backfill_assets.core.clock import utc_now
 
 
@@ -37,4 +36,4 @@ def report(html: Path | None, as_json: bool) -> None:
     if html:
         from backfill_assets.cli.report_page import page
 
-        write_whole(html, page(gathered, history))
+        write_page(html, page(gathered, history))

@@ -1,60 +1,216 @@
-"""The report of a lake as one page: HTML with its pictures inside, no script, nothing fetched from anywhere.
+"""The report of a lake as one page: its sections, from the report and from Dagster's history.
 
-Lives here: filling the template. Does not live here: the template itself (`templates/report.html.j2`), the grid
-(`report_grid`), the plots, and the numbers (`operations.report`, `orchestration.history`).
+Not here: the template (`pages`), the grid (`report_grid`), the plots, and the numbers (`operations.report`).
 """
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
-from backfill_assets.cli.pages import drawn, environment
+from backfill_assets.cli.drawing import TextTable, number, percent
+from backfill_assets.cli.lateness import completeness, watermarks
+from backfill_assets.cli.pages import Page, PageSection
+from backfill_assets.cli.plots import durations_figure, lateness_figures
+from backfill_assets.cli.report_grid import WILL_CHANGE, grid, look
+from backfill_assets.core.days import from_inclusive
+from backfill_assets.core.states import State
+from backfill_assets.operations.account import Account
+from backfill_assets.operations.reasons import kinds
+from backfill_assets.operations.status import StatusReport
 
 if TYPE_CHECKING:
-    from backfill_assets.operations.report import LakeReport
+    from backfill_assets.operations.report import Delivered, LakeReport
     from backfill_assets.orchestration.history import History
 
 MOST_NEEDING, MOST_WRITES, MOST_RUNS, MOST_WRONG = 60, 40, 30, 5
-FIGURES = ("late-share", "completeness")
+BECAUSE = "made from days that need making"
+NEEDING = ("table", "days", "state", "because")
+RUNS = ("began, UTC", "days", "tables", "why", "ended", "took", "cause", "run")
+WRITES = ("committed, UTC", "table", "days", "rows", "why", "note", "took", "run")
+DURATIONS = ("table", "writes", "median", "95 %", "greatest", "per day written")
 
 
-def page(report: "LakeReport", history: "History") -> str:
-    """The page as one self-contained HTML document, for screens light and dark and for paper."""
-    from backfill_assets.cli.lateness_plots import figures
-    from backfill_assets.cli.report_grid import grid, legend, needing
-    from backfill_assets.cli.report_plots import durations_figure
-    from backfill_assets.core.lateness import told
-    from backfill_assets.core.states import State
-    from backfill_assets.operations.reasons import kinds
+def page(report: "LakeReport", history: "History") -> Page:
+    """Return the page of a lake."""
+    status, landed = report.status, report.delivered.account
+    counts, following = Counter(day.state for day in status), sum(status.following().values())
+    wrong = counts[State.STALE] + counts[State.MISSING]
+    duplicates = "nothing is loaded"
+    if landed.duplicates_per_1000 is not None:
+        duplicates = f"{landed.duplicates_per_1000:.1f} per 1,000 loaded rows"
+    tiles = [
+        ("Days of tables, fresh", number(counts[State.FRESH]), f"of {number(counts.total())}; {following} will change"),
+        ("Stale or missing", number(wrong), f"{counts[State.PENDING]} pending, {counts[State.OUTDATED]} outdated"),
+        ("Rows landed", number(landed.rows), f"{number(landed.files)} files"),
+        ("In quarantine", number(landed.quarantine), f"{len(report.delivered.quarantine)} reasons"),
+        ("Duplicates", "–", f"not counted on {len(landed.uncounted)} days") if landed.uncounted
+        else ("Duplicates", number(landed.duplicates), duplicates),
+    ]  # fmt: skip
+    sections = [
+        _days(status), *_landed(report.delivered), *_lateness(report), _durations(report), _checks(report, history),
+        _runs(report, history), _writes(report),
+    ]  # fmt: skip
+    title = "What the lake holds, and how sure that is"
+    return Page("report", title, status.lake, sections, [_head(report)], tiles, _not_loaded(landed))
 
-    late = report.lateness
-    stretches, left_out = needing(report.status, MOST_NEEDING)
+
+def _head(report: "LakeReport") -> str:
+    status, landed = report.status, report.delivered.account
+    frontier = f"The frontier is {status.frontier:%Y-%m-%d %H:%M} UTC." if status.frontier else "Nothing is loaded yet."
+    loaded = " All that landed is loaded." if status.frontier and not (landed.waiting or landed.surplus) else ""
+    as_of = f" The lake's world stops at {status.as_of:%Y-%m-%d %H:%M} UTC (as_of)." if status.as_of else ""
+    return f"Made {report.made_at:%Y-%m-%d %H:%M} UTC. {frontier}{loaded}{as_of}"
+
+
+def _not_loaded(landed: Account) -> str:
+    waiting, surplus = sum(landed.waiting.values()), sum(landed.surplus.values())
+    told = [f"{number(waiting)} rows wait on {len(landed.waiting)} arrival day(s)"] if waiting else []
+    told += [f"{number(surplus)} loaded rows are to be taken back"] if surplus else []
+    return f"Not all that landed is loaded: {', and '.join(told)}." if told else ""
+
+
+def _days(status: StatusReport) -> PageSection:
+    drawn = grid(status)
+    if not drawn:
+        return PageSection("Days", about=["Nothing has landed or been written yet."])
+    found, left_out = needing(status, MOST_NEEDING)
+    if not found:
+        return PageSection("Days", html=drawn, lines=["Every day that can be is up to date."])
+    more = [f"And {number(left_out)} more: `backfill-assets status` has them all."] if left_out else []
+    return PageSection("Days", [TextTable(NEEDING, found, "What needs a look")], more, html=drawn)
+
+
+def needing(report: StatusReport, most: int) -> tuple[list[tuple[str, str, str, str]], int]:
+    """Return days that are neither fresh nor pending or will change as (table, days, state, reason of the first),
+    equal neighbours joined, and the number left out. Each table has its share of `most`, so that none hides others."""
+    shown, left_out = [], 0
+    for name, days in report.tables.items():
+        found = []
+        for state, group in groupby(days, look):
+            stretch = list(group)
+            if state not in (State.FRESH, State.PENDING):
+                reason = BECAUSE if state == WILL_CHANGE else stretch[0].reason
+                found.append((name, str(from_inclusive(stretch[0].day, stretch[-1].day)), state, reason))
+        share = most // len(report.tables)
+        shown += found[:share]
+        left_out += max(0, len(found) - share)
+    return shown, left_out
+
+
+def _landed(delivered: "Delivered") -> Iterator[PageSection]:
+    """The account of all rows, per source where a lake has several."""
+    for name, came in (delivered.sources or {"": delivered}).items():
+        account, found = came.account, kinds(came.quarantine)
+        parts = ", ".join(f"{number(rows)} {what}" for rows, what in account.parts())
+        lines = []
+        if found.more_kinds:
+            command = "`backfill-assets report --json` has them all."
+            lines = [f"And {number(found.more_rows)} rows for {found.more_kinds} other reasons: {command}"]
+        rows = [[number(count), reason] for reason, count in found.shown]
+        yield PageSection(
+            f"What landed from {name}" if name else "What landed",
+            [TextTable(("rows", "in quarantine because"), rows)] if rows else [], lines,
+            [f"{number(account.rows)} rows in {number(account.files)} files: {parts}."], _wrong(account),
+        )  # fmt: skip
+
+
+def _wrong(account: Account) -> str:
+    if not account.wrong:
+        return ""
+    shown = ", ".join(f"{day} {-rows:+d} rows" for day, rows in [*account.wrong.items()][:MOST_WRONG])
+    more = ", …" if len(account.wrong) > MOST_WRONG else ""
     return (
-        environment()
-        .get_template("report.html.j2")
-        .render(
-            report=report,
-            history=history,
-            counts=Counter(day.state.value for day in report.status),
-            months=grid(report.status),
-            legend=legend(),
-            needing=stretches,
-            left_out=left_out,
-            deliveries=[
-                (name, told.account, kinds(told.quarantine), list(told.account.wrong.items())[:MOST_WRONG])
-                for name, told in (report.delivered.sources or {"": report.delivered}).items()
-            ],
-            stale={name: sum(d.state is State.STALE for d in days) for name, days in report.status.tables.items()},
-            plots=drawn({**(figures(late, FIGURES) if late else {}), **durations_figure(report)}),
-            completeness=told(late.completeness) if late else (),
-            checks=_checks(history),
-            writes=report.writes[:MOST_WRITES],
-            runs=history.runs[:MOST_RUNS],
-        )
+        f"The account does not add up on {len(account.wrong)} loaded days: {shown}{more}. `backfill-assets doctor` "
+        "says what to do."
     )
 
 
-def _checks(history: "History") -> dict[str, dict[str, tuple[int, int] | None]]:
-    """Per table and check (passed, found), or None where Dagster remembers no verdict; the same checks for each."""
+def _lateness(report: "LakeReport") -> list[PageSection]:
+    late = report.lateness
+    if late is None or late.overall is None:
+        return [PageSection("Lateness", about=["No upsert is loaded, so there is nothing to measure."])]
+    figures = lateness_figures(late, ("late-share", "completeness"))
+    source = f" from {late.asked.source}" if late.asked.source else ""
+    share = percent(late.late / late.rows)
+    about = f"{share} of {number(late.rows)} upserts{source} arrived on a later day than their event's."
+    marks, complete = watermarks(late), completeness(late, {})
+    return [
+        PageSection(
+            "Lateness", marks.tables, [*marks.lines, "`backfill-assets lateness --html` has more of this."], [about],
+            figures=list(figures.values()), folded=complete.tables if late.completeness else (),
+        )
+    ]  # fmt: skip
+
+
+def _durations(report: "LakeReport") -> PageSection:
+    if not report.durations:
+        return PageSection("Durations", about=["No write of this lake was measured."])
+    rows = [
+        [d.table, number(d.writes), *(f"{s:.1f} s" for s in (d.median, d.p95, d.greatest)), f"{d.per_day:.2f} s"]
+        for d in report.durations
+    ]
+    about = "A write is one commit of one table, whatever number of days it holds."
+    return PageSection("Durations", [TextTable(DURATIONS, rows)], about=[about], figures=durations_figure(report))
+
+
+def _checks(report: "LakeReport", history: "History") -> PageSection:
+    """Per table and check the days by their newest verdict, and the newest findings."""
+    if not history.checks:
+        return PageSection("Checks", about=["Dagster remembers no check of these tables."])
     known = {(c.table, c.check): (c.passed, c.found) for c in history.checks}
-    tables, names = dict.fromkeys(c.table for c in history.checks), dict.fromkeys(c.check for c in history.checks)
-    return {table: {name: known.get((table, name)) for name in names} for table in tables}
+    names = list(dict.fromkeys(c.check for c in history.checks))
+    stale = Counter(day.table for day in report.status if day.state is State.STALE)
+    rows = [
+        [table, *(_verdict(known.get((table, name))) for name in names), number(stale[table])]
+        for table in dict.fromkeys(c.table for c in history.checks)
+    ]
+    found = [[f.table, f.check, f.day or "all", f.severity or "–", f.what or f"see run {f.run_id[:8]}"]
+             for f in history.findings]  # fmt: skip
+    newest = [TextTable(("table", "check", "day", "severity", "what"), found, "the newest findings")] if found else []
+    line = "Days by their newest verdict, as this lake's runs gave it; stale days by the receipts."
+    return PageSection("Checks", [TextTable(("table", *names, "stale days now"), rows)], [line], folded=newest)
+
+
+def _verdict(counted: tuple[int, int] | None) -> str:
+    if counted is None:
+        return "–"
+    passed, found = counted
+    return f"{number(found)} found, {number(passed)} good" if found else f"{number(passed)} good"
+
+
+def _runs(report: "LakeReport", history: "History") -> PageSection:
+    if not history.runs:
+        return PageSection("Runs", about=["Dagster remembers no run on this lake."])
+    rows = [
+        [
+            f"{r.began:%Y-%m-%d %H:%M}" if r.began else "–", str(r.days or ""), _tables(r.tables, report), r.reason,
+            r.status, _seconds(r.seconds, 0), r.cause or "–", r.run_id[:8],
+        ]
+        for r in history.runs[:MOST_RUNS]
+    ]  # fmt: skip
+    return PageSection("Runs", [TextTable(RUNS, rows, "the newest runs")])
+
+
+def _tables(names: Sequence[str], report: "LakeReport") -> str:
+    return "all" if len(names) == len(report.status.tables) else ", ".join(names) or "–"
+
+
+def _writes(report: "LakeReport") -> PageSection:
+    if not report.writes:
+        return PageSection("Writes", about=["Nothing was written yet."])
+    rows = [
+        [
+            f"{w.at:%Y-%m-%d %H:%M}", f"{w.table} v{w.version}",
+            f"{from_inclusive(w.days[0], w.days[-1])} ({len(w.days)})",
+            number(w.rows), w.reason, w.note, _seconds(w.seconds, 1), w.run_id[:8],
+        ]
+        for w in report.writes[:MOST_WRITES]
+    ]  # fmt: skip
+    more = f"The newest {len(rows)} of {number(len(report.writes))}; `backfill-assets report --json` has them all."
+    lines = [more] if len(report.writes) > len(rows) else []
+    return PageSection("Writes", [TextTable(WRITES, rows, "the newest writes")], lines)
+
+
+def _seconds(seconds: float | None, digits: int) -> str:
+    return "-" if seconds is None else f"{seconds:.{digits}f} s"

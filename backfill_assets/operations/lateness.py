@@ -1,7 +1,7 @@
 """How late deliveries come, what that costs, and up to which day each table may be believed.
 
 Lives here: the report, and its form for Prometheus. Does not live here: reading raw (`lake.lateness`), the arithmetic
-(`core.lateness`), and drawing (`cli.lateness`, `cli.lateness_page`). The clock is a parameter: it decides one lag, and
+(`core.lateness`), and drawing (`cli.lateness`). The clock is a parameter: it decides one lag, and
 no content.
 """
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from backfill_assets.cli.lateness_page import page as lateness_page
+from backfill_assets.cli.lateness import page as lateness_page
+from backfill_assets.cli.pages import html_of
 from backfill_assets.cli.report_page import page as report_page
 from backfill_assets.core.days import ONE_DAY, DayRange, midnight
 from backfill_assets.operations.account import Account
@@ -58,9 +59,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     big, big_pipeline = synthetic_lake(folder / "big", YEARS_3)
     long = LakeReport(NOW, status(big, big_pipeline), Delivered(Account(), {}), None, (), writes(big, big_pipeline))
     texts = {
-        "report": report_page(told, SEEN),
-        "report of three years": report_page(long, SEEN),
-        "lateness": lateness_page(lateness(lake, pipeline, LatenessScope(since=midnight(SINCE)), FRONTIER)),
+        "report": html_of(report_page(told, SEEN)),
+        "report of three years": html_of(report_page(long, SEEN)),
+        "lateness": html_of(lateness_page(lateness(lake, pipeline, LatenessScope(since=midnight(SINCE)), FRONTIER))),
     }
     written = {}
     for name, text in texts.items():

@@ -10,28 +10,33 @@ import click
 import pytest
 from jinja2 import UndefinedError
 
-from backfill_assets.cli.pages import drawn, environment, write_whole
+from backfill_assets.cli.drawing import TextTable
+from backfill_assets.cli.pages import Figure, Page, PageSection, environment, html_of, write_whole
+
+HOSTILE = "<script>"
+TABLE = TextTable(("note", "rows"), [(HOSTILE, "7")], HOSTILE)
 
 
 def test_text_is_escaped_and_drawn_pictures_are_not() -> None:
-    page = environment().from_string("{{ name }}{{ plots.one }}")
-    shown = page.render(name="<script>", plots=drawn({"one": "<svg/>"}))
-    assert shown == "&lt;script&gt;<svg/>"
+    section = PageSection(HOSTILE, [TABLE], [HOSTILE], [HOSTILE], HOSTILE, [Figure("one", HOSTILE, HOSTILE, "<svg/>")])
+    made = html_of(Page("audit", HOSTILE, HOSTILE, [section], [HOSTILE], [(HOSTILE, HOSTILE, HOSTILE)], HOSTILE))
+    assert HOSTILE not in made
+    assert made.count("&lt;script&gt;") > 15
+    assert "<svg/>" in made
+    assert "audit --html" in made
+    assert '<td class="n">7' in made, "numbers stand to the right"
 
 
-def test_a_process_that_makes_several_pages_compiles_each_template_once() -> None:
-    assert environment() is environment()
-    assert environment().get_template("base.html.j2") is environment().get_template("base.html.j2")
+def test_the_same_section_is_drawn_on_the_screen(capsys: pytest.CaptureFixture[str]) -> None:
+    PageSection(
+        "Writes", [TextTable(("note",), [("by hand",)], "all writes")], ["one line"], about=["pages only"]
+    ).draw()
+    assert capsys.readouterr().out.splitlines() == ["all writes", "note", "by hand", "one line"]
 
 
 def test_a_name_that_is_not_given_is_an_error() -> None:
     with pytest.raises(UndefinedError):
         environment().from_string("{{ nobody }}").render()
-
-
-def test_numbers_are_spelled_for_people() -> None:
-    page = environment().from_string("{{ 1234567 | number }} {{ 7200 | seconds }} {{ 2.5 | span }} {{ 0.25 | wanted }}")
-    assert page.render() == "1,234,567 2.0 h 2.5 d 25 %"
 
 
 def test_a_file_is_written_whole_for_whom_the_lake_lets_read(
