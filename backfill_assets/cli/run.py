@@ -5,7 +5,7 @@ Lives here: the command and what it tells while it works. Does not live here: th
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -14,14 +14,13 @@ from backfill_assets.cli.backfill import work
 from backfill_assets.cli.common import json_option, lake_option, opened
 from backfill_assets.cli.drawing import aside
 from backfill_assets.cli.progress import BackfillRequest
-from backfill_assets.core.errors import GateRefused
-from backfill_assets.core.interpreter import python_command
+from backfill_assets.core.errors import BackfillError, GateRefused
 from backfill_assets.core.plans import PLAN_REASON, ChunkKind, Plan, PlanChunk
 
 if TYPE_CHECKING:
     from backfill_assets.lake.home import Lake
     from backfill_assets.operations.plan_progress import Progress
-    from backfill_assets.operations.plan_run import ChunkWork
+    from backfill_assets.operations.plan_work import ChunkWork
 
 
 @click.command()
@@ -29,18 +28,19 @@ if TYPE_CHECKING:
 @click.option("--accept", type=click.IntRange(1), help="Pass over this chunk's gate: someone has looked.")
 @click.option("--daemon", is_flag=True, help="Let `dagster dev` run it: its sensor `plans` begins within seconds.")
 @click.option("--only", type=click.IntRange(1), hidden=True, help="For `run` itself: this chunk, without its gate.")
+@click.option("--parent", nargs=2, hidden=True, help="With --only: ids of the run that asks for it, and of its root.")
 @json_option
 @lake_option
-def run(plan_id: str, accept: int | None, daemon: bool, only: int | None, as_json: bool) -> None:
+def run(
+    plan_id: str, accept: int | None, daemon: bool, only: int | None, parent: tuple[str, str] | None, as_json: bool
+) -> None:
     """Run a plan, or what is left of it. Exit code 1 where it is refused, a run fails, or a gate stops it.
 
     A plan whose runner was killed is taken up by `dagster dev`; one that stopped and said why waits for this command.
     """
     from backfill_assets.cli.plan_page import show_progress
-    from backfill_assets.operations.plan_children import said
     from backfill_assets.operations.plan_code import working_by
     from backfill_assets.operations.plan_files import find_plan
-    from backfill_assets.operations.plan_run import ChunkWork
 
     lake, _ = opened()
     plan = find_plan(lake, plan_id)
@@ -49,11 +49,24 @@ def run(plan_id: str, accept: int | None, daemon: bool, only: int | None, as_jso
     if accept is not None:
         plan.chunk(accept)
     if only is not None:  # the runner's environment names the code
-        work_asked = ChunkWork(plan, plan.chunk(only), plan.tables, plan.chunk(only).days)
-        click.echo(said(CommandWorker(lake, plan).make([work_asked])[0]))
+        _run_chunk(lake, plan, plan.chunk(only), parent)
         return
     with working_by(plan.code):
         show_progress(_now(lake, plan, accept or 0, daemon), "json" if as_json else "outcome")
+
+
+def _run_chunk(lake: "Lake", plan: Plan, chunk: PlanChunk, parent: tuple[str, str] | None) -> None:
+    """Make one chunk, without its gate; print the cause and exit with 1 where that fails."""
+    from backfill_assets.operations.plan_work import PARENT, ROOT, ChunkWork
+
+    tags = dict(zip((PARENT, ROOT), parent, strict=True)) if parent else {}
+    try:
+        cause = CommandWorker(lake, plan, tags).make([ChunkWork(plan, chunk, plan.tables, chunk.days)])[0]
+    except BackfillError as error:
+        cause = str(error)
+    if cause:
+        click.echo(cause)
+        click.get_current_context().exit(1)
 
 
 def _now(lake: "Lake", plan: Plan, accepted: int, daemon: bool) -> "Progress":
@@ -83,19 +96,17 @@ def _tell(lake: "Lake", refused: GateRefused) -> None:
 class CommandWorker:
     """Makes days by runs of Dagster in this process, and tells of it on stderr."""
 
-    def __init__(self, lake: "Lake", plan: Plan) -> None:
-        self.lake, self.plan = lake, plan
+    def __init__(self, lake: "Lake", plan: Plan, tags: Mapping[str, str] | None = None) -> None:
+        self.lake, self.plan, self.tags = lake, plan, dict(tags or {})
         self.began, self.rows, self.expected = time.monotonic(), 0, 0.0
 
     def make(self, works: "Sequence[ChunkWork]") -> list[str]:
         """One run here, or several at once in processes of their own; the causes where they failed."""
-        from backfill_assets.operations.plan_children import Child
-        from backfill_assets.operations.plan_run import make_all
+        from backfill_assets.operations.plan_work import make_all
 
         if len(works) > 1:
             self._make_home()
-        command = python_command("backfill_assets", "--lake", str(self.lake.root), "run", self.plan.id)
-        return make_all(opened, works, self._make, lambda w: Child((*command, "--only", str(w.chunk.number))))
+        return make_all(self.lake.root, opened, works, self._make)
 
     def _make_home(self) -> None:
         """Open Dagster's home once: processes that all make the tables of a new one get into each other's way."""
@@ -115,7 +126,7 @@ class CommandWorker:
                 plan.policy.force,
                 note,
                 PLAN_REASON,
-                dict(work_asked.tags),
+                {**work_asked.tags, **self.tags},
                 work_asked.written,
             ),
         )

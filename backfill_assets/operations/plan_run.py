@@ -4,29 +4,26 @@ Lives here: the order of things. Does not live here: how days are made, which th
 and how far a plan is (`plan_progress`). Nothing is remembered here: every look is a new one at receipts.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from datetime import date
 from typing import Protocol
 
 from filelock import FileLock
 
-from backfill_assets.core.days import DayRange, contiguous
+from backfill_assets.core.days import contiguous
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plan_states import ChunkState, gate_is_passed, held_days, undone, written
+from backfill_assets.core.plan_states import ChunkState, gate_is_passed, held_days, undone
 from backfill_assets.core.plans import ChunkKind, Plan, PlanChunk
 from backfill_assets.core.states import State
 from backfill_assets.core.who import BY, whoami
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance
-from backfill_assets.operations.plan_children import Child, causes_of
 from backfill_assets.operations.plan_files import (
     CANCELLED,
     FINISHED,
     mark,
     marked,
-    only_maker,
     only_runner,
     refuse_overlap,
     telling_stops,
@@ -35,31 +32,11 @@ from backfill_assets.operations.plan_files import (
 from backfill_assets.operations.plan_gate import judge, refusal
 from backfill_assets.operations.plan_preflight import refuse_moved
 from backfill_assets.operations.plan_progress import Progress, progress, state_of
+from backfill_assets.operations.plan_work import ChunkWork, Opener
 from backfill_assets.operations.rollback import RollbackRequest, roll_back
 from backfill_assets.operations.why import ranges
 
 MOST_TIMES = 3  # that days of a chunk are made: each time more may land for them while its run is at work
-
-
-@dataclass(frozen=True)
-class ChunkWork:
-    """Days of some tables (upstream first) for one run, in the name of a chunk. Of those `written` the rows are the
-    chunk's already; what belongs to them, such as raw's ledger, is not."""
-
-    plan: Plan
-    chunk: PlanChunk
-    tables: tuple[str, ...]
-    days: DayRange
-    written: frozenset[str] = frozenset()
-
-    @property
-    def tags(self) -> Mapping[str, str]:
-        """What its receipts are tagged with."""
-        return self.plan.tags(self.chunk)
-
-    def forces(self, table: str) -> bool:
-        """Whether the table's rows are to be written even where they are what stands there."""
-        return self.plan.policy.force and table not in self.written
 
 
 class Worker(Protocol):
@@ -73,9 +50,6 @@ class Worker(Protocol):
 
     def gate_passed(self, chunk: PlanChunk) -> None:
         """Its gate found nothing."""
-
-
-Opener = Callable[[], tuple[Lake, Pipeline]]
 
 
 def run_plan(open_lake: Opener, plan: Plan, worker: Worker, accepted: int = 0) -> Progress:
@@ -167,36 +141,6 @@ def _judge(lake: Lake, pipeline: Pipeline, plan: Plan, chunk: PlanChunk, now: Pr
     if found:
         raise refusal(plan, chunk, found, put_back, failed)
     worker.gate_passed(chunk)
-
-
-def make_all(
-    open_lake: Opener, works: Sequence[ChunkWork], make: Callable[[ChunkWork], str], child: Callable[[ChunkWork], Child]
-) -> list[str]:
-    """One work here, by `make`; several at once in processes of their own, each begun as `child` says. Gives per work
-    the cause where it failed, else an empty text."""
-    if len(works) == 1:
-        return [make_alone(open_lake, works[0], make)]
-    return causes_of([child(work) for work in works])
-
-
-def make_alone(open_lake: Opener, work: ChunkWork, make: Callable[[ChunkWork], str]) -> str:
-    """What is left of the work, by `make`, which gives the cause where that failed. No gate, no mark.
-
-    Where another process is still at the chunk, because the runner that began it was killed, that one is waited for.
-    Of days that a plan makes by `force`, tables that it wrote already are left out, and those of which only the rest is
-    to be made are not forced: nothing is written twice.
-    """
-    plan, (lake, pipeline) = work.plan, open_lake()
-    with only_maker(lake, plan, work.chunk):
-        now = progress(lake, pipeline, plan)
-        refuse_moved(plan, lake, pipeline, now.states)
-        left = undone(plan, work.chunk, now.states, now.writes)
-        tables = tuple(t for t in work.tables if t in left)
-        if not tables:
-            return ""
-        if not plan.policy.force:
-            return make(work)
-        return make(replace(work, tables=tables, written=written(left, now.states, now.writes)))
 
 
 def _make_whole(open_lake: Opener, plan: Plan, chunks: Sequence[PlanChunk], worker: Worker) -> Progress:

@@ -1,27 +1,20 @@
-"""The runs of a plan's chunks, each a run of the job `rebuild` in the same instance of Dagster.
+"""The runs of a plan's chunks for the job `backfill_range`: each a run of the job `rebuild` in the same instance.
 
-Lives here: their tags and settings, one after another in this process, or several at once in processes of their own.
-Does not live here: which chunk is next (`operations.plan_run`), the job with a launchpad (`plan_job`), and what such a
-process does (`chunk_process`).
+Elsewhere: which chunk is next (`operations.plan_run`), several at once (`operations.plan_work`), the job with its
+launchpad (`plan_job`).
 """
 
-import json
-import sys
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import dagster as dg
 
-from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.interpreter import python_command
 from backfill_assets.core.plans import PLAN_REASON, Plan, PlanChunk
 from backfill_assets.core.who import whoami
-from backfill_assets.operations.plan_children import Child
 from backfill_assets.operations.plan_progress import Progress
-from backfill_assets.operations.plan_run import ChunkWork, make_all
-from backfill_assets.orchestration.context import LakeContext, TablesOf
+from backfill_assets.operations.plan_work import PARENT, ROOT, ChunkWork, make_all
+from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.history import cause_of
 from backfill_assets.orchestration.runs import (
     BY_TAG,
@@ -34,9 +27,6 @@ from backfill_assets.orchestration.runs import (
     range_tags,
 )
 
-PARENT, ROOT = "dagster/parent_run_id", "dagster/root_run_id"  # by these the runs list shows which run began which
-PROGRAM = python_command("backfill_assets.orchestration.chunk_process")
-BY_SETTINGS = "backfill_assets.pipeline.chosen:tables_at"  # the front doors' way to the tables of a lake
 JobOf = Callable[[Collection[str]], dg.JobDefinition]
 
 
@@ -69,16 +59,9 @@ class ChunkRuns:
     tell: Callable[[str], None]
 
     def make(self, works: Sequence[ChunkWork]) -> list[str]:
-        """One here, several at once in processes of their own; the causes where they failed."""
-        return make_all(self.lake_context.open, works, self._make, self._child)
-
-    def _child(self, work: ChunkWork) -> Child:
-        """The process of one chunk, with what `chunk_process` reads."""
-        return Child(PROGRAM, json.dumps({
-            "root": str(self.lake_context.root), "tables_of": name_of(self.lake_context.tables_of),
-            "instance": dg.serialize_value(self.instance.get_ref()), "path": [p or str(Path.cwd()) for p in sys.path],
-            "plan": work.plan.id, "chunk": work.chunk.number, "run": self.parent.run_id, "root_run": self.parent.root,
-        }))  # fmt: skip
+        """Make one chunk in this process, several at once in processes that open the tables of the lake's settings."""
+        context, options = self.lake_context, ("--parent", self.parent.run_id, self.parent.root)
+        return make_all(context.root, context.open, works, self._make, options)
 
     def _make(self, work: ChunkWork) -> str:
         plan = work.plan
@@ -107,17 +90,3 @@ class ChunkRuns:
     def gate_passed(self, chunk: PlanChunk) -> None:
         """A line in the run's log."""
         self.tell(f"chunk {chunk.number}: gate passed")
-
-
-def name_of(tables_of: TablesOf) -> str:
-    """`module:name`, by which another process finds the function, or `module:name()` where the function of that name
-    gives it for the lake's folder; raises BackfillError for one that has no name."""
-    module, name = getattr(tables_of, "__module__", ""), getattr(tables_of, "__qualname__", "")
-    if f"{module}:{name}".startswith(BY_SETTINGS + "."):
-        return BY_SETTINGS + "()"
-    if not name.isidentifier() or module in ("", "__main__"):
-        raise BackfillError(
-            f"the tables made by {name or tables_of!r}", "other processes cannot import it", "No chunk was run",
-            "Name it in a module, e.g. `def own_tables(settings)`, or use max_parallel 1",
-        )  # fmt: skip
-    return f"{module}:{name}"

@@ -14,7 +14,7 @@ from backfill_assets.cli.run import CommandWorker
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.plan_files import find_plan
-from backfill_assets.operations.plan_run import ChunkWork
+from backfill_assets.operations.plan_work import ChunkWork
 from backfill_assets_tests.operations.planning import planned
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 

@@ -68,7 +68,7 @@ from pathlib import Path
 import dagster as dg
 from backfill_assets.core.plans import CHUNK_TAG
 from backfill_assets.orchestration.assemble import assemble
-from backfill_assets.orchestration.plan_chunks import PARENT
+from backfill_assets.operations.plan_work import PARENT
 from backfill_assets.orchestration.plan_job import BACKFILL_RANGE, RUN_CHUNKS
 from backfill_assets.pipeline.tables import tables
 

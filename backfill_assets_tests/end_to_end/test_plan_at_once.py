@@ -2,7 +2,7 @@
 
 Tested here: the runs of Dagster behind a plan of five and of seven days, two and three at a time (two waves and a part
 of a third), and what an interrupt leaves. Not tested here: waves alone (`operations/test_plan_run.py`), children alone
-(`operations/test_plan_children.py`). $BACKFILL_ASSETS_AT_ONCE=all looks at one, two and three from both sides.
+(`operations/test_plan_work.py`). $BACKFILL_ASSETS_AT_ONCE=all looks at one, two and three from both sides.
 """
 
 import json

@@ -35,7 +35,8 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.operations.plan import PlanRequest, make_plan
 from backfill_assets.operations.plan_files import keep_plan, mark
 from backfill_assets.operations.plan_progress import Progress
-from backfill_assets.operations.plan_run import ChunkWork, make_alone, run_plan
+from backfill_assets.operations.plan_run import run_plan
+from backfill_assets.operations.plan_work import ChunkWork, make_alone
 from backfill_assets.operations.rollback import RollbackRequest, release, roll_back
 from backfill_assets_tests.builders import WINDOW, day, receipt
 from backfill_assets_tests.clocks import Jumping, set_to

@@ -25,7 +25,7 @@ from backfill_assets.load.merging import as_merged
 from backfill_assets.operations.plan import PlanRequest, make_plan
 from backfill_assets.operations.plan_files import keep_plan
 from backfill_assets.operations.plan_progress import Progress
-from backfill_assets.operations.plan_run import ChunkWork
+from backfill_assets.operations.plan_work import ChunkWork
 from backfill_assets_tests.files import Cells, stage_by_hand
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 

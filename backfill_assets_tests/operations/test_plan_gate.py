@@ -20,7 +20,8 @@ from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.log import versions
 from backfill_assets.operations.plan_gate import judge, refusal
 from backfill_assets.operations.plan_progress import progress
-from backfill_assets.operations.plan_run import ChunkWork, run_plan
+from backfill_assets.operations.plan_run import run_plan
+from backfill_assets.operations.plan_work import ChunkWork
 from backfill_assets_tests.operations.planning import (
     DAYS,
     HandWorker,

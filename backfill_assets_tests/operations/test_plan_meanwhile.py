@@ -17,7 +17,8 @@ from backfill_assets.core.states import Codes, State
 from backfill_assets.operations.plan import PlanRequest, make_plan
 from backfill_assets.operations.plan_files import keep_plan, mark, only_runner, unmark
 from backfill_assets.operations.plan_progress import Progress, held_back
-from backfill_assets.operations.plan_run import ChunkWork, run_plan
+from backfill_assets.operations.plan_run import run_plan
+from backfill_assets.operations.plan_work import ChunkWork
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned
 

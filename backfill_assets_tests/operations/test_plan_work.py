@@ -1,6 +1,7 @@
-"""Processes of chunks: begun at once, heard to their end, and none left when the one that began them is interrupted.
+"""Processes of chunks: begun at once, waited for, and none left when the one that began them is interrupted.
 
-Tested here: `operations.plan_children` with programs of a line. Not tested here: what the processes are for.
+Tested here: `operations.plan_work.causes_of` with programs of a line. Not tested here: chunks
+(`orchestration/test_plan_chunks.py`, `cli/test_run.py`).
 """
 
 import signal
@@ -11,24 +12,23 @@ from subprocess import PIPE, Popen
 import psutil
 import pytest
 
-from backfill_assets.operations.plan_children import Child, causes_of, said
+from backfill_assets.operations.plan_work import causes_of
 from backfill_assets_tests.processes import CHECKOUT, as_in_a_terminal, until
 
-SAYS = "import sys; asked = sys.stdin.read(); print('noise'); print(asked)"
+FAILS = "print('noise'); print('no disk'); raise SystemExit(1)"
 PARENT = """
 import sys
-from backfill_assets.operations.plan_children import Child, causes_of
+from backfill_assets.operations.plan_work import causes_of
 sleeper = (sys.executable, "-c", "import signal; print('x', file=sys.stderr) if 0 else signal.pause()")
-causes_of([Child(sleeper), Child(sleeper)])
+causes_of([sleeper, sleeper])
 """
 
 
 @pytest.mark.usefixtures("processes")
-def test_each_says_its_cause_and_one_that_dies_is_told_by_its_exit_code() -> None:
-    program = (sys.executable, "-c", SAYS)
-    dies = Child((sys.executable, "-c", "raise SystemExit(3)"))
-    assert causes_of([Child(program, said("")), Child(program, said("no disk")), dies]) == [
-        "", "no disk", "its process ended with exit code 3; what it said stands above",
+def test_each_prints_its_cause_and_one_that_dies_is_named_by_its_exit_code() -> None:
+    well, fails, dies = ((sys.executable, "-c", text) for text in ("print('noise')", FAILS, "raise SystemExit(3)"))
+    assert causes_of([well, fails, dies]) == [
+        "", "no disk", "its process ended with exit code 3; see its lines above",
     ]  # fmt: skip
 
 

@@ -1,0 +1,149 @@
+"""The work of a plan's chunks: one in this process, several at once each by the command `run PLAN --only CHUNK`.
+
+Elsewhere: the order of chunks and the gates (`plan_run`), and the runs of Dagster that make days, which the caller
+hands in. A chunk has one maker at a time, and a plan's pins are checked by every process that works on it.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+
+from backfill_assets.core.days import DayRange
+from backfill_assets.core.interpreter import python_command, with_package
+from backfill_assets.core.plan_states import undone, written
+from backfill_assets.core.plans import Plan, PlanChunk
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline
+from backfill_assets.operations.plan_files import only_maker
+from backfill_assets.operations.plan_preflight import refuse_moved
+from backfill_assets.operations.plan_progress import progress
+
+PARENT, ROOT = "dagster/parent_run_id", "dagster/root_run_id"  # tags by which Dagster shows which run began which
+END_SECONDS = 15.0  # an interrupted run ends by itself within ten
+Opener = Callable[[], tuple[Lake, Pipeline]]
+
+
+@dataclass(frozen=True)
+class ChunkWork:
+    """Days of some tables (upstream first) for one run, in the name of a chunk. The rows of tables in `written` are the
+    chunk's already; what belongs to them, such as raw's ledger, may be missing."""
+
+    plan: Plan
+    chunk: PlanChunk
+    tables: tuple[str, ...]
+    days: DayRange
+    written: frozenset[str] = frozenset()
+
+    @property
+    def tags(self) -> Mapping[str, str]:
+        """The tags of its receipts."""
+        return self.plan.tags(self.chunk)
+
+    def forces(self, table: str) -> bool:
+        """Whether the table's rows are written even where they are the same already."""
+        return self.plan.policy.force and table not in self.written
+
+
+class Terminated(KeyboardInterrupt):
+    """TERM came while processes of chunks were at work; they have ended."""
+
+    number = signal.SIGTERM
+
+
+def make_all(
+    root: Path,
+    open_lake: Opener,
+    works: Sequence[ChunkWork],
+    make: Callable[[ChunkWork], str],
+    options: Sequence[str] = (),
+) -> list[str]:
+    """Do one work in this process by `make`, several at once in processes of the command `run` with these `options`,
+    which open the lake at `root` themselves.
+
+    Gives per work the cause of its failure, or an empty text.
+    """
+    if len(works) == 1:
+        return [make_alone(open_lake, works[0], make)]
+    command = python_command("backfill_assets", "--lake", str(root), "run")
+    return causes_of([(*command, w.plan.id, "--only", str(w.chunk.number), *options) for w in works])
+
+
+def make_alone(open_lake: Opener, work: ChunkWork, make: Callable[[ChunkWork], str]) -> str:
+    """Do what is left of the work by `make`, which gives the cause of a failure. Passes no gate and sets no mark.
+
+    Waits for another process that is still at the chunk because its runner was killed. With `force`, tables that the
+    plan has written already are left out, and those of which only the rest is missing are not forced: nothing is
+    written twice.
+    """
+    plan, (lake, pipeline) = work.plan, open_lake()
+    with only_maker(lake, plan, work.chunk):
+        now = progress(lake, pipeline, plan)
+        refuse_moved(plan, lake, pipeline, now.states)
+        left = undone(plan, work.chunk, now.states, now.writes)
+        tables = tuple(t for t in work.tables if t in left)
+        if not tables:
+            return ""
+        if not plan.policy.force:
+            return make(work)
+        return make(replace(work, tables=tables, written=written(left, now.states, now.writes)))
+
+
+def causes_of(commands: Sequence[Sequence[str]]) -> list[str]:
+    """Run commands at once; gives per command the last line it printed if it failed, else an empty text.
+
+    Ends all of them before an interrupt leaves this function.
+    """
+    started: list[subprocess.Popen[str]] = []
+    environment = with_package(os.environ, sys.path[:1])
+    with _terminated_by_an_error():
+        try:
+            for command in commands:
+                started.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment))
+            return [_cause(process) for process in started]
+        finally:
+            _end(started)
+
+
+def _cause(process: "subprocess.Popen[str]") -> str:
+    printed = process.communicate()[0].strip().splitlines()
+    if not process.returncode:
+        return ""
+    return printed[-1] if printed else f"its process ended with exit code {process.returncode}; see its lines above"
+
+
+def _end(started: Sequence["subprocess.Popen[str]"]) -> None:
+    alive = [process for process in started if process.poll() is None]
+    for process in alive:
+        process.terminate()
+    for process in alive:
+        try:
+            process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+@contextlib.contextmanager
+def _terminated_by_an_error() -> Iterator[None]:
+    """Raise `Terminated` at TERM inside the block, unless TERM has a handler already (Dagster's, in its runs)."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def stop(_: int, __: FrameType | None) -> None:
+        """Handle TERM."""
+        raise Terminated
+
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
