@@ -7,7 +7,7 @@ Lives here: the lines and rows. Does not live here: looking (`operations.plan_im
 from collections.abc import Iterator
 
 from backfill_assets.core.days import DayRange, contiguous
-from backfill_assets.core.plan_looks import PlanLook
+from backfill_assets.operations.plan_model import PlanLook
 
 LOOK_COLUMNS = ("table", "day", "gains", "loses", "other content", "in the range")
 LISTED_DAYS = 31

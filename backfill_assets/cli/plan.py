@@ -14,7 +14,7 @@ import click
 from backfill_assets.cli.backfill import allowed, chosen
 from backfill_assets.cli.common import DAY, SPAN, TEXT, inclusive, json_option, lake_option, opened, print_json, usage
 from backfill_assets.core.days import DayRange
-from backfill_assets.core.plans import MOST_CHUNK_DAYS, Plan, Policy
+from backfill_assets.operations.plan_model import MOST_CHUNK_DAYS, Plan, Policy
 
 WATCH_SECONDS = 2.0  # between two looks of `plan show --watch`; a look reads logs only
 TEMPLATE_NAMES = ("daily-repair", "feature-fix", "late-labels", "migration")

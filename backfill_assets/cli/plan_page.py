@@ -14,7 +14,7 @@ from backfill_assets.cli.common import print_json
 from backfill_assets.cli.drawing import draw_table, number, say, size
 from backfill_assets.cli.look_page import LOOK_COLUMNS, look_lines, look_rows
 from backfill_assets.core.days import DayRange
-from backfill_assets.core.plans import Plan, Price, TableImpact
+from backfill_assets.operations.plan_model import Plan, Price, TableImpact
 
 if TYPE_CHECKING:
     from backfill_assets.operations.plan_progress import ChunkProgress, Progress, Took
@@ -35,7 +35,7 @@ def draw_list(found: Sequence[tuple[Plan, str]]) -> None:
 def show_progress(now: "Progress", form: str = "") -> None:
     """The plan and how far it is, as `json`, as a runbook in `markdown`, only what was made and what that cost as
     `outcome`, or else drawn."""
-    from backfill_assets.core.plan_json import plan_dict
+    from backfill_assets.operations.plan_model import plan_dict
 
     if form == "json":
         print_json(
@@ -116,19 +116,11 @@ def _table_row(impact: TableImpact) -> list[str]:
 
 
 def _chunk_row(found: "ChunkProgress") -> list[str]:
-    took = cost(found.seconds, found.cpu)
+    chunk, took = found.chunk, found.took
     price = priced(found.price) if found.price else "-"
-    chunk, rows = found.chunk, number(found.rows) + (f" ({number(found.kept)} kept)" if found.kept else "")
-    return [
-        str(chunk.number),
-        str(chunk.days),
-        chunk.kind.value,
-        found.state.value,
-        price,
-        took,
-        rows,
-        size(found.bytes),
-    ]
+    kept = f" ({number(took.kept)} kept)" if took and took.kept else ""
+    real = [cost(took), number(took.rows) + kept, size(took.bytes)] if took else [cost(None), number(None), size(None)]
+    return [str(chunk.number), str(chunk.days), chunk.kind.value, found.state.value, price, *real]
 
 
 def _count(spans: Sequence[DayRange]) -> str:
@@ -233,30 +225,30 @@ def total(plan: Plan) -> Price:
 
 
 def so_far(now: "Progress") -> str:
-    """What the chunks that wrote something took, beside what these were said to cost; empty where none did."""
-    done = [c for c in now.chunks if c.seconds is not None]
-    if not done:
+    """The real figures of the chunks that wrote something, with the price of these; empty where none did."""
+    done = [c for c in now.chunks if c.took is not None]
+    took = now.took_in_all()
+    if took is None:
         return ""
-    cpu = [c.cpu for c in done if c.cpu is not None]
     expected = sum(c.price.seconds for c in done if c.price)
-    rows = number(sum(c.rows or 0 for c in done))
-    took = cost(sum(c.seconds or 0.0 for c in done), sum(cpu) if cpu else None)
-    told = [c.bytes for c in done if c.bytes is not None]
-    brought = f", {size(sum(told))}" if told else ""
-    return f"; {len(done)} of {len(now.chunks)} took {took} for {rows} rows{brought}, expected {expected:.0f} s"
+    real = f"{cost(took)} for {_rows_and_bytes(took)}"
+    return f"; {len(done)} of {len(now.chunks)} took {real}, expected {expected:.0f} s"
 
 
 def whole_cost(took: "Took | None") -> str:
-    """The real figures of a table, as its price has them."""
+    """All real figures of writes, e.g. `12.3 s (20.1 s CPU), 1,026 rows, 12 kB`."""
+    return f"{cost(took)}, {_rows_and_bytes(took)}" if took else "-"
+
+
+def _rows_and_bytes(took: "Took") -> str:
+    return f"{number(took.rows)} rows" + (f", {size(took.bytes)}" if took.bytes is not None else "")
+
+
+def cost(took: "Took | None") -> str:
+    """The real seconds, e.g. `12.3 s (20.1 s CPU)`."""
     if took is None:
         return "-"
-    brought = f", {size(took.bytes)}" if took.bytes is not None else ""
-    return f"{cost(took.seconds, took.cpu)}, {number(took.rows)} rows{brought}"
-
-
-def cost(seconds: float | None, cpu: float | None) -> str:
-    """The real figures, e.g. `12.3 s (20.1 s CPU)`."""
-    return "-" if seconds is None else f"{seconds:.1f} s" + (f" ({cpu:.1f} s CPU)" if cpu is not None else "")
+    return f"{took.seconds:.1f} s" + (f" ({took.cpu:.1f} s CPU)" if took.cpu is not None else "")
 
 
 def priced(price: Price | None) -> str:

@@ -15,7 +15,8 @@ from backfill_assets.cli.common import json_option, lake_option, opened
 from backfill_assets.cli.drawing import aside
 from backfill_assets.cli.progress import BackfillRequest
 from backfill_assets.core.errors import BackfillError, GateRefused
-from backfill_assets.core.plans import PLAN_REASON, ChunkKind, Plan, PlanChunk
+from backfill_assets.core.plans import PLAN_REASON
+from backfill_assets.operations.plan_model import ChunkKind, Plan, PlanChunk
 
 if TYPE_CHECKING:
     from backfill_assets.lake.home import Lake

@@ -12,11 +12,25 @@ from datetime import date
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.drift import drift
 from backfill_assets.core.gates import TRAILING_DAYS, usual_histograms, usual_null_shares
-from backfill_assets.core.plans import Tolerances
 from backfill_assets.core.profiles import DayProfile, counted_histograms, counted_nulls
 from backfill_assets.core.receipts import Built, DayEntry
 
 FEWEST_ROWS = 20  # below it a relative change is chance
+
+
+@dataclass(frozen=True)
+class Tolerances:
+    """How far a day may differ from what it was before a gate stops the plan; None: no bound. All are shares.
+
+    `rows`: relative change of the day's rows (of days with at least 20). `nulls`: rise of a column's NULL share over
+    what is usual. `means`: relative change of the mean of a number column. `drift`: population stability index of a
+    column against the receipts before the plan (no share; above 0.25 is large), beyond what is chance.
+    """
+
+    rows: float | None = 0.5
+    nulls: float | None = 0.2
+    means: float | None = None
+    drift: float | None = None
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from backfill_assets.core.contracts import versions_of
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import LandingError, telling_source
-from backfill_assets.core.plan_looks import DayMove
+from backfill_assets.core.plans import DayMove
 from backfill_assets.core.states import States
 from backfill_assets.core.texts import plain
 from backfill_assets.core.view import Source

@@ -4,27 +4,18 @@ Elsewhere: the impact (`plan_impact`), preflight and pins (`plan_preflight`), th
 (`plan_run`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import date, datetime, timedelta
 from functools import reduce
+from itertools import groupby
 from operator import add
+from typing import Literal
 
 from backfill_assets.core.clock import utc_now
-from backfill_assets.core.days import DayRange
+from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plans import (
-    MOST_CHUNK_DAYS,
-    ChunkKind,
-    Plan,
-    PlanChunk,
-    PlanCode,
-    Policy,
-    Price,
-    TableImpact,
-    Tolerances,
-    cut,
-)
+from backfill_assets.core.plan_gates import Tolerances
 from backfill_assets.core.who import whoami
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
@@ -33,6 +24,17 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.load.merging import refuse_merge
 from backfill_assets.operations.plan_files import new_id
 from backfill_assets.operations.plan_impact import impacts, look_ahead
+from backfill_assets.operations.plan_model import (
+    MOST_CHUNK_DAYS,
+    ChunkKind,
+    Order,
+    Plan,
+    PlanChunk,
+    PlanCode,
+    Policy,
+    Price,
+    TableImpact,
+)
 from backfill_assets.operations.plan_preflight import preflight, take_pins
 
 TEMPLATES: Mapping[str, Policy] = {
@@ -143,6 +145,54 @@ def _chunk_prices(
             parts = [rates[table].price(number) for table, number in days.items() if number]
             prices |= {chunk.number: reduce(add, parts)} if parts else {}
     return prices
+
+
+def chunk_days(unit: str) -> int | Literal["week", "month"]:
+    """What `7d`, `7`, `week` or `month` says; raises BackfillError for anything else."""
+    text = unit.strip().lower()
+    if text == "week":
+        return "week"
+    if text == "month":
+        return "month"
+    number = text.removesuffix("d")
+    if number.isascii() and number.isdigit() and int(number) > 0:
+        return int(number)
+    raise BackfillError(
+        "the chunk", f"{unit[:20]!r} is no size", "Nothing was planned", "Write e.g. 7d, 14, week or month"
+    )
+
+
+def cut(days: DayRange, unit: str, canary: int = 0, order: Order = "ascending") -> tuple[PlanChunk, ...]:
+    """The range cut into chunks, in the order in which they are run: every day is in exactly one, but for the boundary
+    chunk.
+
+    `canary` days are cut off first, at the end at which the work begins. Weeks begin on Monday, months on the first;
+    chunks of N days are counted from the end at which the work begins. The boundary chunk follows where there are
+    several.
+    """
+    size, newest = chunk_days(unit), order == "newest-first"
+    ordered = sorted(days, reverse=newest)
+    parts = [ordered[:canary]] if canary else []
+    parts += _by_calendar(ordered[canary:], size) if isinstance(size, str) else _by_number(ordered[canary:], size)
+    chunks = [
+        PlanChunk(i, DayRange(min(p), max(p) + ONE_DAY), ChunkKind.CANARY if canary and i == 1 else ChunkKind.CHUNK)
+        for i, p in enumerate(parts, 1)
+    ]
+    if len(chunks) > 1:
+        chunks.append(PlanChunk(len(chunks) + 1, days, ChunkKind.BOUNDARY))
+    return tuple(chunks)
+
+
+def _by_number(days: Sequence[date], size: int) -> list[list[date]]:
+    return [list(days[i : i + size]) for i in range(0, len(days), size)]
+
+
+def _by_calendar(days: Sequence[date], unit: str) -> Iterator[list[date]]:
+    def place(day: date) -> date:
+        """The first day of the week or month."""
+        return day - timedelta(days=day.weekday()) if unit == "week" else day.replace(day=1)
+
+    return (list(group) for _, group in groupby(days, place))
 
 
 def _refuse_unsafe(pipeline: Pipeline, asked: PlanRequest, chunks: Sequence[PlanChunk]) -> None:

@@ -23,9 +23,9 @@ from pathlib import Path
 
 from backfill_assets.core.disk import sync
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plans import PlanCode
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.plan_files import FOLDER
+from backfill_assets.operations.plan_model import PlanCode
 
 OVERRIDE, OVERRIDE_SQL = "BACKFILL_ASSETS__PIPELINE__TABLES", "BACKFILL_ASSETS__PIPELINE__SQL"
 CODE = "code"  # the folder of frozen files, below that of plans

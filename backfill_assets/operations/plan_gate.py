@@ -10,8 +10,6 @@ from datetime import date
 from backfill_assets.core.contracts import Contract, versions_of
 from backfill_assets.core.errors import GateRefused
 from backfill_assets.core.plan_gates import GateFinding, TableEvidence, judge_chunk
-from backfill_assets.core.plan_states import PlanWrites
-from backfill_assets.core.plans import Plan, PlanChunk
 from backfill_assets.core.receipts import KEPT
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.audit import audit_table, connection, selection
@@ -19,7 +17,9 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Table
 from backfill_assets.lake.writes import writes_of
 from backfill_assets.operations.account import accounts
+from backfill_assets.operations.plan_model import Plan, PlanChunk
 from backfill_assets.operations.plan_progress import Progress
+from backfill_assets.operations.plan_states import ChunkWrites, PlanWrites
 from backfill_assets.operations.why import ranges
 
 SHOWN = 5
@@ -39,18 +39,18 @@ def judge(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, now: Progress) -> li
 
 
 def _evidence(lake: Lake, contract: Contract, chunk: PlanChunk, now: Progress) -> TableEvidence | None:
-    own, stamps = now.writes[contract.name], now.states.view.table(contract.name).stamps
-    ids = own.ids.get(chunk.number, frozenset())
+    writes, stamps = now.writes[contract.name], now.states.view.table(contract.name).stamps
+    own = writes.chunks.get(chunk.number, ChunkWrites())
     # A plan that goes on after a kill may have rebuilt days of this chunk with another one since: that one answers.
-    after = {d: e for d, e in own.after.get(chunk.number, {}).items() if d in stamps and stamps[d].write_id in ids}
+    after = {d: e for d, e in own.after.items() if d in stamps and stamps[d].write_id in own.ids}
     if not after:
         return None
-    base = own.base[chunk.number]
-    before = {d: e for d, e in own.before.get(chunk.number, {}).items() if d in after}
+    base = own.base
+    before = {d: e for d, e in own.before.items() if d in after}
     moved = {d for d, e in before.items() if e.content != after[d].content}
     with_means = now.plan.policy.tolerances.means is not None and moved and base >= 0
     return TableEvidence(
-        contract, before, after, own.earlier,
+        contract, before, after, writes.earlier,
         {d: p for d, p in audit_table(lake, contract, days=after, altered=True).items() if d is not None},
         {d: p for d, p in audit_table(lake, contract, base, moved).items() if d is not None} if with_means else {},
     )  # fmt: skip
@@ -89,7 +89,7 @@ def layers(
     ]
     for table in pipeline.tables:
         if table.account is not None and table.name in writes:
-            found += _versions(lake, states, table, writes[table.name].after.get(chunk.number, {}))
+            found += _versions(lake, states, table, writes[table.name].chunks.get(chunk.number, ChunkWrites()).after)
     return found
 
 

@@ -12,12 +12,12 @@ from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.cuts import is_mature
 from backfill_assets.core.days import DayRange, contiguous
 from backfill_assets.core.digests import days_of
-from backfill_assets.core.plan_looks import DayMove, PlanLook
-from backfill_assets.core.plans import Policy, TableImpact
+from backfill_assets.core.plans import DayMove
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.load.moves import moved_rows
+from backfill_assets.operations.plan_model import PlanLook, Policy, TableImpact
 
 MISSING, STALE, OUTDATED, MATURED, FOLLOWS, FORCED = "missing", "stale", "outdated", "matured", "follows", "forced"
 

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from backfill_assets.core.contracts import Basis
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plans import Pins, Plan, PreflightTick
 from backfill_assets.core.states import States
 from backfill_assets.lake.code import LIBRARIES, installed_versions
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Table, source_files
 from backfill_assets.lake.putback import files_held, is_put_back
+from backfill_assets.operations.plan_model import Pins, Plan, PreflightTick
 from backfill_assets.operations.why import ranges
 
 PACKAGES = ("backfill-assets", "dagster", *LIBRARIES)

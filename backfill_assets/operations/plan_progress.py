@@ -1,64 +1,84 @@
-"""How far a plan is, read from the lake: chunk by chunk, with what it was said to cost and what it did cost.
+"""How far a plan is, read from the lake: its state, and chunk by chunk the expected and the real figures.
 
-Lives here: reading the receipts of a plan. Does not live here: what follows from them (`core.plan_states`).
+Elsewhere: the rules of a chunk's state (`plan_states`), marks and locks (`plan_files`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from backfill_assets.core.plan_states import ChunkState, PlanWrites, chunk_state, plan_writes, undone
-from backfill_assets.core.plans import ChunkKind, Plan, PlanChunk, Price
 from backfill_assets.core.receipts import KEPT
 from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.plan_files import CANCELLED, FINISHED, WAITING, active_plans, is_running, marked
-
-
-@dataclass(frozen=True)
-class ChunkProgress:
-    """One chunk: its state, the days per table that are still to be made, the price before and the seconds and rows
-    of its receipts since (None: it wrote nothing yet); of a merge the rows `kept` that the new ones lack; `cpu` are
-    processor seconds and `bytes` those of new data files (None: no receipt tells)."""
-
-    chunk: PlanChunk
-    state: ChunkState
-    todo: Mapping[str, int]
-    price: Price | None
-    seconds: float | None
-    rows: int | None
-    kept: int = 0
-    cpu: float | None = None
-    bytes: int | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The chunk as JSON values."""
-        price = self.price
-        return {
-            "number": self.chunk.number, "from": str(self.chunk.days.start), "to": str(self.chunk.days.last),
-            "kind": self.chunk.kind.value, "state": self.state.value, "todo": dict(self.todo),
-            "expected_s": [price.least, price.seconds, price.most] if price else None,
-            "expected_cpu_s": price.cpu if price else None, "expected_rows": price.rows if price else None,
-            "expected_bytes": price.bytes if price else None,
-            "cpu_s": self.cpu, "seconds": self.seconds, "rows": self.rows, "bytes": self.bytes, "kept": self.kept,
-        }  # fmt: skip
+from backfill_assets.operations.plan_model import ChunkKind, Plan, PlanChunk, Price
+from backfill_assets.operations.plan_states import (
+    ChunkState,
+    ChunkWrites,
+    PlanWrites,
+    chunk_state,
+    plan_writes,
+    undone,
+)
 
 
 @dataclass(frozen=True)
 class Took:
-    """What writes did cost: seconds once an engine was open, processor seconds and bytes of new data files (None: no
-    receipt tells), rows."""
+    """What writes cost: seconds without the wait for an engine, processor seconds and bytes of new data files (None: no
+    receipt has them), rows; of a merge the rows `kept` that the new ones lack."""
 
     seconds: float
     cpu: float | None
     rows: int
     bytes: int | None
+    kept: int = 0
+
+    @classmethod
+    def of(cls, writes: Iterable[ChunkWrites]) -> "Took | None":
+        """The sums over writes; None without any."""
+        found = list(writes)
+        if not found:
+            return None
+        cpu = [w.cpu for w in found if w.cpu is not None]
+        size = [w.bytes for w in found if w.bytes is not None]
+        entries = [e for w in found for e in w.after.values()]
+        return cls(
+            sum(w.seconds for w in found),
+            sum(cpu) if cpu else None,
+            sum(e.rows for e in entries),
+            sum(size) if size else None,
+            sum(e.counts.get(KEPT, 0) for e in entries),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The same as JSON values."""
         return {"seconds": self.seconds, "cpu_s": self.cpu, "rows": self.rows, "bytes": self.bytes}
+
+
+@dataclass(frozen=True)
+class ChunkProgress:
+    """One chunk: its state, the number of days per table that are still to be made, its price, and the real figures of
+    its receipts (None: it has none yet)."""
+
+    chunk: PlanChunk
+    state: ChunkState
+    todo: Mapping[str, int]
+    price: Price | None
+    took: Took | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The chunk as JSON values."""
+        price, took = self.price, self.took
+        return {
+            "number": self.chunk.number, "from": str(self.chunk.days.start), "to": str(self.chunk.days.last),
+            "kind": self.chunk.kind.value, "state": self.state.value, "todo": dict(self.todo),
+            "expected_s": [price.least, price.seconds, price.most] if price else None,
+            "expected_cpu_s": price.cpu if price else None, "expected_rows": price.rows if price else None,
+            "expected_bytes": price.bytes if price else None, "kept": took.kept if took else 0,
+            **(took.to_dict() if took else dict.fromkeys(("seconds", "cpu_s", "rows", "bytes"))),
+        }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -77,17 +97,13 @@ class Progress:
         """Whether every chunk is; of a finished plan, a chunk that was put back since is not."""
         return all(c.state is ChunkState.DONE for c in self.chunks)
 
-    def took(self, table: str) -> "Took | None":
-        """What the plan's writes of a table cost so far; None without any."""
-        own = self.writes.get(table)
-        if own is None or not own.seconds:
-            return None
-        return Took(
-            sum(own.seconds.values()),
-            sum(own.cpu.values()) if own.cpu else None,
-            sum(e.rows for made in own.after.values() for e in made.values()),
-            sum(own.bytes.values()) if own.bytes else None,
-        )
+    def took(self, table: str) -> Took | None:
+        """The real figures of the plan's writes of a table so far; None without any."""
+        return Took.of(self.writes[table].chunks.values()) if table in self.writes else None
+
+    def took_in_all(self) -> Took | None:
+        """The real figures of all writes of the plan so far; None without any."""
+        return Took.of(made for own in self.writes.values() for made in own.chunks.values())
 
 
 def progress(lake: Lake, pipeline: Pipeline, plan: Plan) -> Progress:
@@ -97,14 +113,15 @@ def progress(lake: Lake, pipeline: Pipeline, plan: Plan) -> Progress:
     told = state_of(lake, plan)
     found = [_chunk(plan, c, states, writes, told) for c in plan.chunks]
     if found[-1].chunk.kind is ChunkKind.BOUNDARY and any(c.state is not ChunkState.DONE for c in found[:-1]):
-        found[-1] = replace(found[-1], state=ChunkState.PENDING)  # what is at the seams shows once all else is made
+        found[-1] = replace(found[-1], state=ChunkState.PENDING)  # its days are known once all else is made
     return Progress(plan, told, states, writes, tuple(found), why_waiting(lake, plan, told))
 
 
 def seconds_left(now: Progress, chunk: PlanChunk) -> float:
     """The price of the chunks from this one on that are not done, at the pace of those that are."""
-    done = [c for c in now.chunks if c.state is ChunkState.DONE and c.seconds and c.price and c.price.seconds]
-    pace = sum(c.seconds or 0.0 for c in done) / sum(c.price.seconds for c in done if c.price) if done else 1.0
+    done = [c for c in now.chunks if c.state is ChunkState.DONE]
+    known = [(c.took.seconds, c.price.seconds) for c in done if c.took and c.price and c.price.seconds]
+    pace = sum(took for took, _ in known) / sum(price for _, price in known) if known else 1.0
     left = [c for c in now.chunks if c.state is not ChunkState.DONE and c.chunk.number >= chunk.number]
     return pace * sum(c.price.seconds for c in left if c.price)
 
@@ -149,25 +166,12 @@ def held_back(lake: Lake, also_idle: bool = False) -> dict[str, str]:
 
 
 def _chunk(plan: Plan, chunk: PlanChunk, states: States, writes: Mapping[str, PlanWrites], told: str) -> ChunkProgress:
-    mine = [w for w in writes.values() if chunk.number in w.ids]
     state = chunk_state(plan, chunk, states, writes)
-    if (
-        told == FINISHED
-        and state is not ChunkState.HELD
-        and not any(w.is_put_back(chunk.number) for w in writes.values())
-    ):
-        state = ChunkState.DONE  # what came since belongs to those who look after new data
+    is_put_back = any(w.is_put_back(chunk.number) for w in writes.values())
+    if told == FINISHED and state is not ChunkState.HELD and not is_put_back:
+        state = ChunkState.DONE  # days that became stale since belong to those who look after new data
     todo = {} if state is ChunkState.DONE else undone(plan, chunk, states, writes)
+    mine = [w.chunks[chunk.number] for w in writes.values() if chunk.number in w.chunks]
     return ChunkProgress(
-        chunk,
-        state,
-        {table: len(days) for table, days in todo.items()},
-        plan.prices.get(chunk.number),
-        sum(w.seconds[chunk.number] for w in mine) if mine else None,
-        sum(e.rows for w in mine for e in w.after[chunk.number].values()) if mine else None,
-        sum(e.counts.get(KEPT, 0) for w in mine for e in w.after[chunk.number].values()),
-        sum(w.cpu[chunk.number] for w in mine if chunk.number in w.cpu)
-        if any(chunk.number in w.cpu for w in mine)
-        else None,
-        sum(w.bytes.get(chunk.number, 0) for w in mine) if any(chunk.number in w.bytes for w in mine) else None,
+        chunk, state, {table: len(days) for table, days in todo.items()}, plan.prices.get(chunk.number), Took.of(mine)
     )

@@ -12,8 +12,6 @@ from filelock import FileLock
 
 from backfill_assets.core.days import contiguous
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plan_states import ChunkState, gate_is_passed, held_days, undone
-from backfill_assets.core.plans import ChunkKind, Plan, PlanChunk
 from backfill_assets.core.states import State
 from backfill_assets.core.who import BY, whoami
 from backfill_assets.lake.home import Lake
@@ -30,8 +28,10 @@ from backfill_assets.operations.plan_files import (
     unmark,
 )
 from backfill_assets.operations.plan_gate import judge, refusal
+from backfill_assets.operations.plan_model import ChunkKind, Plan, PlanChunk
 from backfill_assets.operations.plan_preflight import refuse_moved
 from backfill_assets.operations.plan_progress import Progress, progress, state_of
+from backfill_assets.operations.plan_states import ChunkState, gate_is_passed, held_days, undone
 from backfill_assets.operations.plan_work import ChunkWork, Opener
 from backfill_assets.operations.rollback import RollbackRequest, roll_back
 from backfill_assets.operations.why import ranges

@@ -17,13 +17,13 @@ from types import FrameType
 
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.interpreter import python_command, with_package
-from backfill_assets.core.plan_states import undone, written
-from backfill_assets.core.plans import Plan, PlanChunk
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.plan_files import only_maker
+from backfill_assets.operations.plan_model import Plan, PlanChunk
 from backfill_assets.operations.plan_preflight import refuse_moved
 from backfill_assets.operations.plan_progress import progress
+from backfill_assets.operations.plan_states import undone, written
 
 PARENT, ROOT = "dagster/parent_run_id", "dagster/root_run_id"  # tags by which Dagster shows which run began which
 END_SECONDS = 15.0  # an interrupted run ends by itself within ten

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import dagster as dg
 
-from backfill_assets.core.plans import PLAN_REASON, Plan, PlanChunk
+from backfill_assets.core.plans import PLAN_REASON
 from backfill_assets.core.who import whoami
+from backfill_assets.operations.plan_model import Plan, PlanChunk
 from backfill_assets.operations.plan_progress import Progress
 from backfill_assets.operations.plan_work import PARENT, ROOT, ChunkWork, make_all
 from backfill_assets.orchestration.context import LakeContext

@@ -13,12 +13,13 @@ from pydantic import Field
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import ONE_DAY, DayRange, from_inclusive, parse_day
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plans import PLAN_TAG, Plan, Policy
+from backfill_assets.core.plans import PLAN_TAG
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.plan import PlanRequest, make_plan, refuse_append
 from backfill_assets.operations.plan_code import working_by
 from backfill_assets.operations.plan_files import find_plan, keep_plan, plans, refuse_overlap
+from backfill_assets.operations.plan_model import Plan, Policy
 from backfill_assets.operations.plan_progress import Progress, state_of
 from backfill_assets.operations.plan_run import run_plan
 from backfill_assets.orchestration.context import LakeContext
@@ -137,9 +138,7 @@ def _refuse_days(lake: Lake, days: DayRange) -> None:
 def _told(now: Progress) -> str:
     lines = ["| chunk | days | kind | state | rows | seconds |", "|---|---|---|---|---|---|"]
     for found in now.chunks:
-        chunk, took = found.chunk, "-" if found.seconds is None else f"{found.seconds:.1f}"
-        lines.append(
-            f"| {chunk.number} | {chunk.days} | {chunk.kind.value} | {found.state.value} | "
-            f"{'-' if found.rows is None else found.rows} | {took} |"
-        )
+        chunk, took = found.chunk, found.took
+        real = f"{took.rows} | {took.seconds:.1f}" if took else "- | -"
+        lines.append(f"| {chunk.number} | {chunk.days} | {chunk.kind.value} | {found.state.value} | {real} |")
     return "\n".join(lines)

@@ -8,11 +8,12 @@ why, was paused or cancelled has a mark that says so; one whose runner was kille
 import dagster as dg
 
 from backfill_assets.core.digests import digest_of
-from backfill_assets.core.plans import PLAN_TAG, Plan
+from backfill_assets.core.plans import PLAN_TAG
 from backfill_assets.core.view import LakeView
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.plan_files import WAITING, active_plans, is_running
+from backfill_assets.operations.plan_model import Plan
 from backfill_assets.operations.plan_progress import held_back, state_of, why_waiting
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.beginning import is_there, no_lake

@@ -7,7 +7,8 @@ from datetime import date
 
 from backfill_assets.cli.look_page import LISTED_DAYS, look_rows
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.core.plan_looks import DayMove, PlanLook
+from backfill_assets.core.plans import DayMove
+from backfill_assets.operations.plan_model import PlanLook
 
 START = date(2024, 3, 1)
 

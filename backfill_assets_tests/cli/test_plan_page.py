@@ -12,10 +12,10 @@ import pytest
 from backfill_assets.cli.drawing import size
 from backfill_assets.cli.plan_page import cost, draw_plan, priced, runbook, show_progress, so_far, total, whole_cost
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plan_states import ChunkState
-from backfill_assets.core.plans import Price
+from backfill_assets.operations.plan_model import Price
 from backfill_assets.operations.plan_progress import Took, progress, seconds_left
 from backfill_assets.operations.plan_run import run_plan
+from backfill_assets.operations.plan_states import ChunkState
 from backfill_assets_tests.operations.planning import HandWorker, bare_staging, planned
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 
@@ -93,7 +93,7 @@ def test_a_price_names_its_interval_and_a_guess() -> None:
 def test_what_was_spent_is_told_as_far_as_receipts_tell_it() -> None:
     assert whole_cost(Took(12.31, 20.0, 1026, 81_400)) == "12.3 s (20.0 s CPU), 1,026 rows, 81 kB"
     assert whole_cost(Took(12.31, None, 1026, None)) == "12.3 s, 1,026 rows"
-    assert (whole_cost(None), cost(None, None)) == ("-", "-")
+    assert (whole_cost(None), cost(None)) == ("-", "-")
 
 
 def test_what_is_left_costs_its_price_at_the_pace_so_far(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_what_is_left_costs_its_price_at_the_pace_so_far(tmp_path: Path) -> None
     new = progress(lake, pipeline, plan)
     assert so_far(new) == ""
     assert seconds_left(new, plan.chunks[0]) == pytest.approx(total(plan).seconds)
-    first = replace(new.chunks[0], state=ChunkState.DONE, seconds=2 * plan.prices[1].seconds)
+    first = replace(new.chunks[0], state=ChunkState.DONE, took=Took(2 * plan.prices[1].seconds, None, 1, None))
     half = replace(new, chunks=(first, *new.chunks[1:]))
     left = total(plan).seconds - plan.prices[1].seconds
     assert seconds_left(half, plan.chunks[1]) == pytest.approx(2 * left)

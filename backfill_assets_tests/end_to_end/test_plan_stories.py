@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.parameters import PARAMETERS, parameters_of
-from backfill_assets.core.plans import PLAN_REASON, Plan, PlanChunk, Policy
+from backfill_assets.core.plans import PLAN_REASON
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import Codes, State
 from backfill_assets.core.view import LakeView
@@ -34,6 +34,7 @@ from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.plan import PlanRequest, make_plan
 from backfill_assets.operations.plan_files import keep_plan, mark
+from backfill_assets.operations.plan_model import Plan, PlanChunk, Policy
 from backfill_assets.operations.plan_progress import Progress
 from backfill_assets.operations.plan_run import run_plan
 from backfill_assets.operations.plan_work import ChunkWork, make_alone

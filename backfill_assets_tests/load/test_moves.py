@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backfill_assets.core.days import from_inclusive, parse_day
-from backfill_assets.core.plan_looks import DayMove
+from backfill_assets.core.plans import DayMove
 from backfill_assets.lake.model import make_pipeline
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import read_view

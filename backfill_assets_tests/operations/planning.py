@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.core.plans import MODE_TAG, PLAN_REASON, Plan, PlanChunk, Policy
+from backfill_assets.core.plans import MODE_TAG, PLAN_REASON
 from backfill_assets.core.profiles import kept_counts
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.audit import audit
@@ -24,6 +24,7 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.load.merging import as_merged
 from backfill_assets.operations.plan import PlanRequest, make_plan
 from backfill_assets.operations.plan_files import keep_plan
+from backfill_assets.operations.plan_model import Plan, PlanChunk, Policy
 from backfill_assets.operations.plan_progress import Progress
 from backfill_assets.operations.plan_work import ChunkWork
 from backfill_assets_tests.files import Cells, stage_by_hand

@@ -1,9 +1,10 @@
 """The files of plans: written once, marks that stay, locks, and the days that are left to active plans.
 
-Tested here: `operations.plan_files`. Not tested here: what a plan says (`core/test_plan_json.py`), locks
+Tested here: `operations.plan_files`. Not tested here: what a plan says (`test_plan_model.py`), locks
 across processes (`lake.test_lock`).
 """
 
+import json
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -11,8 +12,8 @@ import pytest
 
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plan_looks import DayMove, PlanLook
-from backfill_assets.core.plans import Plan, Policy, Tolerances
+from backfill_assets.core.plan_gates import Tolerances
+from backfill_assets.core.plans import DayMove
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.plan_files import (
     active_plans,
@@ -25,6 +26,7 @@ from backfill_assets.operations.plan_files import (
     only_runner,
     telling_stops,
 )
+from backfill_assets.operations.plan_model import Plan, PlanLook, Policy, plan_json
 from backfill_assets_tests.operations.planning import bare_staging, planned
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 
@@ -107,6 +109,12 @@ def test_the_request_and_chunks_of_an_older_plan_file_are_read_as_they_were_writ
     ]  # fmt: skip
     assert plan.pins.as_of == datetime(2026, 11, 1, tzinfo=UTC)
     assert plan.pins.packages == {"engine": "embedded", "python": "3.12.3"}
+
+
+def test_what_an_older_plan_file_says_is_printed_as_it_was_then(tmp_path: Path) -> None:
+    body = json.loads(Path(__file__).with_name("plan_of_before.json").read_text())
+    assert set(body.pop("besides")) == {"opening the engine", "between runs"}, "which plans have no more"
+    assert json.loads(plan_json(old_plan(tmp_path)[1])) == body
 
 
 def test_impact_look_and_code_of_an_older_plan_file_are_read_and_it_can_be_active(tmp_path: Path) -> None:

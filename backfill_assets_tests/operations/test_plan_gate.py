@@ -13,14 +13,14 @@ import pytest
 
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plan_gates import GateFinding
-from backfill_assets.core.plan_states import ChunkState
-from backfill_assets.core.plans import PLAN_REASON, Tolerances
+from backfill_assets.core.plan_gates import GateFinding, Tolerances
+from backfill_assets.core.plans import PLAN_REASON
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.log import versions
 from backfill_assets.operations.plan_gate import judge, refusal
 from backfill_assets.operations.plan_progress import progress
 from backfill_assets.operations.plan_run import run_plan
+from backfill_assets.operations.plan_states import ChunkState
 from backfill_assets.operations.plan_work import ChunkWork
 from backfill_assets_tests.operations.planning import (
     DAYS,
@@ -126,7 +126,7 @@ def test_a_day_that_another_write_rebuilt_since_is_not_held_against_the_chunk(tm
     tags = ChunkWork(plan, third, plan.tables, third.days).tags
     write_by_hand(lake, pipeline, third.days, lambda day: _more(corrected(day)), PLAN_REASON, tags)
     now = progress(lake, pipeline, plan)
-    assert now.writes["staging"].after[2].keys() > set(second.days), (
+    assert now.writes["staging"].chunks[2].after.keys() > set(second.days), (
         "the chunk wrote days that it does not hold any more"
     )
     assert judge(lake, pipeline, second, now) == []

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from backfill_assets.cli.look_page import look_lines, look_rows
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.core.plan_json import parse_plan, plan_json
-from backfill_assets.core.plan_looks import DayMove
+from backfill_assets.core.plans import DayMove
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.plan_impact import impacts, look_of
+from backfill_assets.operations.plan_model import parse_plan, plan_json
 from backfill_assets_tests.operations.planning import planned
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
 

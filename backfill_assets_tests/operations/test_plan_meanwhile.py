@@ -12,10 +12,10 @@ import pytest
 
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plans import Plan, PlanChunk, Policy
 from backfill_assets.core.states import Codes, State
 from backfill_assets.operations.plan import PlanRequest, make_plan
 from backfill_assets.operations.plan_files import keep_plan, mark, only_runner, unmark
+from backfill_assets.operations.plan_model import Plan, PlanChunk, Policy
 from backfill_assets.operations.plan_progress import Progress, held_back
 from backfill_assets.operations.plan_run import run_plan
 from backfill_assets.operations.plan_work import ChunkWork

@@ -12,13 +12,13 @@ import pytest
 
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plans import Pins, Policy
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.plan import PlanRequest, make_plan
 from backfill_assets.operations.plan_files import keep_plan
+from backfill_assets.operations.plan_model import Pins, Policy
 from backfill_assets.operations.plan_preflight import moved_pins, take_pins, unsteady
 from backfill_assets.operations.plan_run import run_plan
 from backfill_assets.operations.rollback import RollbackRequest, roll_back

@@ -1,6 +1,6 @@
 """How far a plan is, read from a lake: its marks in a word, its chunks with price and truth.
 
-Tested here: `operations.plan_progress`. Not tested here: the rule of a chunk's state (`core/test_plan_states.py`).
+Tested here: `operations.plan_progress`. Not tested here: the rule of a chunk's state (`test_plan_states.py`).
 """
 
 from pathlib import Path

@@ -10,9 +10,9 @@ import dagster as dg
 import pytest
 
 from backfill_assets.core.days import from_inclusive, parse_day
-from backfill_assets.core.plans import Policy
 from backfill_assets.operations.plan import PlanRequest, make_plan
 from backfill_assets.operations.plan_files import FINISHED, keep_plan, mark
+from backfill_assets.operations.plan_model import Policy
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.plan_job import BACKFILL_RANGE, RUN_CHUNKS
 from backfill_assets.pipeline.tables import tables

@@ -9,11 +9,11 @@ import dagster as dg
 import pytest
 
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.core.plans import Policy
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.plan import PlanRequest, make_plan
 from backfill_assets.operations.plan_files import keep_plan, mark
+from backfill_assets.operations.plan_model import Policy
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.schedules import missed_days
 from backfill_assets.pipeline.tables import tables

@@ -1,17 +1,30 @@
 """The text of a plan: what is written is what is read, and what is not ours is refused.
 
-Tested here: `core.plan_json`. Not tested here: the file in the lake (`operations/test_plan_files.py`).
+Tested here: `operations.plan_model`. Not tested here: the file in the lake (`operations/test_plan_files.py`).
 """
 
-from datetime import UTC
+from datetime import UTC, date
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plan_json import parse_plan, plan_json
-from backfill_assets.core.plans import Pins, Plan, Policy, PreflightTick, Price, TableImpact, Tolerances, cut
+from backfill_assets.core.plan_gates import Tolerances
+from backfill_assets.core.plans import DayMove
+from backfill_assets.operations.plan import cut
+from backfill_assets.operations.plan_model import (
+    Pins,
+    Plan,
+    PlanLook,
+    Policy,
+    PreflightTick,
+    Price,
+    TableImpact,
+    parse_plan,
+    plan_json,
+)
 from backfill_assets_tests.strategies import day_ranges, texts
 
 shares = st.none() | st.floats(0, 10)
@@ -53,3 +66,14 @@ def test_a_plan_comes_back_from_its_text_as_it_was(plan: Plan) -> None:
 def test_what_is_no_plan_is_refused(text: str) -> None:
     with pytest.raises(BackfillError, match="not understood"):
         parse_plan(text)
+
+
+START = date(2024, 3, 1)
+
+
+def test_days_beyond_the_range_gain_or_lose_rows() -> None:
+    moves = (
+        DayMove("staging", START + ONE_DAY, 1, 0, 0), DayMove("staging", START, 1, 0, 0),
+        DayMove("raw", START - ONE_DAY, 0, 2, 0), DayMove("raw", START - 2 * ONE_DAY, 0, 0, 5),
+    )  # fmt: skip
+    assert PlanLook(moves).beyond(DayRange(START, START + ONE_DAY)) == [START - ONE_DAY, START + ONE_DAY]

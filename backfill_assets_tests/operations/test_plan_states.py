@@ -1,6 +1,6 @@
 """How far a plan is by its receipts: what a chunk wrote, what was there before, which gates are proven.
 
-Tested here: `core.plan_states` on hand-made receipts. Not tested here: whole runs (`operations/test_plan_run.py`).
+Tested here: `operations.plan_states` on hand-made receipts. Not tested here: whole runs (`test_plan_run.py`).
 """
 
 from dataclasses import replace
@@ -9,9 +9,11 @@ from datetime import UTC, date, datetime
 import pytest
 
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.core.plan_states import PlanWrites, gate_is_passed, plan_writes, undone, written
-from backfill_assets.core.plans import CHUNK_TAG, PLAN_REASON, PLAN_TAG, Pins, Plan, Policy, cut
+from backfill_assets.core.plans import CHUNK_TAG, PLAN_REASON, PLAN_TAG
 from backfill_assets.core.receipts import DayEntry, Receipt
+from backfill_assets.operations.plan import cut
+from backfill_assets.operations.plan_model import Pins, Plan, Policy
+from backfill_assets.operations.plan_states import ChunkWrites, PlanWrites, gate_is_passed, plan_writes, undone, written
 from backfill_assets_tests.builders import day, loaded
 
 START = date(2024, 3, 1)
@@ -40,12 +42,13 @@ def wrote(
 def test_what_a_day_held_before_a_chunk_is_what_its_first_write_found() -> None:
     log = [wrote(1, 0, "old"), wrote(2, 0, "new", chunk=1), wrote(3, 0, "again", chunk=1), wrote(4, 1, "other")]
     found = plan_writes("P", log)
-    assert found.ids == {1: {"w2", "w3"}}
-    assert found.before[1][START].fingerprint == "old"
-    assert found.after[1][START].fingerprint == "again"
-    assert (found.base, found.last, found.seconds) == ({1: 1}, {1: 3}, {1: 4.0})
+    chunk = found.chunks[1]
+    assert chunk.ids == {"w2", "w3"}
+    assert chunk.before[START].fingerprint == "old"
+    assert chunk.after[START].fingerprint == "again"
+    assert (chunk.base, chunk.last, chunk.seconds, set(found.chunks)) == (1, 3, 4.0, {1})
     assert found.earlier[START].fingerprint == "old"
-    assert plan_writes("another", log).ids == {}
+    assert plan_writes("another", log).chunks == {}
 
 
 def test_a_rollback_is_no_write_of_the_plan_and_reopens_its_chunk_until_it_is_made_again() -> None:
@@ -53,7 +56,7 @@ def test_a_rollback_is_no_write_of_the_plan_and_reopens_its_chunk_until_it_is_ma
     assert plan_writes("P", log).is_put_back(1)
     again = plan_writes("P", [*log, wrote(3, 0, "new", chunk=1)])
     assert not again.is_put_back(1)
-    assert again.ids == {1: {"w1", "w3"}}
+    assert again.ids() == again.ids(1) == {"w1", "w3"}
 
 
 @pytest.mark.parametrize(
@@ -82,7 +85,7 @@ def test_a_raw_day_that_its_ledger_does_not_name_yet_is_still_to_be_made(force: 
     asked = replace(asked, policy=replace(asked.policy, force=force))
     stamp = story.states().stamp("raw", day(3))
     assert stamp
-    writes = {"raw": PlanWrites({1: frozenset({stamp.write_id})})}
+    writes = {"raw": PlanWrites({1: ChunkWrites(ids={stamp.write_id})})}
     left = undone(asked, asked.chunk(1), story.states(), writes)
     assert left == {"raw": [day(3)]}
     assert written(left, story.states(), writes) == {"raw"}, "its rows would be written again"

@@ -1,0 +1,276 @@
+"""A plan: a range of days of some tables, cut into chunks, with its pins, impact, preflight and prices. And its JSON.
+
+Elsewhere: making a plan (`plan`), its file (`plan_files`), how far it is (`plan_progress`). Plans never change. Fields
+that older files lack have defaults; keys that newer code does not know are left out when a file is read.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, PlainSerializer, TypeAdapter, ValidationError
+
+from backfill_assets.core.days import DayRange, from_inclusive
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.plan_gates import Tolerances
+from backfill_assets.core.plans import CHUNK_TAG, CODE_TAG, MERGE, MERGE_KEEPING, MODE_TAG, PLAN_TAG, DayMove
+
+SCHEMA = 1
+MOST_CHUNK_DAYS = 31  # one huge run is one huge thing to put back: a month of days is what a person still looks at
+
+Order = Literal["ascending", "newest-first"]
+WriteMode = Literal["overwrite", "merge"]
+
+
+def _days(value: Any) -> Any:
+    """The range of `[first, last]`, both included."""
+    if not isinstance(value, list):
+        return value
+    first, last = map(date.fromisoformat, value)
+    return from_inclusive(first, last)
+
+
+Days = Annotated[DayRange, BeforeValidator(_days), PlainSerializer(lambda days: [str(days.start), str(days.last)])]
+Instant = Annotated[datetime, PlainSerializer(datetime.isoformat)]
+
+
+class ChunkKind(StrEnum):
+    """What a chunk is there for."""
+
+    CANARY = "canary"  # the first days, alone: what is wrong everywhere shows here
+    CHUNK = "chunk"
+    BOUNDARY = "seams"  # last: days of earlier chunks whose inputs later chunks changed (windows reach over the edges)
+
+
+@dataclass(frozen=True)
+class PlanChunk:
+    """Contiguous days of all tables of a plan. `number` counts from 1 in the order in which chunks are run.
+
+    Of the last one, of kind `seams`, the days are those of the whole plan; which of them it makes shows when it runs.
+    """
+
+    number: int
+    days: Days
+    kind: ChunkKind = ChunkKind.CHUNK
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How a plan is run. `canary` are days (0: none). `on_failure`: a failed gate leaves the chunk as it is, or puts it
+    back. `max_parallel` bounds the chunks that run at once. `force`: also days that are known to be right.
+    `keep_removed`: a merge keeps rows that the new ones lack; without it, it is refused where there are such."""
+
+    chunk: str = "7d"
+    canary: int = 1
+    order: Order = "ascending"
+    max_parallel: int = 1
+    write_mode: WriteMode = "overwrite"
+    on_failure: Literal["stop", "rollback"] = "stop"
+    retries: int = 0
+    force: bool = False
+    template: str = ""
+    tolerances: Tolerances = field(default_factory=Tolerances)
+    keep_removed: bool = False
+
+    @property
+    def merges(self) -> bool:
+        """Whether days are upserted by key instead of replaced."""
+        return self.write_mode == "merge"
+
+    def __post_init__(self) -> None:
+        if self.canary < 0 or self.max_parallel < 1 or self.retries < 0:
+            raise ValueError(f"canary and retries are at least 0, max_parallel at least 1, got {self}")
+
+
+@dataclass(frozen=True)
+class Pins:
+    """What a plan was made with: `codes` and `settings` are digests per table, `versions` table heads (-1: none)."""
+
+    codes: Mapping[str, str]
+    settings: Mapping[str, str]
+    packages: Mapping[str, str]
+    versions: Mapping[str, int]
+    as_of: Instant | None = None
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a piece of work costs: seconds as expected, at least and at most; rows; bytes. `writes` are the past writes
+    that it was learnt from (0: a guess). `cpu` are processor seconds as expected, within the same interval (None:
+    no past write tells)."""
+
+    seconds: float
+    least: float
+    most: float
+    rows: int = 0
+    bytes: int = 0
+    writes: int = 0
+    cpu: float | None = None
+
+    def __add__(self, other: "Price") -> "Price":
+        """Both together. Learnt from as many writes as the less known of the two."""
+        cpu = None if self.cpu is None or other.cpu is None else self.cpu + other.cpu
+        return Price(
+            self.seconds + other.seconds, self.least + other.least, self.most + other.most,
+            self.rows + other.rows, self.bytes + other.bytes, min(self.writes, other.writes), cpu,
+        )  # fmt: skip
+
+    @property
+    def is_guess(self) -> bool:
+        """Whether no past write of this lake tells it."""
+        return not self.writes
+
+
+@dataclass(frozen=True)
+class TableImpact:
+    """What a plan does to one table: days to write by why, the source days read, and days that follow by themselves.
+
+    `write` holds days inside the range only, each once; `follows` days outside the range, or of tables that the plan
+    leaves out, which will be stale once the plan is done. `reads` are input days per table.
+    """
+
+    table: str
+    key: tuple[str, ...]
+    write: Mapping[str, tuple[Days, ...]]
+    reads: Mapping[str, tuple[Days, ...]]
+    follows: tuple[Days, ...]
+    held: tuple[Days, ...]
+    price: Price | None = None
+
+    def days(self) -> frozenset[date]:
+        """All days that the plan writes in this table, whatever the reason."""
+        return frozenset(d for spans in self.write.values() for span in spans for d in span)
+
+
+@dataclass(frozen=True)
+class PlanCode:
+    """The older code that a plan works by: what was asked for, the commit that this was, `FILE:NAME` of the frozen
+    tables and the pattern of the frozen SQL files (empty: none), relative to the lake; a digest over all `files`."""
+
+    ref: str
+    commit: str
+    tables: str
+    sql: str = ""
+    digest: str = ""
+    files: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.ref} ({self.commit[:12]}; {self.files} file(s), digest {self.digest})"
+
+
+@dataclass(frozen=True)
+class PlanLook:
+    """What a look at what landed found: days with moves, also outside the range, and per table downstream of these the
+    days that follow through its windows."""
+
+    moves: tuple[DayMove, ...] = ()
+    follows: Mapping[str, tuple[Days, ...]] = field(default_factory=dict)
+
+    def beyond(self, days: DayRange) -> list[date]:
+        """The days outside of `days` that gain or lose rows, ascending, whichever the table."""
+        return sorted({m.day for m in self.moves if (m.gains or m.loses) and m.day not in days})
+
+
+@dataclass(frozen=True)
+class PreflightTick:
+    """One computed answer of the preflight; `passed` False refuses the run."""
+
+    name: str
+    passed: bool
+    told: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A frozen plan. `created` is an aware instant; `reason` and `note` are a person's words for receipts; `prices` are
+    those of the writes per chunk."""
+
+    id: str
+    created: Instant
+    user: str
+    days: Days
+    tables: tuple[str, ...]
+    chunks: tuple[PlanChunk, ...]
+    policy: Policy
+    pins: Pins
+    impacts: tuple[TableImpact, ...] = ()
+    preflight: tuple[PreflightTick, ...] = ()
+    prices: Mapping[int, Price] = field(default_factory=dict)
+    reason: str = ""
+    note: str = ""
+    retention_days: int | None = None
+    look: PlanLook | None = None
+    code: PlanCode | None = None
+
+    def __post_init__(self) -> None:
+        if self.created.tzinfo is None:
+            raise ValueError(f"a plan is made at an aware instant, got {self.created}")
+        if [c.number for c in self.chunks] != list(range(1, len(self.chunks) + 1)):
+            raise ValueError(f"chunks are numbered from 1 without gaps, got {[c.number for c in self.chunks]}")
+
+    @property
+    def nothing_to_do(self) -> str:
+        """That none of its days needs anything, in a line; empty where some do, or are held by a rollback."""
+        if any(i.days() or i.held for i in self.impacts if i.table in self.tables):
+            return ""
+        return f"nothing to do: {self.days} of {', '.join(self.tables)} need nothing (--force makes them all the same)"
+
+    def chunk(self, number: int) -> PlanChunk:
+        """The chunk of that number; raises BackfillError where there is none."""
+        if 1 <= number <= len(self.chunks):
+            return self.chunks[number - 1]
+        raise BackfillError(
+            f"the plan {self.id}", f"it has no chunk {number}", "Nothing was done",
+            f"Name one of 1 to {len(self.chunks)}",
+        )  # fmt: skip
+
+    def waves(self) -> list[tuple[PlanChunk, ...]]:
+        """The chunks that may run at once, in order: canary and seams alone, the others at most `max_parallel`."""
+        alone = [(c,) for c in self.chunks if c.kind is ChunkKind.CANARY]
+        last = [(c,) for c in self.chunks if c.kind is ChunkKind.BOUNDARY]
+        others, most = [c for c in self.chunks if c.kind is ChunkKind.CHUNK], self.policy.max_parallel
+        return [*alone, *(tuple(others[i : i + most]) for i in range(0, len(others), most)), *last]
+
+    def impact(self, table: str) -> TableImpact:
+        """What it does to a table; raises KeyError."""
+        return {i.table: i for i in self.impacts}[table]
+
+    def tags(self, chunk: PlanChunk) -> dict[str, str]:
+        """The tags of every receipt that a run of the chunk writes."""
+        mode = {MODE_TAG: MERGE_KEEPING if self.policy.keep_removed else MERGE} if self.policy.merges else {}
+        code = {CODE_TAG: str(self.code)} if self.code is not None else {}
+        return {PLAN_TAG: self.id, CHUNK_TAG: str(chunk.number), **mode, **code}
+
+
+PLAN: TypeAdapter[Plan] = TypeAdapter(Plan)
+
+
+def plan_dict(plan: Plan) -> dict[str, Any]:
+    """The plan as JSON values; ranges of days as `[first, last]`, both included."""
+    return dict(PLAN.dump_python(plan, mode="json"))
+
+
+def plan_json(plan: Plan) -> str:
+    """The text of the plan's file; keys sorted."""
+    return json.dumps({"backfill_assets_plan": SCHEMA} | plan_dict(plan), sort_keys=True, indent=1)
+
+
+def parse_plan(text: str) -> Plan:
+    """The plan of a file; raises BackfillError where it is torn, or of another version."""
+    try:
+        body = json.loads(text)
+        if body["backfill_assets_plan"] != SCHEMA:
+            raise ValueError(f"version {body['backfill_assets_plan']}")
+        return PLAN.validate_python(body)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise _not_understood(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    except (ValueError, TypeError, KeyError) as error:
+        raise _not_understood(repr(error)) from None
+
+
+def _not_understood(why: str) -> BackfillError:
+    return BackfillError("the plan", f"its file is not understood: {why}", "Nothing was run", "Make a new plan")
