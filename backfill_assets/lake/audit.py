@@ -68,11 +68,6 @@ def _engine(spill: str, _process: int) -> "DuckDBPyConnection":
     return _started(spill)
 
 
-def let_engine_go() -> None:
-    """Let the engine end once nobody is in the middle of a question: what it keeps, of 3,650 days, is 30 MiB."""
-    _engine.cache_clear()
-
-
 def new_engine(lake: Lake) -> "DuckDBPyConnection":
     """Such an engine that nobody shares, which lives as long as what was asked of it."""
     engine = _started(str(lake.root / SPILL))

@@ -19,7 +19,6 @@ from backfill_assets.core.clock import utc_now
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.disk import sync, sync_all
 from backfill_assets.core.errors import BackfillError, TransientError
-from backfill_assets.core.garbage import give_back
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake.evolution import evolve, refuse_other_layout
 from backfill_assets.lake.log import ACTIONS, commit_file, find_write, refuse_torn
@@ -37,7 +36,6 @@ FEATURE_OF_BEFORE = "inCommitTimestamp"  # tables of version 0.1 have it, and de
 # Commits: opening a table reads those since its checkpoint, 0.4 CPU ms each (measured: a receipt took 8 CPU ms with 10,
 # 14 with 25, 41 with 100, whatever the length of the log); each checkpoint is one more file of all live files.
 CHECKPOINT_EVERY = 20
-MANY_ACTIONS = 1000  # delta-rs then takes so much memory that what is free between pages in use counts
 
 
 def ensure_table(path: Path, contract: Contract, rollback_days: int) -> None:
@@ -122,8 +120,6 @@ def commit_files(
     if strays:
         raise _wrong(path, f"a file of {strays[0]} is to be added, a day that the receipt does not name")
     _sync_files(path, [f.path for f in adds])
-    if len(actions) >= MANY_ACTIONS:
-        give_back()
     return _commit(opened, path, receipt, actions, now_ms)
 
 

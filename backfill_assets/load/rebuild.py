@@ -33,9 +33,8 @@ import stamina
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.engines import disagreement
 from backfill_assets.core.errors import ContractBroken, Superseded
-from backfill_assets.core.garbage import give_back
 from backfill_assets.core.gates import NOT_NULL, PROFILE, RULES, UNIQUE_KEY, Finding, with_warning
-from backfill_assets.lake.audit import let_engine_go, sample_keys
+from backfill_assets.lake.audit import sample_keys
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.replace import Published
 from backfill_assets.lake.session import telling_losses
@@ -45,7 +44,6 @@ from backfill_assets.load.judging import bench, may_be_empty
 from backfill_assets.load.merging import refuse_merge
 from backfill_assets.load.raw import load
 
-MANY_DAYS = 365  # so many leave pages behind that are worth a look
 SUPERSEDED_ATTEMPTS = 3  # each one reads the newest inputs; more would mean writers that never rest
 
 
@@ -70,7 +68,6 @@ class Rebuild:
             refuse_merge(self.table.contract)
         self.candidate = load(self.request) if self.table.is_landed else build(self.request)
         self._refuse_strays()
-        self._give_back()
         with self.request.phases.phase("gate"):
             self.disagreements = self._disagreements()
             self.findings = self._judge()
@@ -86,16 +83,13 @@ class Rebuild:
                     if any(f.refuses for f in self.prepare()):
                         raise self.refusal()
                 with self.request.phases.phase("publish"):
-                    published = self.ready.commit()
-                self._give_back()
-                return published
+                    return self.ready.commit()
         raise AssertionError("unreachable: the retry context returns or raises")
 
     def release(self) -> None:
         """Free what Spark keeps of the candidate; harmless when the engine is gone."""
         if self.candidate is not None:
             self.candidate.release()
-        self._give_back()
 
     @property
     def table(self) -> Table:
@@ -136,11 +130,6 @@ class Rebuild:
             return []
         lake = self.request.lake_session.lake
         return sample_keys(lake, staged.paths, self.table.contract, finding.day, finding.check)
-
-    def _give_back(self) -> None:
-        if len(self.days) >= MANY_DAYS:
-            let_engine_go()
-            give_back()
 
     def _refuse_strays(self) -> None:
         strays = self.ready.strays()

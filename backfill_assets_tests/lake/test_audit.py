@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.core.profiles import DayProfile
-from backfill_assets.lake.audit import audit, audit_table, connection, let_engine_go, sample_keys
+from backfill_assets.lake.audit import audit, audit_table, sample_keys
 from backfill_assets.lake.home import Lake
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
@@ -132,13 +132,3 @@ def test_a_table_is_audited_as_it_stands_at_any_version(tmp_path: Path) -> None:
         publish_by_hand(lake, STAGING, [{"entity": "A", "value": value, "event_date": day(n)} for n in range(2)])
     assert {d: p.sums["value"] for d, p in audit_table(lake, STAGING).items()} == {day(0): 2, day(1): 2}
     assert {d: p.sums["value"] for d, p in audit_table(lake, STAGING, 1, [day(1)]).items()} == {day(1): 1}
-
-
-def test_an_engine_that_is_let_go_answers_who_is_asking_and_nobody_after(tmp_path: Path) -> None:
-    lake = bare_lake(tmp_path)
-    tables = "SELECT count(*) FROM duckdb_tables()"
-    with connection(lake) as before:
-        before.execute("CREATE TABLE held AS SELECT 1 AS one")
-        let_engine_go()
-        with connection(lake) as after:
-            assert (before.execute(tables).fetchone(), after.execute(tables).fetchone()) == ((1,), (0,))
