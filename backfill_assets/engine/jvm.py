@@ -9,10 +9,9 @@ import os
 import secrets
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from backfill_assets.engine.archive import Archive
+from backfill_assets.engine.archive import archive_flags, class_archive
 from backfill_assets.engine.cache import delta_jars, package_version, spark_home
 from backfill_assets.engine.confs import LOOPBACK, EngineSettings, launch_confs, properties_text
 from backfill_assets.engine.java import Java, launch_options
@@ -110,21 +109,22 @@ def prepare(
     properties = state.folder / f"server-{_digest(token)}.properties"
     state.write_private(properties, properties_text(confs))
     state.write_private(state.folder / "log4j2.properties", _LOGGING)
-    ours = [*filter(None, [extra_path]), f"{spark_home()}/jars/*", *map(str, jars)]
-    class_path = ":".join(ours)
-    own = not (extra_options or extra_path)  # what a user adds may contradict an archive
-    archive = Archive.of(java, launch_options(), class_path, settings.memory) if own else None
+    class_path = [*filter(None, [extra_path]), f"{spark_home()}/jars/*", *map(str, jars)]
+    shared, archive = [], None
+    if not (extra_options or extra_path):  # which may not fit an archive
+        archive = class_archive(java, launch_options(), [*sorted((spark_home() / "jars").glob("*.jar")), *jars])
+        shared = archive_flags(java, archive, state.scratch)
     command = [
         str(java.executable),
         *_flags(settings),
-        *(archive.flags(state.scratch) if archive else ()),
+        *shared,
         f"-Djava.io.tmpdir={state.scratch}",
         f"-Dderby.system.home={state.scratch}",
         # The name only: it is found on the class path, whatever the folder's path contains.
         "-Dlog4j2.configurationFile=log4j2.properties",
         *shlex.split(extra_options),
         "-cp",
-        class_path,
+        ":".join(class_path),
         "org.apache.spark.deploy.SparkSubmit",
         "--class",
         _MAIN,
@@ -133,8 +133,8 @@ def prepare(
         "spark-internal",
     ]
     idle = settings.idle_minutes * 60
-    request = ServerRequest(command, properties.name, token, server_identity(settings, java), idle)
-    return replace(request, archive=str(archive.file), making=list(archive.making)) if archive else request
+    written = str(archive) if archive and not archive.exists() else ""
+    return ServerRequest(command, properties.name, token, server_identity(settings, java), idle, archive=written)
 
 
 def server_environ(state: ServerFolder) -> dict[str, str]:

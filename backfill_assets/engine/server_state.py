@@ -62,8 +62,8 @@ def _accepts(port: int, path: str) -> bool:
 @dataclass(frozen=True)
 class ServerRequest:
     """What a supervisor is to start: the command, the file with the token that it reads (mode 0600, of this
-    request alone), and when to stop (seconds idle). `archive` is the file of classes that the command uses, or that
-    `making` makes where it is not there (`archive.Archive`); empty: neither. `socket`: see `Record`."""
+    request alone), and when to stop (seconds idle). `archive`: the file to keep the classes in that the server archives
+    as it ends; empty where it archives none. `socket`: see `Record`."""
 
     command: list[str] = field(repr=False)
     properties: str
@@ -71,7 +71,6 @@ class ServerRequest:
     identity: dict[str, str] = field(repr=False)
     idle_seconds: float
     archive: str = ""
-    making: list[str] = field(default_factory=list, repr=False)
     socket: str = ""
 
 

@@ -226,7 +226,7 @@ def _connect(endpoint: Endpoint | None, settings: EngineSettings) -> "SparkSessi
         logging.getLogger(CLIENTS_LOG).setLevel(logging.CRITICAL + 1)
     # The error that follows says the same; as a warning it would be the last line a person reads.
     warnings.filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]", UserWarning)
-    line = Line(endpoint.url, endpoint.process, endpoint.socket) if endpoint else Line(settings.engine, None)
+    line = Line(endpoint.url, endpoint.socket) if endpoint else Line(settings.engine)
     session: SparkSession = ConnectSession.Builder().channelBuilder(line).create()  # type: ignore[assignment]
     atexit.register(session.stop)  # before pyspark's own farewell, which waits for whatever it talks to
     client = session.client

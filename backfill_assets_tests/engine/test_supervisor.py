@@ -17,6 +17,7 @@ import pytest
 from backfill_assets.engine.processes import Process
 from backfill_assets.engine.server_state import Record, ServerFolder, ServerRequest
 from backfill_assets.engine.supervisor import Supervisor
+from backfill_assets_tests.processes import until
 
 IDENTITY = {"memory": "1g"}
 NOBODY = Process(2**22 + 1, 0.0)  # beyond the greatest number that Linux gives
@@ -93,11 +94,32 @@ def test_a_server_that_the_record_names_no_longer_is_left_alone_by_the_record_of
     assert os.getpid() == newer.jvm.pid
 
 
-@pytest.mark.parametrize(("ends", "is_left"), [("os.kill(os.getpid(), 6)", False), ("raise SystemExit(1)", True)])
-def test_the_archive_of_a_server_that_crashed_before_it_listened_is_not_used_again(
-    state: ServerFolder, processes: None, tmp_path: Path, ends: str, is_left: bool
+ARCHIVING = SERVING.replace("input()", "import time; time.sleep(60)").replace(
+    "import socket",
+    """
+import signal, socket, sys, time
+def end(*_):
+    time.sleep(0.3)
+    open("tmp/classes.jsa", "w").write("classes")
+    sys.exit(143)
+signal.signal(signal.SIGTERM, end)
+""",
+)
+
+
+@pytest.mark.parametrize(("idle_seconds", "is_kept"), [(0.0, True), (60.0, False)])
+def test_an_idle_server_is_left_the_time_to_archive_its_classes_and_a_stopped_one_is_not(
+    state: ServerFolder, processes: None, tmp_path: Path, idle_seconds: float, is_kept: bool
 ) -> None:
-    (archive := tmp_path / "a.jsa").touch()
-    plain = supervisor(state, f"import os; {ends}")
-    Supervisor(state, replace(plain.request, archive=str(archive))).run()
-    assert archive.exists() == is_left
+    archive = tmp_path / "cache" / "a.jsa"
+    made = supervisor(state, ARCHIVING, idle_seconds)
+    made.request = replace(made.request, archive=str(archive))
+    if not is_kept:
+        until(lambda: (record := made._started()) is not None and record.usable, state.log, 60)
+        record = state.record()
+        assert record is not None
+        made._stop(record)
+    else:
+        made.run()
+    assert archive.exists() == is_kept
+    assert state.record() is None
