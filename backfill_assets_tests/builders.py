@@ -19,6 +19,7 @@ from backfill_assets.core.parameters import parameters_of
 from backfill_assets.core.receipts import Built, DayEntry, Receipt
 from backfill_assets.core.states import Codes, State, States
 from backfill_assets.core.view import Deliveries, LakeView, LandedDay, Stamp, TableView
+from backfill_assets.lake.gates import checks_of
 
 START = date(2024, 2, 26)  # four days before a leap day, so that windows cross it
 WINDOW, HORIZON, MATURITY = 3, 2, 1  # days: long enough to have edges, short enough to list by hand
@@ -70,6 +71,7 @@ LABELS = contract(
 )
 TRAINING = contract("training", "feature_date", Input("features_as_known"), Input("labels"), waits=True)
 CONTRACTS = (RAW, STAGING, FEATURES, AS_KNOWN, LABELS, TRAINING)
+CHECKS = checks_of(STAGING)  # of tables without rules
 
 
 def receipt(table: str = "staging", days: Mapping[date, DayEntry] | None = None, **facts: Any) -> Receipt:

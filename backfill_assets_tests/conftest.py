@@ -203,10 +203,10 @@ def class_archive(tmp_path_factory: pytest.TempPathFactory) -> None:
     if "PYTEST_XDIST_WORKER" in os.environ:
         from filelock import FileLock
 
-        from backfill_assets_tests.end_to_end.archive import make_archive
+        from backfill_assets_tests.end_to_end.archive import use_archive
 
         with FileLock(tmp_path_factory.getbasetemp().parent / "archive.lock"):
-            make_archive(tmp_path_factory.mktemp("archive"))
+            use_archive(tmp_path_factory.mktemp("archive"))
 
 
 @pytest.fixture(scope="session")

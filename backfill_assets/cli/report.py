@@ -26,7 +26,7 @@ def report(html: Path | None, as_json: bool) -> None:
     gathered = report_of(lake, pipeline, utc_now())
 
     from backfill_assets.cli.dagster_home import instance_of, silenced
-    from backfill_assets.core.gates import ALL_CHECKS
+    from backfill_assets.lake.gates import ALL_CHECKS
     from backfill_assets.orchestration.history import history as history_of
 
     with silenced(), instance_of(lake) as instance:

@@ -1,7 +1,7 @@
 """Contracts: what a table promises, readable aloud. Everything else is derived from them.
 
 Lives here: columns, keys, the days of other tables that a day is made from, and the gate of a table.
-Does not live here: how a table is computed (`pipeline`), written (`lake.replace`) or checked (`core.gates`).
+Does not live here: how a table is computed (`pipeline`), written (`lake.replace`) or checked (`lake.gates`).
 """
 
 from collections.abc import Iterable, Mapping

@@ -2,7 +2,7 @@
 
 Lives here: judging receipts before and after, what an independent reader found in the written files, and NULL shares
 against the history. Does not live here: gathering these figures (`operations.plan_gate`), and the checks that refuse a
-write before anybody can read it (`core.gates`).
+write before anybody can read it (`lake.gates`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.drift import drift
-from backfill_assets.core.gates import TRAILING_DAYS, usual_histograms, usual_null_shares
+from backfill_assets.core.drift import TRAILING_DAYS, drift, usual_histograms, usual_null_shares
 from backfill_assets.core.profiles import DayProfile, counted_histograms, counted_nulls
 from backfill_assets.core.receipts import Built, DayEntry
 

@@ -11,7 +11,6 @@ import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from backfill_assets.engine.archive import archive_flags, class_archive
 from backfill_assets.engine.cache import delta_jars, package_version, spark_home
 from backfill_assets.engine.confs import LOOPBACK, EngineSettings, launch_confs, properties_text
 from backfill_assets.engine.java import Java, launch_options
@@ -110,14 +109,9 @@ def prepare(
     state.write_private(properties, properties_text(confs))
     state.write_private(state.folder / "log4j2.properties", _LOGGING)
     class_path = [*filter(None, [extra_path]), f"{spark_home()}/jars/*", *map(str, jars)]
-    shared, archive = [], None
-    if not (extra_options or extra_path):  # which may not fit an archive
-        archive = class_archive(java, launch_options(), [*sorted((spark_home() / "jars").glob("*.jar")), *jars])
-        shared = archive_flags(java, archive, state.scratch)
     command = [
         str(java.executable),
         *_flags(settings),
-        *shared,
         f"-Djava.io.tmpdir={state.scratch}",
         f"-Dderby.system.home={state.scratch}",
         # The name only: it is found on the class path, whatever the folder's path contains.
@@ -133,8 +127,7 @@ def prepare(
         "spark-internal",
     ]
     idle = settings.idle_minutes * 60
-    written = str(archive) if archive and not archive.exists() else ""
-    return ServerRequest(command, properties.name, token, server_identity(settings, java), idle, archive=written)
+    return ServerRequest(command, properties.name, token, server_identity(settings, java), idle)
 
 
 def server_environ(state: ServerFolder) -> dict[str, str]:

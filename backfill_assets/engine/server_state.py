@@ -62,15 +62,13 @@ def _accepts(port: int, path: str) -> bool:
 @dataclass(frozen=True)
 class ServerRequest:
     """What a supervisor is to start: the command, the file with the token that it reads (mode 0600, of this
-    request alone), and when to stop (seconds idle). `archive`: the file to keep the classes in that the server archives
-    as it ends; empty where it archives none. `socket`: see `Record`."""
+    request alone), and when to stop (seconds idle). `socket`: see `Record`."""
 
     command: list[str] = field(repr=False)
     properties: str
     token: str = field(repr=False)
     identity: dict[str, str] = field(repr=False)
     idle_seconds: float
-    archive: str = ""
     socket: str = ""
 
 

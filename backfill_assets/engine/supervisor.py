@@ -19,15 +19,12 @@ from pathlib import Path
 from types import FrameType
 
 from backfill_assets.core.ownership import open_unlinked
-from backfill_assets.engine.archive import keep
 from backfill_assets.engine.processes import Process, end
 from backfill_assets.engine.server_state import Record, ServerFolder, ServerRequest, take
 
 POLL_SECONDS = 0.25
 START_TIMEOUT_SECONDS = 180.0  # 7 s on an idle machine, 30 s seen under load; beyond this it hangs
 STOP_GRACE_SECONDS = 5.0
-ARCHIVE_GRACE_SECONDS = 60.0  # an idle server that archives its classes as it ends needs 10 s
-TERMINATED = 128 + signal.SIGTERM  # exit code of a JVM that ended in order
 # One of these words is in the command line of every server.
 SERVERS = frozenset({"org.apache.spark.sql.connect.service.SparkConnectServer", "backfill_assets.engine.sail_process"})
 _LISTENING = re.compile(r"Spark Connect server started at: \S*?:(\d+)")
@@ -44,7 +41,6 @@ class Supervisor:
     state: ServerFolder
     request: ServerRequest
     child: subprocess.Popen[bytes] | None = None
-    is_idle: bool = False
 
     def run(self) -> None:
         """Adopt the recorded JVM or start one, and stay until it is gone."""
@@ -124,8 +120,7 @@ class Supervisor:
                 free_since = None
             else:
                 free_since = time.monotonic() if free_since is None else free_since
-                self.is_idle = time.monotonic() - free_since >= self.request.idle_seconds
-                if self.is_idle:
+                if time.monotonic() - free_since >= self.request.idle_seconds:
                     return
                 fcntl.flock(file, fcntl.LOCK_UN)
             time.sleep(POLL_SECONDS)
@@ -141,13 +136,9 @@ class Supervisor:
         if ours:
             with suppress(OSError):  # on a full disk too, the JVM is ended
                 self.state.close_record(record)
-        grace = STOP_GRACE_SECONDS
-        if self.request.archive:  # nobody waits for the archive of a server that was asked to stop
-            grace = ARCHIVE_GRACE_SECONDS if self.is_idle else 0.0
-        end(record.jvm, grace)
-        if self.child is not None and self.child.wait() == TERMINATED and self.request.archive:
-            with suppress(OSError):
-                keep(self.state.scratch, Path(self.request.archive))
+        end(record.jvm, STOP_GRACE_SECONDS)
+        if self.child is not None:
+            self.child.wait()
         if ours:
             self.state.remove_record()
         shutil.rmtree(self.state.scratch, ignore_errors=True)

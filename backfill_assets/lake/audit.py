@@ -2,7 +2,7 @@
 
 Lives here: rows, NULLs, sums, repeated keys, rows of other days or of none, and the fingerprint, by an embedded
 columnar engine (DuckDB) that reads Parquet in pieces and spills what does not fit. Does not live here: judging them
-(`core.gates`), and the same figures by Spark (`profile`, equal by a test) for what is too large for one machine.
+(`lake.gates`), and the same figures by Spark (`profile`, equal by a test) for what is too large for one machine.
 """
 
 import atexit
@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import ContractBroken
-from backfill_assets.core.gates import NOT_NULL, RULES, UNIQUE_KEY
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.readings import Sets
 from backfill_assets.core.texts import shortened
@@ -33,6 +32,7 @@ from backfill_assets.lake.fingerprints import (
     quoted,
     row_hash,
 )
+from backfill_assets.lake.gates import NOT_NULL, RULES, UNIQUE_KEY
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.rules import breaking, breaking_groups
 from backfill_assets.lake.stretches import stretches

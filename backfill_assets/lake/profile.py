@@ -1,7 +1,7 @@
 """Conforming a frame to its contract, and choosing who audits what was staged.
 
 Lives here: schema comparison, the same figures as `audit` by Spark. Does not live here: judging them
-(`core.gates`). A missing column would be written as NULL without a word by Delta, hence the comparison.
+(`lake.gates`). A missing column would be written as NULL without a word by Delta, hence the comparison.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
 """The only writer: compare a candidate with the receipts, then replace exactly the changed days in one commit.
 
 Lives here: the comparison, the fence against newer inputs, which days' rows move, and the receipt. Does not live here:
-computing a candidate (`load.derived`), judging it (`core.gates`), and how a commit is made (`lake.store`).
+computing a candidate (`load.derived`), judging it (`lake.gates`), and how a commit is made (`lake.store`).
 
 Whatever computes rows goes through `replace_days`: the daily run, a range backfill, late data, a plan. A rollback
 computes none (`putback`); the days it holds are refused here, too, because it may come while they are computed.

@@ -1,7 +1,7 @@
 """The rules of a contract as SQL of the engine that audits: written once, in Spark's words.
 
 Lives here: checking a rule's expression and saying it to Spark or DuckDB. Does not live here: counting the rows and
-groups that break it (`audit`, `profile`) and judging the counts (`core.gates`).
+groups that break it (`audit`, `profile`) and judging the counts (`lake.gates`).
 """
 
 from typing import TYPE_CHECKING

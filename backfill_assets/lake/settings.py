@@ -21,6 +21,7 @@ from backfill_assets.core.ownership import refuse_foreign
 from backfill_assets.core.payload import entity_misfit
 from backfill_assets.core.texts import reason
 from backfill_assets.engine.confs import shown
+from backfill_assets.lake.gates import GateSettings
 from backfill_assets.lake.source_settings import Days, DeliveredSettings, FeatureSettings, PositiveDays, Section
 
 FILE_NAME = "lake.toml"
@@ -77,41 +78,6 @@ class LatenessSettings(Section):
         if self.beyond == "apply" and self.window_days is not None:
             raise ValueError('window_days has no effect unless beyond = "quarantine"')
         return self
-
-
-class ColumnGateSettings(Section):
-    """Bounds for one column of a day: its share of NULLs (0..1), how far that may lie above the median of 28 trailing
-    days, and its drift from them (population stability index). `broken`: what a day beyond them does."""
-
-    max_null_share: float | None = Field(default=None, ge=0, le=1)
-    max_null_jump: float | None = Field(default=None, ge=0, le=1)
-    max_drift: float | None = Field(default=None, gt=0)
-    broken: Literal["warn", "refuse"] = "refuse"
-
-
-class TableGate(Section):
-    """Bounds for the rows of a day, absolute and relative to the median of 28 trailing days (0.5 = half .. 1.5), and
-    for its `columns`."""
-
-    min_rows: int | None = Field(default=None, ge=0)
-    max_rows: int | None = Field(default=None, ge=0)
-    max_relative_change: float | None = Field(default=None, gt=0)
-    max_absolute_change: int | None = Field(default=None, ge=0)
-    empty: Literal["warn", "allow", "refuse"] = "warn"
-    columns: dict[str, ColumnGateSettings] = Field(default_factory=dict)
-
-    @model_validator(mode="after")
-    def _least_before_most(self) -> "TableGate":
-        if self.min_rows is not None and self.max_rows is not None and self.min_rows > self.max_rows:
-            raise ValueError("min_rows may not exceed max_rows")
-        return self
-
-
-class GateSettings(Section):
-    """`incomplete`: what a day with missing required input days does. `tables`: the bounds per table."""
-
-    incomplete: Literal["warn", "refuse"] = "warn"
-    tables: dict[str, TableGate] = Field(default_factory=dict)
 
 
 class SparkSettings(Section):

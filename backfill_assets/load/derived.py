@@ -1,7 +1,7 @@
 """Building a candidate: pinned inputs, one pure transform over the whole range, conform, stage and audit.
 
 Lives here: the read side of the load path for every table but raw (`load.raw`). Does not live here: the plan of the
-rows (`making`), the gate (`core.gates`) and the write (`lake.replace`).
+rows (`making`), the gate (`lake.gates`) and the write (`lake.replace`).
 Refuses, before any work, days whose own input days do not exist and days held by a rollback.
 """
 

@@ -1,7 +1,7 @@
 """Judging days against the past of their table, which its receipts hold: the same for a write, a button and a healing.
 
 Lives here: what a day's surroundings are: rows and NULL shares of earlier days, required days that are missing, whether
-it may be empty; and the bounds of `[gates]`. Does not live here: the rules (`core.gates`), and the events in
+it may be empty; and the bounds of `[gates]`. Does not live here: the rules (`lake.gates`), and the events in
 Dagster (`orchestration.checks`, `orchestration.healing`).
 """
 
@@ -13,22 +13,18 @@ from typing import TypeVar
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.cuts import is_mature
-from backfill_assets.core.drift import Histogram
-from backfill_assets.core.gates import (
+from backfill_assets.core.drift import (
     MEDIAN_NEEDS_DAYS,
     TRAILING_DAYS,
-    ColumnGate,
-    Finding,
-    Gate,
-    Surroundings,
-    judge,
+    Histogram,
     usual_histograms,
     usual_null_shares,
 )
 from backfill_assets.core.profiles import DayProfile, counted_histograms, counted_nulls
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.states import States
-from backfill_assets.lake.settings import LakeSettings, TableGate
+from backfill_assets.lake.gates import Finding, GateSettings, Judged, Surroundings, TableGate, judge
+from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.load.candidate import as_profile
 
 T = TypeVar("T")
@@ -39,7 +35,7 @@ class Bench:
     """Where days of one table are judged. `rows` and `null_shares` are those of days with rows, ascending by day."""
 
     contract: Contract
-    gate: Gate
+    settings: GateSettings
     rows: Sequence[tuple[date, int]]
     null_shares: Sequence[tuple[date, Mapping[str, float]]]
     histograms: Sequence[tuple[date, Mapping[str, Histogram]]] = ()
@@ -50,8 +46,9 @@ class Bench:
         """The findings of every check for one day, against the days before it."""
         usual = usual_null_shares(_before(self.null_shares, day))
         values = usual_histograms(_before(self.histograms, day))
-        around = Surroundings(_before(self.rows, day), may_be_empty, absent, usual, values)
-        return judge(self.contract, day, found, self.gate, around)
+        around = Surroundings(_before(self.rows, day), may_be_empty, absent, usual, values, self.settings.incomplete)
+        bounds = self.settings.tables.get(self.contract.name, TableGate())
+        return judge(Judged(self.contract, day, found, bounds, around))
 
 
 def bench(
@@ -78,7 +75,7 @@ def bench(
         histograms |= {d: {c: dict(h) for c, h in p.histograms.items()} for d, p in new.items()}
     return Bench(
         contract,
-        gate_of(settings, contract.name),
+        settings.gates,
         sorted((d, n) for d, n in rows.items() if n),
         sorted(shares.items(), key=lambda told: told[0]),
         sorted(histograms.items(), key=lambda told: told[0]),
@@ -107,20 +104,6 @@ def judged_by_receipts(
         )
         for d in days
     }  # fmt: skip
-
-
-def gate_of(settings: LakeSettings, table: str) -> Gate:
-    """The bounds that `[gates]` sets for the table."""
-    bounds = settings.gates.tables.get(table, TableGate())
-    return Gate(
-        bounds.min_rows,
-        bounds.max_rows,
-        bounds.max_relative_change,
-        bounds.max_absolute_change,
-        bounds.empty,
-        settings.gates.incomplete,
-        {name: ColumnGate(**dict(column)) for name, column in bounds.columns.items()},
-    )
 
 
 def _before(dated: Sequence[tuple[date, T]], day: date) -> list[T]:

@@ -33,8 +33,8 @@ import stamina
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.engines import disagreement
 from backfill_assets.core.errors import ContractBroken, Superseded
-from backfill_assets.core.gates import NOT_NULL, PROFILE, RULES, UNIQUE_KEY, Finding, with_warning
 from backfill_assets.lake.audit import sample_keys
+from backfill_assets.lake.gates import GATES, PROFILE, Finding, with_warning
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.replace import Published
 from backfill_assets.lake.session import telling_losses
@@ -126,7 +126,7 @@ class Rebuild:
     def samples(self, finding: Finding) -> list[str]:
         """Up to ten keys of the rows that a finding speaks of."""
         staged = self.ready.staged
-        if staged is None or finding.check not in (UNIQUE_KEY, NOT_NULL, RULES):
+        if staged is None or not any(g.names_rows for g in GATES if g.name == finding.check):
             return []
         lake = self.request.lake_session.lake
         return sample_keys(lake, staged.paths, self.table.contract, finding.day, finding.check)

@@ -1,7 +1,7 @@
 """Asset checks per day, from the contract: four, and `rules` where it has any.
 
 Lives here: their specs, their evaluations per partition, and what a button without a partition does (it judges the
-newest written day again). Does not live here: the rules (`core.gates`), and the standing fact of a table (`standing`).
+newest written day again). Does not live here: the rules (`lake.gates`), and the standing fact of a table (`standing`).
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -11,19 +11,10 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.gates import (
-    ALL_CHECKS,
-    NOT_NULL,
-    PROFILE,
-    ROW_COUNT,
-    RULES,
-    UNIQUE_KEY,
-    Finding,
-    checks_of,
-)
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.states import States
 from backfill_assets.lake.audit import audit_table
+from backfill_assets.lake.gates import ALL_CHECKS, Finding, checks_of, gates_of
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.judging import bench, may_be_empty
@@ -31,24 +22,18 @@ from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.context import Opened
 from backfill_assets.orchestration.dagster_private import targets_of
 
-DESCRIPTIONS = {
-    ROW_COUNT: "The day's rows lie within the bounds of [gates] and near the trailing median. Blocks the write.",
-    NOT_NULL: "No NULL in a required column. Blocks the write.",
-    UNIQUE_KEY: "The key is unique within the day. Blocks the write.",
-    PROFILE: "Required input days exist, NULL shares and values are as usual. Warns, or refuses as [gates] says.",
-}
-
 
 def check_specs(contract: Contract, partitions: dg.DailyPartitionsDefinition) -> list[dg.AssetCheckSpec]:
-    """The checks per day of a table; `rules` lists the contract's."""
-    rules = "; ".join(f"{r.name}: {r.description} (`{r.expression}`)" for r in contract.rules)
-    told = "Blocks the write, but for rules that only warn."
-    described = {**DESCRIPTIONS, RULES: f"The day's rows keep the rules of the contract: {rules}. {told}"}
+    """One check per day and gate of a table."""
     return [
         dg.AssetCheckSpec(
-            name, asset=contract.name, blocking=blocking, description=described[name], partitions_def=partitions
+            gate.name,
+            asset=contract.name,
+            blocking=gate.blocks,
+            description=gate.description(contract),
+            partitions_def=partitions,
         )
-        for name, blocking in checks_of(contract).items()
+        for gate in gates_of(contract)
     ]
 
 

@@ -17,8 +17,8 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.gates import ALL_CHECKS, Finding, checks_of
 from backfill_assets.core.states import State, States
+from backfill_assets.lake.gates import ALL_CHECKS, Finding, checks_of
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view

@@ -14,7 +14,7 @@ from datetime import date
 
 import dagster as dg
 
-from backfill_assets.core.gates import Finding, checks_of
+from backfill_assets.lake.gates import Finding, checks_of
 from backfill_assets.load.derived import settled_days
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.context import Opened

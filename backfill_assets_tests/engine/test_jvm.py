@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.engine.cache import CACHE_VARIABLE
 from backfill_assets.engine.confs import EngineSettings
 from backfill_assets.engine.java import find_java
 from backfill_assets.engine.jvm import differences, prepare, server_environ, server_identity
@@ -61,23 +60,3 @@ def test_nothing_of_the_callers_environment_redirects_spark(tmp_path: Path, monk
     env = server_environ(ServerFolder.of(tmp_path))
     assert not {"SPARK_CONF_DIR", "PYSPARK_PYTHON", "MASTER"} & env.keys()
     assert (env["TZ"], env["SPARK_LOCAL_IP"]) == ("Asia/Tokyo", "127.0.0.1")
-
-
-def test_a_server_archives_its_classes_unless_its_user_adds_flags_of_their_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
-    folder = ServerFolder.of(tmp_path)
-    folder.make()
-    plain = prepare(folder, EngineSettings(), JAVA, one_jar)
-    assert any(flag.startswith("-XX:ArchiveClassesAtExit=") for flag in plain.command)
-    Path(plain.archive).parent.mkdir(parents=True)
-    Path(plain.archive).touch()
-    again = prepare(folder, EngineSettings(), JAVA, one_jar)
-    assert any(flag.startswith("-XX:SharedArchiveFile=") and plain.archive in flag for flag in again.command)
-    assert again.archive == ""
-    confs = {"spark.driver.extraJavaOptions": "-XX:+UseZGC"}
-    own = prepare(folder, EngineSettings(confs=confs), JAVA, one_jar)
-    assert not any("Archive" in flag for flag in own.command)
-    assert own.archive == ""
-    assert server_identity(EngineSettings(), JAVA) == plain.identity, "servers with and without one are the same"

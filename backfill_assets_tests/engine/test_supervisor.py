@@ -9,7 +9,6 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,6 @@ import pytest
 from backfill_assets.engine.processes import Process
 from backfill_assets.engine.server_state import Record, ServerFolder, ServerRequest
 from backfill_assets.engine.supervisor import Supervisor
-from backfill_assets_tests.processes import until
 
 IDENTITY = {"memory": "1g"}
 NOBODY = Process(2**22 + 1, 0.0)  # beyond the greatest number that Linux gives
@@ -92,34 +90,3 @@ def test_a_server_that_the_record_names_no_longer_is_left_alone_by_the_record_of
     supervisor(state, "")._stop(Record(NOBODY, NOBODY, 2, "older", IDENTITY))
     assert state.record() == newer
     assert os.getpid() == newer.jvm.pid
-
-
-ARCHIVING = SERVING.replace("input()", "import time; time.sleep(60)").replace(
-    "import socket",
-    """
-import signal, socket, sys, time
-def end(*_):
-    time.sleep(0.3)
-    open("tmp/classes.jsa", "w").write("classes")
-    sys.exit(143)
-signal.signal(signal.SIGTERM, end)
-""",
-)
-
-
-@pytest.mark.parametrize(("idle_seconds", "is_kept"), [(0.0, True), (60.0, False)])
-def test_an_idle_server_is_left_the_time_to_archive_its_classes_and_a_stopped_one_is_not(
-    state: ServerFolder, processes: None, tmp_path: Path, idle_seconds: float, is_kept: bool
-) -> None:
-    archive = tmp_path / "cache" / "a.jsa"
-    made = supervisor(state, ARCHIVING, idle_seconds)
-    made.request = replace(made.request, archive=str(archive))
-    if not is_kept:
-        until(lambda: (record := made._started()) is not None and record.usable, state.log, 60)
-        record = state.record()
-        assert record is not None
-        made._stop(record)
-    else:
-        made.run()
-    assert archive.exists() == is_kept
-    assert state.record() is None

@@ -1,7 +1,7 @@
 """Rules of a contract: rows that break one are counted and named, and a bad rule is refused by name.
 
 Tested here: `lake.rules`, of rows and of groups, and the audit of staged files by them. Not tested here: the same
-figures by Spark (`test_profile`) and judging them (`core/test_gates`).
+figures by Spark (`test_profile`) and judging them (`lake/test_gates`).
 """
 
 from dataclasses import replace
@@ -11,9 +11,9 @@ import pytest
 
 from backfill_assets.core.contracts import Rule
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.gates import RULES
 from backfill_assets.lake.audit import audit, sample_keys
 from backfill_assets.lake.fingerprints import Dialect
+from backfill_assets.lake.gates import RULES
 from backfill_assets.lake.rules import breaking, breaking_groups
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import STAGING, day

@@ -1,7 +1,7 @@
 """What days are judged against: the receipts of earlier days and the lake's bounds, whoever asks.
 
 Tested here: `load.judging`, and what a check's button finds in a day (`checks.judged_again`). Not tested here:
-the rules themselves (`core.test_gates`), and reading a day (`test_rebuild`).
+the rules themselves (`lake.test_gates`), and reading a day (`test_rebuild`).
 """
 
 from dataclasses import replace
@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.core.contracts import Rule
-from backfill_assets.core.gates import CHECKS, MEDIAN_NEEDS_DAYS, PROFILE, ROW_COUNT, TRAILING_DAYS, Finding
+from backfill_assets.core.drift import MEDIAN_NEEDS_DAYS, TRAILING_DAYS
 from backfill_assets.core.profiles import DayProfile, kept_counts, null_counts
 from backfill_assets.core.receipts import DayEntry
+from backfill_assets.lake.gates import PROFILE, ROW_COUNT, Finding
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.model import make_pipeline
 from backfill_assets.lake.settings import LakeSettings
@@ -22,7 +23,7 @@ from backfill_assets.load.candidate import as_profile
 from backfill_assets.load.judging import bench, judged_by_receipts
 from backfill_assets.orchestration.checks import judged_again
 from backfill_assets.pipeline.tables import tables
-from backfill_assets_tests.builders import STAGING, day
+from backfill_assets_tests.builders import CHECKS, STAGING, day
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 
 ROWS = 100

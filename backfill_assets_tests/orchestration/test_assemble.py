@@ -11,8 +11,8 @@ import dagster as dg
 import pytest
 
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.core.gates import ALL_CHECKS, CHECKS
 from backfill_assets.engine.server import server_status
+from backfill_assets.lake.gates import ALL_CHECKS
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.orchestration.assemble import assemble
@@ -20,6 +20,7 @@ from backfill_assets.orchestration.assets import IO_MANAGER
 from backfill_assets.orchestration.io_manager import LakeIOManager
 from backfill_assets.orchestration.runs import REBUILD
 from backfill_assets.pipeline.tables import tables as our_tables
+from backfill_assets_tests.builders import CHECKS
 from backfill_assets_tests.lakes import SELECT, make_lake, run_rebuild, toy
 from backfill_assets_tests.operations.synthetic import START as SYNTHETIC
 from backfill_assets_tests.operations.synthetic import synthetic_lake

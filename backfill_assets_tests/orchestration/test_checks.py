@@ -1,6 +1,6 @@
 """Checks as people see them: what their specs say, and what a button without a partition finds in the newest day.
 
-Tested here: `orchestration.checks` on real files without an engine. Not tested here: the rules (`core.test_gates`),
+Tested here: `orchestration.checks` on real files without an engine. Not tested here: the rules (`lake.test_gates`),
 and what days are judged against (`load.test_judging`).
 """
 
@@ -12,10 +12,10 @@ import dagster as dg
 import pytest
 
 from backfill_assets.core.contracts import Rule
-from backfill_assets.core.gates import CHECKS, RULES
-from backfill_assets.orchestration.checks import DESCRIPTIONS, check_specs, newest_day_results
+from backfill_assets.lake.gates import RULES, gates_of
+from backfill_assets.orchestration.checks import check_specs, newest_day_results
 from backfill_assets.orchestration.context import Opened
-from backfill_assets_tests.builders import STAGING, day, write_rows
+from backfill_assets_tests.builders import CHECKS, STAGING, day, write_rows
 from backfill_assets_tests.operations.planned import DAYS, Planned
 
 PARTITIONS = dg.DailyPartitionsDefinition(start_date=str(day(0)), timezone="UTC")
@@ -42,7 +42,7 @@ def facts(result: dg.AssetCheckResult) -> dict[str, Any]:
 def test_a_table_has_its_four_checks_per_day_and_rules_where_its_contract_has_any() -> None:
     specs = {s.name: s for s in check_specs(STAGING, PARTITIONS)}
     assert {n: s.blocking for n, s in specs.items()} == dict(CHECKS)
-    assert {s.description for s in specs.values()} == set(DESCRIPTIONS.values())
+    assert [s.description for s in specs.values()] == [g.description(STAGING) for g in gates_of(STAGING)]
     ruled = replace(STAGING, rules=(Rule("positive", "value > 0", "no refunds"),))
     rules = {s.name: s for s in check_specs(ruled, PARTITIONS)}[RULES]
     assert rules.blocking

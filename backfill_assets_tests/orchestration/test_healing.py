@@ -16,7 +16,6 @@ import dagster as dg
 import pytest
 
 from backfill_assets.core.days import ONE_DAY
-from backfill_assets.core.gates import CHECKS
 from backfill_assets.core.receipts import Built, Receipt
 from backfill_assets.core.rollbacks import ROLLBACK
 from backfill_assets.lake.home import Lake
@@ -36,7 +35,7 @@ from backfill_assets.orchestration.dagster_private import (
 from backfill_assets.orchestration.reconcile import follow_receipts
 from backfill_assets.orchestration.ticks import late_data_tick
 from backfill_assets.pipeline.tables import tables
-from backfill_assets_tests.builders import make_commit
+from backfill_assets_tests.builders import CHECKS, make_commit
 from backfill_assets_tests.operations.synthetic import START, build, end_of, synthetic_lake
 
 pytestmark = pytest.mark.usefixtures("storages")

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 import pytest
 
-from backfill_assets.core.gates import CHECKS
 from backfill_assets.engine.processes import PlacedProcess
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import table_view
@@ -23,6 +22,7 @@ from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.markers import markers_of
 from backfill_assets.orchestration.reconcile import reconcile
 from backfill_assets.orchestration.runs import LAKE_TAG, REBUILD
+from backfill_assets_tests.builders import CHECKS
 from backfill_assets_tests.lakes import content, delivery, land, make_lake, run_rebuild, snapshot, toy
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ import pytest
 
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.errors import ContractBroken
-from backfill_assets.core.gates import CHECKS
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.load.rebuild import Rebuild
@@ -21,6 +20,7 @@ from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.dagster_private import check_rows, unmade_partitions
 from backfill_assets.orchestration.runs import OWN_EVENTS, RANGE_END, RANGE_START, REBUILD
 from backfill_assets.pipeline.tables import tables
+from backfill_assets_tests.builders import CHECKS
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
 
 pytestmark = pytest.mark.usefixtures("storages")

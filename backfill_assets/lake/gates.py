@@ -1,0 +1,267 @@
+"""The gates of a write: what must hold of a day's rows before anything is written, and what is only worth a warning.
+
+Here: one entry per gate in `GATES` (name, description, evaluation) and its settings below `[gates]` in lake.toml. Not
+here: a day's history (`load.judging`), Dagster's checks (`orchestration.checks`), gates of plans (`core.plan_gates`).
+
+A new gate is a function that returns a `Finding`, an entry in `GATES`, and its bounds in `TableGate`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from statistics import median
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from backfill_assets.core.contracts import Contract, Rule
+from backfill_assets.core.drift import LARGE_DRIFT, MEDIAN_NEEDS_DAYS, Histogram, drift
+from backfill_assets.core.profiles import BROKEN, DayProfile
+from backfill_assets.lake.source_settings import Section
+
+ROW_COUNT, NOT_NULL, UNIQUE_KEY, PROFILE, RULES = "row_count", "not_null", "unique_key", "profile", "rules"
+UNUSUAL_FACTOR = 10  # warned of without any setting: ten times more or fewer rows than on an ordinary day
+UNUSUAL_NEEDS_ROWS = 20  # below it a factor of ten is chance
+NULL_SHARE_JUMP = 0.2  # a NULL share this far above the trailing median is worth a look
+Facts = dict[str, int | float | str]
+
+
+class ColumnGate(Section):
+    """Bounds for one column of a day: its share of NULLs (0..1), how far that may lie above the median of 28 trailing
+    days, and its drift from them (population stability index). `broken`: what a day beyond them does. Without
+    `max_drift` a large drift warns."""
+
+    max_null_share: float | None = Field(default=None, ge=0, le=1)
+    max_null_jump: float | None = Field(default=None, ge=0, le=1)
+    max_drift: float | None = Field(default=None, gt=0)
+    broken: Literal["warn", "refuse"] = "refuse"
+
+
+class TableGate(Section):
+    """Bounds for the rows of a day, absolute and relative to the median of 28 trailing days (0.5 = half .. 1.5), and
+    for its `columns`. None: no bound."""
+
+    min_rows: int | None = Field(default=None, ge=0)
+    max_rows: int | None = Field(default=None, ge=0)
+    max_relative_change: float | None = Field(default=None, gt=0)
+    max_absolute_change: int | None = Field(default=None, ge=0)
+    empty: Literal["warn", "allow", "refuse"] = "warn"
+    columns: dict[str, ColumnGate] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _least_before_most(self) -> "TableGate":
+        if self.min_rows is not None and self.max_rows is not None and self.min_rows > self.max_rows:
+            raise ValueError("min_rows may not exceed max_rows")
+        return self
+
+
+class GateSettings(Section):
+    """`incomplete`: what a day with missing required input days does. `tables`: the bounds per table."""
+
+    incomplete: Literal["warn", "refuse"] = "warn"
+    tables: dict[str, TableGate] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Verdict of one gate on one day. `refuses`: failed, and nothing may be written."""
+
+    check: str
+    day: date
+    passed: bool
+    refuses: bool
+    message: str
+    facts: Mapping[str, int | float | str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Context of a day: rows, NULL shares and histograms of earlier days, whether it may be empty, and missing required
+    input days with what they do."""
+
+    trailing_rows: Sequence[int] = ()
+    may_be_empty: bool = False
+    absent: Sequence[tuple[str, date]] = ()
+    usual_null_shares: Mapping[str, float] = field(default_factory=dict)
+    usual_histograms: Mapping[str, Histogram] = field(default_factory=dict)
+    incomplete: Literal["warn", "refuse"] = "warn"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A day to judge: its table's contract, the profile of its rows, the table's bounds, and its context."""
+
+    contract: Contract
+    day: date
+    found: DayProfile
+    bounds: TableGate
+    around: Surroundings
+
+
+@dataclass(frozen=True)
+class Gate:
+    """One gate: how it judges a day and what Dagster shows of it. `blocks`: it may stop dependent assets of the run.
+    `names_rows`: a finding is about single rows, of which samples can be shown. `applies`: tables that have it."""
+
+    name: str
+    description: Callable[[Contract], str]
+    evaluate: Callable[[Judged], Finding]
+    blocks: bool = True
+    names_rows: bool = False
+    applies: Callable[[Contract], bool] = lambda _: True
+
+
+def gates_of(contract: Contract) -> list[Gate]:
+    """The gates of a table, in the order of `GATES`."""
+    return [gate for gate in GATES if gate.applies(contract)]
+
+
+def checks_of(contract: Contract) -> Mapping[str, bool]:
+    """The names of a table's gates, each with whether it blocks."""
+    return {gate.name: gate.blocks for gate in gates_of(contract)}
+
+
+def judge(judged: Judged) -> list[Finding]:
+    """One finding per gate of the day's table."""
+    return [gate.evaluate(judged) for gate in gates_of(judged.contract)]
+
+
+def with_warning(finding: Finding, text: str) -> Finding:
+    """The finding, failed by one more warning, which comes first."""
+    message = f"{text}; {finding.message}" if not finding.passed else text
+    return replace(finding, passed=False, message=message)
+
+
+def _row_count(judged: Judged) -> Finding:
+    rows, bounds, trailing = judged.found.rows, judged.bounds, judged.around.trailing_rows
+    usual = median(trailing) if len(trailing) >= MEDIAN_NEEDS_DAYS else None
+    facts: Facts = {"rows": rows, **({"trailing_median": float(usual)} if usual is not None else {})}
+
+    def finding(passed: bool, refuses: bool, message: str) -> Finding:
+        return Finding(ROW_COUNT, judged.day, passed, refuses, message, facts)
+
+    if not rows and judged.around.may_be_empty:
+        return finding(True, False, "empty, as expected")
+    broken = _bounds_broken(rows, bounds, usual)
+    if not rows and bounds.empty == "refuse":
+        broken.append("the day is empty")
+    if broken:
+        return finding(False, True, "; ".join(broken))
+    if not rows and bounds.empty == "warn":
+        return finding(False, False, "the day is empty")
+    if usual is not None and usual >= UNUSUAL_NEEDS_ROWS and rows and max(rows / usual, usual / rows) > UNUSUAL_FACTOR:
+        return finding(False, False, f"{rows} rows, usually about {usual:.0f}")
+    return finding(True, False, f"{rows} rows")
+
+
+def _bounds_broken(rows: int, bounds: TableGate, usual: float | None) -> list[str]:
+    broken = []
+    if bounds.min_rows is not None and rows < bounds.min_rows:
+        broken.append(f"{rows} rows, fewer than min_rows = {bounds.min_rows}")
+    if bounds.max_rows is not None and rows > bounds.max_rows:
+        broken.append(f"{rows} rows, more than max_rows = {bounds.max_rows}")
+    if usual is not None:
+        change = abs(rows - usual)
+        if bounds.max_absolute_change is not None and change > bounds.max_absolute_change:
+            broken.append(f"{rows} rows, {change:.0f} from the trailing median {usual:.0f}")
+        if bounds.max_relative_change is not None and usual and change / usual > bounds.max_relative_change:
+            broken.append(f"{rows} rows, {change / usual:.0%} from the trailing median {usual:.0f}")
+    return broken
+
+
+def _not_null(judged: Judged) -> Finding:
+    nulls = judged.found.nulls
+    broken = {c: nulls[c] for c in judged.contract.required_columns if nulls.get(c)}
+    message = "; ".join(f"{n} NULL(s) in {c}" for c, n in broken.items()) or "no NULL in required columns"
+    return Finding(
+        NOT_NULL, judged.day, not broken, bool(broken), message, {f"nulls {c}": n for c, n in broken.items()}
+    )
+
+
+def _unique_key(judged: Judged) -> Finding:
+    key, repeats = ", ".join(judged.contract.key), judged.found.duplicates
+    message = f"{repeats} row(s) repeat a key ({key})" if repeats else f"({key}) is unique"
+    return Finding(UNIQUE_KEY, judged.day, not repeats, bool(repeats), message, {"repeats": repeats})
+
+
+def _profile(judged: Judged) -> Finding:
+    found, around = judged.found, judged.around
+    warnings, refusing = [], list[str]()
+    if around.absent:
+        table, first = around.absent[0]
+        warnings.append(f"incomplete: {len(around.absent)} required input day(s) are missing, first {table} {first}")
+    facts: Facts = {f"sum {c}": n if isinstance(n, int) else str(n) for c, n in found.sums.items()}
+    facts |= {f"nulls {c}": n for c, n in found.nulls.items()}
+    for column in dict.fromkeys((*judged.bounds.columns, *around.usual_null_shares, *around.usual_histograms)):
+        bounds = judged.bounds.columns.get(column)
+        broken = _nulls_broken(column, found, bounds, around) + _drift_broken(column, found, bounds, around, facts)
+        (refusing if bounds is not None and bounds.broken == "refuse" else warnings).extend(broken)
+    refuses = bool(refusing) or (bool(around.absent) and around.incomplete == "refuse")
+    messages = [*refusing, *warnings]
+    return Finding(PROFILE, judged.day, not messages, refuses, "; ".join(messages) or "nothing unusual", facts)
+
+
+def _nulls_broken(column: str, found: DayProfile, bounds: ColumnGate | None, around: Surroundings) -> list[str]:
+    if not found.rows:
+        return []
+    share, usual = found.nulls.get(column, 0) / found.rows, around.usual_null_shares.get(column)
+    broken = []
+    if bounds is not None and bounds.max_null_share is not None and share > bounds.max_null_share:
+        broken.append(f"{share:.0%} of {column} is NULL, more than max_null_share = {bounds.max_null_share:g}")
+    jump = bounds.max_null_jump if bounds is not None and bounds.max_null_jump is not None else NULL_SHARE_JUMP
+    if usual is not None and share - usual > jump:
+        broken.append(f"{share:.0%} of {column} is NULL, usually {usual:.0%}")
+    return broken
+
+
+def _drift_broken(
+    column: str, found: DayProfile, bounds: ColumnGate | None, around: Surroundings, facts: Facts
+) -> list[str]:
+    usual, now = around.usual_histograms.get(column), found.histograms.get(column)
+    if not usual or not now:
+        return []
+    drifted = drift(now, usual)
+    facts[f"drift {column}"] = round(drifted.index, 4)
+    bound = bounds.max_drift if bounds is not None and bounds.max_drift is not None else LARGE_DRIFT
+    if not drifted.exceeds(bound):
+        return []
+    return [f"the values of {column} drifted: population stability index {drifted.index:.2f}, more than {bound:g}"]
+
+
+def _rules(judged: Judged) -> Finding:
+    """One finding for all rules, with the rows that break each among its facts: a table shows one check for them."""
+    rules, counts = judged.contract.rules, judged.found.broken
+    broken = [(r, counts[r.name]) for r in rules if counts.get(r.name)]
+    message = "; ".join(f"{n} {_unit(r)} break {r.name} ({r.expression})" for r, n in broken)
+    facts = {BROKEN + r.name: counts.get(r.name, 0) for r in rules}
+    refuses = any(not r.only_warns for r, _ in broken)
+    return Finding(RULES, judged.day, not broken, refuses, message or f"{len(rules)} rule(s) hold", facts)
+
+
+def _unit(rule: Rule) -> str:
+    return f"group(s) per {', '.join(rule.per)}" if rule.per else "row(s)"
+
+
+def _rules_in_words(contract: Contract) -> str:
+    rules = "; ".join(f"{r.name}: {r.description} (`{r.expression}`)" for r in contract.rules)
+    kept = f"The day's rows keep the rules of the contract: {rules}."
+    return f"{kept} Blocks the write, but for rules that only warn."
+
+
+GATES = (
+    Gate(
+        ROW_COUNT,
+        lambda _: "The day's rows lie within the bounds of [gates] and near the trailing median. Blocks the write.",
+        _row_count,
+    ),
+    Gate(NOT_NULL, lambda _: "No NULL in a required column. Blocks the write.", _not_null, names_rows=True),
+    Gate(UNIQUE_KEY, lambda _: "The key is unique within the day. Blocks the write.", _unique_key, names_rows=True),
+    Gate(
+        PROFILE,
+        lambda _: "Required input days exist, NULL shares and values are as usual. Warns, or refuses as [gates] says.",
+        _profile,
+        blocks=False,
+    ),
+    Gate(RULES, _rules_in_words, _rules, names_rows=True, applies=lambda contract: bool(contract.rules)),
+)
+ALL_CHECKS: Mapping[str, bool] = {gate.name: gate.blocks for gate in GATES}  # name -> blocking
