@@ -1,7 +1,7 @@
 """Rules of a contract: rows that break one are counted and named, and a bad rule is refused by name.
 
 Tested here: `lake.rules`, of rows and of groups, and the audit of staged files by them. Not tested here: the same
-figures by Spark (`test_profile`) and judging them (`lake/test_gates`).
+figures by Spark (`test_profile`) and judging them (`lake.test_gates`).
 """
 
 from dataclasses import replace
