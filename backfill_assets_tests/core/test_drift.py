@@ -1,6 +1,6 @@
 """The population stability index: nothing for the same shape, large for another, and what is chance with few rows.
 
-Tested here: `core.drift`. Not tested here: counting histograms (`lake.test_audit`) and judging them (`lake.test_gates`).
+Tested here: `core.drift`. Not tested here: counting histograms (`lake.test_audit`) and judging (`lake.test_gates`).
 """
 
 import random
