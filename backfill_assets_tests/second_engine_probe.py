@@ -2,7 +2,7 @@
 
 Lives here: asking over Spark Connect, answers in one form for both engines, and the answers of Spark that are kept
 beside (`second_engine_answers.json`), digests of their parts. Does not live here: the questions
-(`second_engine_catalogue`) and the list (`backfill_assets.core.second_engine`).
+(`second_engine_catalogue`) and the list (`backfill_assets.landing.sail_differences`).
 
 usage: python -m backfill_assets_tests.second_engine_probe embedded  # asks Spark (minutes), keeps its answers
        python -m backfill_assets_tests.second_engine_probe sail      # asks Sail (seconds), holds it against them
@@ -21,8 +21,7 @@ from decimal import Context, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.core.second_engine import DIFFERENT, ROUNDED
-from backfill_assets.lake.second_engine import unequal_names
+from backfill_assets.landing.sail_differences import DIFFERENT, differences
 from backfill_assets_tests.second_engine_catalogue import COLUMNS, ROWS, aggregates, queries, scalars, windows
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ def every() -> tuple[str, ...]:
 def is_let(question: str) -> bool:
     """Whether the product would let the second engine answer it."""
     query = question if question in queries() else f"SELECT {question} FROM rows"
-    return not unequal_names(query, COLUMNS, KEYS)
+    return not differences(query, COLUMNS, KEYS)
 
 
 def ask(session: "SparkSession", questions: Collection[str]) -> Answers:
@@ -210,7 +209,7 @@ def main() -> None:
     answers = kept()
     other = [q for q, answer in found.items() if is_silently_other(answer, answers.get(q, RAISES))]
     called = {name.lower() for q in other for name in re.findall(r"\w+", q)}
-    needless = sorted((DIFFERENT | ROUNDED) - called)
+    needless = sorted(DIFFERENT - called)
     json.dump({"let": [q for q in other if is_let(q)], "needless": needless, "asked": len(found)}, sys.stdout)
 
 

@@ -5,11 +5,18 @@ with itself or with another. Does not live here: engines (`engine`), and compari
 is no part of code or settings: two that give the same fingerprint are one to every day.
 """
 
+import re
+
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.view import Stamp
 
 UNLIKE = "unlike"  # the tag: days that differ from what the same inputs, code and settings gave before, with commas
 ENGINE = "engine"  # the tag, e.g. `spark 4.2.0`; receipts of earlier versions have none
+# How an engine whose queries share one pool says that they need more of it: sorting and grouping spill to disk, joining
+# and writing cannot. The kinds of these errors are those of errors about data.
+SHORT_OF_MEMORY = re.compile(
+    r"remain available for the total memory pool|Resources exhausted|Failed to allocate additional"
+)
 CHANCE = ": the transform depends on more than its inputs, such as a file, the network or chance"
 
 

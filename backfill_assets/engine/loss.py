@@ -10,8 +10,8 @@ import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from backfill_assets.core.engines import SHORT_OF_MEMORY
 from backfill_assets.core.errors import EngineLost, SettingsError, TransientError
-from backfill_assets.core.second_engine import OF_MEMORY
 from backfill_assets.engine.confs import scrub
 
 _REASON_LENGTH = 200
@@ -93,14 +93,14 @@ def engine_lost(error: BaseException) -> EngineLost:
 
 
 def is_short_of_memory(error: BaseException) -> bool:
-    """True if `error` (or what caused it) means that Sail's queries need more memory than they have."""
-    return any(_quotes(e, OF_MEMORY) for e in _chain(error))
+    """Return whether `error` (or its cause) means that the queries need more memory than the engine's pool has."""
+    return any(_quotes(e, SHORT_OF_MEMORY) for e in _chain(error))
 
 
 def short_of_memory() -> SettingsError:
-    """The one-line error for a query that does not fit Sail's memory."""
+    """Return the one-line error for a query that does not fit the engine's memory."""
     return SettingsError(
-        "Sail", "a query needs more memory than `memory` below [spark] leaves it", "Nothing was written",
+        "the engine", "a query needs more memory than `memory` below [spark] leaves it", "Nothing was written",
         'Raise it in lake.toml, take fewer days at once, or set engine = "embedded", which needs less',
     )  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 Lives here: its command, environment and identity, and the refusals where it is absent or other users could reach it.
 Does not live here: the server's process (`sail_process`) and life (`supervisor`), and what it computes otherwise than
-Spark (`core.second_engine`).
+Spark (`landing.sail_differences`).
 """
 
 import os

@@ -1,7 +1,7 @@
 """The aggregates in the text of a declared label, e.g. `sum_ahead(total)`: where each stands, and what it is of.
 
 Lives here: finding them by the words of the text, brackets within brackets. Does not live here: which there are and
-what they mean (`pipeline.declared_label`), and what Sail computes of them (`second_engine_settings`).
+what they mean (`pipeline.declared_label`), and what Sail computes of them (`load.sail`).
 """
 
 import re

@@ -7,7 +7,7 @@ Does not live here: what follows from it (`mapping`, `load.counting`), and wheth
 import re
 from typing import Any
 
-from backfill_assets.core.second_engine import OF_MEMORY
+from backfill_assets.core.engines import SHORT_OF_MEMORY
 
 # What is wrong with the text of `select` itself, whatever the files are: syntax, functions and their arguments.
 OF_THE_TEXT = ("42601", "42883", "42605", "42803")
@@ -54,6 +54,6 @@ def is_of_the_text(error: Any) -> bool:
 def is_of_the_data(error: Exception) -> bool:
     """Whether the error speaks of data and types, and not of the machine."""
     if is_sails(error):
-        return type(error).__name__ in _SAIL_DATA and not OF_MEMORY.search(str(error))
+        return type(error).__name__ in _SAIL_DATA and not SHORT_OF_MEMORY.search(str(error))
     state = getattr(error, "getSqlState", lambda: None)() or ""
     return bool(state.startswith(OF_THE_DATA))

@@ -13,7 +13,6 @@ import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.column_types import ColumnType, read_type
@@ -23,8 +22,7 @@ from backfill_assets.landing.casting import as_target, is_lost, misfit, spark_wo
 from backfill_assets.landing.engine_errors import absent_column, analysis_errors, is_of_the_text, is_sails
 from backfill_assets.landing.place import FILE, HAVE_DEFAULTS, arrival_of, place_of
 from backfill_assets.landing.row_functions import refuse_beyond_the_row
-from backfill_assets.landing.sail_casts import doubt, is_tried
-from backfill_assets.landing.sail_select import refuse_different, uncast
+from backfill_assets.landing.sail_casts import doubtful, is_tried, refuse_select, uncast
 from backfill_assets.landing.select import can_raise, expressions
 
 if TYPE_CHECKING:
@@ -138,7 +136,7 @@ def _cast(frame: "DataFrame", chosen: _Chosen) -> "DataFrame":
     from pyspark.sql import functions as F
 
     if chosen.on_sail:
-        refuse_different(chosen.forgiving, dict(frame.dtypes))
+        refuse_select(chosen.forgiving, dict(frame.dtypes))
     types, selected = delivery_types(chosen.payload), _selected(frame, chosen)
     columns, vessels, told, doubted = dict[str, "Column"](), dict[str, "Column"](), [], []
     for name, (index, found) in selected.items():
@@ -148,9 +146,8 @@ def _cast(frame: "DataFrame", chosen: _Chosen) -> "DataFrame":
         given = F.expr(f"struct({text})").getField(name)
         value = as_target(given, found, kind)
         if chosen.on_sail:
-            doubts = _doubts(name, given, found, kind)
-            value = reduce(lambda kept, other: F.when(~other, kept), doubts, value)
-            doubted += [F.when(d, F.lit(f"{name}: only engine = embedded reads a {kind} of this form")) for d in doubts]
+            value, reasons = _without_doubt(name, value, given, found, kind)
+            doubted += reasons
         if (can_raise(text) or kind.element is not None) and not chosen.on_sail:
             vessels[place], value = vessel(value, kind), unpacked(F.col(place), value, kind)
             if name not in chosen.watched:
@@ -170,12 +167,19 @@ def _cast(frame: "DataFrame", chosen: _Chosen) -> "DataFrame":
     return made.withColumns(columns).withColumn(RAISED, F.concat_ws("; ", *told) if told else F.lit(""))
 
 
-def _doubts(name: str, given: "Column", found: str, kind: ColumnType) -> "list[Column]":
-    """When a value is one that Sail reads otherwise than Spark; raises UnfitSelect where all of its type are."""
+def _without_doubt(
+    name: str, value: "Column", given: "Column", found: str, kind: ColumnType
+) -> "tuple[Column, list[Column]]":
+    """Return the value where both engines read `given` alike, and why it is NULL elsewhere. Raises UnfitSelect for an
+    untried type."""
+    from pyspark.sql import functions as F
+
     if not is_tried(found, kind):
         raise UnfitSelect(f'{name} is {found}, of which engine = "sail" was not tried to make a {kind}')
-    doubted = doubt(given, found, kind)
-    return [] if doubted is None else [doubted]
+    if (doubt := doubtful(given, found, kind)) is None:
+        return value, []
+    reason = F.lit(f"{name}: only engine = embedded reads a {kind} of this form")
+    return F.when(~doubt, value), [F.when(doubt, reason)]
 
 
 def _watched(

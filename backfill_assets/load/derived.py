@@ -19,12 +19,12 @@ from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.states import States
 from backfill_assets.lake.profile import audited, conform
 from backfill_assets.lake.replace import Published, Write, days_held, replace_days
-from backfill_assets.lake.second_engine_settings import refuse_unequal_settings
 from backfill_assets.lake.staging import Staged
 from backfill_assets.load.candidate import Candidate, RebuildRequest, as_profile
 from backfill_assets.load.facts import staged_facts
 from backfill_assets.load.making import made, version_read
 from backfill_assets.load.merging import as_merged, merged
+from backfill_assets.load.sail import refuse_settings
 from backfill_assets.load.steadiness import refuse_changed_settings
 
 
@@ -34,7 +34,7 @@ def build(request: RebuildRequest) -> Candidate:
     Raises InputMissing, DaysHeld, SettingsError, ContractBroken, EngineLost.
     """
     phase, table, days = request.phases.phase, request.table, request.days
-    refuse_unequal_settings(request.lake_session.lake.settings, request.pipeline.contracts)
+    refuse_settings(request.lake_session.lake.settings, request.pipeline.contracts)
     with phase("states"):
         states = request.states()
     refuse_unbuildable(states, table.contract, days)

@@ -19,7 +19,7 @@ from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.type_names import spark_name
 from backfill_assets.load.candidate import RebuildRequest
-from backfill_assets.load.second_engine import refuse_unequal
+from backfill_assets.load.sail import refuse_plan
 from backfill_assets.load.steadiness import refuse_unsteady, settings_kept, telling_mistakes
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _transformed(lake_session: LakeSession, states: States, table: Table, chunk:
     session = lake_session.spark()
     with telling_mistakes(table), settings_kept(session, table):
         frame = table.transform(frames, chunk)
-        refuse_unequal(table, frame, frames, states.contracts, lake_session.engine.engine)
+        refuse_plan(table, frame, frames, states.contracts, lake_session.engine.engine)
         refuse_unsteady(session, table, frame, states.contracts)
     pending = [d for d in days if states.is_pending(table.contract, d)]
     # for what may not be learnt from while an input is missing

@@ -20,7 +20,6 @@ from backfill_assets.core.texts import plain
 from backfill_assets.core.view import Source
 from backfill_assets.lake.ledger import QUARANTINE, FileRecord, read_files
 from backfill_assets.lake.replace import Published, Write, replace_days
-from backfill_assets.lake.second_engine_settings import refuse_unequal_settings
 from backfill_assets.lake.session import LakeSession, small_frame
 from backfill_assets.lake.too_late import is_too_late
 from backfill_assets.lake.view import read_view
@@ -32,6 +31,7 @@ from backfill_assets.load.deliveries import read_deliveries
 from backfill_assets.load.derived import nothing_to_do, refuse_lowered, settled_days
 from backfill_assets.load.facts import staged_facts
 from backfill_assets.load.placing import Accounts, LandedRows, Placed, PlacedPart, place
+from backfill_assets.load.sail import refuse_settings
 from backfill_assets.load.scan import scan
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def load(request: RebuildRequest) -> Candidate:
     Raises LandingError while a file that one of the days was made from is altered or missing; SettingsError where
     `as_of` was lowered below what is loaded.
     """
-    refuse_unequal_settings(request.lake_session.lake.settings, request.pipeline.contracts)
+    refuse_settings(request.lake_session.lake.settings, request.pipeline.contracts)
     source = request.table.contract.source
     with telling_source(source):
         return _load(replace(request, lake_session=request.lake_session.of_source(source)))

@@ -25,7 +25,6 @@ from backfill_assets.lake.differences import DayDifference, SampleRow, Sides, di
 from backfill_assets.lake.ledger import read_arrivals
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.profile import audited, conform
-from backfill_assets.lake.second_engine_settings import refuse_unequal_settings
 from backfill_assets.lake.session import LakeSession, telling_losses
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.writes import writes_of
@@ -33,6 +32,7 @@ from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.landed_changes import compared
 from backfill_assets.load.making import made
 from backfill_assets.load.raw import placed_again
+from backfill_assets.load.sail import refuse_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -104,7 +104,7 @@ class _AsThen(States):
 def recompute(request: RebuildRequest) -> RecomputeVerdict:
     """The days of the request by the engine of its session, each held against its receipt. Commits nothing, and
     deletes what it staged. Raises what a rebuild raises before its commit."""
-    refuse_unequal_settings(request.lake_session.lake.settings, request.pipeline.contracts, request.table.name)
+    refuse_settings(request.lake_session.lake.settings, request.pipeline.contracts, request.table.name)
     states, table = request.states(), request.table
     stamps = {d: s for d in request.days if (s := states.stamp(table.name, d)) is not None}
     passed = {d: why for d, s in stamps.items() if (why := _passed_over(states, table, d, s))}

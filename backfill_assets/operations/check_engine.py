@@ -1,11 +1,11 @@
-"""`check-engine`: days computed again on the other engine from their pinned inputs, and held against their receipts.
+"""`check-engine`: days computed again on the other engine, and compared; and what the doctor looks at on Sail.
 
-Lives here: which engine and days, a server of its own for the time that takes, and the report. Does not live here:
-computing and comparing (`load.recompute`). Nothing is committed, and the lake's own server is left alone.
+Lives here: the engine and the days, a server for the time of the check, the report. Does not live here: computing and
+comparing (`load.recompute`). Nothing is committed, and the lake's own server keeps running.
 """
 
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,21 +13,33 @@ from typing import Any
 
 from backfill_assets.core.days import DayRange, from_inclusive
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.unsteady import keys_of
 from backfill_assets.engine.confs import EMBEDDED, SAIL
+from backfill_assets.engine.launch import version_of
+from backfill_assets.engine.sail import refuse_open_to_all, sail_identity
 from backfill_assets.engine.server import stop_server
 from backfill_assets.engine.session import drop_session
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.model import Pipeline, Table
+from backfill_assets.lake.model import Pipeline, Table, source_files
 from backfill_assets.lake.replace import Provenance
+from backfill_assets.lake.session import LakeSession
+from backfill_assets.landing.sail_differences import advice, culprit, differences
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.recompute import RecomputeVerdict, SessionElsewhere, recompute
+from backfill_assets.load.sail import differing_settings
+from backfill_assets.operations.diagnosis import Diagnosis, broken, fine, odd
 
 REASON = "check-engine"
+# In one write, 90 days of 60,000, with memory = "2g": its server took 2.0 GiB, the client 1.3 GiB at most (one day of
+# 2,000,000: 1.0 and 1.0). More was not tried.
+SAIL_ROWS = 5_400_000
+OUTGROWN = 'Take fewer days at once where it lacks memory, or set engine = "embedded": Spark spills more of it to disk'
+PROOF = f"nothing in lake.toml or SQL is known to give something else on {SAIL}; `check-engine` computes days on both"
 
 
 @dataclass(frozen=True)
 class EngineReport:
-    """What the other engine says of some days; `refused` are tables that it may not compute, with the reason."""
+    """The comparison of days with another engine's; `refused`: tables that it may not compute, with the reason."""
 
     engine: str
     verdicts: tuple[RecomputeVerdict, ...]
@@ -35,16 +47,16 @@ class EngineReport:
 
     @property
     def compared(self) -> int:
-        """How many days of tables were computed again."""
+        """Count the days of tables that were computed again."""
         return sum(not d.passed_over for v in self.verdicts for d in v.days)
 
     @property
     def differing(self) -> int:
-        """How many of them are not as they were written."""
+        """Count the days that are not as they were written."""
         return sum(not d.equal for v in self.verdicts for d in v.days)
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as JSON values."""
+        """Return the report as JSON values."""
         return {
             "engine": self.engine, "compared": self.compared, "differing": self.differing,
             "tables": [
@@ -60,24 +72,24 @@ class EngineReport:
 
 
 def other_engine(lake: Lake) -> str:
-    """The engine that a lake is checked with: Spark where it is computed by Sail, else Sail."""
+    """Return the engine to check a lake with: Spark for a lake on Sail, Sail for any other."""
     return EMBEDDED if lake.settings.spark.engine == SAIL else SAIL
 
 
 def check_engine(
     lake: Lake, pipeline: Pipeline, days: DayRange | None, tables: Collection[str] | None, engine: str
 ) -> EngineReport:
-    """Compute the days (None: all that were made) of the tables (None: all) on that engine. Raises BackfillError for a
-    table that is not known, and where the engine cannot be used."""
+    """Compute the days (None: all written ones) of the tables (None: all) on `engine`, and compare. Raises
+    BackfillError for an unknown table, and if the engine cannot be used."""
     for name in tables or ():
         pipeline.contract(name, "Nothing was computed")
     verdicts, refused = [], []
     with _session(lake, engine) as session:
         for table in pipeline.tables:
-            asked = _asked(lake, table, days) if tables is None or table.name in tables else None
-            if asked is None:
+            chosen = _chosen(lake, table, days) if tables is None or table.name in tables else None
+            if chosen is None:
                 continue
-            request = RebuildRequest(session, pipeline, table, asked, Provenance(REASON))
+            request = RebuildRequest(session, pipeline, table, chosen, Provenance(REASON))
             try:
                 verdicts.append(recompute(request))
             except BackfillError as error:
@@ -85,17 +97,15 @@ def check_engine(
     return EngineReport(engine, tuple(verdicts), tuple(refused))
 
 
-def _asked(lake: Lake, table: Table, days: DayRange | None) -> DayRange | None:
-    """The days asked for; of all those that were made, None where there are none."""
-    made = lake.store.view(table.name, table.contract.day_column).stamps
-    if days is not None or not made:
-        return days if made else None
-    return from_inclusive(min(made), max(made))
+def _chosen(lake: Lake, table: Table, days: DayRange | None) -> DayRange | None:
+    """Return `days`, or all written days of a table; None if it has none."""
+    written = lake.store.view(table.name, table.contract.day_column).stamps
+    return (days or from_inclusive(min(written), max(written))) if written else None
 
 
 @contextmanager
 def _session(lake: Lake, engine: str) -> Iterator[SessionElsewhere]:
-    """A session on a server that is stopped afterwards."""
+    """Yield a session on a server that stops afterwards."""
     spark = lake.settings.spark.model_copy(update={"engine": engine, "confs": {}})
     other = replace(lake, settings=lake.settings.model_copy(update={"spark": spark}))
     with tempfile.TemporaryDirectory(prefix="check_engine_") as folder:
@@ -105,3 +115,40 @@ def _session(lake: Lake, engine: str) -> Iterator[SessionElsewhere]:
         finally:
             drop_session(home)
             stop_server(home, force=True)
+
+
+def is_on_sail(lake: Lake) -> bool:
+    """Return whether a lake's engine is Sail."""
+    return lake.settings.spark.engine == SAIL
+
+
+def examine_sail(lake: Lake, tables: Sequence[Table]) -> Iterator[Diagnosis]:
+    """Yield the doctor's findings about Sail: absent or open to others, outgrown, and what it would refuse."""
+    engine = LakeSession(lake).engine
+    version = version_of(sail_identity(engine))
+    refuse_open_to_all(engine)
+    found = f"{version}, memory {engine.memory}, cores {engine.cores or 'all'}"
+    found += ", open to this machine's users" if engine.open_port else ", in a private network"
+    views = (lake.store.view(t.name, t.contract.day_column) for t in tables)
+    grown = outgrown(max((sum(s.entry.rows for s in view.stamps.values()) for view in views), default=0))
+    yield odd("Sail", f"{found}; {grown}", OUTGROWN) if grown else fine("Sail", found)
+    yield from examine_differences(lake, tables)
+
+
+def examine_differences(lake: Lake, tables: Sequence[Table]) -> Iterator[Diagnosis]:
+    """Yield what is declared, or written as SQL, and known to differ on Sail; else how to prove that nothing does."""
+    found = {str(d): d.names for d in differing_settings(lake.settings, [t.contract for t in tables])}
+    for table in tables:
+        inputs = [t.contract for t in tables if t.name in {i.table for i in table.contract.inputs}]
+        types = {c.name.lower(): str(c.type) for contract in inputs for c in contract.columns}
+        for path in (s for s in source_files(table) if s.suffix == ".sql"):
+            found[f"the table {table.name}"] = differences(path.read_text(encoding="utf-8"), types, keys_of(inputs))
+    refused = [broken(where, culprit(names), advice(names)) for where, names in found.items() if names]
+    yield from refused or [fine("the second engine", PROOF)]
+
+
+def outgrown(rows: int) -> str:
+    """Return a warning for a largest table of `rows` rows, empty up to the size that Sail was tried with."""
+    if rows <= SAIL_ROWS:
+        return ""
+    return f"the largest table has {rows:,} rows, and Sail was tried with {SAIL_ROWS:,} in one write (memory 2g)"

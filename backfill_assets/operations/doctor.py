@@ -13,11 +13,9 @@ from backfill_assets.core.days import contiguous
 from backfill_assets.core.errors import BackfillError, section_of, telling_source
 from backfill_assets.core.texts import plain
 from backfill_assets.engine.cache import delta_coordinate, present_jars
-from backfill_assets.engine.confs import OWN_SERVERS, SAIL, scrub
+from backfill_assets.engine.confs import OWN_SERVERS, scrub
 from backfill_assets.engine.java import find_java
-from backfill_assets.engine.launch import version_of
 from backfill_assets.engine.processes import PlacedProcess
-from backfill_assets.engine.sail import refuse_open_to_all, sail_identity
 from backfill_assets.engine.server import server_status
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
@@ -28,17 +26,13 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.landing.hashes import Hashes
 from backfill_assets.load.landed_changes import compare, look
 from backfill_assets.operations.account import accounts
+from backfill_assets.operations.check_engine import examine_sail, is_on_sail
 from backfill_assets.operations.diagnosis import Diagnosis, Level, broken, fine, odd, some
-from backfill_assets.operations.doctor_second_engine import examine_second_engine
 from backfill_assets.operations.doctor_tables import examine_snapshots, examine_table
 
 Check = Callable[[], Iterable[Diagnosis]]
 
 MIB = 1 << 20
-# In one write, 90 days of 60,000, with memory = "2g": its server took 2.0 GiB, the client 1.3 GiB at most (one day of
-# 2,000,000: 1.0 and 1.0). More was not tried.
-SAIL_ROWS = 5_400_000
-OUTGROWN = 'Take fewer days at once where it lacks memory, or set engine = "embedded": Spark spills more of it to disk'
 UNLISTED = "the folder cannot be listed"  # as `landing.files` says it
 ACCEPT = 'Put it back, or say `backfill-assets landing accept --note "why"`'
 
@@ -54,15 +48,13 @@ def doctor(root: Path, tables_of: Callable[[LakeSettings], Sequence[Table]]) -> 
         ledgers = _ledgers(tables)
     except BackfillError as error:
         return [*_run("Java", _java), *_run("Delta's jars", _jars), _finding_of(error)]
-    is_sail = lake.settings.spark.engine == SAIL
     of_engine: list[tuple[str, Check]] = [("Java", _java), ("Delta's jars", _jars)]
     landed = {t.contract.source: t.name for t in tables if t.is_landed}
     before: list[tuple[str, Check]] = [
-        *([("Sail", partial(_sail, lake, tables))] if is_sail else of_engine),
+        *([("the engine", partial(examine_sail, lake, tables))] if is_on_sail(lake) else of_engine),
         ("lake.toml", lambda: [fine("lake.toml", f"valid, from {lake.settings.start_date}")]),
         ("the engine", partial(_server, lake)),
         ("declared columns", partial(_compiled, tables)),
-        ("the second engine", partial(examine_second_engine, lake, tables)),
         *(("the landing folder", partial(_landing, one)) for one in lake.by_source()),
     ]
     of_tables = [
@@ -105,29 +97,9 @@ def _jars() -> Iterator[Diagnosis]:
         yield odd("Delta's jars", "not fetched yet", "The first start fetches them: let it reach the network once")
 
 
-def _sail(lake: Lake, tables: Sequence[Table]) -> Iterator[Diagnosis]:
-    """Is Sail there and closed to others, and has the lake outgrown it?"""
-    engine = LakeSession(lake).engine
-    version = version_of(sail_identity(engine))
-    refuse_open_to_all(engine)
-    told = f"{version}, memory {engine.memory}, cores {engine.cores or 'all'}"
-    told += ", open to this machine's users" if engine.open_port else ", in a private network"
-    views = (lake.store.view(t.name, t.contract.day_column) for t in tables)
-    rows = max((sum(s.entry.rows for s in view.stamps.values()) for view in views), default=0)
-    grown = outgrown(rows)
-    yield odd("Sail", f"{told}; {grown}", OUTGROWN) if grown else fine("Sail", told)
-
-
-def outgrown(rows: int) -> str:
-    """Return a warning for a largest table of `rows` rows, empty up to the size that Sail was tried with."""
-    if rows <= SAIL_ROWS:
-        return ""
-    return f"the largest table has {rows:,} rows, and Sail was tried with {SAIL_ROWS:,} in one write (memory 2g)"
-
-
 def _server(lake: Lake) -> Iterator[Diagnosis]:
     engine = lake.settings.spark.engine
-    name = f"the {'Sail' if engine == SAIL else 'Spark'} server"
+    name = "the engine's server"
     if engine not in OWN_SERVERS:
         yield fine("the engine", f"{scrub(engine)}, not ours to look at")
     elif (found := server_status(lake.root)) is None:

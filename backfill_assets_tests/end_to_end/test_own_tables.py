@@ -19,7 +19,7 @@ from backfill_assets_tests.own import OWN_PIPELINE
 from backfill_assets_tests.processes import run, run_python
 
 pytestmark = pytest.mark.on_spark(
-    "its SQL sums as only Spark is trusted to; what Sail refuses is told in load.test_second_engine"
+    "its SQL sums as only Spark is trusted to; what Sail refuses is told in load.test_sail"
 )
 
 RULES = Rules(date(2024, 3, 1), datetime.fromisoformat("2024-03-05"), date(2024, 3, 4))

@@ -14,8 +14,9 @@ from backfill_assets.engine.cache import CACHE_VARIABLE, jars_folder
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import FILES
 from backfill_assets.lake.log import commit_file
+from backfill_assets.operations.check_engine import SAIL_ROWS, outgrown
 from backfill_assets.operations.diagnosis import Diagnosis, Level
-from backfill_assets.operations.doctor import SAIL_ROWS, doctor, outgrown
+from backfill_assets.operations.doctor import doctor
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import make_commit, receipt, write_rows
 from backfill_assets_tests.operations.synthetic import START, build, landed, synthetic_lake

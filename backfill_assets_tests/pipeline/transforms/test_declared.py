@@ -29,7 +29,7 @@ from backfill_assets_tests.pipeline.naive import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.on_spark("random declarations name what Sail refuses (lake.test_second_engine_settings)")
+pytestmark = pytest.mark.on_spark("random declarations name what Sail refuses (load.test_sail_settings)")
 
 COLUMNS, ENTITIES = 14, 120
 

@@ -9,13 +9,13 @@ import pytest
 
 from backfill_assets_tests.processes import run_python
 
-ALIASES = ["datepart", "pow", "printf"]  # of functions that were asked about by another name
+ALIASES = ["datepart", "pow", "printf", "regexp"]  # of functions that were asked about by another name
 ASKED = """
     import json, sys
     from pyspark.sql import Window, functions as F
     from backfill_assets.core.contracts import Column, Contract
     from backfill_assets.lake.model import Table
-    from backfill_assets.load.second_engine import unequal_in_plan
+    from backfill_assets.load.sail import plan_differences
     from backfill_assets.load.steadiness import refuse_unsteady
     from backfill_assets_tests.load.test_steadiness import SCHEMA, STAGING, UNSTEADY
     from backfill_assets_tests.second_engine_catalogue import COLUMNS
@@ -34,7 +34,7 @@ ASKED = """
             "text": rows.select(F.expr("b * 2")),
             "greatest": rows.groupBy("g").agg(F.max("x")),
             "seconds": rows.select(F.col("u").cast("bigint")),
-            "choice": rows.select(F.when(F.col("b") > 0, F.col("b")).otherwise(F.col("d"))),
+            "choice": rows.select(F.when(F.col("b") > 0, F.col("x")).otherwise(F.col("d"))),
             "any": rows.dropDuplicates(["g"]).limit(3),
             "tied": rows.withColumn("n", F.row_number().over(Window.partitionBy("g").orderBy("b"))),
             "total": rows.withColumn("n", F.row_number().over(Window.partitionBy("g").orderBy(F.desc("b"), "id", "p"))),
@@ -50,14 +50,14 @@ ASKED = """
         }
         own, staging = Table(contract, lambda frames, chunk: rows), session.createDataFrame([], SCHEMA)
         asked = {name: make(staging) for name, (make, _) in UNSTEADY.items()}
-        unsteady = {name: unequal_in_plan(f, {"staging": staging}, [STAGING]) for name, f in asked.items()}
+        unsteady = {name: plan_differences(f, {"staging": staging}, [STAGING]) for name, f in asked.items()}
         try:
             refuse_unsteady(session, own, rows.where("nothing = 1"), {})
         except Exception as error:
             mistake = str(error)
         told = {"mistake": "nothing" in mistake, "let in": [n for n, names in unsteady.items() if not names]}
         told["by name"] = list(unsteady["chance behind a view, by its name"])
-        told |= {name: list(unequal_in_plan(f, {"rows": rows}, [contract])) for name, f in frames.items()}
+        told |= {name: list(plan_differences(f, {"rows": rows}, [contract])) for name, f in frames.items()}
     json.dump(told, sys.stdout)
 """
 
@@ -70,10 +70,10 @@ def test_what_a_plan_asks_for_and_is_known_to_differ_is_named() -> None:
     assert told.pop("mistake"), "it is told by the column that is not there"
     assert told == {
         "counts": [], "joined": [], "decimals": [], "sums": ["sum"], "plus": ["+"], "text": ["*"],
-        "greatest": ["max of DOUBLE"], "seconds": ["cast as bigint"], "choice": ["when of several types"],
+        "greatest": ["max of DOUBLE"], "seconds": ["cast as bigint"], "choice": ["case of DECIMAL and DOUBLE"],
         "any": ["limit", "deduplicate"], "query": ["sum"],
         "tied": ["row_number over an order that may not be total"], "total": [], "ranked": [], "sql": [],
-        "twice": ["lag over an order that may not be total"], "ranges": ["count over ranges"], "mean": ["avg over"],
+        "twice": ["lag over an order that may not be total"], "ranges": ["count over range"], "mean": ["avg over"],
         "sql twice": ["lead over an order that may not be total"],
     }  # fmt: skip
 

@@ -1,0 +1,299 @@
+"""What Sail is known to compute otherwise than Spark: the list, and the check of SQL against it. All else runs on Sail.
+
+Lives here: names, types and windows that differ, found by putting 1,900 questions to both engines (a test holds Sail's
+answers against the list). Does not live here: where SQL comes from (`load.sail`) and landed values (`sail_casts`).
+"""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+from sqlglot.optimizer.annotate_types import annotate_types
+
+from backfill_assets.core.unsteady import ADDING, ANY_ROW, CHANCE, CLOCK, PLACE, TIES
+from backfill_assets.landing.row_functions import is_sparks
+
+Types = Mapping[str, str]
+Keys = Collection[frozenset[str]]
+ADVICE = 'Set [spark] engine = "embedded": Spark computes it'
+SHOWN, SHOWN_CHARS = 3, 60
+WHOLE, DOUBLE, DECIMAL, STRING, TIMESTAMP = "WHOLE", "DOUBLE", "DECIMAL", "STRING", "TIMESTAMP"
+DATE, BOOLEAN, BINARY, ARRAY, STRUCT = "DATE", "BOOLEAN", "BINARY", "ARRAY", "STRUCT"
+# Functions that give something else whatever they are given, by what is different.
+DIFFERENT = frozenset([
+    *("ifnull", "nvl", "zeroifnull", "isnan", "array_contains"),  # NULL and NaN
+    *("atan2", "cbrt", "cosh", "exp", "hypot", "ln", "log", "log1p", "log2", "pow", "power", "sin"),  # last digits
+    *("bround", "rint", "shiftrightunsigned", "try_avg", "try_mod", "width_bucket"),  # rounding, and beyond 64 bits
+    *("conv", "format_number", "format_string", "initcap", "locate", "printf"),  # how a text is written or searched
+    *("encode", "is_valid_utf8"),  # bytes
+    *("from_json", "get_json_object", "to_json"),  # numbers and times in JSON
+    *("rlike", "regexp"),  # (?i) and \w beyond ASCII
+    *("date_part", "datepart", "extract", "timestamp_seconds", "timestampdiff", "unix_millis", "unix_seconds",
+      "weekday"),  # the first day of a week, and moments before 1970
+])  # fmt: skip
+# What depends on the clock, on chance or on the order of rows: Spark's plan shows it, Sail's does not.
+UNSTEADY = CLOCK | CHANCE | PLACE | ANY_ROW | TIES | (ADDING - {"sum", "try_sum", "avg", "mean"}) | {"unix_timestamp"}
+NAMES = DIFFERENT | UNSTEADY
+WORDS = frozenset([
+    "limit", "offset", "tablesample", "lateral", "pivot", "unpivot", "qualify", "rlike", "regexp", "range",
+    "current_date", "current_timestamp", "current_time", "current_user", "session_user", "localtimestamp", "localtime",
+])  # fmt: skip
+OF_BYTES = frozenset(["hex", "length", "octet_length", "bit_length", "md5", "sha", "sha1", "sha2", "crc32"])
+OF_TEXTS = OF_BYTES | frozenset([
+    "ascii", "btrim", "concat", "concat_ws", "contains", "dpipe", "endswith", "ends_with", "instr", "levenshtein",
+    "lower", "lpad", "ltrim", "overlay", "pad", "position", "regexp_extract", "regexp_like", "regexp_replace", "repeat",
+    "replace", "reverse", "rpad", "rtrim", "soundex", "split", "split_part", "startswith", "starts_with",
+    "str_position", "substr", "substring", "substring_index", "translate", "trim", "unhex", "unicode", "upper",
+    "url_decode", "url_encode",
+])  # fmt: skip
+# Functions and operators that give something else over values of these types.
+TYPED: tuple[tuple[frozenset[str], frozenset[str]], ...] = (
+    (OF_TEXTS, frozenset({DOUBLE, TIMESTAMP})),  # how a number or a fraction of a second is written
+    (OF_TEXTS - OF_BYTES, frozenset({BINARY})),  # bytes that are no text
+    (frozenset({"max", "min", "least"}), frozenset({DOUBLE, ARRAY, STRUCT})),  # the place of NaN, -0.0 and NULL
+    (frozenset({"nullif", "pmod", "round", "median", "percentile", "quantile"}), frozenset({DOUBLE})),
+    (frozenset({"sum", "try_sum", "avg", "mean"}), frozenset({DOUBLE})),  # each order of rows rounds otherwise
+    (frozenset({"div", "hash"}), frozenset({DECIMAL})),  # the digits of a quotient
+)
+SPELLED = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "dpipe": "||", "eq": "=", "neq": "<>", "nullsafeeq": "<=>",
+    "quantile": "percentile", "array_slice": "slice",
+}  # by the parser's names  # fmt: skip
+# Casts from these types: moments before 1970 are rounded otherwise, exponents are read otherwise, great numbers wrap
+# round, fractions and arrays are written otherwise, and bytes that are no text become NULL.
+CASTS: Mapping[str, frozenset[str]] = {
+    WHOLE: frozenset({TIMESTAMP}), DECIMAL: frozenset({TIMESTAMP, STRING}),
+    TIMESTAMP: frozenset({WHOLE, DOUBLE, DECIMAL}), STRING: frozenset({DOUBLE, ARRAY, TIMESTAMP, BINARY}),
+}  # fmt: skip
+OF_LANDED_TEXT = frozenset({DATE, BOOLEAN})  # texts that a sender wrote have more forms than those of a table
+FROM_THE_END = (exp.Left, exp.Right, exp.Substring, exp.ArraySlice)
+SORTING = frozenset({"sort_array", "array_sort", "size", "cardinality", "array_size", "array_max", "array_min"})
+CHOICES = (exp.Coalesce, exp.Nullif, exp.Case, exp.If, exp.Greatest, exp.Least, exp.EQ, exp.NEQ, exp.In, exp.NullSafeEQ)
+NUMBERS, MOMENTS = frozenset({WHOLE, DOUBLE, DECIMAL}), frozenset({DATE, TIMESTAMP})
+PLAIN_DELIMITER = re.compile(r"[A-Za-z0-9 /,:;_-]+")  # which is no regular expression
+BY_PLACE = frozenset({"row_number", "ntile", "lag", "lead"})  # of rows in an order, which must be total
+OVER = BY_PLACE | {"rank", "dense_rank", "percent_rank", "cume_dist", "sum", "count", "count_if", "min", "max"}
+INSTEAD: Mapping[str, str] = {
+    **dict.fromkeys(BY_PLACE, "Order by columns that hold the key, and the day, of one input, without a join"),
+    "+": "Write try_add(a, b), both of one type, or cast to DECIMAL",
+    "-": "Write try_subtract(a, b), or date_sub, or cast to DECIMAL",
+    "*": "Write try_multiply(a, b), or cast to DECIMAL",
+    "sum": "Write try_sum(a), or sum(cast(a AS DECIMAL(30,0)))", "avg": "Write avg(cast(a AS DECIMAL(24,4)))",
+    "nvl": "Write coalesce", "ifnull": "Write coalesce", "substring": "Write substr from a position above 0",
+    "collect_set": "Write sort_array(collect_set(a))",
+    "table": "Read frames that were given only: session.sql('… FROM {name}', name=frame)",
+}  # fmt: skip
+
+
+def differences(text: str, types: Types, keys: Keys = (), landed: bool = False) -> dict[str, str]:
+    """Return what an expression or query over columns of `types` (names in small letters) holds that is known to
+    differ: each name with what to write instead ("": nothing). `keys`: sets of columns, each of which identifies a row
+    of an input. `landed`: its texts are those of landed files. Text that cannot be parsed counts as different."""
+    try:
+        tokens: Any = sqlglot.tokenize(text, read="spark")
+        parsed: Any = sqlglot.parse_one(text, read="spark")
+    except SqlglotError:
+        return {" ".join(text.split())[:SHOWN_CHARS]: ""}
+    kept = () if multiplies(parsed) else keys
+    strange = [a.name for a in parsed.find_all(exp.Anonymous) if not is_sparks(a.name.lower())]
+    return advised([*_listed(tokens), *differences_in(parsed, types, kept, landed), *strange])
+
+
+def kind_in(text: str, types: Types) -> str:
+    """Return the kind of an expression's type; empty if unknown."""
+    try:
+        parsed = sqlglot.parse_one(text, read="spark")
+    except SqlglotError:
+        return ""
+    _typed(parsed, types)
+    return kind_of(parsed)
+
+
+def differences_in(parsed: Any, types: Types, keys: Keys, landed: bool = False) -> Iterator[str]:
+    """Yield what a syntax tree holds that differs, functions of `NAMES` apart."""
+    known = _typed(parsed, types)
+    for node in parsed.walk():
+        if isinstance(node, exp.Window):
+            yield from _of_window(node, known, keys)
+        elif isinstance(node, exp.Cast):
+            source, target = kind_of(node.this), _kind(node.to)
+            if source in CASTS.get(target, ()) or (landed and source == STRING and target in OF_LANDED_TEXT):
+                yield f"cast as {node.to.sql('spark').lower()}"
+        else:
+            yield from _of_node(node)
+
+
+def advised(names: Iterable[str]) -> dict[str, str]:
+    """Return each name once, in order, with what to write instead ("": nothing)."""
+    return {name: "" if " of " in name else INSTEAD.get(name.partition(" ")[0], "") for name in names}
+
+
+def culprit(names: Mapping[str, str]) -> str:
+    """Return the second part of a refusal's message: what differs."""
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"{', '.join([*names][:SHOWN])}{more}: on sail not always what Spark gives"
+
+
+def advice(names: Mapping[str, str]) -> str:
+    """Return the last part of a refusal's message: what to do."""
+    return "; or: ".join(dict.fromkeys([*(a for a in names.values() if a), ADVICE]))
+
+
+def multiplies(parsed: Any) -> bool:
+    """Return whether a query may give a row of an input more than once."""
+    return bool(parsed.find(exp.Join, exp.Lateral, exp.Explode, exp.Posexplode, exp.SetOperation))
+
+
+def tables_read(parsed: Any) -> list[str]:
+    """Return the tables that a query reads and does not define itself."""
+    defined = [c.alias.lower() for c in parsed.find_all(exp.CTE)]
+    found = list[str]()
+    for table in (t for t in parsed.find_all(exp.Table) if isinstance(t.this, exp.Identifier)):
+        name, within = ".".join(part.name for part in table.parts), table.find_ancestor(exp.CTE)
+        is_itself = within is not None and within.alias.lower() == name.lower()  # a table is not defined by itself
+        if defined.count(name.lower()) <= is_itself:
+            found.append(name)
+    return list(dict.fromkeys(found))
+
+
+def kind_of(node: Any) -> str:
+    """Return the kind of a node's type, as `TYPED` and `CASTS` name them; empty if unknown."""
+    if isinstance(node, exp.Div) and not any(kind_of(p) == DECIMAL for p in node.iter_expressions()):
+        return DOUBLE
+    return _kind(node.type) if isinstance(node, exp.Expression) and node.type is not None else ""
+
+
+def _kind(found: Any) -> str:
+    kind, of = found.this, exp.DataType
+    if kind in of.INTEGER_TYPES:
+        return WHOLE
+    if kind in of.TEXT_TYPES:
+        return STRING
+    if kind in of.TEMPORAL_TYPES:
+        return DATE if kind == of.Type.DATE else TIMESTAMP
+    name = {"FLOAT": DOUBLE, "VARBINARY": BINARY, "LIST": ARRAY}.get(kind.name, kind.name)
+    return name if name in (DOUBLE, DECIMAL, BOOLEAN, BINARY, ARRAY, STRUCT) else ""
+
+
+def _typed(parsed: Any, types: Types) -> Types:
+    """Set the type of each node; returns the types of columns by name. A name that the text gives to something else
+    than the column has the type of that."""
+    aliases = [a for a in parsed.find_all(exp.Alias) if a.this.name.lower() != a.alias.lower()]
+    renamed = {c.name.lower() for t in parsed.find_all(exp.TableAlias) for c in t.columns}
+    known = {n: t for n, t in types.items() if n not in renamed | {a.alias.lower() for a in aliases}}
+    for literal in parsed.find_all(exp.Literal):
+        if literal.is_number and "." in literal.name and "e" not in literal.name.lower():
+            literal.type = exp.DataType.build("DECIMAL(38,18)")
+    for _ in range(2):  # of columns of an inner query, too
+        for column in (c for c in parsed.find_all(exp.Column) if c.name.lower() in known):
+            column.type = exp.DataType.build(known[column.name.lower()], dialect="spark")
+        for node in parsed.find_all(exp.Alias, exp.Func, exp.Binary, exp.Unary, exp.Paren, exp.Window):
+            node.type = None
+        annotate_types(parsed, dialect="spark", overwrite_types=False)
+        made = {a.alias.lower(): a.this.type for a in aliases if kind_of(a.this)}
+        known |= {name: found.sql("spark") for name, found in made.items()}
+    return known
+
+
+def _names(node: Any) -> frozenset[str]:
+    if isinstance(node, exp.Anonymous):
+        return frozenset({node.name.lower()})
+    return frozenset({node.key, *(n.lower() for n in node.sql_names())} if isinstance(node, exp.Func) else {node.key})
+
+
+def _of_node(node: Any) -> Iterator[str]:
+    names, parts = _names(node), [*node.iter_expressions()]
+    for listed, kinds in TYPED:
+        if names & listed:
+            yield from (f"{_said(node)} of {kind}" for kind in dict.fromkeys(map(kind_of, parts)) if kind in kinds)
+    if isinstance(node, CHOICES):
+        yield from _of_choice(node)
+    elif isinstance(node, exp.RegexpSplit):
+        plain = node.expression.is_string and PLAIN_DELIMITER.fullmatch(node.expression.name)
+        if not plain or node.args.get("limit") is not None:
+            yield "split"
+    elif _may_wrap(node, parts):
+        yield _said(node)
+    start = parts[1] if isinstance(node, FROM_THE_END) and len(parts) > 1 else None
+    if isinstance(start, exp.Neg) or (isinstance(node, exp.ArraySlice) and start is not None and start.name == "0"):
+        yield f"{_said(node)} from the end"
+    if isinstance(node, exp.ArrayAgg | exp.ArrayUniqueAgg) and not _names(node.parent) & SORTING:
+        yield "collect_set unsorted" if isinstance(node, exp.ArrayUniqueAgg) else "collect_list unsorted"
+
+
+def _may_wrap(node: Any, parts: list[Any]) -> bool:
+    """Return whether a sum is of whole numbers of columns, which wrap round; or the difference of two days."""
+    if isinstance(node, exp.Sum):
+        return kind_of(node.this) == WHOLE and _has_column(node.this, ("BIGINT",))
+    if not isinstance(node, exp.Add | exp.Sub | exp.Mul) or isinstance(node.parent, exp.TsOrDsAdd):
+        return False
+    days = isinstance(node, exp.Sub) and all(kind_of(p) == DATE for p in parts)
+    return days or (kind_of(node) == WHOLE and _has_column(node, ("INT", "BIGINT")))
+
+
+def _of_choice(node: Any) -> Iterator[str]:
+    """Values of several types in one place: each engine converts others."""
+    if isinstance(node, exp.Case):
+        parts = [i.args["true"] for i in node.args["ifs"]] + [node.args.get("default")]
+    elif isinstance(node, exp.If):
+        parts = [] if isinstance(node.parent, exp.Case) else [node.args.get("true"), node.args.get("false")]
+    else:
+        parts = [*node.iter_expressions()]
+    kinds = {kind_of(p) for p in parts} - {""}
+    families = {"number" if k in NUMBERS else "moment" if k in MOMENTS else k for k in kinds}
+    compared = isinstance(node, exp.EQ | exp.NEQ | exp.In | exp.NullSafeEQ)
+    if len(families) > 1 and not (compared and "moment" in families):  # a day may be compared with its text
+        yield f"{_said(node)} of {' and '.join(sorted(families))}"
+    elif {DECIMAL, DOUBLE} <= {kind_of(p) for p in parts if not isinstance(p, exp.Literal)} and not compared:
+        yield f"{_said(node)} of DECIMAL and DOUBLE"
+
+
+def _said(node: Any) -> str:
+    """Return a function's or operator's name as Spark writes it."""
+    name = node.name if isinstance(node, exp.Anonymous) else node.sql_name() if isinstance(node, exp.Func) else node.key
+    return SPELLED.get(name.lower(), name.lower())
+
+
+def _has_column(node: Any, kinds: Collection[str]) -> bool:
+    """Return whether signs and choices alone compute a number from a column, or a cast, of one of these types."""
+    if isinstance(node, exp.Column | exp.Cast):
+        return node.type is not None and node.type.this.name in kinds
+    if isinstance(node, exp.Paren | exp.Binary | exp.Neg | exp.Coalesce | exp.Case | exp.If | exp.Abs):
+        return any(_has_column(part, kinds) for part in node.iter_expressions())
+    return False
+
+
+def _listed(tokens: Any) -> Iterator[str]:
+    """Yield the calls of functions, and the words, of a text that are listed, in order."""
+    for index, token in enumerate(tokens):
+        name, kind = token.text.lower(), token.token_type.name
+        if kind in ("STRING", "NUMBER", "IDENTIFIER"):
+            continue
+        before = tokens[index - 1].token_type.name if index else ""
+        called = index + 1 < len(tokens) and tokens[index + 1].token_type.name == "L_PAREN"
+        names_columns = before == "ALIAS" or (kind == "VAR" and before == "R_PAREN")  # AS t(a, b)
+        if (called and not names_columns and name.split()[-1] in NAMES) or (name in WORDS and before != "DOT"):
+            yield name
+
+
+def _of_window(node: Any, types: Types, keys: Keys) -> Iterator[str]:
+    """Yield how a function over a window differs, or may give other rows each time."""
+    order, spec, name = node.args.get("order"), node.args.get("spec"), _said(node.this)
+    spread = [*(node.args.get("partition_by") or ()), *(o.this for o in (order.expressions if order else ()))]
+    plain = {p.name.lower() for p in spread if isinstance(p, exp.Column)} & types.keys()
+    if node.args.get("alias") is not None or not node.args.get("over"):
+        yield "a window that is named"
+    elif name not in OVER:
+        yield f"{name} over"
+    elif spec is not None and str(spec.args.get("kind")).upper() != "ROWS":
+        yield f"{name} over {str(spec.args.get('kind')).lower()}"
+    elif (name in BY_PLACE or spec is not None) and not any(key <= plain for key in keys):
+        yield f"{name} over an order that may not be total"
+    default = node.this.args.get("default")
+    if default is not None and not isinstance(default, exp.Literal | exp.Null | exp.Neg):
+        yield f"{name} with a default that is no literal"
+    if any(kind_of(p) == ARRAY for p in spread):
+        yield "order of ARRAY"
