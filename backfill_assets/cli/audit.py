@@ -1,6 +1,6 @@
 """`backfill-assets audit`: every write of every day, from the logs.
 
-Not here: collecting them (`operations.write_history`).
+Not here: collecting them (`operations.writes`).
 """
 
 from datetime import date
@@ -16,7 +16,7 @@ from backfill_assets.cli.pages import Page, PageSection, write_page
 from backfill_assets.core.days import contiguous
 
 if TYPE_CHECKING:
-    from backfill_assets.operations.write_history import DayAudit
+    from backfill_assets.operations.writes import DayAudit
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 COLUMNS = ("at", "table", "version", "days", "changed", "rows before", "rows", "by", "reason", "plan", "run", "note")
@@ -39,8 +39,8 @@ def audit(  # noqa: PLR0913 - a command has as many parameters as options
 
     Read from the logs at every call. No JVM.
     """
-    from backfill_assets.operations.write_history import AuditRequest, write_table
-    from backfill_assets.operations.write_history import audit as audit_of
+    from backfill_assets.operations.writes import AuditRequest, write_table
+    from backfill_assets.operations.writes import audit as audit_of
 
     lake, pipeline = opened()
     found = audit_of(lake, pipeline, AuditRequest(table, day, plan, since))

@@ -225,7 +225,7 @@ def _planned(lake: "Lake") -> set[Day]:
 def _asks(states: "States", found: "Needs", left_alone: Settled, tried: Tried) -> "Iterator[RunRequest]":
     """Requests for what was found, upstream first; the first together with what follows from it, unless it failed
     before."""
-    from backfill_assets.core.cascade import with_riders
+    from backfill_assets.core.downstream import with_downstream
     from backfill_assets.core.requests import identities, run_requests
 
     alone = {n: {d for d in days if not tried.may(n, d)} for n, days in found.needed.items()}
@@ -237,7 +237,7 @@ def _asks(states: "States", found: "Needs", left_alone: Settled, tried: Tried) -
         for request in run_requests(states, name, known, {}, 1, frozenset())[0]:
             requests += tried.parts(request)
     again = bool(requests) and tried.has_failed(requests[0])
-    yield from requests if again else with_riders(states, requests, found, alone)
+    yield from requests if again else with_downstream(states, requests, found, alone)
 
 
 def _tell_first(lake: "Lake", as_json: bool) -> None:

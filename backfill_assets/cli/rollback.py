@@ -49,7 +49,7 @@ def rollback(as_json: bool, yes: bool, to_version: int | None, over_newer: bool,
     They are held from then on: nothing makes them again until `release`. What landed (raw) is never put back. Exit
     code 1 where it is refused; then nothing was written.
     """
-    from backfill_assets.operations.rollback import RollbackRequest, look, roll_back
+    from backfill_assets.operations.rollback import RollbackRequest, preview, roll_back
 
     _check(**which)
     if which["table"] and (to_version is None or which["days"] is None):
@@ -58,7 +58,7 @@ def rollback(as_json: bool, yes: bool, to_version: int | None, over_newer: bool,
         raise click.UsageError("a plan's days go back to what they held before it: leave out --to-version.")
     lake, pipeline = opened()
     asked = RollbackRequest(**which, to_version=to_version, over_newer=over_newer)
-    report = roll_back(lake, pipeline, asked, said()) if yes else look(lake, pipeline, asked)
+    report = roll_back(lake, pipeline, asked, said()) if yes else preview(lake, pipeline, asked)
     if as_json:
         print_json(report.to_dict())
     else:
@@ -74,11 +74,11 @@ def release(as_json: bool, yes: bool, **which: Any) -> None:
     """Let days go that a rollback holds: of a plan (or one chunk of it), or of TABLE. Then they are fresh or stale by
     their own inputs, and are made again where they are stale."""
     from backfill_assets.operations.rollback import RollbackRequest
-    from backfill_assets.operations.rollback import release as let_go
+    from backfill_assets.operations.rollback import release as release_days
 
     _check(**which)
     lake, pipeline = opened()
-    found = let_go(lake, pipeline, RollbackRequest(**which), said(), act=yes)
+    found = release_days(lake, pipeline, RollbackRequest(**which), said(), act=yes)
     if as_json:
         spans = {name: [{"from": str(r.start), "to": str(r.last)} for r in contiguous(d)] for name, d in found.items()}
         print_json({"done": yes, "tables": spans})

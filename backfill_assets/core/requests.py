@@ -25,7 +25,7 @@ IDENTITY_CHARS = 12  # of each digest: enough to tell a day's own versions apart
 class RunRequest:
     """Days of a table to be made by one run. `asked` are the days that need it, with their identities; the others
     between them are settled. `attempt` counts from 0. `riders` are tables made in the same run, over `covered` (None:
-    the same days), because they will follow: nobody asks for their days yet (`core.cascade`)."""
+    the same days), because they will follow: nobody asks for their days yet (`core.downstream`)."""
 
     table: str
     days: DayRange

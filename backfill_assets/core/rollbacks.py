@@ -1,7 +1,7 @@
 """Rollbacks as receipts record them: to which version a day was put back, and which days are stale after one.
 
 Lives here: the words in reasons and tags, and what a rollback would do to the states of other days. Does not live here:
-files (`lake.putback`), and which days somebody asks for (`operations.rollback`).
+files (`lake.restore`), and which days somebody asks for (`operations.rollback`).
 """
 
 from collections.abc import Iterable, Mapping

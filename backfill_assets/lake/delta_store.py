@@ -15,7 +15,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.view import TableView
 from backfill_assets.engine.session import sail_scratch
-from backfill_assets.lake import log, mending, putback, rows, staging
+from backfill_assets.lake import log, mending, rows, staging
 from backfill_assets.lake.committer import commit_files, commit_receipt, ensure_table, live_files
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import inspect
@@ -211,18 +211,6 @@ class DeltaStore:
     def append_receipt(self, table: str, receipt: Receipt) -> int:
         """One commit of delta-rs, without a file."""
         return commit_receipt(self.lake.table_path(table), receipt)
-
-    def prepare_back(self, wanted: putback.PutBack) -> putback.Prepared:
-        """By logs at both versions, and the footers of the files that come back."""
-        return putback.prepare(self.lake, wanted)
-
-    def put_back(self, wanted: putback.PutBack, provenance: Provenance) -> int | None:
-        """One commit of delta-rs, under the table's lock."""
-        return putback.put_back(self.lake, wanted, provenance)
-
-    def let_go(self, contract: Contract, days: Collection[date], provenance: Provenance) -> list[int]:
-        """One commit of delta-rs per write that made the days, under the table's lock."""
-        return putback.let_go(self.lake, contract, days, provenance)
 
     def damage(self, contract: Contract) -> Damage:
         """By its log, and the sizes of its files."""

@@ -4,7 +4,7 @@ Lives here: the comparison, the fence against newer inputs, which days' rows mov
 computing a candidate (`load.derived`), judging it (`lake.gates`), and how a commit is made (`lake.store`).
 
 Whatever computes rows goes through `replace_days`: the daily run, a range backfill, late data, a plan. A rollback
-computes none (`putback`); the days it holds are refused here, too, because it may come while they are computed.
+computes none (`restore`); the days it holds are refused here, too, because it may come while they are computed.
 """
 
 import time

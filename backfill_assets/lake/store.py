@@ -22,7 +22,6 @@ from backfill_assets.core.view import TableView
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from backfill_assets.lake.putback import Prepared, PutBack
     from backfill_assets.lake.replace import Provenance
     from backfill_assets.lake.staging import Staged
 
@@ -225,17 +224,6 @@ class TableStore(Protocol):
 
     def append_receipt(self, table: str, receipt: Receipt) -> int:
         """One commit of a receipt alone; returns its version. Raises as `replace_days` does."""
-
-    # The way back: commits of metadata alone, no row is read or written.
-
-    def prepare_back(self, wanted: "PutBack") -> "Prepared":
-        """What putting days back would do; nothing is written. Raises BackfillError where it cannot be done."""
-
-    def put_back(self, wanted: "PutBack", provenance: "Provenance") -> int | None:
-        """In one commit the days hold what they held at a version; its version, or None where they do so already."""
-
-    def let_go(self, contract: Contract, days: Collection[date], provenance: "Provenance") -> list[int]:
-        """End the hold of days that were put back; the commits' versions, none for days that are not held."""
 
     def damage(self, contract: Contract) -> Damage:
         """What is wrong that `mend` mends. Raises BackfillError where that is nothing."""

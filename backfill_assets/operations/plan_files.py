@@ -72,19 +72,21 @@ def plans(lake: Lake) -> Iterator[Plan]:
 
 @dataclass(frozen=True)
 class ChunkPart:
-    """The days of a chunk, and the number of the plan's seams, which may have written some of them again."""
+    """The days of a chunk, and the number of the plan's boundary chunk, which may have written some of them again."""
 
     days: DayRange
-    seams: str
+    boundary: str
 
 
 def part_of(lake: Lake, plan_id: str, chunk: str) -> ChunkPart | None:
-    """What the plan's file says of a chunk; None where no chunk is named, the file is gone, or there are no seams."""
+    """A chunk by the plan's file; None if no chunk is named, the file is gone, or there is no boundary chunk."""
     if not chunk.isdigit() or plan_id not in plan_ids(lake):
         return None
     plan = find_plan(lake, plan_id)
-    seams = next((c for c in plan.chunks if c.kind is ChunkKind.BOUNDARY), None)
-    return ChunkPart(plan.chunk(int(chunk)).days, str(seams.number)) if seams is not None else None
+    last = plan.chunks[-1]
+    if last.kind is not ChunkKind.BOUNDARY:
+        return None
+    return ChunkPart(plan.chunk(int(chunk)).days, str(last.number))
 
 
 def mark(lake: Lake, plan_id: str, name: Mark, told: str = "") -> None:

@@ -7,11 +7,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from datetime import date, datetime
 
-from backfill_assets.core.coming import following, touched
 from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.cuts import is_mature
 from backfill_assets.core.days import DayRange, contiguous
 from backfill_assets.core.digests import days_of
+from backfill_assets.core.downstream import following, touched
 from backfill_assets.core.plans import DayMove
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.home import Lake

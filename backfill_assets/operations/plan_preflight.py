@@ -17,7 +17,7 @@ from backfill_assets.core.states import States
 from backfill_assets.lake.code import LIBRARIES, installed_versions
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Table, source_files
-from backfill_assets.lake.putback import files_held, is_put_back
+from backfill_assets.lake.restore import can_restore, files_held
 from backfill_assets.operations.plan_model import Pins, Plan, PreflightTick
 from backfill_assets.operations.why import ranges
 
@@ -102,7 +102,7 @@ def _rollback(lake: Lake, states: States, plan: Plan) -> PreflightTick:
         contract, days = states.contracts[impact.table], impact.days()
         if not days or states.view.table(impact.table).version < 0:
             continue
-        if not is_put_back(contract):
+        if not can_restore(contract):
             never.append(f"; {impact.table} is never put back")
             continue
         files, lost = files_held(lake, contract, days)

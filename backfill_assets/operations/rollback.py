@@ -1,7 +1,6 @@
-"""Rolling back: a plan's chunk through all its tables, or days of one table to a version. Looked at first, then done.
+"""Rollback of a plan, a chunk of it, or days of a table: which days go to which versions by receipts; and release.
 
-Lives here: which days of which tables go back to which versions, by the receipts alone; who wrote them since; what else
-becomes stale; doing it, and releasing days. Does not live here: the files and commits (`lake.putback`).
+Elsewhere: files and commits (`lake.restore`), words in receipts and days that become stale (`core.rollbacks`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,10 +15,11 @@ from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG
 from backfill_assets.core.receipts import Built, Receipt
 from backfill_assets.core.rollbacks import RELEASE, ROLLBACK, stale_after
 from backfill_assets.core.states import States
+from backfill_assets.lake import restore
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.putback import Prepared, PutBack
 from backfill_assets.lake.replace import Provenance
+from backfill_assets.lake.restore import PreparedRestore, RestoreRequest
 from backfill_assets.lake.store import Commit
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.plan_files import ChunkPart, part_of
@@ -30,10 +30,8 @@ UNDOING = (ROLLBACK, RELEASE)
 
 @dataclass(frozen=True)
 class RollbackRequest:
-    """What somebody wants put back: a `plan` (or one `chunk` of it), or `days` of `table` to `to_version`.
-
-    `over_newer`: also where somebody else wrote those days since.
-    """
+    """A `plan` (or one `chunk` of it), or `days` of `table` to `to_version`; `over_newer`: also days that another run
+    wrote since."""
 
     plan: str = ""
     chunk: str = ""
@@ -45,15 +43,15 @@ class RollbackRequest:
 
     @property
     def tags(self) -> dict[str, str]:
-        """What its receipts name besides the version."""
+        """The tags of its receipts, without the version."""
         return ({PLAN_TAG: self.plan} if self.plan else {}) | ({CHUNK_TAG: self.chunk} if self.chunk else {})
 
 
 @dataclass(frozen=True)
 class TableRollback:
-    """One table of a rollback: what would be done, and the version of the commit once it was (None: not done)."""
+    """One table of a rollback: the prepared restore, and the version of its commit (None: not committed)."""
 
-    prepared: Prepared
+    prepared: PreparedRestore
     version: int | None = None
 
     @property
@@ -80,8 +78,8 @@ class TableRollback:
 
 @dataclass(frozen=True)
 class RollbackReport:
-    """A rollback, looked at or done. `stale` are the other days that need making afterwards, per table; `untouched`
-    are landed tables that the plan wrote: what landed is never put back."""
+    """A rollback, previewed or done. `stale` are other days, per table, that it makes stale; `untouched` are landed
+    tables that the plan wrote, which no rollback changes."""
 
     tables: tuple[TableRollback, ...]
     stale: Mapping[str, frozenset[date]] = field(default_factory=dict)
@@ -105,40 +103,40 @@ class RollbackReport:
         }
 
 
-def look(lake: Lake, pipeline: Pipeline, asked: RollbackRequest) -> RollbackReport:
-    """What the rollback would do; nothing is written. Raises BackfillError with the reason where it cannot be done."""
+def preview(lake: Lake, pipeline: Pipeline, asked: RollbackRequest) -> RollbackReport:
+    """Find what the rollback would do; writes nothing. Raises BackfillError with the reason if it cannot be done."""
     chosen, untouched = _chosen(lake, pipeline, asked)
     states = pipeline.states(read_view(lake, pipeline.contracts))
     for wanted in chosen if not asked.over_newer else ():
         _refuse_foreign(states, wanted)
-    prepared = [lake.store.prepare_back(wanted) for wanted in chosen]
+    prepared = [restore.prepare_restore(lake, wanted) for wanted in chosen]
     moving = [p for p in prepared if p.entries]
     stale = stale_after(states, {p.contract.name: p.entries for p in moving}) if moving else {}
     return RollbackReport(tuple(TableRollback(p) for p in moving), stale, untouched)
 
 
 def roll_back(lake: Lake, pipeline: Pipeline, asked: RollbackRequest, said: Provenance) -> RollbackReport:
-    """Do it: one commit per table, the last table first, so that nobody makes a table's days from what is going.
+    """Roll back in one commit per table, the last table first, so that no run reads days that are about to go.
 
-    Everything is looked at before anything is written. Killed halfway, the same call does the rest.
+    Previews everything before the first commit. After a kill, the same call does the rest.
     """
-    found = look(lake, pipeline, asked)
+    found = preview(lake, pipeline, asked)
     signed = replace(said, note=asked.note or said.note, tags={**(said.tags or {}), **asked.tags})
     done: dict[str, int | None] = {}
     for table in reversed(found.tables):
         prepared = table.prepared
         seen = {d: stamp.version for d, stamp in prepared.now.items()}
-        done[table.table] = lake.store.put_back(PutBack(prepared.contract, prepared.targets, seen), signed)
+        done[table.table] = restore.restore_partitions(
+            lake, RestoreRequest(prepared.contract, prepared.targets, seen), signed
+        )
     return replace(found, tables=tuple(replace(t, version=done[t.table]) for t in found.tables))
 
 
 def release(
     lake: Lake, pipeline: Pipeline, asked: RollbackRequest, said: Provenance, act: bool = True
 ) -> dict[str, tuple[date, ...]]:
-    """Let held days go: those that a rollback of the plan (and chunk) put back, or `days` of `table`; per table.
-
-    Only lists them unless `act`. Raises BackfillError where there are none.
-    """
+    """Release held days: those that a rollback of the plan (and chunk) put back, or `days` of `table`; gives them per
+    table. Only lists them unless `act`. Raises BackfillError if there are none."""
     states = pipeline.states(read_view(lake, pipeline.contracts))
     found = {c.name: _held(lake, states, c, asked) for c in _contracts(pipeline, asked)}
     found = {name: days for name, days in found.items() if days}
@@ -149,7 +147,7 @@ def release(
     signed = replace(said, note=asked.note or said.note, tags={**(said.tags or {}), **asked.tags})
     for contract in pipeline.contracts if act else ():
         if contract.name in found:
-            lake.store.let_go(contract, found[contract.name], signed)
+            restore.release_partitions(lake, contract, found[contract.name], signed)
     return {name: tuple(days) for name, days in found.items()}
 
 
@@ -162,12 +160,12 @@ def _held(lake: Lake, states: States, contract: Contract, asked: RollbackRequest
     return [d for d in held if (said := by_version[stamps[d].version]) is not None and _is_of(said, asked)]
 
 
-def _chosen(lake: Lake, pipeline: Pipeline, asked: RollbackRequest) -> tuple[list[PutBack], tuple[str, ...]]:
-    """What goes back, table by table, upstream first; and the landed tables that the plan wrote."""
+def _chosen(lake: Lake, pipeline: Pipeline, asked: RollbackRequest) -> tuple[list[RestoreRequest], tuple[str, ...]]:
+    """The restores, upstream first; and the landed tables that the plan wrote."""
     chosen, untouched, wrote, part = [], [], False, part_of(lake, asked.plan, asked.chunk)
     for contract in _contracts(pipeline, asked):
         history = [c for c in lake.store.commits(contract.name) if c.receipt is not None]
-        if asked.plan and not any(_is_of(_said(c), asked) or _is_of_seams(_said(c), asked, part) for c in history):
+        if asked.plan and not any(_is_of(_said(c), asked) or _is_of_boundary(_said(c), asked, part) for c in history):
             continue
         wrote = True
         if asked.plan and contract.is_landed:
@@ -196,11 +194,13 @@ def _refuse_future(contract: Contract, history: Sequence[Commit], asked: Rollbac
 
 
 def _contracts(pipeline: Pipeline, asked: RollbackRequest) -> list[Contract]:
-    """The tables that may be meant; raises BackfillError where the lake has not the one named."""
+    """The contract of the named table, or all; raises BackfillError for an unknown table."""
     return [pipeline.contract(asked.table, "Nothing was done")] if asked.table else list(pipeline.contracts)
 
 
-def _choice(contract: Contract, history: Sequence[Commit], asked: RollbackRequest, part: ChunkPart | None) -> PutBack:
+def _choice(
+    contract: Contract, history: Sequence[Commit], asked: RollbackRequest, part: ChunkPart | None
+) -> RestoreRequest:
     targets, seen, newer = {}, {}, dict[date, Commit]()
     for day, writes in _by_day(history, asked).items():
         mine = part if part is not None and day in part.days else None
@@ -214,11 +214,11 @@ def _choice(contract: Contract, history: Sequence[Commit], asked: RollbackReques
             newer[day] = others[-1]
     if newer and not asked.over_newer:
         raise _written_since(contract, newer)
-    return PutBack(contract, targets, seen)
+    return RestoreRequest(contract, targets, seen)
 
 
 def _by_day(history: Iterable[Commit], asked: RollbackRequest) -> dict[date, list[Commit]]:
-    """The writes of every day meant, ascending."""
+    """The writes of every day of the request, ascending."""
     found: dict[date, list[Commit]] = {}
     for commit in history:
         for day in _said(commit).days:
@@ -228,12 +228,12 @@ def _by_day(history: Iterable[Commit], asked: RollbackRequest) -> dict[date, lis
 
 
 def _of_plan(writes: Sequence[Commit], asked: RollbackRequest, part: ChunkPart | None) -> list[Commit]:
-    """The plan's newest unbroken row of writes of a day; none where it was put back already. What the seams wrote of a
-    chunk's day goes with the chunk (`part`)."""
+    """The plan's newest unbroken series of writes of a day; none if it was put back already. The boundary chunk's
+    writes of a chunk's day belong to that chunk (`part`)."""
     found: list[Commit] = []
     for commit in reversed(writes):
         said = _said(commit)
-        if not _is_of(said, asked) and not _is_of_seams(said, asked, part):
+        if not _is_of(said, asked) and not _is_of_boundary(said, asked, part):
             if found:
                 break
         elif said.reason in UNDOING:
@@ -253,9 +253,9 @@ def _is_of(said: Receipt, asked: RollbackRequest) -> bool:
     return said.tags.get(PLAN_TAG) == asked.plan and asked.chunk in ("", said.tags.get(CHUNK_TAG))
 
 
-def _is_of_seams(said: Receipt, asked: RollbackRequest, part: ChunkPart | None) -> bool:
-    """Whether the seams wrote days of this part of the plan: perhaps they alone, where a later chunk loaded them."""
-    if part is None or said.tags.get(PLAN_TAG) != asked.plan or said.tags.get(CHUNK_TAG) != part.seams:
+def _is_of_boundary(said: Receipt, asked: RollbackRequest, part: ChunkPart | None) -> bool:
+    """Whether the boundary chunk wrote days of this part of the plan; it may be the only one that did."""
+    if part is None or said.tags.get(PLAN_TAG) != asked.plan or said.tags.get(CHUNK_TAG) != part.boundary:
         return False
     return any(d in part.days for d in said.days)
 
@@ -272,7 +272,7 @@ def _named(asked: RollbackRequest) -> str:
     return f"the table {asked.table}" + (f", {asked.days}" if asked.days else "")
 
 
-def _refuse_foreign(states: States, wanted: PutBack) -> None:
+def _refuse_foreign(states: States, wanted: RestoreRequest) -> None:
     foreign = states.view.table(wanted.contract.name).foreign & set(wanted.targets)
     if foreign:
         raise BackfillError(

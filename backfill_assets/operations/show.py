@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
-from backfill_assets.core.coming import will_change
 from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.digests import days_of, is_required
+from backfill_assets.core.downstream import will_change
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ledgers import named
 from backfill_assets.core.receipts import Receipt

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
 
-from backfill_assets.core.coming import will_change
 from backfill_assets.core.days import DayRange, from_inclusive
+from backfill_assets.core.downstream import will_change
 from backfill_assets.core.states import State, States
 from backfill_assets.core.view import LakeView
 from backfill_assets.lake.home import Lake
@@ -28,7 +28,7 @@ from backfill_assets.operations.why import brief, in_full
 class DayStatus:
     """One day of one table. `rows` and `version` are those of its newest receipt, None where it has none. `culprits`
     are the input days that made it stale, where they were asked for. `will_change`: it is right by what is made,
-    and will be stale once what needs making has been made (`core.coming`)."""
+    and will be stale once what needs making has been made (`core.downstream`)."""
 
     table: str
     day: date

@@ -15,7 +15,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.who import BY, through_dagster
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.rollback import RollbackReport, RollbackRequest, look, release, roll_back
+from backfill_assets.operations.rollback import RollbackReport, RollbackRequest, preview, release, roll_back
 from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.io_manager import as_failures
@@ -115,7 +115,7 @@ def _roll_back(context: dg.OpExecutionContext, lake_context: LakeContext, config
         raise BackfillError(
             f"the table {asked.table}", "no version is named", "Nothing was put back", "Fill in `to_version`"
         )
-    report = roll_back(lake, pipeline, asked, _provenance(context)) if config.act else look(lake, pipeline, asked)
+    report = roll_back(lake, pipeline, asked, _provenance(context)) if config.act else preview(lake, pipeline, asked)
     context.add_output_metadata({"what": dg.MetadataValue.md(_report_text(report))})
     if report.is_done:
         _tell(context, lake_context, {t.table: tuple(t.prepared.entries) for t in report.tables})

@@ -11,9 +11,9 @@ from datetime import date, datetime
 
 import dagster as dg
 
-from backfill_assets.core.cascade import with_riders
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.digests import digest_of
+from backfill_assets.core.downstream import with_downstream
 from backfill_assets.core.needs import Needs, needs
 from backfill_assets.core.rollbacks import unheld
 from backfill_assets.core.states import State, States
@@ -89,7 +89,7 @@ def _exact_tick(seen: LakeSnapshot) -> tuple[Tick, Mapping[str, str]]:
         _tell_waiting(tick, name, found)
     _tell_left_alone(tick, seen.states, built)
     tick.notes += left_to_plans(seen.planned, built)
-    wanted = with_riders(seen.states, asked.requests, found, seen.asker.busy)
+    wanted = with_downstream(seen.states, asked.requests, found, seen.asker.busy)
     _request(tick, seen, LATE_DATA, [as_request(request, LATE_DATA, seen.lake) for request in wanted])
     landed = {name: seen.free(name, days) for name, days in found.ready.items() if name not in built}
     return tick, {**seen.asker.given_up(landed), **asked.given_up}

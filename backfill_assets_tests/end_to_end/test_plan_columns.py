@@ -1,7 +1,7 @@
 """A plan whose code adds or drops a column and loses rows: its gate refuses, and everything is as it was before.
 
 Tested here: the whole story through commands: plan, run, the rollback by the gate, release, and the corrected code.
-Not tested here: single rollbacks across columns (`lake.test_putback`).
+Not tested here: single rollbacks across columns (`lake.test_restore`).
 """
 
 from collections.abc import Iterator

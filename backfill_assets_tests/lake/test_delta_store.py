@@ -1,7 +1,7 @@
 """The store of tables as the load path sees it: by name, whole days, receipts.
 
 Tested here: `lake.delta_store` through what `lake.store` promises. Not tested here: rows through an engine
-(`test_plain`), but for what is staged, commits (`test_committer`) and the way back (`test_putback`).
+(`test_plain`), but for what is staged, commits (`test_committer`) and the way back (`test_restore`).
 """
 
 from dataclasses import replace

@@ -1,7 +1,7 @@
 """A plan's chunk goes back through all its tables, days of a table to a version; whoever wrote since is not undone.
 
 Tested here: `operations.rollback` on real tables without an engine. Not tested here: files and commits
-(`lake.test_putback`).
+(`lake.test_restore`).
 """
 
 from pathlib import Path
@@ -17,7 +17,7 @@ from backfill_assets.lake.replace import Provenance
 from backfill_assets.operations.plan import PlanRequest, make_plan
 from backfill_assets.operations.plan_files import keep_plan
 from backfill_assets.operations.plan_model import Policy
-from backfill_assets.operations.rollback import RollbackRequest, look, release, roll_back
+from backfill_assets.operations.rollback import RollbackRequest, preview, release, roll_back
 from backfill_assets_tests.builders import day, write_rows
 from backfill_assets_tests.operations.planned import BUILT, Planned
 
@@ -55,7 +55,7 @@ def test_a_chunk_goes_back_through_all_its_tables_and_nothing_else_moves(made: P
 
 def test_looking_writes_nothing(made: Planned) -> None:
     before = {t: made.view(t).version for t in ("staging", "features")}
-    report = look(made.lake, made.pipeline, SECOND)
+    report = preview(made.lake, made.pipeline, SECOND)
     assert not report.is_done
     assert {t: made.view(t).version for t in before} == before
     assert report.stale == {}, "the windows that reach into the chunk are stale already"
@@ -63,7 +63,7 @@ def test_looking_writes_nothing(made: Planned) -> None:
 
 def test_days_downstream_that_were_made_from_the_chunk_are_listed_and_then_stale(made: Planned) -> None:
     made.write("features", {5: 3, 6: 3})  # their windows reach into the chunk
-    report = look(made.lake, made.pipeline, SECOND)
+    report = preview(made.lake, made.pipeline, SECOND)
     assert report.stale == {"features": {day(5), day(6)}}
     roll_back(made.lake, made.pipeline, SECOND, SAID)
     assert made.of("features", State.STALE)[-2:] == [day(5), day(6)]
@@ -101,7 +101,7 @@ def test_days_that_somebody_else_wrote_since_are_refused_unless_told(made: Plann
     made.write("staging", {4: 9}, "run-late")
     before = made.view("features").version
     with pytest.raises(BackfillError, match="written since by another run"):
-        look(made.lake, made.pipeline, RollbackRequest(table="staging", days=span(3, 4), to_version=2))
+        preview(made.lake, made.pipeline, RollbackRequest(table="staging", days=span(3, 4), to_version=2))
     with pytest.raises(BackfillError, match=rf"{day(4)} written since by another run: .* version 4 \(test, run run-l"):
         roll_back(made.lake, made.pipeline, SECOND, SAID)
     assert made.view("features").version == before, "no table is put back where one is refused"
@@ -114,7 +114,7 @@ def test_rows_that_a_foreign_program_wrote_since_are_refused_unless_told(made: P
     contract = made.contract("staging")
     write_rows(made.lake.table_path("staging"), contract, [{"entity": "X", "value": 8, "event_date": day(4)}])
     with pytest.raises(BackfillError, match="a program that leaves no receipt"):
-        look(made.lake, made.pipeline, SECOND)
+        preview(made.lake, made.pipeline, SECOND)
     roll_back(made.lake, made.pipeline, RollbackRequest(plan="p1", chunk="2", over_newer=True), SAID)
     assert made.values("staging") == [1, 2, 2, 1, 1, 1, 1, 1]
 
@@ -124,15 +124,15 @@ def test_what_landed_is_never_put_back(made: Planned) -> None:
     assert roll_back(made.lake, made.pipeline, SECOND, SAID).untouched == ("raw",)
     assert made.values("raw")[3] == 4
     with pytest.raises(BackfillError, match="what landed is never put back"):
-        look(made.lake, made.pipeline, RollbackRequest(table="raw", days=span(3, 3), to_version=1))
+        preview(made.lake, made.pipeline, RollbackRequest(table="raw", days=span(3, 3), to_version=1))
 
 
 def test_a_rollback_cut_off_between_tables_is_finished_by_the_same_call(
     made: Planned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from backfill_assets.lake import putback
+    from backfill_assets.lake import restore
 
-    real, calls = putback.put_back, iter(range(2))
+    real, calls = restore.restore_partitions, iter(range(2))
 
     def dies(*args: object) -> int | None:
         if next(calls):
@@ -140,7 +140,7 @@ def test_a_rollback_cut_off_between_tables_is_finished_by_the_same_call(
         return real(*args)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch:
-        patch.setattr(putback, "put_back", dies)
+        patch.setattr(restore, "restore_partitions", dies)
         with pytest.raises(KeyboardInterrupt):
             roll_back(made.lake, made.pipeline, SECOND, SAID)
     assert made.values("features")[3:5] == [1, 1], "the last table first"
@@ -161,7 +161,7 @@ def test_what_the_seams_wrote_again_of_a_chunks_days_goes_back_with_the_chunk(tm
     assert found.values("staging") == [1, 1, 1, 4, 3, 1, 1, 1]
     found.write("staging", {3: 9})
     with pytest.raises(BackfillError, match="written since by another run"):
-        look(found.lake, found.pipeline, RollbackRequest(plan.id, "2"))
+        preview(found.lake, found.pipeline, RollbackRequest(plan.id, "2"))
 
 
 def test_days_that_the_seams_alone_wrote_go_back_with_the_chunk_they_lie_in(tmp_path: Path) -> None:
@@ -185,6 +185,6 @@ def test_plans_tables_and_holds_that_are_none_are_told_apart(made: Planned) -> N
         (RollbackRequest(table="staging", days=span(1, 1), to_version=99), "no version 99"),
     ):
         with pytest.raises(BackfillError, match=told):
-            look(made.lake, made.pipeline, asked)
+            preview(made.lake, made.pipeline, asked)
     with pytest.raises(BackfillError, match="none of its days is held"):
         release(made.lake, made.pipeline, SECOND, SAID)

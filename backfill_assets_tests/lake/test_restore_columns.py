@@ -1,6 +1,6 @@
 """Days put back across a column that the table got or lost meanwhile: by the table's schema, not by today's contract.
 
-Tested here: `lake.putback` on real tables, without an engine. Not tested here: all else of it (`test_putback.py`), and
+Tested here: `lake.restore` on real tables, without an engine. Not tested here: all else of it (`test_restore.py`), and
 the story of a plan (`end_to_end.test_plan_columns`).
 """
 
@@ -16,8 +16,8 @@ from backfill_assets.core.view import Stamp
 from backfill_assets.lake.audit import audit_as_written
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import read_commit
-from backfill_assets.lake.putback import PutBack, let_go, put_back
 from backfill_assets.lake.replace import Provenance
+from backfill_assets.lake.restore import RestoreRequest, release_partitions, restore_partitions
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 
@@ -43,11 +43,11 @@ def test_a_day_goes_back_across_a_column_that_was_added_or_dropped_and_forth_aga
     for target, held in known.items():
         for contract in (after, before):
             seen = {day(0): stamp(lake).version}
-            put_back(lake, PutBack(contract, {day(0): target}, seen), SAID)
+            restore_partitions(lake, RestoreRequest(contract, {day(0): target}, seen), SAID)
             assert table_at(lake) == held
         said = read_commit(lake.table_path("staging"), target).receipt
         assert said is not None
-        let_go(lake, after, [day(0)], SAID)
+        release_partitions(lake, after, [day(0)], SAID)
         assert stamp(lake).entry == said.days[day(0)]
         assert audit_as_written(lake, after, [day(0)])[day(0)].fingerprint == said.days[day(0)].fingerprint
 

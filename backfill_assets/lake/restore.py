@@ -1,8 +1,7 @@
-"""Putting days back to what they held at an earlier version, and letting them go again: commits of metadata alone.
+"""Restores partitions to an earlier version and releases them, in commits of metadata alone: no JVM, no data.
 
-Lives here: which files of the past come back, the proof that they are there and fit, the receipts. Does not live here:
-which days and versions somebody means (`operations.rollback`), and the commit itself (`committer`). No JVM, no data is
-read or written. Days that were put back are `held`: whoever computes days leaves them alone until they are let go.
+Elsewhere: which days and versions (`operations.rollback`), the commit itself (`committer`). Restored days are `held`:
+no run computes them until they are released.
 """
 
 import time
@@ -43,9 +42,9 @@ SHOWN_FILES = 3
 
 
 @dataclass(frozen=True)
-class PutBack:
-    """What somebody decided for one table: per day the version whose content it gets, and the version of its newest
-    receipt at that moment (`seen`): who wrote it since then was not known to whoever decided."""
+class RestoreRequest:
+    """Days of one table to restore: per day the version whose content it gets (`targets`), and the version of its
+    newest receipt when that was decided (`seen`), so that later writes are noticed."""
 
     contract: Contract
     targets: Mapping[date, int]
@@ -53,11 +52,9 @@ class PutBack:
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """A rollback of one table that may be done: what the days hold `now` and will say (`entries`), and their files.
-
-    Days that are held with this very content already are in neither.
-    """
+class PreparedRestore:
+    """A restore of one table that passed all checks: partition records `now`, at the targets (`then`) and to be written
+    (`entries`), and the data files to add and remove. Days that are held with that content already are left out."""
 
     contract: Contract
     targets: Mapping[date, int]
@@ -68,8 +65,8 @@ class Prepared:
     removes: tuple[LiveFile, ...] = ()
 
 
-def prepare(lake: Lake, wanted: PutBack) -> Prepared:
-    """What putting back would do; nothing is written. Raises BackfillError where it cannot be done, with the reason."""
+def prepare_restore(lake: Lake, wanted: RestoreRequest) -> PreparedRestore:
+    """Prepare a restore without writing; raises BackfillError with the reason if it cannot be done."""
     contract, path = wanted.contract, lake.table_path(wanted.contract.name)
     _refuse_landed(contract)
     now = table_view(path, contract.day_column)
@@ -84,13 +81,14 @@ def prepare(lake: Lake, wanted: PutBack) -> Prepared:
     targets = {d: wanted.targets[d] for d in entries}
     adds, removes = _moves(path, contract, targets)
     _refuse_unusable(path, schema_contract(contract, open_table(path)), adds)
-    return Prepared(contract, targets, {d: now.stamps[d] for d in entries}, stamps, entries, adds, removes)
+    return PreparedRestore(contract, targets, {d: now.stamps[d] for d in entries}, stamps, entries, adds, removes)
 
 
-def put_back(lake: Lake, wanted: PutBack, provenance: Provenance) -> int | None:
-    """Put the days back in one commit; its version, or None where they are held so already. Raises as `prepare`."""
+def restore_partitions(lake: Lake, wanted: RestoreRequest, provenance: Provenance) -> int | None:
+    """Restore the days in one commit; gives its version, or None if they are held so already. Raises as
+    `prepare_restore`."""
     with table_lock(lake.locks, wanted.contract.name):
-        found = prepare(lake, wanted)
+        found = prepare_restore(lake, wanted)
         if not found.entries:
             return None
         path = lake.table_path(wanted.contract.name)
@@ -100,10 +98,12 @@ def put_back(lake: Lake, wanted: PutBack, provenance: Provenance) -> int | None:
         return commit_files(path, by_schema, receipt, comes, found.removes, by_schema.nullable_columns)
 
 
-def let_go(lake: Lake, contract: Contract, days: Collection[date], provenance: Provenance) -> list[int]:
-    """End the hold of days: each gets again the receipt that it had at the version it was put back to, so that it is
-    fresh or stale by its own inputs. One receipt per write that made them; the commits' versions, none for days that
-    are not held. Killed halfway, the others are still held.
+def release_partitions(lake: Lake, contract: Contract, days: Collection[date], provenance: Provenance) -> list[int]:
+    """Release held days: each gets again the receipt that it had at the version it was restored to, so that its own
+    inputs decide whether it is fresh or stale.
+
+    Commits once per write that made the days and gives the versions; days that are not held are left out. After a kill
+    the other days are still held.
     """
     path = lake.table_path(contract.name)
     with table_lock(lake.locks, contract.name):
@@ -124,13 +124,13 @@ def let_go(lake: Lake, contract: Contract, days: Collection[date], provenance: P
         return [commit_receipt(path, _released(history, at, groups[at], provenance)) for at in sorted(groups)]
 
 
-def is_put_back(contract: Contract) -> bool:
-    """Whether days of the table can be put back: not of one that is loaded, nor where a file holds several days."""
+def can_restore(contract: Contract) -> bool:
+    """Whether days of the table can be restored: not of a landed table, nor if a file holds several days."""
     return not contract.is_landed and contract.partition_column == contract.day_column
 
 
 def _refuse_landed(contract: Contract) -> None:
-    if not is_put_back(contract):
+    if not can_restore(contract):
         raise _refusal(
             contract,
             "it is loaded from what landed, and what landed is never put back"
@@ -140,7 +140,7 @@ def _refuse_landed(contract: Contract) -> None:
         )
 
 
-def _fence(wanted: PutBack, now: TableView) -> None:
+def _fence(wanted: RestoreRequest, now: TableView) -> None:
     moved = [d for d in wanted.targets if d not in now.stamps or now.stamps[d].version != wanted.seen.get(d)]
     if moved:
         raise Superseded(
@@ -151,8 +151,8 @@ def _fence(wanted: PutBack, now: TableView) -> None:
         )
 
 
-def _refuse_unknown(wanted: PutBack, then: Mapping[int, TableView]) -> None:
-    """Raise where a version is none of the table's, or nobody knows what a day held at it."""
+def _refuse_unknown(wanted: RestoreRequest, then: Mapping[int, TableView]) -> None:
+    """Raise if a version does not exist, or if a foreign commit had changed a day at that version."""
     for day, at in sorted(wanted.targets.items()):
         if at not in then:
             raise _refusal(wanted.contract, f"it has no version {at}", "Name one that `backfill-assets show` lists")
@@ -165,7 +165,7 @@ def _refuse_unknown(wanted: PutBack, then: Mapping[int, TableView]) -> None:
 
 
 def _moves(path: Path, contract: Contract, targets: Mapping[date, int]) -> tuple[tuple[LiveFile, ...], ...]:
-    """The files that come back and those that go."""
+    """The files to add and those to remove."""
     if not targets:
         return (), ()
     wanted: set[LiveFile] = set()
@@ -190,8 +190,8 @@ def files_held(lake: Lake, contract: Contract, days: Collection[date]) -> tuple[
 
 
 def _refuse_unusable(path: Path, contract: Contract, files: Sequence[LiveFile]) -> None:
-    """Raise where a file is gone, is not the one that the log names, or does not fit `contract`, which has the columns
-    of the table's schema: a file may lack those that may be NULL, which it then has no value of."""
+    """Raise if a file is gone, altered, or does not fit `contract`, which has the columns of the table's schema; a file
+    may lack columns that may be NULL."""
     import pyarrow as pa
 
     gone = gone_or_altered(path, files)
@@ -220,8 +220,8 @@ def _refusal(contract: Contract, culprit: str, fix: str) -> BackfillError:
     return BackfillError(f"the table {contract.name}", culprit, "Nothing was put back", fix)
 
 
-def _receipt(found: Prepared, provenance: Provenance) -> Receipt:
-    """Whose code, settings and parameters the days are made with is known where all are of one kind."""
+def _receipt(found: PreparedRestore, provenance: Provenance) -> Receipt:
+    """The receipt of a restore; it has code, settings and parameters if those of all days are the same."""
     made = {(s.code_digest, s.settings_digest, s.parameters) for s in found.then.values()}
     code, settings, parameters = made.pop() if len(made) == 1 else ("", "", "")
     known = {PARAMETERS: parameters} if parameters else {}
@@ -240,7 +240,7 @@ def _receipt(found: Prepared, provenance: Provenance) -> Receipt:
 
 
 def _origin(history: Sequence[Commit], day: date, version: int) -> int:
-    """The version of the write that made what `day` holds by its hold at `version`; -1 where it was never made."""
+    """The version of the write whose content `day` holds since its hold at `version`; -1 if it was never made."""
     while True:
         receipt = history[version].receipt
         if receipt is None or receipt.days[day].built is not Built.HELD:
@@ -260,7 +260,7 @@ def _origin(history: Sequence[Commit], day: date, version: int) -> int:
 
 
 def _released(history: Sequence[Commit], origin: int, days: Sequence[date], provenance: Provenance) -> Receipt:
-    """What the write `origin` said of these days, once more; of days never made, what makes them stale."""
+    """The receipt of the write `origin` for these days, once more; for days never made, one that makes them stale."""
     before = history[origin].receipt if origin >= 0 else None
     if before is None:  # signed as the write that was undone, with the digest of no inputs at all
         undone = next(c.receipt for c in history if c.receipt is not None and days[0] in c.receipt.days)

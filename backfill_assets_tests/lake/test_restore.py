@@ -1,6 +1,6 @@
 """Days put back to an earlier version and let go again: the very files and receipts of before, or nothing at all.
 
-Tested here: `lake.putback` on real tables, without an engine, read back by delta-rs and DuckDB at every version. Not
+Tested here: `lake.restore` on real tables, without an engine, read back by delta-rs and DuckDB at every version. Not
 tested here: which days and versions a person means (`operations.test_rollback`), and Spark (`end_to_end`).
 """
 
@@ -25,8 +25,8 @@ from backfill_assets.core.rollbacks import target_of
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import read_commit, table_view
-from backfill_assets.lake.putback import PutBack, let_go, prepare, put_back
 from backfill_assets.lake.replace import Provenance
+from backfill_assets.lake.restore import RestoreRequest, prepare_restore, release_partitions, restore_partitions
 from backfill_assets_tests.builders import RAW, STAGING, day, write_rows
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 from backfill_assets_tests.strategies import examples
@@ -59,7 +59,7 @@ def entry(lake: Lake, of: date) -> DayEntry:
 
 def back(lake: Lake, targets: Mapping[date, int]) -> int | None:
     stamps = table_view(path_of(lake), "event_date").stamps
-    return put_back(lake, PutBack(STAGING, targets, {d: stamps[d].version for d in targets}), SAID)
+    return restore_partitions(lake, RestoreRequest(STAGING, targets, {d: stamps[d].version for d in targets}), SAID)
 
 
 def content(lake: Lake, version: int | None = None) -> dict[date, int]:
@@ -88,13 +88,13 @@ def test_a_day_gets_its_old_files_and_fingerprint_back_by_one_commit_and_is_held
 def test_a_released_day_says_again_what_its_write_said(lake: Lake) -> None:
     back(lake, {day(1): 1})
     before = read_commit(path_of(lake), 1).receipt
-    assert let_go(lake, STAGING, [day(0), day(1)], SAID) == [4]
+    assert release_partitions(lake, STAGING, [day(0), day(1)], SAID) == [4]
     said = read_commit(path_of(lake), 4).receipt
     assert before is not None
     assert said is not None
     assert said.days == {day(1): before.days[day(1)]}
     assert (said.reason, said.code_digest, said.settings_digest) == ("release", before.code_digest, "")
-    assert let_go(lake, STAGING, [day(1)], SAID) == [], "what is not held is not let go"
+    assert release_partitions(lake, STAGING, [day(1)], SAID) == [], "what is not held is not let go"
 
 
 def test_a_rollback_can_be_rolled_back_and_released_to_what_it_undid(lake: Lake) -> None:
@@ -102,7 +102,7 @@ def test_a_rollback_can_be_rolled_back_and_released_to_what_it_undid(lake: Lake)
     back(lake, {day(1): 1})
     assert back(lake, {day(1): 2}) == 4
     assert content(lake)[day(1)] == 7
-    let_go(lake, STAGING, [day(1)], SAID)
+    release_partitions(lake, STAGING, [day(1)], SAID)
     assert entry(lake, day(1)) == wrong
 
 
@@ -111,7 +111,7 @@ def test_a_rollback_to_a_held_version_is_released_to_the_write_behind_it(lake: L
     back(lake, {day(1): 1})
     back(lake, {day(1): 2})
     assert back(lake, {day(1): 3}) == 5
-    let_go(lake, STAGING, [day(1)], SAID)
+    release_partitions(lake, STAGING, [day(1)], SAID)
     assert right is not None
     assert entry(lake, day(1)) == right.days[day(1)]
 
@@ -130,7 +130,7 @@ def test_a_day_that_was_never_made_before_is_empty_and_after_its_release_equal_t
     back(lake, {day(5): 2})
     assert day(5) not in content(lake)
     assert entry(lake, day(5)) == DayEntry(0, "0", "", Built.HELD)
-    let_go(lake, STAGING, [day(5)], SAID)
+    release_partitions(lake, STAGING, [day(5)], SAID)
     assert entry(lake, day(5)) == DayEntry(0, "0", "", Built.COMPLETE)
 
 
@@ -143,7 +143,7 @@ def test_held_days_cannot_be_published_over(lake: Lake) -> None:
 
 def old_file(lake: Lake) -> Path:
     """The file that held the second day before it was written wrong."""
-    named = {f.path for f in prepare(lake, PutBack(STAGING, {day(1): 1}, {day(1): 2})).adds}
+    named = {f.path for f in prepare_restore(lake, RestoreRequest(STAGING, {day(1): 1}, {day(1): 2})).adds}
     [path] = (path_of(lake) / name for name in named)
     return path
 
@@ -188,14 +188,14 @@ def test_versions_that_are_none_foreign_rows_and_raw_are_refused(lake: Lake) -> 
         back(lake, {day(1): 3})
     publish_by_hand(lake, RAW, [{"entity": "A", "value": 1, "arrival_date": day(1)}])
     with pytest.raises(BackfillError, match="what landed is never put back"):
-        prepare(lake, PutBack(RAW, {day(1): 0}, {day(1): 1}))
+        prepare_restore(lake, RestoreRequest(RAW, {day(1): 0}, {day(1): 1}))
 
 
 def test_who_wrote_meanwhile_is_not_overwritten(lake: Lake) -> None:
     seen = {day(1): 2}
     publish_by_hand(lake, STAGING, rows({1: 8}), digest="newer")
     with pytest.raises(Superseded, match="were written while the rollback was decided"):
-        put_back(lake, PutBack(STAGING, {day(1): 1}, seen), SAID)
+        restore_partitions(lake, RestoreRequest(STAGING, {day(1): 1}, seen), SAID)
     assert content(lake)[day(1)] == 8
 
 
@@ -203,7 +203,7 @@ def test_what_another_program_wrote_over_a_held_day_is_not_released_as_ours(lake
     back(lake, {day(1): 1})
     write_rows(path_of(lake), STAGING, rows({1: 99}))
     with pytest.raises(BackfillError, match="another program wrote"):
-        let_go(lake, STAGING, [day(1)], SAID)
+        release_partitions(lake, STAGING, [day(1)], SAID)
 
 
 def test_who_reads_during_rollbacks_sees_all_days_as_before_or_all_as_after(lake: Lake) -> None:
@@ -252,7 +252,7 @@ class World:
         self.held.add(n)
 
     def release(self, n: int) -> None:
-        for _ in let_go(self.lake, STAGING, [day(n)], SAID):
+        for _ in release_partitions(self.lake, STAGING, [day(n)], SAID):
             self.states.append(self.states[-1])
         self.held.discard(n)
 
@@ -295,6 +295,6 @@ def test_rolling_back_a_rollback_and_releasing_gives_the_receipt_of_before(
     before, last = entry(lake, day(0)), len(values)
     back(lake, {day(0): min(to, last - 1)})
     back(lake, {day(0): last})
-    let_go(lake, STAGING, [day(0)], SAID)
+    release_partitions(lake, STAGING, [day(0)], SAID)
     assert entry(lake, day(0)) == before
     assert content(lake)[day(0)] == values[-1]

@@ -1,7 +1,7 @@
 """What will follow from the days that need making: what a person is shown beside days that are still right.
 
-Tested here: `core.coming`, against what really follows when everything is made. Not tested here: what needs making now
-(`test_needs.py`) and how it is shown (`operations`, `cli`).
+Tested here: `core.downstream`, against what really follows when everything is made. Not tested here: what needs making
+now (`test_needs.py`) and how it is shown (`operations`, `cli`).
 """
 
 from collections import defaultdict
@@ -11,7 +11,7 @@ from datetime import date
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backfill_assets.core.coming import will_change
+from backfill_assets.core.downstream import will_change
 from backfill_assets.core.receipts import Built
 from backfill_assets.core.states import State
 from backfill_assets_tests.builders import CONTRACTS, HORIZON, MATURITY, WINDOW, Story, day, loaded

@@ -1,12 +1,12 @@
 """What follows from a request rides along: in one run where every day of the range may be covered, else not.
 
-Tested here: `core.cascade` on lakes told as stories. Not tested here: ticks and catch-ups that ask for such runs.
+Tested here: `core.downstream` on lakes told as stories. Not tested here: ticks and catch-ups that ask for such runs.
 """
 
 from datetime import date
 
-from backfill_assets.core.cascade import with_riders
 from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.core.downstream import with_downstream
 from backfill_assets.core.needs import needs
 from backfill_assets.core.receipts import Built
 from backfill_assets.core.requests import RunRequest, identities, run_requests
@@ -30,7 +30,7 @@ def asked(story: Story, busy: dict[str, set[date]] | None = None, tried: int = 0
     for name, days in found.ready.items():
         known = identities(states, name, days)
         requests += run_requests(states, name, known, dict.fromkeys(days, tried), 3, taken.get(name, frozenset()))[0]
-    return with_riders(states, requests, found, taken)
+    return with_downstream(states, requests, found, taken)
 
 
 def test_late_rows_of_days_far_apart_are_one_run_of_all_levels() -> None:

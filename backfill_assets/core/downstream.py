@@ -1,0 +1,170 @@
+"""Downstream impact: days that become stale once others are rebuilt, and downstream partitions for the same run.
+
+Elsewhere: partitions that need a rebuild now (`core.needs`), requests of runs (`core.requests`). The forecast asks the
+rule of states itself: days to rebuild are taken as rebuilt with other content, and whatever is stale then follows, so
+that windows, as-of cutoffs and maturity are those of the contracts. It is the most that can follow: a rebuild without
+changes ends its cascade, and deliveries not loaded yet count for the event day on which they arrived.
+"""
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
+from datetime import date
+
+from backfill_assets.core.contracts import Basis, Contract
+from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.core.ledgers import ARRIVALS, named
+from backfill_assets.core.needs import Needs, may_lie_between, needed_days
+from backfill_assets.core.receipts import DayEntry
+from backfill_assets.core.requests import RunRequest
+from backfill_assets.core.states import State, States
+from backfill_assets.core.view import LakeView, Source, Stamp
+
+COMING = "coming"  # stands for unknown content: equal to no fingerprint
+MAY_FOLLOW = (State.FRESH, State.OUTDATED, State.INCOMPLETE)
+
+
+def will_change(states: States) -> dict[str, frozenset[date]]:
+    """Per table the days that become stale once all partitions to rebuild are rebuilt; empty if there are none.
+
+    Leaves out days that are held, pending, stale or missing today.
+    """
+    return following(states, needed_days(states))
+
+
+def following(states: States, made: Mapping[str, Set[date]]) -> dict[str, frozenset[date]]:
+    """Per table the days that become stale once the days `made` are rebuilt with other content.
+
+    Leaves out `made` itself and days that are held, pending, stale or missing today.
+    """
+    needed = {name: made.get(name, frozenset()) for name in states.contracts}
+    then, found = states, {name: frozenset[date]() for name in states.contracts}
+    if not any(needed.values()):
+        return found
+    changed: dict[str, Set[date]] = {}
+    for name, contract in states.contracts.items():
+        reached = touched(states, then, contract, changed) & set(states.view.table(name).stamps)
+        found[name] = frozenset(
+            d for d in reached - needed[name] if states.of(name, d) in MAY_FOLLOW and then.of(name, d) is State.STALE
+        )
+        changed[name] = found[name] | needed[name]
+        if changed[name]:
+            then = States(states.contracts.values(), _made(then, contract, changed[name]), states.codes)
+    return found
+
+
+def touched(states: States, then: States, contract: Contract, changed: Mapping[str, Set[date]]) -> Set[date]:
+    """The days whose input digest can differ in the states `then`: those whose windows reach a `changed` day (per
+    table); all days if the frontier moved."""
+    if then.frontier(contract.name) != states.frontier(contract.name):
+        return set(states.view.table(contract.name).stamps)
+    found: set[date] = set()
+    for wanted in contract.inputs:
+        days = changed.get(wanted.table, frozenset())
+        if wanted.basis is Basis.ARRIVALS:
+            found |= {
+                d for d, rows in then.view.source(wanted.table).arrivals.items() if any(a in days for a, _ in rows)
+            }
+        else:
+            reach = range(-wanted.after, wanted.before + 1)
+            found |= {day + ONE_DAY * offset for day in days for offset in reach}
+    return found
+
+
+def _made(states: States, contract: Contract, days: Set[date]) -> LakeView:
+    """The log state after a rebuild of these days of a table with other content."""
+    view, name = states.view, contract.name
+    before = view.table(name)
+    stamps = {**before.stamps, **{d: _stamp(states, contract, d) for d in days}}
+    tables = {**view.tables, name: replace(before, stamps=stamps, foreign=before.foreign - days)}
+    if not contract.is_landed:
+        return replace(view, tables=tables)
+    source = view.source(name)
+    ledger, loaded = source.ledger, {**source.ledger.inputs, name: max(before.version, source.loaded_version)}
+    tables[named(ARRIVALS, source.name)] = replace(ledger, version=max(ledger.version, 0), inputs=loaded)
+    arrived = replace(source.delivered, arrivals=_arrivals(source, days))
+    return replace(view, tables=tables, delivered={**view.delivered, name: arrived})
+
+
+def _stamp(states: States, contract: Contract, day: date) -> Stamp:
+    before, digest = states.stamp(contract.name, day), states.digests.of(contract.name, day)
+    rows = max(before.entry.rows if before else 0, 1)
+    if contract.is_landed:
+        rows = landed.usable_rows if (landed := states.view.source(contract.name).landed.get(day)) else 0
+    entry = DayEntry(rows, COMING, digest, states.built_as(contract.name, day))
+    return replace(before, entry=entry) if before else Stamp(entry, 0, COMING, "", "", "")
+
+
+def _arrivals(source: Source, days: Set[date]) -> Mapping[date, tuple[tuple[date, str], ...]]:
+    """The event-day index after a load of these arrival days; a day never loaded counts for the same event day."""
+    known = {a for rows in source.arrivals.values() for a, _ in rows}
+    told = {d: tuple((a, COMING if a in days else f) for a, f in rows) for d, rows in source.arrivals.items()}
+    for day in days - known:
+        told[day] = tuple(sorted((*told.get(day, ()), (day, COMING))))
+    return told
+
+
+def with_downstream(
+    states: States, requests: Sequence[RunRequest], found: Needs, busy: Mapping[str, Set[date]]
+) -> list[RunRequest]:
+    """Add downstream tables to the run of the first request, and leave out the requests that this run covers.
+
+    Tables are added upstream first while every day in the joint range is up to date or rebuilt by that run, in each
+    table, and its inputs exist or are rebuilt by it. A request that was tried before stays alone. The other days of
+    the range cost next to nothing. Downstream days are not requested by this: a day that the run does not rebuild is
+    stale afterwards and is requested by itself, with attempts of its own.
+    """
+    if not requests or requests[0].attempt:
+        return list(requests)
+    first = requests[0]
+    forecast = will_change(states)
+    follow = {name: forecast[name] | set(found.waiting[name]) for name in states.contracts}
+    reached = _reached(states, first, follow)
+    fresh = {name: [r for r in requests if r.table == name and not r.attempt] for name in states.contracts}
+    while reached:
+        days = _days_of(first).union(*reached.values())
+        covered = DayRange(min(days), max(days) + ONE_DAY)
+        inside = {n: [r for r in fresh[n] if _is_within(r, covered)] for n in (first.table, *reached)}
+        made = {n: reached.get(n, set()).union(*map(_days_of, asked)) for n, asked in inside.items()}
+        if all(_may_be_covered(states, name, covered, made, busy) for name in made):
+            asked = {day: known for r in inside[first.table] for day, known in r.asked.items()}
+            whole = replace(first, asked=asked, riders=tuple(reached), covered=covered)
+            others = [r for r in requests if not any(r is other for found in inside.values() for other in found)]
+            return [whole, *others]
+        reached.popitem()
+    return list(requests)
+
+
+def _days_of(request: RunRequest) -> set[date]:
+    return set(map(date.fromisoformat, request.asked))
+
+
+def _is_within(request: RunRequest, covered: DayRange) -> bool:
+    return covered.start <= request.days.start and request.days.end <= covered.end
+
+
+def _reached(states: States, first: RunRequest, follow: Mapping[str, Set[date]]) -> dict[str, set[date]]:
+    """Per downstream table, upstream first, the days that the request reaches through the windows of contracts."""
+    changed: dict[str, set[date]] = {first.table: _days_of(first)}
+    for name, contract in states.contracts.items():
+        found = set[date]()
+        for wanted in contract.inputs:
+            if wanted.basis not in (Basis.ARRIVALS, Basis.FILES):
+                reach = [ONE_DAY * n for n in range(-wanted.after, wanted.before + 1)]
+                found |= {day + offset for day in changed.get(wanted.table, ()) for offset in reach}
+        if found & follow[name] and name != first.table:
+            changed[name] = found & follow[name]
+    return {name: days for name, days in changed.items() if name != first.table}
+
+
+def _may_be_covered(
+    states: States, name: str, covered: DayRange, made: Mapping[str, Set[date]], busy: Mapping[str, Set[date]]
+) -> bool:
+    taken = busy.get(name, frozenset())
+    inputs = [i.table for i in states.contracts[name].inputs if i.basis not in (Basis.ARRIVALS, Basis.FILES)]
+    stamps = [states.view.table(table).stamps for table in inputs if table not in made]
+    return all(
+        day not in taken
+        and (day in made[name] or may_lie_between(states, name, day))
+        and all(day in of_input for of_input in stamps)
+        for day in covered
+    )
