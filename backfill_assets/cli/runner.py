@@ -27,7 +27,6 @@ from backfill_assets.orchestration.markers import markers_of
 from backfill_assets.orchestration.runs import (
     BY_TAG,
     NOTE_TAG,
-    OWN_EVENTS,
     REASON_TAG,
     SILENCE,
     op_name,
@@ -51,7 +50,7 @@ def run_backfill(lake: Lake, asked: BackfillRequest, watcher: Watcher) -> RunOut
                 result = job.execute_in_process(
                     instance=instance,
                     run_id=run_id,
-                    tags=range_tags(asked.days) | OWN_EVENTS | _said(asked) | dict(asked.tags),
+                    tags=range_tags(asked.days) | _said(asked) | dict(asked.tags),
                     run_config={
                         "loggers": SILENCE,
                         "ops": {op_name(name): {"config": _config(asked, name)} for name in asked.tables},

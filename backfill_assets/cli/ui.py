@@ -1,29 +1,40 @@
-"""`backfill-assets ui`: Dagster's pages for this user alone, also on a machine that others use, too.
+"""`backfill-assets ui`: Dagster's pages for this user alone, also on a machine with other users.
 
-Lives here: the command, and the guard before Dagster's web server, which itself knows no users. Does not live here:
-starting Dagster's processes (`orchestration.dagster_private_ui`). The loopback is everybody's on a machine: what keeps
-others out is a secret in the address, new at every start and in no file, cookie, environment or list of processes.
+Lives here: the command, the guard before Dagster's web server, which knows no users, and the daemon's process. Does not
+live here: Dagster's workspace (`orchestration.dagster_private`). Every user of a machine can connect to the loopback: a
+secret in the address keeps them out, new at every start and in no file, cookie, environment or list of processes.
 """
 
+import contextlib
 import hmac
 import os
 import secrets
+import signal
 import socket
+import subprocess
+import sysconfig
 import tempfile
-from collections.abc import Awaitable, Callable
+import threading
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from backfill_assets.cli.common import lake_option
 from backfill_assets.core.errors import BackfillError
 
+if TYPE_CHECKING:
+    import dagster as dg
+
 HOME = "DAGSTER_HOME"
 LOOPBACK = "127.0.0.1"
 OWN_NAMES = (LOOPBACK, "localhost")  # a name of another's own that leads here is one of a hostile page
 LONGEST_FOLDER_BYTES = 80  # of the working files: a socket's path may have 107
 REFUSED = b"Open the address that `backfill-assets ui` printed: it holds a secret that this one lacks.\n"
+DAEMON_END_SECONDS = 60.0  # as `dagster dev` waits for its daemon
+OPEN_SECONDS = 3  # how long the end waits for pages that hold a connection
+POLL_MILLISECONDS = 2000  # of the pages, as under `dagster dev`
 App = Callable[[Any, Any, Any], Awaitable[None]]
 
 
@@ -40,7 +51,6 @@ def ui(port: int) -> None:
     from backfill_assets.cli.common import opened
     from backfill_assets.cli.dagster_home import UI_MODULE, instance_of, ui_place
     from backfill_assets.lake.home import DAGSTER_FOLDER
-    from backfill_assets.orchestration.dagster_private_ui import serve
 
     lake, _ = opened()
     with instance_of(lake):
@@ -55,10 +65,61 @@ def ui(port: int) -> None:
 
     names_definitions = is_project and any((folder / name).exists() for name in ("pyproject.toml", "workspace.yaml"))
     with _listening(port) as bound:
-        os.environ.update(variables, TMPDIR=str(own))
+        os.environ.update({HOME: str(folder), **os.environ, **variables, "TMPDIR": str(own)})
         tempfile.tempdir = None  # else Python goes on with the folder that it knows
         os.chdir(folder)
-        serve(None if names_definitions else UI_MODULE, prefix, guarded, bound)
+        with instance_of(lake) as instance:
+            _serve(instance, None if names_definitions else UI_MODULE, prefix, guarded, bound)
+
+
+def _serve(
+    instance: "dg.DagsterInstance", module: str | None, prefix: str, guarded: Callable[[App], App], bound: socket.socket
+) -> None:
+    """Serve the pages below `prefix` on a bound socket until INT or TERM, with the daemon as a process of its own.
+
+    `module` holds the definitions; None: as the files in the working folder say. Raises BackfillError where the daemon
+    ends first.
+    """
+    import uvicorn
+    from dagster_webserver.app import create_app_from_workspace_process_context
+
+    from backfill_assets.orchestration.dagster_private import workspace
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    os.environ["DAGSTER_IS_DEV_CLI"] = "1"
+    with _daemon(module) as daemon, workspace(instance, module) as context:
+        app = guarded(create_app_from_workspace_process_context(context, prefix, POLL_MILLISECONDS))
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=OPEN_SECONDS))
+
+        def end_with_daemon() -> None:
+            daemon.wait()
+            server.should_exit = True
+
+        threading.Thread(target=end_with_daemon, daemon=True).start()
+        try:
+            server.run(sockets=[bound])
+        except KeyboardInterrupt:  # how a person ends it
+            return
+        raise BackfillError(
+            "Dagster's daemon", f"it ended with code {daemon.wait()}", "The pages are closed, too",
+            "Its last lines say why; then start the command again",
+        )  # fmt: skip
+
+
+@contextlib.contextmanager
+def _daemon(module: str | None) -> "Iterator[subprocess.Popen[bytes]]":
+    """`dagster-daemon run`, until the block ends; killed where it does not end in time."""
+    named = ("-m", module) if module else ()
+    program = subprocess.Popen((str(Path(sysconfig.get_path("scripts"), "dagster-daemon")), "run", *named))
+    try:
+        yield program
+    finally:
+        program.terminate()
+        try:
+            program.wait(DAEMON_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            program.kill()
+            program.wait()
 
 
 def own_folder(home: Path) -> Path:

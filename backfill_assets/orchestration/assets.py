@@ -43,7 +43,6 @@ from backfill_assets.orchestration.runs import (
     op_name,
 )
 from backfill_assets.orchestration.standing import tell_verdicts
-from backfill_assets.orchestration.telling import Telling
 
 IO_MANAGER = "lake_io_manager"
 GROUP = "lake"  # one group: with two or more the lineage page opens with all of them collapsed
@@ -131,17 +130,15 @@ def _steps(
         context.instance.add_run_tags(context.run.run_id, {LAKE_TAG: str(lake.root), **_shown(context, opened, days)})
         reconcile(context.instance, lake, pipeline, context.run.run_id)
     rebuild = Rebuild(_asked(context, opened, days, pipeline.table(name), config))
-    telling = Telling(context, opened, rebuild)
     landed, source = rebuild.table.is_landed, rebuild.table.contract.source
     guard = load_lock(lake.locks, source) if landed else contextlib.nullcontext()
     with guard:
         try:
-            telling.plan_unsettled()
             findings = rebuild.prepare()
             if any(f.refuses for f in findings):
-                yield from telling.tell(evaluations(context, rebuild, findings, telling.news(findings)))
+                yield from evaluations(context, rebuild, findings)
                 raise rebuild.refusal()
-            yield from _told(context, telling, rebuild)
+            yield from _published(context, rebuild)
             if landed:
                 tell_ledgers(context.instance, opened, rebuild.table.contract, context.run.run_id)
                 if kept := str(unusable(lake.of_source(source), days)):
@@ -173,19 +170,12 @@ def asked_by(tags: Mapping[str, str], by: str = "") -> dict[str, str]:
     return {BY: by or through_dagster()} | {k: tags[k] for k in RECEIPT_TAGS if k in tags}
 
 
-def _told(context: dg.AssetExecutionContext, telling: Telling, rebuild: Rebuild) -> Iterator[Any]:
-    """The hand-over to the IO manager, which publishes; then what Dagster is told of the days."""
-    telling.plan(d for d in rebuild.days if d not in rebuild.ready.settled)
-    if not telling.news_only:
-        rebuild.told_before = told_before(context.instance, rebuild, rebuild.days)
-    output = _output(rebuild, Handover(rebuild, None if telling.news_only else context.add_asset_metadata))
-    yield output
-    days = telling.news(rebuild.findings)
-    if telling.news_only:
-        rebuild.told_before = told_before(context.instance, rebuild, days)
-    telling.materialize(output, days)
+def _published(context: dg.AssetExecutionContext, rebuild: Rebuild) -> Iterator[Any]:
+    """Hand over to the IO manager, which publishes; then yield the check evaluations of every day."""
+    rebuild.told_before = told_before(context.instance, rebuild)
+    yield _output(rebuild, Handover(rebuild, context.add_asset_metadata))
     yield from check_outputs(context)
-    yield from telling.tell(evaluations(context, rebuild, rebuild.findings, days))
+    yield from evaluations(context, rebuild, rebuild.findings)
 
 
 def _planned(context: dg.AssetExecutionContext, opened: Opened) -> list[str]:

@@ -4,7 +4,7 @@ Lives here: their specs, their evaluations per partition, and what a button with
 newest written day again). Does not live here: the rules (`lake.gates`), and the standing fact of a table (`standing`).
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date
 from typing import Any
 
@@ -20,7 +20,7 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.load.judging import bench, may_be_empty
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.context import Opened
-from backfill_assets.orchestration.dagster_private import targets_of
+from backfill_assets.orchestration.dagster_private import check_target, newest_materializations
 
 
 def check_specs(contract: Contract, partitions: dg.DailyPartitionsDefinition) -> list[dg.AssetCheckSpec]:
@@ -45,22 +45,23 @@ def check_outputs(context: dg.AssetExecutionContext) -> Iterator[dg.Output[None]
 
 
 def evaluations(
-    context: dg.AssetExecutionContext, rebuild: Rebuild, findings: Sequence[Finding], days: Collection[date]
+    context: dg.AssetExecutionContext, rebuild: Rebuild, findings: Sequence[Finding]
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """One evaluation per finding of these days, each aimed at the day's newest materialization."""
-    key, told = dg.AssetKey(rebuild.table.name), frozenset(days)
-    targets = targets_of(context.instance, rebuild.table.name, map(str, told))
+    """One evaluation per finding, with the day's newest materialization as its target."""
+    name = rebuild.table.name
+    newest = newest_materializations(context.instance, name, map(str, rebuild.days))
+    targets = {day: check_target(record) for day, record in newest.items()}
     chosen = {k.name for k in context.selected_asset_check_keys}
     sampled = False
     for finding in findings:
-        if finding.check not in chosen or finding.day not in told:
+        if finding.check not in chosen:
             continue
         facts: dict[str, Any] = {"what": finding.message, **finding.facts}
         if finding.refuses and not sampled:
             facts["sample_keys"] = dg.MetadataValue.json(rebuild.samples(finding))
             sampled = True
         yield dg.AssetCheckEvaluation(
-            asset_key=key, check_name=finding.check, passed=finding.passed, metadata=facts,
+            asset_key=dg.AssetKey(name), check_name=finding.check, passed=finding.passed, metadata=facts,
             severity=dg.AssetCheckSeverity.ERROR if finding.refuses else dg.AssetCheckSeverity.WARN,
             blocking=ALL_CHECKS[finding.check], partition=str(finding.day),
             target_materialization_data=targets.get(str(finding.day)),

@@ -1,7 +1,7 @@
 """Dagster's SQLite event storage with kept connections and batched writes: `event_log_storage` in `dagster.yaml`.
 
 Lives here: the storage class and the rows it writes in bulk, which follow Dagster 1.13; a test holds them equal to
-those of Dagster's own class. Does not live here: which events a run reports (`telling`). On Postgres use Dagster's own.
+those of Dagster's own class. Does not live here: which events a run reports (`assets`). On Postgres use Dagster's own.
 
 Dagster's class opens an engine, a connection and a transaction for each event, 8 to 12 ms. Here a step's events of
 single days (plans, materializations, check evaluations) are buffered until another kind of event or any read, at most
@@ -19,8 +19,13 @@ from typing import Any, Self
 
 import dagster as dg
 import sqlalchemy as sa
-from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable, SqlEventLogStorageTable
-from dagster._core.storage.event_log.sqlite.sqlite_event_log import INDEX_SHARD_NAME, SqliteEventLogStorage
+
+from backfill_assets.orchestration.dagster_private import (
+    INDEX_SHARD_NAME,
+    AssetCheckExecutionsTable,
+    SqlEventLogStorageTable,
+    SqliteEventLogStorage,
+)
 
 BUFFERED_EVENTS = 500  # about 5 MB
 OPEN_FILES = 8  # one file per run, and the index of all runs; a web server reads hundreds of runs

@@ -29,8 +29,8 @@ from backfill_assets.orchestration.dagster_private import (
     check_rows,
     check_target,
     newest_materializations,
-    tell_check,
-    unmade_partitions,
+    planned_partitions,
+    report_evaluation,
 )
 from backfill_assets.orchestration.metadata import retold
 
@@ -95,7 +95,7 @@ def sick_days(instance: dg.DagsterInstance, states: States, contract: Contract, 
     """The written days of a table of which Dagster shows a plan that came to nothing, or checks of something older."""
     blocks = checks_of(contract)
     rows = [(day, r) for r in check_rows(instance, contract.name, blocks) if (day := _day(r.partition)) is not None]
-    plans = {d: run_id for p, run_id in unmade_partitions(instance, contract.name).items() if (d := _day(p))}
+    plans = {d: run_id for p, run_id in planned_partitions(instance, contract.name).items() if (d := _day(p))}
     alive = _alive(instance, {*plans.values(), *(r.run_id for _, r in rows if not r.evaluated)})
     stamps = states.view.table(contract.name).stamps
     refused = {d for d, r in rows if r.evaluated and not r.passed and blocks[r.check] and plans.get(d) == r.run_id}
@@ -115,11 +115,11 @@ def sick_days(instance: dg.DagsterInstance, states: States, contract: Contract, 
     return Sick(contract, days, unmade, unjudged, len(days) < len(found))
 
 
-def _day(partition: str) -> date | None:
+def _day(partition: str | None) -> date | None:
     try:
-        return date.fromisoformat(partition)
+        return date.fromisoformat(partition or "")
     except ValueError:
-        return None  # of definitions that had other partitions
+        return None  # of the whole table, or of definitions that had other partitions
 
 
 def _alive(instance: dg.DagsterInstance, run_ids: Iterable[str]) -> set[str]:
@@ -148,7 +148,7 @@ def _tell(instance: dg.DagsterInstance, lake: Lake, states: States, sick: Sick) 
             if row is not None and row.run_id:  # else no run ever planned it
                 source = TOLD_FROM if day in sick.unmade else JUDGED_FROM
                 told = _evaluation(name, finding, targets[str(day)], source)
-                tell_check(instance, row.run_id, jobs.get(row.run_id, ""), told)
+                report_evaluation(instance, row.run_id, jobs.get(row.run_id, ""), told)
 
 
 def _evaluation(table: str, finding: Finding, target: dg.EventLogRecord, source: str) -> dg.AssetCheckEvaluation:

@@ -14,7 +14,7 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.core.days import DayRange
-from backfill_assets.orchestration.dagster_private import CheckVerdict, verdicts
+from backfill_assets.orchestration.dagster_private import CheckRow, check_rows
 from backfill_assets.orchestration.runs import LAKE_TAG, REASON_TAG, days_of, records_of, table_made_by
 
 NEWEST_RUNS = 50
@@ -88,15 +88,14 @@ def history(instance: dg.DagsterInstance, lake: str, tables: Sequence[str], chec
 
     The standing fact of a table (`no_stale_days`) is left out: a sensor's verdict names no lake, and receipts hold it.
     """
-    keys = [dg.AssetCheckKey(dg.AssetKey(t), c) for t in tables for c in checks]
     own = set(instance.get_run_ids(dg.RunsFilter(tags={LAKE_TAG: lake})))
-    given = [v for v in verdicts(instance, keys) if v.run_id in own]
-    counted = Counter((v.key.asset_key.path[-1], v.key.name, v.passed) for v in given)
+    given = [r for t in tables for r in check_rows(instance, t, checks) if r.evaluated and r.run_id in own]
+    counted = Counter((row.table, row.check, row.passed) for row in given)
     told = [CheckTold(t, c, counted[t, c, True], counted[t, c, False]) for t in tables for c in checks]
     return History(
         runs_of(instance, lake),
         tuple(c for c in told if c.passed or c.found),
-        _findings(instance, [v for v in given if not v.passed]),
+        _findings(instance, [row for row in given if not row.passed]),
     )
 
 
@@ -154,9 +153,9 @@ def cause_of(event: dg.DagsterEvent) -> str:
     return said[0] if said else json.dumps(event.message)
 
 
-def _findings(instance: dg.DagsterInstance, failed: Iterable[CheckVerdict]) -> tuple[FindingTold, ...]:
+def _findings(instance: dg.DagsterInstance, failed: Iterable[CheckRow]) -> tuple[FindingTold, ...]:
     """The newest days with findings, with their words as far as few enough runs hold them."""
-    found = [FindingTold(v.key.asset_key.path[-1], v.key.name, v.partition or "", v.run_id) for v in failed]
+    found = [FindingTold(row.table, row.check, row.partition or "", row.run_id) for row in failed]
     newest = sorted(found, key=lambda f: f.day, reverse=True)[:TOLD_FINDINGS]
     by_run: dict[str, list[FindingTold]] = defaultdict(list)
     for finding in newest:

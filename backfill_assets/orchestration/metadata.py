@@ -5,7 +5,7 @@ time (an event is 8 to 10 ms), so what a receipt already says is not repeated be
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
 
@@ -105,26 +105,23 @@ def news_first(said: Mapping[str, Any]) -> dict[str, Any]:
     return {k: said[k] for k in (*head, *between, *tail)}
 
 
-def day_metadata(
-    rebuild: Rebuild, published: Published, told: Sequence[date] | None = None
-) -> dict[str, dict[str, Any]]:
+def day_metadata(rebuild: Rebuild, published: Published) -> dict[str, dict[str, Any]]:
     """Per partition key: rows, bytes, fingerprint, what the write did, for raw the account of every file; and on the
-    last day, what the run did to the table and the seconds of each phase. `told` are the days that are told of,
-    ascending (default: all).
+    last day, what the run did to the table and the seconds of each phase.
 
-    `seconds_per_day` is the run's time for this table, shared out evenly over these days.
+    `seconds_per_day` is the run's time for this table, shared out evenly over its days.
     """
     candidate = rebuild.ready
-    days = list(candidate.chunk) if told is None else list(told)
+    days = list(candidate.chunk)
     sizes = rebuild.request.lake_session.lake.store.day_bytes(rebuild.table.name, rebuild.table.contract.day_column)
     seconds = round((time.monotonic() - rebuild.request.provenance.began) / len(days), 3)
     said = {str(day): _one_day(rebuild, published, day, sizes.get(day, 0), seconds) for day in days}
-    for day in candidate.settled & set(days):
+    for day in candidate.settled:
         said[str(day)] = {**rebuild.told_before.get(str(day), {}), **said[str(day)]}
     after = {d: candidate.entries[d] for d in candidate.chunk}
     before = {day: stamp.entry for day, stamp in candidate.before.stamps.items()}
     again = rewritten(candidate.before, after, published)
-    for day in again & set(days):
+    for day in again:
         said[str(day)] |= {PREFIX + "unchanged": True, PREFIX + "rewritten": True}
     said[str(days[-1])][PREFIX + "summary"] = dg.MetadataValue.md(summary(before, after, published, again))
     if compared := _compared(rebuild, published, sorted(published.changed - again), sizes):
@@ -166,12 +163,12 @@ def _one_day(rebuild: Rebuild, published: Published, day: date, size: int, secon
     return said
 
 
-def told_before(instance: dg.DagsterInstance, rebuild: Rebuild, days: Iterable[date]) -> dict[str, dict[str, Any]]:
-    """What the newest materialization of each of these days, if settled, told of it: facts that only computing gives.
+def told_before(instance: dg.DagsterInstance, rebuild: Rebuild) -> dict[str, dict[str, Any]]:
+    """Facts that only computing gives, from the newest materialization of each settled day.
 
     Plots draw the newest materialization of a day, and a rerun that changes nothing must not blank them.
     """
-    keys = [str(day) for day in days if day in rebuild.ready.settled]
+    keys = [str(day) for day in rebuild.days if day in rebuild.ready.settled]
     records = newest_materializations(instance, rebuild.table.name, keys)
     return {key: facts_of(record, rebuild.ready.entries[parse_day(key)]) for key, record in records.items()}
 

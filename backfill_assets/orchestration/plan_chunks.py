@@ -21,7 +21,6 @@ from backfill_assets.orchestration.runs import (
     BY_TAG,
     LAKE_TAG,
     NOTE_TAG,
-    OWN_EVENTS,
     REASON_TAG,
     SILENCE,
     op_name,
@@ -81,7 +80,7 @@ class ChunkRuns:
     def _tags(self, plan: Plan, work: ChunkWork) -> Mapping[str, str]:
         return {
             **range_tags(work.days), REASON_TAG: PLAN_REASON, BY_TAG: whoami(), LAKE_TAG: str(self.lake_context.root),
-            **({NOTE_TAG: plan.note} if plan.note else {}), **OWN_EVENTS, **work.tags,
+            **({NOTE_TAG: plan.note} if plan.note else {}), **work.tags,
         }  # fmt: skip
 
     def chunk_began(self, progress: Progress, chunk: PlanChunk) -> None:

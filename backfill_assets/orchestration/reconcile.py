@@ -5,7 +5,9 @@ days need that (`healing`), ending runs whose process is gone and remembering wh
 tables (nothing to repair: a commit is whole or absent). Runs at the start of every step, and at ticks of `late_data`.
 """
 
+from collections.abc import Callable, Set
 from datetime import date
+from functools import cache, partial
 
 import dagster as dg
 from filelock import FileLock
@@ -17,12 +19,12 @@ from backfill_assets.core.view import Stamp
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.store import Commit
-from backfill_assets.orchestration.dagster_private import partitions_made_by
 from backfill_assets.orchestration.healing import TOLD_FROM, UNDONE, heal
 from backfill_assets.orchestration.markers import end_dead_runs, markers_of
 from backfill_assets.orchestration.metadata import WRITE_ID, retold
-from backfill_assets.orchestration.runs import ENDED
+from backfill_assets.orchestration.runs import ENDED, records_of
 
+RecordedBy = Callable[[str], Set[tuple[str, str]]]
 UNDOING = (ROLLBACK, RELEASE)
 UNDONE_FROM = "a rollback or release: no run made it"
 ELSEWHERE_FROM = "the receipt: the run is one of another Dagster instance"
@@ -43,10 +45,11 @@ def follow_receipts(instance: dg.DagsterInstance, lake: Lake, pipeline: Pipeline
     with FileLock(lake.locks / "reconcile.lock"):
         seen = markers.reported()
         before, done = dict(seen), list[str]()
+        recorded_by = cache(partial(_recorded, instance))
         for table in (t.name for t in pipeline.tables):
             for commit in lake.store.commits(table, seen.get(table, -1)):
                 if commit.receipt is not None:
-                    settled, lines = _record(instance, lake, pipeline.table(table).contract, commit)
+                    settled, lines = _record(instance, lake, pipeline.table(table).contract, commit, recorded_by)
                     done += lines
                     if not settled:
                         break
@@ -59,7 +62,9 @@ def follow_receipts(instance: dg.DagsterInstance, lake: Lake, pipeline: Pipeline
     return done
 
 
-def _record(instance: dg.DagsterInstance, lake: Lake, contract: Contract, commit: Commit) -> tuple[bool, list[str]]:
+def _record(
+    instance: dg.DagsterInstance, lake: Lake, contract: Contract, commit: Commit, recorded_by: RecordedBy
+) -> tuple[bool, list[str]]:
     """Whether Dagster knows all days of the commit now; False while its run still goes on.
 
     A rollback or release mostly has no run, and the run of another commit may be known to another Dagster instance
@@ -76,14 +81,20 @@ def _record(instance: dg.DagsterInstance, lake: Lake, contract: Contract, commit
     days = _newest(lake, contract, commit) if undoing or run is None else list(receipt.days)
     if run is not None and run.status not in ENDED:
         return False, []
-    known = partitions_made_by(instance, run.run_id, name) if run is not None else set()
-    lost = [d for d in days if str(d) not in known]
+    known = recorded_by(run.run_id) if run is not None else frozenset()
+    lost = [d for d in days if (name, str(d)) not in known]
     source = UNDONE_FROM if undoing else TOLD_FROM if run is not None else ELSEWHERE_FROM
     for day in lost:
         told = _event(name, day, receipt.days[day], version, receipt.write_id, source)
         instance.report_runless_asset_event(told)
     how = ", put back or released," if undoing else ""
     return True, [f"{name}: {len(lost)} day(s) of version {version}{how} recorded from the receipt"] if lost else []
+
+
+def _recorded(instance: dg.DagsterInstance, run_id: str) -> frozenset[tuple[str, str]]:
+    """The tables and partitions that the run materialized in Dagster."""
+    events = records_of(instance, run_id, dg.DagsterEventType.ASSET_MATERIALIZATION)
+    return frozenset((e.asset_key.to_user_string(), e.partition) for e in events if e.asset_key and e.partition)
 
 
 def _newest(lake: Lake, contract: Contract, commit: Commit) -> list[date]:

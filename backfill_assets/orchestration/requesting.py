@@ -127,7 +127,7 @@ def as_request(request: RunRequest, sensor: str, lake: Lake) -> dg.RunRequest:
 
 def said(sensor: str, lake: Lake) -> dict[str, str]:
     """The tags of every run that a sensor requests."""
-    return {runs.REASON_TAG: sensor, runs.SENSOR_TAG: sensor, runs.LAKE_TAG: str(lake.root), **runs.OWN_EVENTS}
+    return {runs.REASON_TAG: sensor, runs.SENSOR_TAG: sensor, runs.LAKE_TAG: str(lake.root)}
 
 
 def next_attempt(instance: dg.DagsterInstance, sensor: str, base: str, most: int) -> int:

@@ -28,10 +28,6 @@ LAKE_TAG = ".dagster/backfill_assets_lake"  # one instance may serve several lak
 REQUEST_TAG = ".dagster/backfill_assets_request"
 SENSOR_TAG = ".dagster/backfill_assets_sensor"  # our own: Dagster sets its tag only where its daemon launches
 ATTEMPT_TAG = "backfill_assets/attempt"  # from 1 on: the same was tried before
-# Dagster plans and records no asset events of a run with this tag by itself: we record what is news (`telling`). It
-# costs nothing per settled day so; a run that a person launches in the UI has no such tag, and records every day.
-OWN_EVENTS_TAG = "dagster/defer_asset_events"
-OWN_EVENTS = {OWN_EVENTS_TAG: "true"}
 ASKED_TAG = ".dagster/asked."  # then TABLE.DAY; only tags of this prefix stay out of the UI, and a long range has many
 TAG_CHARS = 57  # 63 with `asked.`; Dagster warns of longer ones
 RUN_KEY, SENSOR_NAME = "dagster/run_key", "dagster/sensor_name"

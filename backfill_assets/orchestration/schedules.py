@@ -105,5 +105,5 @@ def _request(name: str, today: date, days: DayRange, tables: list[dg.AssetKey] |
     return dg.RunRequest(
         run_key=f"{name} {today} {days}",
         asset_selection=tables,
-        tags={**runs.range_tags(days), runs.REASON_TAG: name, **runs.OWN_EVENTS},
+        tags={**runs.range_tags(days), runs.REASON_TAG: name},
     )

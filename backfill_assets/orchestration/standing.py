@@ -15,7 +15,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.states import State, States
 from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration.context import Opened
-from backfill_assets.orchestration.dagster_private import check_target, newest_evaluations
+from backfill_assets.orchestration.dagster_private import check_target
 from backfill_assets.orchestration.io_manager import as_failure
 from backfill_assets.orchestration.requesting import given_up_now
 from backfill_assets.orchestration.runs import LAKE_TAG
@@ -72,10 +72,9 @@ def changed_verdicts(
     keys = {
         t: dg.AssetCheckKey(dg.AssetKey(t), STANDING) for t in tables if states.view.table(t).stamps or given_up.get(t)
     }
-    known = newest_evaluations(instance, keys.values())
     for table, key in keys.items():
         passed, told = judged(states, table, given_up.get(table, ""))
-        before, target = known.get(key), _newest(instance, table)
+        before, target = _known(instance, key), _newest(instance, table)
         if before is None or (before.passed, *_words(before), before.target_materialization_data) != (
             passed, told.get(WHICH), told.get(GIVEN_UP), target,
         ):  # fmt: skip
@@ -97,6 +96,12 @@ def _newest(instance: dg.DagsterInstance, table: str) -> Any:
     """What an evaluation of the table belongs to: its newest materialization, if there is one."""
     records = instance.fetch_materializations(dg.AssetKey(table), limit=1).records
     return next(map(check_target, records), None)
+
+
+def _known(instance: dg.DagsterInstance, key: dg.AssetCheckKey) -> dg.AssetCheckEvaluation | None:
+    """The check's newest evaluation in Dagster."""
+    record = instance.get_latest_asset_check_evaluation_record(key)
+    return record.evaluation if record is not None else None
 
 
 def _words(evaluation: dg.AssetCheckEvaluation) -> tuple[Any, Any]:

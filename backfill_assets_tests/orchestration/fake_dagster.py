@@ -90,14 +90,8 @@ class FakeDagster:
         """The values of tags."""
         return [(key, set(self._values[key])) for key in keys if self._values.get(key)]
 
-    @property
-    def event_log_storage(self) -> "FakeDagster":
-        """Itself."""
-        return self
-
-    def get_latest_asset_check_execution_by_key(self, _keys: Any) -> dict[Any, Any]:
+    def get_latest_asset_check_evaluation_record(self, _key: Any) -> None:
         """No check was ever evaluated."""
-        return {}
 
     def fetch_materializations(self, _key: Any, **_more: Any) -> Any:
         """Nothing was ever materialized."""

@@ -4,21 +4,26 @@ Tested here: `orchestration.assets` on settled days, so that no engine is needed
 (`test_assemble`), and runs that make rows (`test_runs`).
 """
 
-from typing import Any
+from collections import Counter
+from typing import Any, NoReturn
 
 import dagster as dg
 import pytest
 
 from backfill_assets.core.days import ONE_DAY
+from backfill_assets.core.errors import ContractBroken
 from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG
 from backfill_assets.core.who import BY, whoami
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.orchestration.assets import asked_by
+from backfill_assets.orchestration.dagster_private import check_rows, planned_partitions
+from backfill_assets.orchestration.reconcile import follow_receipts
 from backfill_assets.orchestration.runs import BY_TAG, DAYS_TAG, LAKE_TAG, TABLES_TAG
 from backfill_assets_tests.builders import CHECKS
 from backfill_assets_tests.lakes import run_rebuild
-from backfill_assets_tests.operations.synthetic import START
+from backfill_assets_tests.operations.synthetic import START, build
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -77,3 +82,39 @@ def test_partitions_that_are_no_days_in_order_are_refused_before_any_work(
         failed = True
     assert failed
     assert [(c.version, c.at) for c in lake[0].store.commits("staging")] == before
+
+
+def events_of_days(instance: dg.DagsterInstance, result: Any) -> Counter[str]:
+    """How many events of each kind the run recorded."""
+    events = (e for r in instance.get_records_for_run(result.run_id).records if (e := r.event_log_entry.dagster_event))
+    return Counter(e.event_type_value for e in events)
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_every_run_records_every_one_of_its_days_and_checks(
+    lake: Made, instance: dg.DagsterInstance, before: int
+) -> None:
+    for _ in range(before + 1):
+        done = run_rebuild(lake[0], START, NEXT, instance, ["staging"])
+    counted = events_of_days(instance, done)
+    assert counted["ASSET_MATERIALIZATION"] == counted["ASSET_MATERIALIZATION_PLANNED"] == 2
+    assert counted["ASSET_CHECK_EVALUATION"] == 2 * len(CHECKS)
+    rows = check_rows(instance, "staging", CHECKS)
+    assert len(rows) == 2 * len(CHECKS)
+    assert all(row.evaluated and row.passed and row.is_current for row in rows)
+
+
+def test_a_failed_attempt_at_a_day_is_seen_and_days_that_were_right_are_shown_again(
+    lake: Made, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_rebuild(lake[0], START, NEXT, instance, ["staging"])
+    build(*lake, "staging", {NEXT: 3}, digests={NEXT: "older"})
+
+    def broken(_self: Rebuild) -> NoReturn:
+        raise ContractBroken("staging", "it cannot be made", "Nothing was written", "Wait")
+
+    monkeypatch.setattr(Rebuild, "prepare", broken)
+    result = run_rebuild(lake[0], START, NEXT, instance, ["staging"])
+    assert not result.success
+    follow_receipts(instance, *lake)
+    assert planned_partitions(instance, "staging") == {str(NEXT): result.run_id}

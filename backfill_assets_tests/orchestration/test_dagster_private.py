@@ -3,7 +3,6 @@
 Tested here: `orchestration.dagster_private`. Not tested here: who uses it.
 """
 
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,24 +16,6 @@ INSIDE: Any = dagster_private
 def test_the_private_things_of_dagster_are_where_they_were() -> None:
     target = INSIDE.check_target(SimpleNamespace(storage_id=3, run_id="r", timestamp=1.5))
     assert (target.storage_id, target.run_id, target.timestamp) == (3, "r", 1.5)
-
-
-def test_what_a_run_made_of_a_table_is_its_partitions_and_nobody_elses() -> None:
-    days = dg.DailyPartitionsDefinition("2024-03-01")
-
-    @dg.multi_asset(specs=[dg.AssetSpec(n, partitions_def=days) for n in ("t", "other")])
-    def make(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[Any]]:
-        for name in ("t", "other"):
-            yield dg.MaterializeResult(asset_key=name)
-
-    with dg.DagsterInstance.ephemeral() as instance:
-        first, second = (
-            dg.materialize([make], instance=instance, partition_key=day).run_id for day in ("2024-03-01", "2024-03-02")
-        )
-        instance.report_runless_asset_event(dg.AssetMaterialization("t", partition="2024-03-03"))
-        assert dagster_private.partitions_made_by(instance, first, "t") == {"2024-03-01"}
-        assert dagster_private.partitions_made_by(instance, second, "other") == {"2024-03-02"}
-        assert dagster_private.partitions_made_by(instance, second, "none") == set()
 
 
 def test_the_newest_materializations_are_those_of_the_partitions_asked_for() -> None:

@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import event
 
 from backfill_assets.orchestration import event_storage
-from backfill_assets.orchestration.dagster_private import check_target, tell_check
+from backfill_assets.orchestration.dagster_private import check_target, report_evaluation
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -81,11 +81,11 @@ def tell(instance: dg.DagsterInstance) -> None:
     job = dg.Definitions(assets=[a], jobs=[dg.define_asset_job("job", [a])]).resolve_job_def("job")
     assert job.execute_in_process(instance=instance, tags=run_tags, run_id=RUN).success
     for day in DAYS:
-        tell_check(instance, RUN, "job", evaluation(day, passed=day != DAYS[2]))
+        report_evaluation(instance, RUN, "job", evaluation(day, passed=day != DAYS[2]))
     (newest,) = instance.fetch_materializations(dg.AssetKey("a"), limit=1).records
     for passed in (False, True):
-        tell_check(instance, RUN, "job", evaluation(DAYS[0], passed, check_target(newest)))
-    tell_check(instance, "another", "job", evaluation(DAYS[1], passed=False))
+        report_evaluation(instance, RUN, "job", evaluation(DAYS[0], passed, check_target(newest)))
+    report_evaluation(instance, "another", "job", evaluation(DAYS[1], passed=False))
     instance.report_runless_asset_event(evaluation(None, passed=True))
     instance.report_runless_asset_event(dg.AssetMaterialization("a", partition=DAYS[3], metadata={"n": 1}))
 
@@ -171,7 +171,7 @@ def test_the_buffer_is_written_before_any_other_event_of_the_run(instance: dg.Da
 
 def test_an_event_outside_of_a_step_is_written_at_once(instance: dg.DagsterInstance, tmp_path: Path) -> None:
     """Nothing of the same process need follow it."""
-    tell_check(instance, RUN, "job", evaluation(DAYS[0], passed=True))
+    report_evaluation(instance, RUN, "job", evaluation(DAYS[0], passed=True))
     instance.report_runless_asset_event(dg.AssetMaterialization("a", partition=DAYS[0]))
     found = rows(tmp_path)
     assert len(found["asset_check_executions"]) == 1

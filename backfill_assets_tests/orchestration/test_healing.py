@@ -29,8 +29,8 @@ from backfill_assets.orchestration.dagster_private import (
     check_rows,
     check_target,
     newest_materializations,
-    tell_check,
-    unmade_partitions,
+    planned_partitions,
+    report_evaluation,
 )
 from backfill_assets.orchestration.reconcile import follow_receipts
 from backfill_assets.orchestration.ticks import late_data_tick
@@ -87,7 +87,7 @@ def made(lake: Made, instance: dg.DagsterInstance, numbers: Sequence[int], named
 
 def shown(instance: dg.DagsterInstance, table: str) -> dict[str, int]:
     """How many days of a table Dagster shows as what: made or failed, and the four checks of each by their words."""
-    run_of = unmade_partitions(instance, table)
+    run_of = planned_partitions(instance, table)
     failed = instance.get_runs(dg.RunsFilter(run_ids=list(run_of.values()), statuses=[FAILURE])) if run_of else []
     ids = {r.run_id for r in failed}
     counted = Counter(f"check {_word(instance, row)}" for row in check_rows(instance, table, CHECKS))
@@ -192,7 +192,7 @@ def test_stale_days_and_days_without_a_receipt_stay_as_they_are(lake: Made, inst
     build(*lake, "staging", {day(1): 3, day(2): 3}, digests={day(1): "older", day(2): "older"})
     ended(instance, planned(lake, instance, range(DAYS + 1), ["staging"]), FAILURE)
     follow_receipts(instance, *lake)
-    assert set(unmade_partitions(instance, "staging")) == {str(day(n)) for n in (1, 2, DAYS)}
+    assert set(planned_partitions(instance, "staging")) == {str(day(n)) for n in (1, 2, DAYS)}
     assert shown(instance, "staging") == {"check good": 12, "check failed to run": 8, "made": 3, "failed": 3}
 
 
@@ -200,7 +200,7 @@ def test_a_day_that_a_check_refused_stays_red(lake: Made, instance: dg.DagsterIn
     made(lake, instance, range(DAYS), ["staging"])
     run = planned(lake, instance, range(DAYS), ["staging"])
     target = newest_materializations(instance, "staging", [str(day(2))])[str(day(2))]
-    tell_check(
+    report_evaluation(
         instance, run.run_id, run.job_name,
         dg.AssetCheckEvaluation(
             asset_key=dg.AssetKey("staging"), check_name="row_count", passed=False, partition=str(day(2)),
