@@ -1,6 +1,6 @@
 """Our storage of Dagster's events: the rows of Dagster's own, batched, and complete for every reader.
 
-Tested here: `orchestration.event_storage`. Not tested here: which events a run reports (`test_telling`).
+Tested here: `orchestration.event_storage`. Not tested here: which events a run reports (`test_assets`).
 """
 
 import sqlite3
