@@ -23,7 +23,7 @@ from backfill_assets.lake.model import Table
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.load.sail import differing_settings
 from backfill_assets.pipeline.declared import Declared, declared
-from backfill_assets.pipeline.declared_tables import features
+from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.second_engine_drawing import (
     AROUND,
     ERAS,
@@ -58,7 +58,7 @@ def taken(asked: Sequence[Column]) -> tuple[list[Declared], list[str]]:
             (compiled,) = declared(made)
         except SettingsError:
             continue
-        names = {name for u in differing_settings(made, [t.contract for t in features(made)]) for name in u.names}
+        names = {name for u in differing_settings(made, [t.contract for t in tables(made)]) for name in u.names}
         refused += names
         found += [] if names else [compiled]
     return found, refused

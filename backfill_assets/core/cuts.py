@@ -3,7 +3,7 @@
 Lives here: pure functions of days, instants and spans. Does not live here: the frontier, the instant up to which all
 that landed is loaded (`core.frontier`), and Spark's or SQL's way of applying these days (`pipeline`, `lake.lateness`).
 Who changes a rule here finds it told again by those who give a reason, a price or a digest: `core.digests`,
-`operations.why`, `operations.plan_impact`, `load.judging`, `pipeline.transforms.outcomes`, `lake.lateness`.
+`operations.why`, `operations.plan_impact`, `load.judging`, `pipeline.transforms.declared`, `lake.lateness`.
 Instants are aware; days are UTC. A day `d` lasts until midnight after it, that instant excluded.
 """
 

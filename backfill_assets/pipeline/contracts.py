@@ -1,11 +1,10 @@
-"""The contracts of this product's tables, readable aloud: columns, keys, and the days they are made from.
+"""Contracts of this product's tables, built-in and declared: columns, keys, rules and the days of their inputs.
 
-Lives here: what each table promises. Does not live here: how it is computed (`transforms`), and which settings apply
-(`tables`).
+Not here: what declared columns compute (`declared`), the transforms (`transforms`) and their settings (`tables`).
 """
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from backfill_assets.core.column_types import read_type
 from backfill_assets.core.contracts import LANDING, Basis, Column, Contract, Input, Rule
@@ -84,25 +83,97 @@ def staging(payload: Payload = DEFAULT_PAYLOAD, source: str = "") -> Contract:
     )
 
 
-def read_of_staging(payload: tuple[PayloadColumn, ...], used: Iterable[str]) -> tuple[str, ...] | None:
-    """The columns of staging for who uses these of its payload; None where that is every column."""
-    unread = {c.name for c in payload} - set(used)
-    return tuple(c for c in staging(payload).column_names if c not in unread) if unread else None
-
-
-def reading(contract: Contract, **columns: tuple[str, ...] | None) -> Contract:
-    """The contract of a table that reads just these columns of the inputs that are named."""
-    inputs = (replace(i, columns=columns.get(i.table, i.columns)) for i in contract.inputs)
-    return replace(contract, inputs=tuple(inputs))
-
-
 def _tags(column: PayloadColumn) -> dict[str, str]:
     return MEASURE if read_type(column.type).is_number else {}
 
 
-def _feature_columns(windows_days: tuple[int, int]) -> tuple[Column, ...]:
+def read_of_staging(payload: Payload, used: Iterable[str]) -> tuple[str, ...] | None:
+    """The columns of staging that a table reads which uses these columns of the payload; None: every column."""
+    unread = {c.name for c in payload} - set(used)
+    return tuple(c for c in staging(payload).column_names if c not in unread) if unread else None
+
+
+@dataclass(frozen=True)
+class FeatureSet:
+    """The columns that features, features_as_known and training share: entity, features and `feature_date`.
+
+    `rules` hold for each row, `longest_days` is the longest window, `kind` the first word of the description, and
+    `read` the columns of staging that the features are computed from (None: every column).
+    """
+
+    columns: tuple[Column, ...]
+    rules: tuple[Rule, ...]
+    longest_days: int
+    entity: tuple[str, ...] = ("entity",)
+    kind: str = "Trailing"
+    read: tuple[str, ...] | None = None
+
+
+def feature_table(made: FeatureSet, source_table: str, *, as_known: bool) -> Contract:
+    """The contract of features as known now, or `as_known` at the cut, computed from the versions in `source_table`."""
+    now = f"{made.kind} windows over staging as known now. Late data restates them: for training use features_as_known."
+    then = "The same windows as known at the cut: midnight after the day, plus grace. Later arrivals never change them."
+    basis = Basis.KNOWN_AT_CUT if as_known else Basis.CONTENT
+    return Contract(
+        "features_as_known" if as_known else "features",
+        then if as_known else now,
+        made.columns,
+        "feature_date",
+        made.entity,
+        (Input(source_table, before=made.longest_days - 1, basis=basis, columns=made.read),),
+        waits_for_cut=as_known,
+        rules=made.rules,
+    )
+
+
+def label_table(
+    columns: Sequence[Column], entity: tuple[str, ...], times: tuple[int, int], inputs: tuple[Input, Input]
+) -> Contract:
+    """The contract of labels with these columns before `label_state`; `times` are the days of horizon and maturity.
+
+    `inputs` are staging and features_as_known; the days to read of staging follow from the horizon.
+    """
+    horizon, maturity = times
+    state = "mature once the horizon and the maturity days have passed, else provisional"
+    versions, asked = inputs
+    return Contract(
+        "labels",
+        "The outcome over the horizon (d, d + horizon] as known now, for the entities of features_as_known.",
+        (
+            *columns,
+            Column("label_state", "STRING", state),
+            Column("label_date", "DATE", "the day the label belongs to"),
+        ),
+        "label_date",
+        entity,
+        (replace(versions, before=horizon - 1, after=horizon), asked),
+        waits_for_cut=True,
+        matures_after_days=matures_after(horizon, maturity),
+        rules=LABEL_RULES,
+    )
+
+
+def training_table(
+    columns: Sequence[Column], rules: Sequence[Rule], entity: tuple[str, ...], matures_after_days: int
+) -> Contract:
+    """The contract of training: these columns of features_as_known with their rules, and the mature label last."""
+    return Contract(
+        "training",
+        "What a model may learn from: features as known at the cut, joined to mature labels only.",
+        tuple(columns),
+        "feature_date",
+        entity,
+        (Input("features_as_known"), Input("labels")),
+        waits_for_cut=True,
+        matures_after_days=matures_after_days,
+        rules=(*rules, LABEL_RULES[0]),
+    )
+
+
+def built_in_features(windows_days: tuple[int, int], read: tuple[str, ...] | None = None) -> FeatureSet:
+    """The built-in features over a short and a long window in days."""
     short, long = windows_days
-    return (
+    columns = (
         Column("entity", "STRING", "whom the features describe", tags=KEY),
         Column("events_short", "BIGINT", f"events in the {short} days up to and including the day", tags=MEASURE),
         Column("events_long", "BIGINT", f"events in the {long} days; at least 1", tags=MEASURE),
@@ -112,88 +183,42 @@ def _feature_columns(windows_days: tuple[int, int]) -> tuple[Column, ...]:
         Column("days_since_last", "INT", "days since the newest event in the long window; 0: that day", tags=DAYS),
         Column("feature_date", "DATE", "the day the features describe"),
     )
-
-
-def _feature_rules(windows_days: tuple[int, int]) -> tuple[Rule, ...]:
-    return (
+    rules = (
         Rule("has_events", "events_long >= 1", "there is a row only where the long window holds an event"),
-        Rule("last_is_in_window", f"days_since_last BETWEEN 0 AND {windows_days[1] - 1}", "the newest event is in it"),
+        Rule("last_is_in_window", f"days_since_last BETWEEN 0 AND {long - 1}", "the newest event is in it"),
     )
+    return FeatureSet(columns, rules, long, read=read)
 
 
-def features(windows_days: tuple[int, int], staging: str = STAGING) -> Contract:
-    """Trailing windows as known now."""
-    return Contract(
-        "features",
-        "Trailing windows over staging as known now. Late data restates them: for training use features_as_known.",
-        _feature_columns(windows_days),
-        "feature_date",
-        ("entity",),
-        (Input(staging, before=windows_days[1] - 1),),
-        rules=_feature_rules(windows_days),
+def features(windows_days: tuple[int, int], source_table: str = STAGING) -> Contract:
+    """The built-in features as known now."""
+    return feature_table(built_in_features(windows_days), source_table, as_known=False)
+
+
+def features_as_known(windows_days: tuple[int, int], source_table: str = STAGING) -> Contract:
+    """The built-in features as known at the cut of the day."""
+    return feature_table(built_in_features(windows_days), source_table, as_known=True)
+
+
+def labels(
+    horizon_days: int,
+    maturity_days: int,
+    versions: Input = Input(STAGING),  # noqa: B008  # a value
+    asked: Input = Input("features_as_known"),  # noqa: B008
+) -> Contract:
+    """Labels by measure and rule; `versions` and `asked` are the inputs with the columns to read of them."""
+    ahead, behind = f"the {horizon_days} days after the day{WIDE}", f"the {horizon_days} days up to it{WIDE}"
+    columns = (
+        Column("entity", "STRING", "whom the label belongs to", tags=KEY),
+        Column("forward", "BIGINT", f"the measure over {ahead}", nullable=True, tags=MEASURE),
+        Column("backward", "BIGINT", f"the measure over {behind}", nullable=True, tags=MEASURE),
+        Column("label", "INT", "0 or 1 by the rule of [labels]"),
     )
-
-
-def features_as_known(windows_days: tuple[int, int], staging: str = STAGING) -> Contract:
-    """The same windows as known at the cut of the day."""
-    return Contract(
-        "features_as_known",
-        "The same windows as known at the cut: midnight after the day, plus grace. Later arrivals never change them.",
-        _feature_columns(windows_days),
-        "feature_date",
-        ("entity",),
-        (Input(staging, before=windows_days[1] - 1, basis=Basis.KNOWN_AT_CUT),),
-        waits_for_cut=True,
-        rules=_feature_rules(windows_days),
-    )
-
-
-def labels(horizon_days: int, maturity_days: int, staging: str = STAGING) -> Contract:
-    """Outcomes over the horizon for the entities of features_as_known."""
-    return Contract(
-        "labels",
-        "The outcome over the horizon (d, d + horizon] as known now, for the entities of features_as_known.",
-        (
-            Column("entity", "STRING", "whom the label belongs to", tags=KEY),
-            Column(
-                "forward",
-                "BIGINT",
-                f"the measure over the {horizon_days} days after the day{WIDE}",
-                nullable=True,
-                tags=MEASURE,
-            ),
-            Column(
-                "backward",
-                "BIGINT",
-                f"the measure over the {horizon_days} days up to it{WIDE}",
-                nullable=True,
-                tags=MEASURE,
-            ),
-            Column("label", "INT", "0 or 1 by the rule of [labels]"),
-            Column(
-                "label_state", "STRING", "mature once the horizon and the maturity days have passed, else provisional"
-            ),
-            Column("label_date", "DATE", "the day the label belongs to"),
-        ),
-        "label_date",
-        ("entity",),
-        (Input(staging, before=horizon_days - 1, after=horizon_days), Input("features_as_known")),
-        waits_for_cut=True,
-        matures_after_days=matures_after(horizon_days, maturity_days),
-        rules=LABEL_RULES,
-    )
+    return label_table(columns, ("entity",), (horizon_days, maturity_days), (versions, asked))
 
 
 def training(windows_days: tuple[int, int], horizon_days: int, maturity_days: int) -> Contract:
-    """Features as known at the cut, joined to mature labels."""
-    return Contract(
-        "training",
-        "What a model may learn from: features as known at the cut, joined to mature labels only.",
-        (*_feature_columns(windows_days), Column("label", "INT", "the mature label: 0 or 1")),
-        "feature_date",
-        ("entity",),
-        (Input("features_as_known"), Input("labels")),
-        waits_for_cut=True,
-        matures_after_days=matures_after(horizon_days, maturity_days),
-        rules=(*_feature_rules(windows_days), LABEL_RULES[0]),
-    )
+    """The built-in features as known at the cut, joined to mature labels."""
+    made = built_in_features(windows_days)
+    columns = (*made.columns, Column("label", "INT", "the mature label: 0 or 1"))
+    return training_table(columns, made.rules, made.entity, matures_after(horizon_days, maturity_days))

@@ -1,20 +1,36 @@
-"""Declared features, from `[features]` in lake.toml: checked and compiled aggregations, and how they are told.
+"""Declared features, from `[features]` in lake.toml: compiled aggregations, their descriptions and contracts.
 
-Lives here: `[[features.columns]]` and the five built-in columns as aggregations, and the description, tags, origin and
-SQL of a column. Does not live here: what an expression may hold (`expressions`), contracts (`declared_contracts`) and
-the computation (`transforms`).
+Not here: which expressions are allowed (`expressions`), labels (`declared_label`) and the computation (`transforms`).
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 
 from backfill_assets.core.column_types import ColumnType, read_type
-from backfill_assets.core.contracts import AGGREGATION, Column
+from backfill_assets.core.contracts import AGGREGATION, Column, Contract, Input, Rule
+from backfill_assets.core.cuts import matures_after
 from backfill_assets.core.payload import OF_EVERY_EVENT
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.source_settings import FeatureColumnSettings
+from backfill_assets.pipeline.contracts import (
+    DAYS,
+    KEY,
+    MEASURE,
+    FeatureSet,
+    label_table,
+    read_of_staging,
+    training_table,
+)
 from backfill_assets.pipeline.expressions import Expression, read_expression, refused
-from backfill_assets.pipeline.transforms.aggregation import Agg, Aggregation, Reach, UnfitAggregation, Value, trailing
+from backfill_assets.pipeline.transforms.aggregation import (
+    Agg,
+    Aggregation,
+    Reach,
+    UnfitAggregation,
+    Value,
+    built_in_columns,
+    trailing,
+)
 
 PHRASES = {
     "count": "number of {}", "sum": "sum of {}", "avg": "mean of {}", "min": "least {}", "max": "greatest {}",
@@ -89,22 +105,12 @@ def sources(settings: LakeSettings) -> dict[str, ColumnType]:
 
 
 def declared(settings: LakeSettings) -> tuple[Declared, ...]:
-    """The columns of features: those declared, else the built-in ones. Raises SettingsError naming what is wrong."""
+    """Compile the columns of features: the declared ones, else the built-in ones. Raises SettingsError with the key."""
     known = sources(settings)
-    return tuple(_declared(c, known) for c in settings.features.columns or built_in(settings.features.windows_days))
-
-
-def built_in(windows_days: tuple[int, int]) -> tuple[FeatureColumnSettings, ...]:
-    """The columns that a lake has without declaring any, as if they were declared."""
-    short, long = windows_days
-    return (
-        FeatureColumnSettings(name="events_short", agg="count", days=short),
-        FeatureColumnSettings(name="events_long", agg="count", days=long),
-        FeatureColumnSettings(name="value_short", agg="sum", of="value", days=short),
-        FeatureColumnSettings(name="value_long", agg="sum", of="value", days=long),
-        FeatureColumnSettings(name="flagged_long", agg="sum", of="flag", days=long),
-        FeatureColumnSettings(name="days_since_last", agg="days_since_last", days=long),
-    )
+    if settings.features.columns:
+        return tuple(_declared(c, known) for c in settings.features.columns)
+    columns = built_in_columns(settings.features.windows_days)
+    return tuple(Declared(c, c.value.of, None, (c.value.of,) if c.value.of else ()) for c in columns)
 
 
 def compiled(
@@ -155,6 +161,73 @@ def _value(of: Expression | None, only: Expression | None, where: str) -> Value:
         raise refused(where, f"the type of {of.text} cannot be told", f"Write cast({of.text} AS DECIMAL(18,2)), or so")
     plain = of.text.strip("` ") in of.columns
     return Value(of.sql if plain else f"try_cast({of.sql} AS {of.type})", str(of.type), condition)
+
+
+def feature_set(settings: LakeSettings, columns: Sequence[Declared], source_table: str) -> FeatureSet:
+    """The columns and rules that the tables of declared features share, computed from `source_table`."""
+    shown = (
+        *_entity(settings, "whom the features describe", source_table),
+        *(
+            c.column(tags=DAYS if c.aggregation.agg == "days_since_last" else MEASURE, made_from=source_table)
+            for c in columns
+        ),
+        Column("feature_date", "DATE", "the day the features describe"),
+    )
+    longest = max(c.aggregation.reach.days for c in columns)
+    rules = tuple(rule for c in columns for rule in _rules(c.aggregation))
+    return FeatureSet(shown, rules, longest, settings.features.entity, "Declared", _read(settings, columns))
+
+
+def label_contract(settings: LakeSettings, terms: Sequence[Declared], source_table: str) -> Contract:
+    """The contract of declared labels: a column per aggregate and the label, per entity of features_as_known."""
+    asked, entity = settings.labels, settings.features.entity
+    origins = tuple(dict.fromkeys(f"{source_table}.{column}" for t in terms for column in t.columns))
+    columns = (
+        *_entity(settings, "whom the label belongs to", "features_as_known"),
+        *(t.column(tags=MEASURE, made_from=source_table) for t in terms),
+        Column("label", "INT", f"1 if {asked.label or 'the rule of [labels]'}, else 0", made_from=origins),
+    )
+    inputs = (
+        Input(source_table, columns=_read(settings, terms)),
+        Input("features_as_known", columns=(*entity, "feature_date")),
+    )
+    return label_table(columns, entity, (asked.horizon_days, asked.maturity_days), inputs)
+
+
+def training_contract(settings: LakeSettings, as_known: Contract) -> Contract:
+    """The contract of training with the columns and rules of `as_known`, the contract of features_as_known."""
+
+    def _carried(column: Column) -> Column:
+        origin = () if column.name == "feature_date" else (f"features_as_known.{column.name}",)
+        return replace(column, made_from=origin)
+
+    label = Column("label", "INT", "the mature label: 0 or 1", made_from=("labels.label",))
+    matures = matures_after(settings.labels.horizon_days, settings.labels.maturity_days)
+    return training_table((*map(_carried, as_known.columns), label), as_known.rules, as_known.key, matures)
+
+
+def _rules(made: Aggregation) -> Iterator[Rule]:
+    """The rules that follow from the aggregation itself."""
+    name = f"`{made.name}`"
+    if made.agg in ("count", "distinct"):
+        yield Rule(f"{made.name}_is_no_less_than_0", f"{name} >= 0", "it counts")
+    if made.agg == "days_since_last":
+        inside = f"{name} BETWEEN {made.reach.first} AND {made.reach.last}"
+        yield Rule(f"{made.name}_is_in_window", inside, "the newest event is in the window")
+
+
+def _entity(settings: LakeSettings, meaning: str, table: str) -> tuple[Column, ...]:
+    types = {c.name: c.type for c in settings.source.payload_columns}
+    names = settings.features.entity
+    described = meaning if len(names) == 1 else f"{meaning}, together with {{}}"
+    others = {n: ", ".join(o for o in names if o != n) for n in names}
+    return tuple(Column(n, types[n], described.format(others[n]), tags=KEY, made_from=(f"{table}.{n}",)) for n in names)
+
+
+def _read(settings: LakeSettings, columns: Sequence[Declared]) -> tuple[str, ...] | None:
+    """The columns of staging to read: the arguments of these columns, the entity, and when an event counts."""
+    used = (*settings.features.entity, *(name for c in columns for name in c.columns))
+    return read_of_staging(settings.source.payload_columns, used)
 
 
 def _days(column: Declared) -> list[int]:

@@ -1,7 +1,7 @@
 """Declared labels, from `[labels] label` in lake.toml: a condition over aggregates ahead of a day and behind it.
 
 Lives here: the aggregates of the text, and the labels by measure and rule said the same way. Does not live here:
-finding them (`lake.label_calls`), what an expression may hold (`expressions`), the computation (`transforms.outcomes`).
+finding them (`lake.label_calls`), what an expression may hold (`expressions`), the computation (`transforms`).
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from backfill_assets.lake.label_calls import LabelCall, label_calls
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.pipeline.declared import Declared, compiled, sources
 from backfill_assets.pipeline.expressions import Expression, read_expression, refused
-from backfill_assets.pipeline.transforms.aggregation import Agg, Outcome, Reach, ahead, trailing
+from backfill_assets.pipeline.transforms.aggregation import RULES, Agg, Outcome, Reach, ahead, trailing
 
 LABEL = "[labels] label"
 AGGS: dict[str, Agg] = {agg: agg for agg in get_args(Agg) if agg != "days_since_last"}
@@ -49,7 +49,7 @@ def _by_rule(settings: LakeSettings) -> tuple[tuple[Declared, ...], str]:
     agg = AGGS["count" if of is None else "sum"]
     sides = {"forward": ahead(asked.horizon_days), "backward": trailing(asked.horizon_days)}
     terms = tuple(compiled(name, agg, (of, None), reach, where) for name, reach in sides.items())
-    return terms, "forward > 0" if asked.rule == "any" else "forward > backward"
+    return terms, RULES[asked.rule]
 
 
 def _decided_by(term: Declared) -> ColumnType:

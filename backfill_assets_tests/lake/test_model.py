@@ -133,7 +133,7 @@ def test_another_version_of_the_loader_makes_raw_outdated_and_nothing_else(
 
 
 def test_a_version_stands_for_code_of_this_package_and_for_no_other(sources: Sources) -> None:
-    ours = "backfill_assets.pipeline.transforms.staging", "backfill_assets.pipeline.transforms.sums"
+    ours = "backfill_assets.pipeline.transforms.staging", "backfill_assets.pipeline.transforms.measures"
     first, second = (Table(STAGING, sources=(m,), code_version="staging 1") for m in ours)
     assert make_pipeline([first]).codes == make_pipeline([second]).codes
     versions = (replace(first, code_version=v) for v in ("staging 1", "staging 2"))

@@ -1,7 +1,7 @@
 """Layers against each other in the gate: a row that a transform lost is found though receipts agree with their files.
 
 Tested here: `operations.plan_gate.layers` on files of raw and staging, without an engine. Not tested here: the account
-of landed rows (`test_account.py`), the query (`pipeline/transforms/test_layers.py`).
+of landed rows (`test_account.py`), the query (`pipeline/transforms/test_queries.py`).
 """
 
 import shutil

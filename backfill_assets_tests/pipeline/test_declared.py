@@ -12,7 +12,8 @@ from pydantic import ValidationError
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.pipeline.contracts import features as usual
-from backfill_assets.pipeline.declared import Declared, built_in, declared
+from backfill_assets.pipeline.declared import Declared, declared
+from backfill_assets.pipeline.transforms.aggregation import built_in_columns
 
 PAYLOAD = {
     "customer_id": "STRING", "country": "STRING", "total": "DECIMAL(18,2)", "is_return": "BOOLEAN", "n": "BIGINT",
@@ -123,8 +124,9 @@ def test_the_windows_of_the_built_in_columns_are_refused_beside_declared_ones() 
 
 
 def test_the_built_in_columns_are_declarations_too() -> None:
-    said = [(c.name, c.agg, c.of, c.days) for c in built_in((7, 28))]
-    assert [name for name, *_ in said] == [c.name for c in usual((7, 28)).columns[1:-1]]
+    said = [(c.name, c.agg, c.value.of, c.reach.days) for c in built_in_columns((7, 28))]
+    contract = usual((7, 28))
+    assert [(c.name, c.type) for c in built_in_columns((7, 28))] == [(c.name, c.type) for c in contract.columns[1:-1]]
     assert said[2] == ("value_short", "sum", "value", 7)
 
 

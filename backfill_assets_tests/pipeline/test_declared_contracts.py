@@ -1,34 +1,33 @@
 """The contracts of declared features and labels: columns, keys, the days they are made from, and their rules.
 
-Tested here: `pipeline.declared_contracts`. Not tested here: how a column is told (`test_declared.py`).
+Tested here: the contracts of `pipeline.declared`, through `pipeline.tables`. Not tested here: the description of a
+column (`test_declared.py`).
 """
 
 from backfill_assets.core.contracts import Basis
 from backfill_assets.lake.rules import breaking
-from backfill_assets.pipeline import declared_contracts as contracts
-from backfill_assets.pipeline.declared import declared
-from backfill_assets.pipeline.declared_label import declared_label
+from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.pipeline.test_declared import orders
 
 SPENT = {"name": "spent", "agg": "sum", "of": "total", "days": 28}
 LAST = {"name": "last_order", "agg": "days_since_last", "days": 90}
 ORDERS = {"name": "orders", "agg": "count", "days": 7}
 ASKED = orders(SPENT, LAST, ORDERS, entity=("customer_id", "country"), label="sum_ahead(total) > 1", horizon_days=14)
-COLUMNS = declared(ASKED)
+CONTRACTS = {t.name: t.contract for t in tables(ASKED)}
 
 
 def test_features_have_the_entity_the_declared_columns_and_the_day_and_look_back_over_the_longest_window() -> None:
-    made = contracts.features(ASKED, COLUMNS, known=False)
+    made = CONTRACTS["features"]
     assert made.column_names == ("customer_id", "country", "spent", "last_order", "orders", "feature_date")
     assert made.key == ("customer_id", "country")
     assert [(i.table, i.before, i.after, i.basis) for i in made.inputs] == [("staging", 89, 0, Basis.CONTENT)]
     assert made.columns[0].description == "whom the features describe, together with country"
-    known = contracts.features(ASKED, COLUMNS, known=True)
+    known = CONTRACTS["features_as_known"]
     assert (known.columns, known.inputs[0].basis, known.waits_for_cut) == (made.columns, Basis.KNOWN_AT_CUT, True)
 
 
 def test_rules_say_what_is_true_by_how_the_columns_are_made() -> None:
-    made = contracts.features(ASKED, COLUMNS, known=False)
+    made = CONTRACTS["features"]
     assert {r.name: r.expression for r in made.rules} == {
         "last_order_is_in_window": "`last_order` BETWEEN 0 AND 89", "orders_is_no_less_than_0": "`orders` >= 0",
     }  # fmt: skip
@@ -37,7 +36,7 @@ def test_rules_say_what_is_true_by_how_the_columns_are_made() -> None:
 
 
 def test_labels_show_what_they_look_at_over_the_horizon() -> None:
-    made = contracts.labels(ASKED, declared_label(ASKED)[0])
+    made = CONTRACTS["labels"]
     assert made.column_names == ("customer_id", "country", "sum_ahead", "label", "label_state", "label_date")
     assert [(i.table, i.before, i.after) for i in made.inputs] == [("staging", 13, 14), ("features_as_known", 0, 0)]
     assert made.matures_after_days == 21
@@ -46,8 +45,8 @@ def test_labels_show_what_they_look_at_over_the_horizon() -> None:
 
 
 def test_training_carries_the_columns_of_features_as_known_and_their_rules() -> None:
-    known = contracts.features(ASKED, COLUMNS, known=True)
-    made = contracts.training(ASKED, known.columns, known.rules)
+    known = CONTRACTS["features_as_known"]
+    made = CONTRACTS["training"]
     assert made.column_names == (*known.column_names, "label")
     assert {c.name: c.made_from for c in made.columns}["spent"] == ("features_as_known.spent",)
     assert [r.name for r in made.rules] == [*(r.name for r in known.rules), "label_is_0_or_1"]

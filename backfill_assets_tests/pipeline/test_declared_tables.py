@@ -1,6 +1,6 @@
 """The tables of declared features and labels: which setting makes outdated what, and what stays as it was.
 
-Tested here: `pipeline.declared_tables`, through `pipeline.tables`. Not tested here: what is computed (`transforms`).
+Tested here: `pipeline.tables` with declarations. Not tested here: what is computed (`transforms`).
 """
 
 from typing import Any
@@ -71,8 +71,7 @@ def test_a_lake_that_declares_nothing_has_the_tables_of_before() -> None:
     usual = {t.name: t for t in tables(lake_settings())}
     assert usual["features"].settings == {"windows_days": (7, 28)}
     assert usual["labels"].settings == {"measure": "events", "rule": "any", "horizon_days": 7, "maturity_days": 7}
-    made_by = {source for t in usual.values() for source in t.sources}
-    assert not [source for source in made_by if "declared" in str(source) or "intervals" in str(source)]
+    assert [t.code_version for t in usual.values()][1:] == [f"{name} 1" for name in NAMES[1:]]
     assert not any(t.compiled for t in usual.values())
 
 

@@ -14,12 +14,10 @@ import duckdb
 import pytest
 
 from backfill_assets.core.days import DayRange, from_inclusive
-from backfill_assets.pipeline.transforms.features import features
-from backfill_assets.pipeline.transforms.features_as_known import features_as_known
-from backfill_assets.pipeline.transforms.labels import LabelOutcome, labels
+from backfill_assets.pipeline.transforms.aggregation import outcome_by_rule
 from backfill_assets.pipeline.transforms.staging import staging
-from backfill_assets.pipeline.transforms.training import training
 from backfill_assets_tests import by_hand, oracle
+from backfill_assets_tests.pipeline.built_in import features, features_as_known, labels, training
 from backfill_assets_tests.pipeline.frames import to_spark, without_zone
 from backfill_assets_tests.pipeline.oracle import Rules, answers, engine
 from backfill_assets_tests.pipeline.worlds import aware
@@ -115,7 +113,8 @@ def test_the_transforms_in_a_row_give_the_known_answers(spark: "SparkSession", s
     rules, days = known.rules, known.rules.days
     staged = staging(to_spark(spark, known.raw), ALL_DAYS).cache()
     as_known = features_as_known(staged, days, rules.windows_days, rules.grace_hours).cache()
-    outcome = LabelOutcome(rules.horizon_days, rules.measure, rules.rule, rules.horizon_days + rules.maturity_days)
+    matures = rules.horizon_days + rules.maturity_days
+    outcome = outcome_by_rule(rules.measure, rules.rule, rules.horizon_days, matures)
     labelled = labels(staged, as_known, days, outcome, aware(rules.frontier))
     made = {
         "features": features(staged, days, rules.windows_days),

@@ -1,6 +1,6 @@
 """Random features of one source and a random label of another, through the tables of a lake that declares both.
 
-Tested here: `pipeline.declared_tables`, that each table takes the staging it is to be made from, from declarations down
+Tested here: `pipeline.tables`, that each table takes the staging it is to be made from, from declarations down
 to rows of training. Not tested here: features of one source (`transforms.test_declared`), loading (`end_to_end`).
 """
 

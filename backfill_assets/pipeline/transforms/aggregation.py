@@ -15,6 +15,7 @@ NUMBERS = ("INT", "BIGINT", "DOUBLE")
 # A sum of up to 10^10 rows has ten digits more than its numbers, and a DECIMAL has 38 of them.
 SUM_DIGITS, SUM_DIGITS_MOST = 10, 28
 AVG_SCALE, AVG_DIGITS_MOST = 4, 24  # as Spark's own avg; of longer ones the division would lose decimals
+RULES = {"any": "forward > 0", "rise": "forward > backward"}
 DOUBLE_SCALE = 9  # the decimals of a DOUBLE that are summed, unless said otherwise
 
 
@@ -134,3 +135,29 @@ class Outcome:
 def ahead(horizon_days: int) -> Reach:
     """The reach of an event that a day looks forward to: the days before it, as many as the horizon has."""
     return Reach(-horizon_days, -1)
+
+
+def built_in_columns(windows_days: tuple[int, int]) -> tuple[Aggregation, ...]:
+    """The features of a lake that declares none, over a short and a long window in days."""
+    short, long = map(trailing, windows_days)
+    value, flag = Value("value", "BIGINT"), Value("flag", "INT")
+    return (
+        Aggregation("events_short", "count", Value(), short),
+        Aggregation("events_long", "count", Value(), long),
+        Aggregation("value_short", "sum", value, short),
+        Aggregation("value_long", "sum", value, long),
+        Aggregation("flagged_long", "sum", flag, long),
+        Aggregation("days_since_last", "days_since_last", Value(), long),
+    )
+
+
+def outcome_by_rule(measure: str, rule: str, horizon_days: int, matures_after_days: int) -> Outcome:
+    """The label of `measure` ("events", "flag" or "value") by `rule`: "any" ahead, or a "rise" over what is behind."""
+    kind = {"events": None, "flag": "INT", "value": "BIGINT"}[measure]
+    agg: Agg = "sum" if kind else "count"
+    value = Value(measure, kind) if kind else Value()
+    terms = (
+        Aggregation("forward", agg, value, ahead(horizon_days)),
+        Aggregation("backward", agg, value, trailing(horizon_days)),
+    )
+    return Outcome(terms, RULES[rule], matures_after_days)

@@ -14,6 +14,7 @@ differences. Distinct values are differences, once the intervals of a value are 
 """
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -36,8 +37,29 @@ def on_each_day(rows: DataFrame, entity: Sequence[str], days: DayRange, measures
     values = {v: f"value_{i}" for i, v in enumerate(dict.fromkeys(m.value for m in measures.values()))}
     named = {f"entity_{i}": column for i, column in enumerate(entity)}  # an entity may be called `first` or `day`
     placed = _placed(rows, named, days, values).where(_reaches(measures))
-    found = _on_each_day(placed.repartition(*named), list(named), len(days), (measures, values))
+    if len(days) == 1:
+        found = _on_the_day(placed, list(named), measures, values)
+    else:
+        found = _on_each_day(placed.repartition(*named), list(named), len(days), (measures, values))
     return found.select(*(F.col(k).alias(c) for k, c in named.items()), F.col("day").alias("__day"), *measures)
+
+
+def _on_the_day(placed: DataFrame, entity: Sequence[str], measures: Measures, values: Mapping[Value, str]) -> DataFrame:
+    """The measures of a single day by one grouping; running sums would need a window function and cost more."""
+
+    def _reaches_it(reach: Reach) -> Column:
+        first, last = _interval(reach)
+        return (first <= 0) & (last >= 0)
+
+    def _measured(measure: Measure) -> Column:
+        counted = F.when(_reaches_it(measure.reach), F.col(values[measure.value]))
+        return (
+            F.count_distinct(counted) if measure.part == "distinct" else partial(measure.part, measure.value, counted)
+        )
+
+    reached = reduce(Column.__or__, map(_reaches_it, sorted({m.reach for m in measures.values()})))
+    grouped = placed.where(reached).groupBy(*entity)
+    return grouped.agg(F.lit(0).alias("day"), *(_measured(m).alias(name) for name, m in measures.items()))
 
 
 def _on_each_day(

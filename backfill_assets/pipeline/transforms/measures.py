@@ -22,8 +22,10 @@ from backfill_assets.pipeline.transforms.aggregation import (
     Value,
     digits,
 )
-from backfill_assets.pipeline.transforms.sums import HALF_BITS, as_bigint, halves, total
 
+HALF_BITS = 32
+LOW_HALF = (1 << HALF_BITS) - 1
+HIGH_END = 1 << (HALF_BITS - 1)  # a total fits 64 bits iff its high half fits 32, signed
 Part = Literal[
     "count", "whole", "high", "low", "exact", "unfit", "distinct", "least", "greatest", "first", "last", "newest"
 ]
@@ -195,3 +197,22 @@ def _avg(aggregation: Aggregation, part: Callable[[Part], Column]) -> Column:
     if kind == "BIGINT":
         return _whole(part).cast("double") / count
     return F.when(_or_zero(part("unfit")) == 0, part("exact").cast("double") / count)
+
+
+def halves(number: Column) -> tuple[Column, Column]:
+    """The number as (high, low), to be summed apart: `number = high * 2^32 + low` with `0 <= low < 2^32`."""
+    wide = number.cast("bigint")
+    return F.shiftright(wide, HALF_BITS), wide.bitwiseAND(F.lit(LOW_HALF))
+
+
+def total(high: Column, low: Column) -> Column:
+    """The exact sum that two sums of halves stand for: a struct that compares as the number does."""
+    carried = high + F.shiftright(low, HALF_BITS)
+    return F.struct(carried.alias("high"), low.bitwiseAND(F.lit(LOW_HALF)).alias("low"))
+
+
+def as_bigint(exact: Column) -> Column:
+    """The total as a BIGINT; NULL where it does not fit 64 bits."""
+    high, low = exact.getField("high"), exact.getField("low")
+    fits = (high >= F.lit(-HIGH_END)) & (high < F.lit(HIGH_END))
+    return F.when(fits, F.shiftleft(high, HALF_BITS).bitwiseOR(low))

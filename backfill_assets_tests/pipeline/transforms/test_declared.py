@@ -60,3 +60,13 @@ def test_random_declarations_come_to_what_a_look_at_every_row_on_every_day_comes
     columns, frame = aggregations(asked), spark.createDataFrame(rows).repartition(random.randint(1, 3))
     made = at_cut(frame, days, ENTITY, columns, grace) if known else now(frame, days, ENTITY, columns)
     assert_same_rows(made, answers(rows, asked, days, known=known, grace_hours=grace))
+
+
+def test_a_single_day_is_one_grouping(spark: "SparkSession") -> None:
+    from backfill_assets.load.steadiness import explained_plan
+    from backfill_assets.pipeline.transforms.declared import now
+
+    random = Random(3)
+    columns, frame = aggregations(declarations(random, 4)), spark.createDataFrame(versions(random, 5))
+    plan = explained_plan(spark, now(frame, DayRange(FIRST, FIRST + ONE_DAY), ENTITY, columns)).lower()
+    assert not [word for word in ("windowexec", "window [", "generate explode", "join") if word in plan]

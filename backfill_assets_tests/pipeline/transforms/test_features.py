@@ -1,6 +1,7 @@
 """Features as known now, against an oracle that joins every day with every current event of its window.
 
-Tested here: `pipeline.transforms.features`. Not tested here: the window arithmetic by itself (`test_windows.py`).
+Tested here: `pipeline.transforms.declared.now` with the built-in columns. Not tested here: the window arithmetic by
+itself (`test_intervals.py`).
 """
 
 from typing import TYPE_CHECKING
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 
 from backfill_assets.pipeline import contracts
-from backfill_assets.pipeline.transforms.features import features
+from backfill_assets_tests.pipeline.built_in import features
 from backfill_assets_tests.pipeline.frames import assert_same, handed, in_parts, to_spark
 from backfill_assets_tests.pipeline.oracle import answers, fetch
 from backfill_assets_tests.pipeline.worlds import TRIED_IN_SPARK, World, worlds

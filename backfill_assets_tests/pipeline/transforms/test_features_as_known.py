@@ -1,7 +1,7 @@
 """Features as known at the cut, against an oracle that asks of every version and day whether it was known.
 
-Tested here: `pipeline.transforms.features_as_known`. Not tested here: the window arithmetic by itself
-(`test_windows.py`), and which days wait for their cut (`core.states`).
+Tested here: `pipeline.transforms.declared.at_cut` with the built-in columns. Not tested here: the window arithmetic
+by itself (`test_intervals.py`), and which days wait for their cut (`core.states`).
 """
 
 from datetime import datetime, timedelta
@@ -13,7 +13,7 @@ from hypothesis import given, settings
 
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.pipeline import contracts
-from backfill_assets.pipeline.transforms.features_as_known import features_as_known
+from backfill_assets_tests.pipeline.built_in import features_as_known
 from backfill_assets_tests.pipeline.frames import assert_same, handed, in_parts, rows_of, to_spark
 from backfill_assets_tests.pipeline.oracle import answers, fetch
 from backfill_assets_tests.pipeline.worlds import FIRST, INSTANT, TRIED_IN_SPARK, World, worlds
@@ -52,6 +52,8 @@ def test_the_cut_lies_between_what_came_before_and_what_came_at_it(
     schema = pa.schema(
         [
             ("entity", pa.string()),
+            ("event_key", pa.string()),
+            ("event_ts", INSTANT),
             ("event_date", pa.date32()),
             ("value", pa.int64()),
             ("flag", pa.int32()),
@@ -59,7 +61,7 @@ def test_the_cut_lies_between_what_came_before_and_what_came_at_it(
             ("known_until", INSTANT),
         ]
     )
-    row = {"entity": "A", "event_date": FIRST, "value": 5, "flag": 1}
+    row = {"entity": "A", "event_key": "A1", "event_ts": MIDNIGHT, "event_date": FIRST, "value": 5, "flag": 1}
     row |= {"known_from": cut + since, "known_until": None if until is None else cut + until}
     rows = to_spark(spark, pa.Table.from_pylist([row], schema))
     made = features_as_known(rows, DayRange(FIRST, FIRST + ONE_DAY), (1, 2), grace_hours)

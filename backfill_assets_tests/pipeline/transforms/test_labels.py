@@ -1,6 +1,7 @@
 """Labels: outcomes over the horizon, their rules and when they are mature, against an oracle that joins every event.
 
-Tested here: `pipeline.transforms.labels`. Not tested here: when days are rebuilt to ripen (`core.states`).
+Tested here: `pipeline.transforms.declared.labels` by measure and rule. Not tested here: when days are rebuilt to ripen
+(`core.states`).
 """
 
 from datetime import UTC, date, datetime, timedelta, timezone
@@ -13,7 +14,8 @@ from pyspark.sql import DataFrame
 
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.pipeline import contracts
-from backfill_assets.pipeline.transforms.labels import LabelOutcome, Rule, labels
+from backfill_assets.pipeline.transforms.aggregation import Outcome, outcome_by_rule
+from backfill_assets_tests.pipeline.built_in import labels
 from backfill_assets_tests.pipeline.frames import Row, assert_same, handed, in_parts, rows_of, to_spark
 from backfill_assets_tests.pipeline.oracle import Rules, answers, fetch
 from backfill_assets_tests.pipeline.worlds import TRIED_IN_SPARK, World, aware, worlds
@@ -24,9 +26,9 @@ if TYPE_CHECKING:
 STAGING = contracts.staging().column_names
 
 
-def outcome_of(rules: Rules) -> LabelOutcome:
+def outcome_of(rules: Rules) -> Outcome:
     """What the rules say about labels, as the transform takes it."""
-    return LabelOutcome(rules.horizon_days, rules.measure, rules.rule, rules.horizon_days + rules.maturity_days)
+    return outcome_by_rule(rules.measure, rules.rule, rules.horizon_days, rules.horizon_days + rules.maturity_days)
 
 
 @settings(TRIED_IN_SPARK, max_examples=5)
@@ -52,12 +54,13 @@ LONG_AGO, LATER = datetime(2000, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=
 
 
 def labels_around(
-    spark: "SparkSession", value: int, outcome: LabelOutcome, frontier: datetime | None = LATER, apart: bool = False
+    spark: "SparkSession", value: int, outcome: Outcome, frontier: datetime | None = LATER, apart: bool = False
 ) -> list[Row]:
     """(days from the event to the day, forward, backward, label, state) of the week around a single event's day, made
     at once or each day `apart`."""
     staging = spark.sql(
-        f"SELECT 'A' AS entity, DATE'{EVENT}' AS event_date, {value}L AS value, 1 AS flag, "
+        f"SELECT 'A' AS entity, 'A1' AS event_key, TIMESTAMP'{EVENT}' AS event_ts, DATE'{EVENT}' AS event_date, "
+        f"{value}L AS value, 1 AS flag, "
         "cast(NULL AS timestamp) AS known_until"
     )
     week = DayRange(EVENT - 3 * ONE_DAY, EVENT + 4 * ONE_DAY)
@@ -72,7 +75,7 @@ def labels_around(
 def test_an_event_is_ahead_of_the_days_before_it_and_behind_its_own_and_those_after(
     spark: "SparkSession", apart: bool
 ) -> None:
-    found = labels_around(spark, 7, LabelOutcome(2, "value", "any", 2), apart=apart)
+    found = labels_around(spark, 7, outcome_by_rule("value", "any", 2, 2), apart=apart)
     assert [row[:4] for row in found] == [
         (-3, 0, 0, 0), (-2, 7, 0, 1), (-1, 7, 0, 1), (0, 0, 7, 0), (1, 0, 7, 0), (2, 0, 0, 0), (3, 0, 0, 0)
     ]  # fmt: skip
@@ -84,9 +87,9 @@ def test_an_event_is_ahead_of_the_days_before_it_and_behind_its_own_and_those_af
     ids=["more is any", "more is a rise", "less is not any", "the end of a loss is a rise"],
 )
 def test_the_rules_look_at_sums_not_at_events(
-    spark: "SparkSession", value: int, rule: Rule, positive: list[int]
+    spark: "SparkSession", value: int, rule: str, positive: list[int]
 ) -> None:
-    found = labels_around(spark, value, LabelOutcome(1, "value", rule, 1))
+    found = labels_around(spark, value, outcome_by_rule("value", rule, 1, 1))
     assert [row[0] for row in found if row[3] == 1] == positive
 
 
@@ -112,7 +115,7 @@ def test_the_rules_look_at_sums_not_at_events(
 def test_a_day_is_mature_once_the_frontier_has_reached_its_end_plus_the_days(
     spark: "SparkSession", frontier: datetime | None, last_mature: int | None
 ) -> None:
-    found = labels_around(spark, 1, LabelOutcome(1, "events", "any", 4), frontier)
+    found = labels_around(spark, 1, outcome_by_rule("events", "any", 1, 4), frontier)
     mature = [row[0] for row in found if row[4] == "mature"]
     assert mature == ([] if last_mature is None else list(range(-3, last_mature + 1)))
     assert {row[4] for row in found} <= {"mature", "provisional"}

@@ -1,6 +1,6 @@
 """Training rows: mature labels only, joined to what was known, against the oracle's join.
 
-Tested here: `pipeline.transforms.training`. Not tested here: that incomplete days stay out (`load.derived`).
+Tested here: `pipeline.transforms.declared.training`. Not tested here: that incomplete days stay out (`load.derived`).
 """
 
 from typing import TYPE_CHECKING
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 
 from backfill_assets.pipeline import contracts
-from backfill_assets.pipeline.transforms.training import training
+from backfill_assets_tests.pipeline.built_in import training
 from backfill_assets_tests.pipeline.frames import assert_same, in_parts, to_spark
 from backfill_assets_tests.pipeline.oracle import answers, fetch
 from backfill_assets_tests.pipeline.worlds import TRIED_IN_SPARK, World, worlds

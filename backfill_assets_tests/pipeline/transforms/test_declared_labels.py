@@ -1,6 +1,6 @@
 """Declared labels against a look at every event of the horizon, and the rules that are easy to get wrong.
 
-Tested here: `pipeline.transforms.outcomes`. Not tested here: reading a label (`pipeline.test_declared_label`).
+Tested here: `pipeline.transforms.declared.labels`. Not tested here: reading a label (`pipeline.test_declared_label`).
 """
 
 from datetime import UTC, datetime
@@ -54,7 +54,7 @@ def _expected(rows: Any, asked: set[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 
 def test_labels_are_what_a_look_at_every_event_of_the_horizon_comes_to(spark: "SparkSession") -> None:
-    from backfill_assets.pipeline.transforms.outcomes import labels
+    from backfill_assets.pipeline.transforms.declared import labels
 
     random = Random(7)
     rows = versions(random, 60)

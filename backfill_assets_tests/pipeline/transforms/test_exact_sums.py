@@ -1,6 +1,7 @@
 """Sums of whole numbers: exact however large they grow on the way, NULL where the end does not fit, never an error.
 
-Tested here: `pipeline.transforms.sums`, and that `features` and `labels` sum by it. Not tested here: the windows.
+Tested here: the exact sums of `pipeline.transforms.measures`, and that features and labels sum by them. Not tested
+here: the windows.
 """
 
 from collections.abc import Sequence
@@ -8,9 +9,9 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.pipeline.transforms.features import features
-from backfill_assets.pipeline.transforms.labels import LabelOutcome, labels
-from backfill_assets.pipeline.transforms.sums import as_bigint, halves, total
+from backfill_assets.pipeline.transforms.aggregation import outcome_by_rule
+from backfill_assets.pipeline.transforms.measures import as_bigint, halves, total
+from backfill_assets_tests.pipeline.built_in import features, labels
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,8 +32,10 @@ CASES: dict[str, tuple[Sequence[int], int | None]] = {
 
 
 def staging(spark: "SparkSession") -> "DataFrame":
-    rows = [(entity, DAY, value, 0, None) for entity, (values, _) in CASES.items() for value in values]
-    return spark.createDataFrame(rows, "entity string, event_date date, value bigint, flag int, known_until timestamp")
+    rows = [(entity, DAY, value, 0) for entity, (values, _) in CASES.items() for value in values]
+    found = spark.createDataFrame(rows, "entity string, event_date date, value bigint, flag int")
+    added = "entity AS event_key", "timestamp(event_date) AS event_ts", "cast(NULL AS timestamp) AS known_until"
+    return found.selectExpr("*", *added)
 
 
 def test_sums_are_exact_whatever_they_were_on_the_way_and_null_where_they_do_not_fit(spark: "SparkSession") -> None:
@@ -54,8 +57,8 @@ def test_labels_are_decided_by_exact_sums_even_where_the_columns_cannot_hold_the
     known = staging(spark).selectExpr("entity", "date_sub(event_date, 1) AS feature_date").distinct()
     day_before = DayRange(DAY - ONE_DAY, DAY)
     frontier = datetime(2100, 1, 1, tzinfo=UTC)
-    found = labels(staging(spark), known, day_before, LabelOutcome(1, "value", "any", 1), frontier).collect()
+    found = labels(staging(spark), known, day_before, outcome_by_rule("value", "any", 1, 1), frontier).collect()
     wanted = {e: (s, 0, int(sum(values) > 0)) for e, (values, s) in CASES.items()}
     assert {r["entity"]: (r["forward"], r["backward"], r["label"]) for r in found} == wanted
-    rising = labels(staging(spark), known, day_before, LabelOutcome(1, "value", "rise", 1), frontier).collect()
+    rising = labels(staging(spark), known, day_before, outcome_by_rule("value", "rise", 1, 1), frontier).collect()
     assert {r["entity"]: r["label"] for r in rising} == {e: label for e, (_, _, label) in wanted.items()}

@@ -1,0 +1,65 @@
+"""Queries of the embedded engine (DuckDB, no JVM) over queries for whole days of rows; each gives one row per day.
+
+Not here: the rows themselves (`staging`, `declared`), and the comparison of these figures (`operations`, `load.facts`).
+"""
+
+from collections.abc import Sequence
+
+MICROSECONDS_A_DAY = 86_400_000_000.0
+
+
+def lateness_of_deliveries(raw: str) -> str:
+    """Per arrival day: late_share, and quantiles and the maximum of lateness in days, over the upserts."""
+    return _lateness(f"SELECT * FROM ({raw}) WHERE op = 'upsert'", "arrival_date", "arrival_ts")
+
+
+def lateness_of_versions(staging: str) -> str:
+    """The same per event day, over every version that was ever current (its arrival is `known_from`)."""
+    return _lateness(staging, "event_date", "known_from")
+
+
+def _lateness(rows: str, day: str, arrival: str) -> str:
+    """Late is what arrived on a day (UTC) after its event day; lateness is arrival minus event time."""
+    late = f"{_days(arrival)} > {_days('event_ts')}"
+    measured = f"SELECT {day}, {late} AS late, epoch_us({arrival}) - epoch_us(event_ts) AS lateness FROM ({rows})"
+    return (
+        f"SELECT {day}, count(*) FILTER (late) / count(*) AS late_share, "
+        f"quantile_cont(lateness, 0.5) / {MICROSECONDS_A_DAY} AS lateness_p50_days, "
+        f"quantile_cont(lateness, 0.9) / {MICROSECONDS_A_DAY} AS lateness_p90_days, "
+        f"max(lateness) / {MICROSECONDS_A_DAY} AS lateness_max_days FROM ({measured}) GROUP BY 1"
+    )
+
+
+def _days(moment: str) -> str:
+    return f"CAST(make_timestamp(epoch_us({moment})) AS DATE)"
+
+
+def accounted(rows: str) -> str:
+    """A query for deliveries of whole keys: per event day its upserts, and how many of these are superseded.
+
+    Superseded is an upsert that arrived with a version which was not the greatest of its key by then, or that was
+    replaced or deleted in the instant in which it arrived.
+    """
+    arrived = "PARTITION BY event_key ORDER BY arrival_ts, seq"
+    newest = f"max((version_ts, arrival_ts, seq)) OVER ({arrived} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
+    ranked = f"SELECT *, coalesce((version_ts, arrival_ts, seq) > {newest}, true) AS wins FROM ({rows})"
+    until = f"SELECT *, lead(arrival_ts) OVER ({arrived}) AS ended FROM ({ranked}) WHERE wins"
+    lost = f"SELECT event_ts, op FROM ({ranked}) WHERE NOT wins"
+    brief = f"SELECT event_ts, op FROM ({until}) WHERE ended <= arrival_ts"
+    day = _days("event_ts")
+    return (
+        f"SELECT {day} AS day, count(*) FILTER (side = 'all') AS came, count(*) FILTER (side = 'gone') AS superseded "
+        f"FROM (SELECT event_ts, op, 'all' AS side FROM ({rows}) UNION ALL SELECT *, 'gone' FROM ({lost}) UNION ALL "
+        f"SELECT *, 'gone' FROM ({brief})) WHERE op = 'upsert' GROUP BY 1"
+    )
+
+
+def flips(before: str, after: str, entity: Sequence[str]) -> str:
+    """Per day how many labels that were mature have another value, or are gone: `label_date`, `label_flips`."""
+    names = ['"' + column.replace('"', '""') + '"' for column in ("label_date", *entity)]
+    same = " AND ".join(f"before.{n} = after.{n}" for n in names)
+    return (
+        "SELECT before.label_date, count(*) FILTER (before.label IS DISTINCT FROM after.label) AS label_flips "
+        f"FROM ({before}) AS before LEFT JOIN ({after}) AS after ON {same} "
+        "WHERE before.label_state = 'mature' GROUP BY 1"
+    )

@@ -1,0 +1,96 @@
+"""Queries of the embedded engine over rows written here: lateness, accounting of deliveries, and turned labels.
+
+Tested here: `pipeline.transforms.queries`, without Spark. Not tested here: the gate that compares
+(`operations/test_plan_layers.py`), and which days are looked at (`load/test_facts.py`).
+"""
+
+from collections import Counter
+from datetime import date
+
+import duckdb
+import pytest
+
+from backfill_assets.pipeline.transforms.queries import (
+    accounted,
+    flips,
+    lateness_of_deliveries,
+    lateness_of_versions,
+)
+from backfill_assets_tests.oracle import delivery, staged, table_of, unruly
+from backfill_assets_tests.pipeline.oracle import engine
+
+RAW = """
+SELECT DATE '2024-03-02' AS arrival_date, op, a::TIMESTAMPTZ AS arrival_ts, e::TIMESTAMPTZ AS event_ts FROM (VALUES
+('upsert', '2024-03-02 12:00:00Z', '2024-03-02 12:00:00Z'), ('upsert', '2024-03-02 12:00:00Z', '2024-03-01 12:00:00Z'),
+('upsert', '2024-03-02 00:00:01Z', '2024-03-01 23:59:59Z'), ('delete', '2024-03-02 12:00:00Z', '2024-01-01 00:00:00Z'),
+('upsert', '2024-03-02 12:00:00Z', '2024-02-28 12:00:00Z')) rows(op, a, e)"""
+
+
+def test_late_is_what_arrived_after_its_event_day_and_deletes_do_not_count() -> None:
+    ((day, share, middle, most, greatest),) = duckdb.execute(lateness_of_deliveries(RAW)).fetchall()
+    assert (str(day), share, greatest) == ("2024-03-02", 0.75, 3.0)
+    assert middle == pytest.approx((1 + 2 / 86_400) / 2)
+    assert most == pytest.approx(1 + 0.7 * 2)
+
+
+def test_versions_are_measured_by_when_they_were_known() -> None:
+    rows = "SELECT DATE '2024-03-01' event_date, arrival_ts known_from, event_ts " + RAW[RAW.index("FROM (VALUES") :]
+    rows = rows.replace("arrival_ts", "a::TIMESTAMPTZ").replace("event_ts ", "e::TIMESTAMPTZ AS event_ts ")
+    ((_, share, *_),) = duckdb.execute(lateness_of_versions(rows)).fetchall()
+    assert share == 0.8
+
+
+COUNTED = accounted("SELECT * REPLACE (CAST(event_ts AS TIMESTAMPTZ) AS event_ts) FROM landed")
+
+
+def counted(rows: list[dict[str, object]]) -> dict[date, tuple[int, int]]:
+    """What the query says of these deliveries."""
+    db = engine()
+    db.execute("SET TimeZone = 'UTC'")
+    db.register("landed", table_of({row["seq"]: row for row in rows}.values()))
+    return {day: (came, superseded) for day, came, superseded in db.execute(COUNTED).fetchall()}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_upserts_of_a_day_are_rows_of_staging_and_superseded_ones(seed: int) -> None:
+    rows = unruly(seed, date(2024, 3, 1))
+    in_staging = Counter(row["event_date"] for row in staged(rows))
+    found = counted(rows)
+    assert {d: came - superseded for d, (came, superseded) in found.items()} == {d: in_staging[d] for d in found}
+    assert set(in_staging) <= set(found)
+
+
+def test_what_came_with_an_older_version_or_was_replaced_at_once_is_superseded() -> None:
+    rows = [
+        delivery(1, "2024-03-01 10:00:00"),
+        delivery(2, "2024-03-01 11:00:00", version_ts=delivery(0, "2024-02-01")["version_ts"]),
+        delivery(3, "2024-03-01 12:00:00"),
+        delivery(4, "2024-03-01 12:00:00"),
+    ]
+    assert counted(rows) == {date(2024, 3, 1): (4, 2)}
+
+
+FIRST, SECOND = date(2024, 3, 1), date(2024, 3, 2)
+COLUMNS = 'rows(label_date, "who "" is", label, label_state)'
+BEFORE = f"""SELECT * FROM (VALUES
+(DATE '2024-03-01', 'stays', 1, 'mature'), (DATE '2024-03-01', 'turns', 0, 'mature'),
+(DATE '2024-03-01', 'goes', 0, 'mature'), (DATE '2024-03-01', 'had none', NULL, 'mature'),
+(DATE '2024-03-02', 'stays', 1, 'mature'), (DATE '2024-03-02', 'unripe', 0, 'provisional'),
+(DATE '2024-03-03', 'unripe', 0, 'provisional')) {COLUMNS}"""
+AFTER = f"""SELECT * FROM (VALUES
+(DATE '2024-03-01', 'stays', 1, 'mature'), (DATE '2024-03-01', 'turns', 1, 'mature'),
+(DATE '2024-03-01', 'had none', 1, 'mature'), (DATE '2024-03-01', 'comes', 1, 'mature'),
+(DATE '2024-03-02', 'stays', 1, 'provisional'), (DATE '2024-03-02', 'unripe', 1, 'mature'),
+(DATE '2024-03-03', 'unripe', 1, 'mature')) {COLUMNS}"""
+
+
+def test_a_mature_label_that_has_another_value_or_is_gone_counts_and_no_other() -> None:
+    found = dict(duckdb.execute(flips(BEFORE, AFTER, ['who " is'])).fetchall())
+    assert found == {FIRST: 3, SECOND: 0}
+
+
+def test_a_label_is_found_again_by_all_columns_of_its_entity() -> None:
+    day = f"DATE '{FIRST}' AS label_date"
+    rows = f"SELECT {day}, a, b, label, 'mature' AS label_state FROM (VALUES {{}}) rows(a, b, label)"
+    before, after = rows.format("(1, 1, 0), (1, 2, 1)"), rows.format("(1, 1, 1), (1, 2, 1)")
+    assert duckdb.execute(flips(before, after, ["a", "b"])).fetchall() == [(FIRST, 1)]
