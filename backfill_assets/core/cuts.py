@@ -1,9 +1,9 @@
-"""Cuts, maturity and horizons: which instants and days decide what a day may know, each written down once.
+"""Cuts and maturity: which instants and days decide what a day may know, each written down once.
 
 Lives here: pure functions of days, instants and spans. Does not live here: the frontier, the instant up to which all
-that landed is loaded (`core.frontier`), and Spark's or SQL's way of applying these days (`pipeline`, `lake.lateness`).
+that landed is loaded (`core.frontier`), and the way of Spark or SQL to apply these days (`pipeline`, `lake`).
 Who changes a rule here finds it told again by those who give a reason, a price or a digest: `core.digests`,
-`operations.why`, `operations.plan_impact`, `load.judging`, `pipeline.transforms.declared`, `lake.lateness`.
+`operations.why`, `operations.plan_impact`, `load.judging`, `pipeline.transforms.declared`, `lake.label_flips`.
 Instants are aware; days are UTC. A day `d` lasts until midnight after it, that instant excluded.
 """
 
@@ -57,14 +57,6 @@ def newest_over(instant: datetime) -> date:
 def newest_mature(instant: datetime, matures_after_days: int) -> date:
     """The greatest day that is mature at `instant`."""
     return newest_over(instant) - ONE_DAY * matures_after_days
-
-
-def horizon_steps(horizon_days: int) -> tuple[tuple[int, int, int], ...]:
-    """How an event of day E counts for other days, as sums of differences: (days from E, change ahead, change behind).
-
-    It is ahead of the days [E - horizon, E - 1], and behind the days [E, E + horizon - 1].
-    """
-    return (-horizon_days, 1, 0), (0, -1, 1), (horizon_days, 0, -1)
 
 
 def _is_reached(instant: datetime, frontier: datetime | None) -> bool:

@@ -1,19 +1,17 @@
-"""How late deliveries came, read exactly from raw; and which labels late deliveries turned. No JVM.
+"""Lateness of deliveries, read exactly from raw through delta-rs (no JVM): counts and quantiles.
 
-Lives here: reading raw's times through delta-rs into counts and exact quantiles, and label flips as one query. Does not
-live here: what follows from the counts (`core.lateness`) and the report (`operations.lateness`). Of a row only two
-whole numbers are held (arrival and event, microseconds), and what sorting takes: measured 0.8 GiB for 10 million rows.
+Not here: turned labels (`label_flips`), conclusions from the counts (`core.lateness`), the report
+(`operations.lateness`). A row takes two whole numbers (arrival and event, microseconds) and the memory to sort them:
+measured 0.8 GiB for 10 million rows.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.core.cuts import horizon_steps, matures_after, newest_mature
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.lateness import Cell
-from backfill_assets.lake.settings import LabelSettings
 from backfill_assets.lake.store import TableStore
 
 if TYPE_CHECKING:
@@ -22,12 +20,11 @@ if TYPE_CHECKING:
 
     Column = NDArray[np.int64]
 
-PinnedTables = dict[str, tuple[str, int | None]]
+PinnedTables = dict[str, tuple[str, int | None]]  # name in a query -> table and version
 EPOCH = date(1970, 1, 1)
 MICROSECOND = timedelta(microseconds=1)
 DAY_US = ONE_DAY // MICROSECOND
 PERMILLES = (500, 900, 990)
-MATURITIES_DAYS = (0, 7, 14, 30, 90)  # what people choose among: at once, a week, two, a month, a quarter
 
 
 @dataclass(frozen=True)
@@ -57,15 +54,6 @@ class Lateness:
     deletes: int = 0
 
 
-@dataclass(frozen=True)
-class Flip:
-    """Of `labels` that were mature with `maturity_days` back then, `flipped` are different as known now."""
-
-    maturity_days: int
-    labels: int
-    flipped: int
-
-
 def read_lateness(store: TableStore, raw: str, version: int, days: DayRange | None = None) -> Lateness:
     """Lateness of the deliveries in `version` of the table `raw` that arrived on `days` (half-open; None: all)."""
     asked = f"arrival_date BETWEEN DATE '{days.start}' AND DATE '{days.last}'" if days else "TRUE"
@@ -85,64 +73,6 @@ def read_lateness(store: TableStore, raw: str, version: int, days: DayRange | No
     by_arrival, by_event = _spreads(arrival, late), _spreads(event, late)
     late.sort()
     return Lateness(cells, _spread(late), by_arrival, by_event, early, deletes)
-
-
-def flips(
-    store: TableStore,
-    tables: tuple[tuple[str, int], tuple[str, int]],
-    labels: LabelSettings,
-    since: datetime,
-    days: DayRange | None = None,
-) -> tuple[Flip, ...]:
-    """Of the labels that were mature at `since` (aware), how many the versions answer otherwise now.
-
-    One answer per MATURITIES_DAYS. `tables` are one of known intervals of events and one of entities per day that are
-    asked for, each as (name, version). Counted are entities and days asked for (of `days`, if given) with
-    day + 1 + horizon + maturity days <= since. Known at an instant are the versions with known_from < instant <=
-    known_until (NULL: no end): what arrives at the instant itself is not yet known.
-    """
-    asked: PinnedTables = dict(zip(("versions", "asked"), tables, strict=True))
-    last = [newest_mature(since, matures_after(labels.horizon_days, m)) for m in MATURITIES_DAYS]
-    found = next(_rows(store, asked, _flips_sql(labels, since.astimezone(UTC), days, last)))
-    return tuple(Flip(m, found[f"labels_{i}"], found[f"flipped_{i}"]) for i, m in enumerate(MATURITIES_DAYS))
-
-
-def _flips_sql(labels: LabelSettings, since: datetime, days: DayRange | None, last: Sequence[date]) -> str:
-    """What is ahead and behind comes by sums of differences (`horizon_steps`).
-
-    So each event costs three rows whatever the horizon. Of the two answers, `_then` is as known at `since`.
-    """
-    amount = "1" if labels.measure == "events" else f"CAST({labels.measure} AS BIGINT)"
-    instant = f"TIMESTAMP '{since:%Y-%m-%dT%H:%M:%S.%fZ}'"
-    changes = " UNION ALL ".join(
-        f"SELECT entity, event_day + {shift} AS day, {a} * now AS ahead_now, {b} * now AS behind_now, "
-        f"{a} * back_then AS ahead_then, {b} * back_then AS behind_then, 0 AS asked FROM daily"
-        for shift, a, b in horizon_steps(labels.horizon_days)
-    )
-    parts = ("ahead_now", "behind_now", "ahead_then", "behind_then")
-    summed = ", ".join(f"sum({p}) AS {p}" for p in parts)
-    running = ", ".join(f"sum({p}) OVER so_far AS {p}" for p in parts)
-    # `|| ''` drops the columns' comments: the engine refuses a UNION of columns whose metadata differ.
-    now, then = ("ahead_{0} > " + ("0" if labels.rule == "any" else "behind_{0}") for _ in range(2))
-    within = f"AND feature_date BETWEEN DATE '{days.start}' AND DATE '{days.last}'" if days else ""
-    ripe = [f"day <= {(day - EPOCH).days}" for day in last]
-    counts = [f"count(*) FILTER (WHERE {r}) AS labels_{i}" for i, r in enumerate(ripe)]
-    counts += [f"count(*) FILTER (WHERE {r} AND now <> back_then) AS flipped_{i}" for i, r in enumerate(ripe)]
-    return f"""
-    WITH daily AS (
-      SELECT entity || '' AS entity, CAST(event_date AS INT) AS event_day,
-        coalesce(sum({amount}) FILTER (WHERE known_until IS NULL), 0) AS now,
-        coalesce(sum({amount}) FILTER (
-          WHERE known_from < {instant} AND (known_until IS NULL OR known_until >= {instant})), 0) AS back_then
-      FROM versions WHERE entity IS NOT NULL GROUP BY 1, 2),
-    points AS ({changes} UNION ALL
-      SELECT entity || '' AS entity, CAST(feature_date AS INT), 0, 0, 0, 0, 1 FROM asked
-      WHERE feature_date <= DATE '{max(last)}' {within}),
-    days AS (SELECT entity, day, {summed}, max(asked) AS asked FROM points GROUP BY 1, 2),
-    sums AS (SELECT day, asked, {running} FROM days
-      WINDOW so_far AS (PARTITION BY entity ORDER BY day ROWS UNBOUNDED PRECEDING)),
-    answers AS (SELECT day, {now.format("now")} AS now, {then.format("then")} AS back_then FROM sums WHERE asked = 1)
-    SELECT {", ".join(counts)} FROM answers"""
 
 
 def _rows(store: TableStore, tables: PinnedTables, sql: str) -> Iterator[dict[str, Any]]:

@@ -1,7 +1,7 @@
 """How many labels that were mature flipped: which tables are asked, and the errors where they cannot be.
 
 Lives here: finding the tables of versions and of entities that labels are made from. Does not live here: counting
-(`lake.lateness`, `lake.declared_flips`) and the report that tells it (`lateness`).
+(`lake.label_flips`) and the report that tells it (`lateness`).
 """
 
 from datetime import datetime
@@ -9,9 +9,9 @@ from datetime import datetime
 from backfill_assets.core.contracts import Basis, first_reading, versions_of
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.view import LakeView
-from backfill_assets.lake.declared_flips import declared_flips, declared_label
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.lateness import Flip, flips
+from backfill_assets.lake.label_flips import Flip, declared_label, label_by_rule
+from backfill_assets.lake.label_flips import label_flips as count_flips
 from backfill_assets.lake.model import Pipeline
 
 FLIPS_FROM = (Basis.ARRIVALS, Basis.KNOWN_AT_CUT)  # the tables of versions and of the entities that get labels
@@ -40,10 +40,7 @@ def label_flips(
         told = f"the frontier is {frontier:%Y-%m-%dT%H:%M:%SZ}, so nothing is known from later on"
         raise _uncounted(since, told, "Give an earlier day to --since")
     versions, asked = ((c, view.table(c.name).version) for c, _ in roles if c)
-    if label:
-        return declared_flips(lake, label, (versions, asked), since)
-    named = (versions[0].name, versions[1]), (asked[0].name, asked[1])
-    return flips(lake.store, named, lake.settings.labels, since)
+    return count_flips(lake, label or label_by_rule(lake.settings.labels), (versions, asked), since)
 
 
 def _uncounted(since: datetime, culprit: str, fix: str) -> BackfillError:

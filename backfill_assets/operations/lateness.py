@@ -28,7 +28,8 @@ from backfill_assets.core.receipts import Built
 from backfill_assets.core.states import States
 from backfill_assets.core.view import LakeView, Source
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.lateness import Flip, Lateness, Spread, read_lateness
+from backfill_assets.lake.label_flips import Flip
+from backfill_assets.lake.lateness import Lateness, Spread, read_lateness
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.label_flips import label_flips

@@ -61,14 +61,6 @@ def test_the_newest_day_that_is_over_is_one_of_utc() -> None:
     assert cuts.newest_over(datetime.fromisoformat("2024-03-01T00:30:00+01:00")) == date(2024, 2, 28)
 
 
-@given(st.integers(1, 60), st.integers(-130, 130))
-def test_the_steps_of_a_horizon_add_up_to_ahead_and_behind(horizon: int, distance: int) -> None:
-    """`distance` is a day minus the event's day."""
-    reached = [step for step in cuts.horizon_steps(horizon) if step[0] <= distance]
-    assert sum(ahead for _, ahead, _ in reached) == (-horizon <= distance <= -1)
-    assert sum(behind for _, _, behind in reached) == (0 <= distance <= horizon - 1)
-
-
 @pytest.mark.parametrize("word", ["midnight", "maturity_days", "matures_after_days"])
 def test_nobody_else_adds_days_to_find_a_cut_or_maturity(word: str) -> None:
     """`midnight(day + ...)` and `... + maturity_days` are written down in `core.cuts` and nowhere else."""

@@ -1,6 +1,6 @@
 """Which tables are asked for flipped labels, and what is said where they are not there.
 
-Tested here: `operations.label_flips`. Not tested here: the count (`lake.test_lateness`, `lake.test_declared_flips`).
+Tested here: `operations.label_flips`. Not tested here: the count (`lake.test_label_flips`).
 """
 
 from datetime import UTC, datetime

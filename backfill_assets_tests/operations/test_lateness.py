@@ -10,7 +10,7 @@ import pytest
 from backfill_assets.core.days import ONE_DAY, DayRange, midnight
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.lateness import Flip
+from backfill_assets.lake.label_flips import Flip
 from backfill_assets.lake.model import Pipeline, make_pipeline
 from backfill_assets.lake.settings import LabelSettings
 from backfill_assets.operations.lateness import LatenessReport, LatenessScope, lateness

@@ -1,8 +1,7 @@
-"""Which declared labels late deliveries turned: the same condition, asked of two truths by the embedded engine.
+"""Label flips: mature labels that late deliveries turned, counted by one query over two truths (DuckDB, no JVM).
 
-No JVM. Lives here: a declared label as the settings of its table tell it, and the query. Does not live here: labels by
-measure and rule (`lateness`), the report (`operations.lateness`). Expressions are Spark SQL, put into its own words:
-where it rounds otherwise, it does so in both truths alike, so that a label seems to flip only if an input did.
+Not here: the choice of tables and the report (`operations`). A condition is Spark SQL translated to DuckDB's: where
+DuckDB rounds otherwise it does so in both truths, so that a label flips only if an input did.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,11 +15,12 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.audit import new_engine, selection
 from backfill_assets.lake.fingerprints import Dialect, quoted
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.lateness import MATURITIES_DAYS, Flip
+from backfill_assets.lake.settings import LabelSettings
 
+MATURITIES_DAYS = (0, 7, 14, 30, 90)  # the usual choices: at once, a week, two, a month, a quarter
 SUMMED_DIGITS = 28  # of a DOUBLE as the decimal that is summed
 ORDERED = "ORDER BY event_ts, event_key"
-MADE = {
+AGGREGATES = {
     "count": "count({of}) {only}", "distinct": "count(DISTINCT {of}) {only}", "min": "min({of}) {only}",
     "max": "max({of}) {only}", "avg": "avg({of}) {only}", "sum": "coalesce(sum({of}) {only}, 0)",
     "first": f"first({{of}} {ORDERED}) {{only}}", "last": f"last({{of}} {ORDERED}) {{only}}",
@@ -28,8 +28,17 @@ MADE = {
 
 
 @dataclass(frozen=True)
+class Flip:
+    """The count of `labels` that were mature after `maturity_days` back then, and of those that are `flipped` now."""
+
+    maturity_days: int
+    labels: int
+    flipped: int
+
+
+@dataclass(frozen=True)
 class LabelTerm:
-    """An aggregate that a label is decided by: over the events of the days day - `last` .. day - `first`."""
+    """An aggregate in a label's condition, over the events of the days day - `last` through day - `first`."""
 
     name: str
     agg: str
@@ -41,8 +50,8 @@ class LabelTerm:
 
 
 @dataclass(frozen=True)
-class DeclaredLabel:
-    """A declared label: whose it is, its aggregates, the condition over them (Spark's SQL), and its horizon (days)."""
+class LabelQuestion:
+    """A label: the columns of its entity, its aggregates, the condition over them (Spark SQL), its horizon in days."""
 
     entity: tuple[str, ...]
     terms: tuple[LabelTerm, ...]
@@ -50,24 +59,38 @@ class DeclaredLabel:
     horizon_days: int
 
 
-def declared_label(settings: Mapping[str, Any]) -> DeclaredLabel | None:
-    """The declared label that these settings of a table tell (`lake.model.Table`); None where they tell none."""
+def declared_label(settings: Mapping[str, Any]) -> LabelQuestion | None:
+    """The label that these settings of a table declare (`lake.model.Table`); None where they declare none."""
     if "terms" not in settings or "condition" not in settings:
         return None
     terms = tuple(
         LabelTerm(name, agg, value["of"] or "1", value["type"], value["scale"], *days)
         for name, agg, value, days in settings["terms"]
     )
-    return DeclaredLabel(tuple(settings["entity"]), terms, settings["condition"], settings["horizon_days"])
+    return LabelQuestion(tuple(settings["entity"]), terms, settings["condition"], settings["horizon_days"])
 
 
-def declared_flips(
-    lake: Lake, label: DeclaredLabel, tables: tuple[tuple[Contract, int], tuple[Contract, int]], since: datetime
+def label_by_rule(labels: LabelSettings) -> LabelQuestion:
+    """The label by measure and rule."""
+    agg, of = ("count", "1") if labels.measure == "events" else ("sum", labels.measure)
+    horizon = labels.horizon_days
+    terms = (
+        LabelTerm("forward", agg, of, "BIGINT", 0, -horizon, -1),
+        LabelTerm("backward", agg, of, "BIGINT", 0, 0, horizon - 1),
+    )
+    condition = "forward > 0" if labels.rule == "any" else "forward > backward"
+    return LabelQuestion(("entity",), terms, condition, horizon)
+
+
+def label_flips(
+    lake: Lake, label: LabelQuestion, tables: tuple[tuple[Contract, int], tuple[Contract, int]], since: datetime
 ) -> tuple[Flip, ...]:
-    """Of the labels that were mature at `since` (aware), how many are otherwise now; one answer per MATURITIES_DAYS.
+    """Count the labels that were mature at `since` (aware), and those that differ now; one answer per MATURITIES_DAYS.
 
-    `tables` are that of versions and that of the entities asked for, each with its version; what is counted, and what
-    was known then, is as in `lateness.flips`. Raises BackfillError where the engine cannot say an expression.
+    `tables` are the table of versions and the table of entities per day, each with its Delta version. The labels of a
+    day count if day + 1 + horizon + maturity days <= since. A version is known at an instant if known_from < instant <=
+    known_until (NULL: no end); an arrival at the instant itself is not. Raises BackfillError for an expression that
+    DuckDB does not know.
     """
     import duckdb
 
@@ -87,7 +110,7 @@ def declared_flips(
     return tuple(Flip(m, *counted[2 * i : 2 * i + 2]) for i, m in enumerate(MATURITIES_DAYS))
 
 
-def _query(label: DeclaredLabel, since: datetime, last: Sequence[date]) -> str:
+def _query(label: LabelQuestion, since: datetime, last: Sequence[date]) -> str:
     instant = f"TIMESTAMPTZ '{since.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f+00}'"
     then = f"known_from < {instant} AND (known_until IS NULL OR known_until >= {instant})"
     who = ", ".join(map(_name, label.entity))
@@ -117,7 +140,7 @@ def _term(term: LabelTerm, known: str) -> str:
         of = f"TRY_CAST({of} AS DECIMAL({SUMMED_DIGITS},{term.scale}))" if term.agg == "sum" else f"({of} + 0)"
     reach = f"event_date BETWEEN d - {term.last} AND d - ({term.first})"
     only = f"FILTER (WHERE {reach} AND ({known}) AND {of} IS NOT NULL)"
-    return MADE[term.agg].format(of=of, only=only)
+    return AGGREGATES[term.agg].format(of=of, only=only)
 
 
 def _duck(text: str) -> str:
