@@ -2,7 +2,7 @@
 
 Lives here: drawing rules, conditions, horizons and frontiers, and asking both engines by the product's own tables. Does
 not live here: rows and expressions (`second_engine_drawing`), features (`second_engine_features`), and what the right
-answer is (`pipeline.transforms.test_outcomes`).
+answer is (`pipeline.transforms.test_declared_labels`).
 """
 
 from collections.abc import Mapping, Sequence

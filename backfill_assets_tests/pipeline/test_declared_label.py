@@ -1,6 +1,6 @@
 """Declared labels: the aggregates in a condition, ahead and behind, and what is left of its text.
 
-Tested here: `pipeline.declared_label`. Not tested here: what is computed (`transforms.test_outcomes`).
+Tested here: `pipeline.declared_label`. Not tested here: what is computed (`transforms.test_declared_labels`).
 """
 
 import pytest

@@ -1,8 +1,7 @@
-"""What a declared column is: an aggregation over the events that reach a day, its expressions compiled and typed.
+"""Aggregations over the events that reach a day: names, types and days of declared and built-in columns.
 
-Lives here: the words `count` … `days_since_last`, which types each takes and gives, and the days an event reaches. Does
-not live here: reading expressions (`pipeline.expressions`) and computing (`measures`, `intervals`). It imports nothing
-of Spark, so that contracts are known without it.
+Not here: reading expressions (`pipeline.expressions`) and computing (`measures`, `intervals`). It imports nothing of
+Spark, so that contracts are known without it.
 """
 
 from dataclasses import dataclass

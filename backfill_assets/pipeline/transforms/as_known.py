@@ -1,7 +1,6 @@
-"""Versions of events as known at the cuts of days: the rows that a transform of one's own may see without a leak.
+"""Versions of events as known at the cuts of days: the rows that a transform of one's own may read without a leak.
 
-Lives here: which version was current at which day's cut. Does not live here: what is made of them. The features of this
-product do the same sums without a row per event and day (`windows`); this is the plain way, for any transform.
+Not here: the aggregates; built-in and declared features compute them without a row per event and day (`intervals`).
 """
 
 from pyspark.sql import DataFrame

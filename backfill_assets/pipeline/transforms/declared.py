@@ -1,7 +1,6 @@
-"""Declared features in both truths: as known now, and as known at the cut of each day.
+"""Features in both truths (as known now, and at the cut of each day), labels and training rows, for any entity.
 
-Lives here: the days on which a row of staging counts, and the result columns. Does not live here: the aggregates per
-day (`intervals`), and the five columns of a lake that declares none (`features`, `features_as_known`).
+Not here: the aggregates per day (`intervals`), and reading declarations (`pipeline.declared`).
 """
 
 from collections.abc import Callable, Sequence

@@ -1,7 +1,6 @@
-"""Aggregates of events per day, where an event counts on an interval of days: none is written once per day it counts.
+"""Aggregates of events per day, where an event counts on an interval of days, without a row per event and day.
 
-Lives here: cutting intervals into points and parts, one pass of running aggregates over them, and their values on every
-day. Does not live here: which intervals (`declared`, `outcomes`) and what is aggregated (`measures`).
+Not here: the choice of intervals (`declared`), and the parts of aggregations (`measures`).
 
 What can be taken back (counts, sums) is a sum of differences: + where an interval begins, - on the day after its end.
 What cannot (least, greatest, first) takes another way of the same order. Every interval is cut at one day m that lies

@@ -1,9 +1,8 @@
-"""Measures: the parts that aggregations are put together from, each of which can be added up or compared in any order.
+"""Measures: the parts of aggregations, each of which can be added up or compared in any order.
 
-Lives here: which parts an aggregation needs, their partial values per group of events, and the result from them. Does
-not live here: on which days a part counts (`intervals`). Nothing depends on the order of rows: whole numbers, and short
-decimals by their digits, are summed in halves, a DOUBLE as a decimal of stated scale, and first and last are decided by
-(event_ts, event_key, value).
+Not here: the days on which a part counts (`intervals`). The order of rows decides nothing: whole numbers, and short
+decimals by their digits, are summed exactly in two halves of 32 bits (a decimal costs several times as much), a DOUBLE
+as a decimal of stated scale, and first and last are decided by (event_ts, event_key, value).
 """
 
 from collections.abc import Callable, Iterable

@@ -1,7 +1,6 @@
 """Staging: every version of an event that was ever the current one, with the interval in which it was.
 
-Lives here: picking the winners among the deliveries of a key, and their known intervals. Does not live here: which raw
-days hold those deliveries (`load.derived`, from the ledger `arrivals`).
+Not here: the choice of raw days with the deliveries (`load.derived`, from the ledger `arrivals`).
 """
 
 from collections.abc import Collection, Sequence

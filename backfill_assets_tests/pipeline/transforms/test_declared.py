@@ -47,16 +47,17 @@ def assert_same_rows(found: "DataFrame", wanted: Any) -> None:
     assert (len(here), different[:3]) == (len(there), []), f"{wanted.column_names}: DuckDB's row, then Spark's"
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize(("seed", "length"), [(1, None), (2, None), (3, 1)], ids=["days", "other days", "a single day"])
 @pytest.mark.parametrize("known", [False, True], ids=["now", "at the cut"])
 def test_random_declarations_come_to_what_a_look_at_every_row_on_every_day_comes_to(
-    spark: "SparkSession", known: bool, seed: int
+    spark: "SparkSession", known: bool, seed: int, length: int | None
 ) -> None:
     from backfill_assets.pipeline.transforms.declared import at_cut, now
 
     random = Random(seed)
     asked, rows, grace = declarations(random, COLUMNS), versions(random, ENTITIES), random.choice((0, 6))
     days = DayRange(FIRST + ONE_DAY * random.randint(0, 4), FIRST + ONE_DAY * (EVENT_DAYS + random.randint(-3, 9)))
+    days = DayRange(days.start + 5 * ONE_DAY, days.start + 6 * ONE_DAY) if length == 1 else days
     columns, frame = aggregations(asked), spark.createDataFrame(rows).repartition(random.randint(1, 3))
     made = at_cut(frame, days, ENTITY, columns, grace) if known else now(frame, days, ENTITY, columns)
     assert_same_rows(made, answers(rows, asked, days, known=known, grace_hours=grace))
