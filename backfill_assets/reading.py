@@ -8,7 +8,6 @@ from pathlib import Path
 
 from backfill_assets.core.lake_meant import lake_folder
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.log import Logs
 from backfill_assets.lake.settings import load_settings
 from backfill_assets.operations.reader import LakeReader
 from backfill_assets.pipeline.chosen import chosen_pipeline
@@ -20,5 +19,5 @@ def open_lake(folder: str | Path | None = None) -> LakeReader:
     Raises SettingsError where there is none, or its `lake.toml` or own tables are bad.
     """
     root = lake_folder(None if folder is None else str(folder))
-    lake = Lake(root, load_settings(root), Logs())
+    lake = Lake(root, load_settings(root))
     return LakeReader(lake, chosen_pipeline(lake))

@@ -15,10 +15,9 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.layout import NO_VALUE
 from backfill_assets.lake.replace import Provenance, Published, Write, replace_days
 from backfill_assets.lake.settings import FILE_NAME, load_settings
-from backfill_assets.lake.staging import Staged, StagedFile, begin
+from backfill_assets.lake.staging import NO_VALUE, Staged, StagedFile, begin
 from backfill_assets.lake.type_names import arrow_type
 
 Cells = Mapping[str, Any]

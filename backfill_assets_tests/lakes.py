@@ -21,10 +21,10 @@ from deltalake import DeltaTable
 
 from backfill_assets.core.contracts import Basis, Column, Contract, Input
 from backfill_assets.core.days import from_inclusive
+from backfill_assets.lake.files import load_lock
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import QUARANTINE
-from backfill_assets.lake.lock import load_lock
-from backfill_assets.lake.log import table_view
+from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.model import Chunk, Table, make_pipeline
 from backfill_assets.lake.replace import Provenance, Published
 from backfill_assets.lake.session import LakeSession
@@ -258,7 +258,7 @@ def snapshot(lake: Lake, tables_of: TablesOf = our_tables) -> dict[str, dict[dat
     contracts = [t.contract for t in tables_of(lake.settings)]
     view = read_view(lake, contracts)
     found = {c.name: view.table(c.name) for c in contracts} | {"arrivals": view.table("arrivals")}
-    found[QUARANTINE.name] = table_view(lake.table_path(QUARANTINE.name), QUARANTINE.day_column)
+    found[QUARANTINE.name] = LOGS.state(lake.table_path(QUARANTINE.name), QUARANTINE.day_column)
     return {n: {d: (s.entry.rows, s.entry.fingerprint) for d, s in v.stamps.items()} for n, v in found.items()}
 
 

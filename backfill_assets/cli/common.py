@@ -8,7 +8,7 @@ import contextlib
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -136,15 +136,13 @@ def overrides() -> Overrides:
 
 
 def opened() -> "tuple[Lake, Pipeline]":
-    """The lake meant and its pipeline; raises SettingsError where there is none. What is read of its logs is kept, so
-    that a run need not read again what the look before it has read."""
+    """The lake meant and its pipeline; raises SettingsError if there is none."""
     if (instead := overrides().opened) is not None:
         return instead()
     from backfill_assets.lake.home import open_lake
-    from backfill_assets.lake.log import Logs
     from backfill_assets.pipeline.chosen import chosen_pipeline
 
-    lake = replace(open_lake(lake_root()), logs=Logs())
+    lake = open_lake(lake_root())
     return lake, chosen_pipeline(lake)
 
 

@@ -1,6 +1,6 @@
 """`backfill-assets mend`: a table that a power cut or a lost file has damaged, made readable and writable again.
 
-Lives here: the command. Does not live here: what is damage and how it is mended (`lake.mending`), and finding it
+Lives here: the command. Does not live here: what is damage and how it is mended (`lake.inspection`), and finding it
 (`doctor`). No JVM.
 """
 
@@ -8,6 +8,7 @@ import click
 
 from backfill_assets.cli.common import json_option, lake_option, opened, print_json
 from backfill_assets.cli.rollback import said
+from backfill_assets.lake import inspection
 
 
 @click.command()
@@ -28,7 +29,7 @@ def mend(table: str, yes: bool, as_json: bool) -> None:
     landed = [c for c in pipeline.contracts if c.is_landed]
     ledgers = {c.name: c for raw in landed for c in (of_source(FILES, raw.source), *contracts_beside(raw))}
     contract = ledgers.get(table) or pipeline.contract(table, "Nothing was done")
-    found = lake.store.mend(contract, said()) if yes else lake.store.damage(contract)
+    found = inspection.mend(lake, contract, said()) if yes else inspection.damage(lake, contract)
     if as_json:
         print_json({"done": yes, "table": table, "aside": found.aside, "lost": [f.path for f in found.lost]})
         return

@@ -37,7 +37,7 @@ def first_of_year() -> date:
 def init(start_date: date | None, files: str | None, form: str, select: str, **others: Any) -> None:
     """Write a commented lake.toml. An existing one is never overwritten."""
     from backfill_assets.core.ownership import refuse_foreign
-    from backfill_assets.lake.home import refuse_file
+    from backfill_assets.lake.folder import refuse_file
     from backfill_assets.operations.lake_file import lake_toml
 
     root = lake_root()

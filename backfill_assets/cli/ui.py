@@ -50,7 +50,7 @@ def ui(port: int) -> None:
     """
     from backfill_assets.cli.common import opened
     from backfill_assets.cli.dagster_home import UI_MODULE, instance_of, ui_place
-    from backfill_assets.lake.home import DAGSTER_FOLDER
+    from backfill_assets.lake.folder import DAGSTER_FOLDER
 
     lake, _ = opened()
     with instance_of(lake):

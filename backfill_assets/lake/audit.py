@@ -5,26 +5,21 @@ columnar engine (DuckDB) that reads Parquet in pieces and spills what does not f
 (`lake.gates`), and the same figures by Spark (`profile`, equal by a test) for what is too large for one machine.
 """
 
-import atexit
-import contextlib
-import os
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
-from functools import lru_cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from backfill_assets.core.contracts import Column, Contract
-from backfill_assets.core.errors import ContractBroken
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.readings import Sets
 from backfill_assets.core.texts import shortened
-from backfill_assets.lake.buckets import bucket
+from backfill_assets.lake.embedded import connection, file_batches, selection, telling_unreadable
 from backfill_assets.lake.fingerprints import (
     PIECES,
     Dialect,
+    bucket,
     fingerprint_text,
     part_hashes,
     part_texts,
@@ -35,79 +30,11 @@ from backfill_assets.lake.fingerprints import (
 from backfill_assets.lake.gates import NOT_NULL, RULES, UNIQUE_KEY
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.rules import breaking, breaking_groups
-from backfill_assets.lake.stretches import stretches
-from backfill_assets.lake.type_names import duckdb_name, type_of_arrow
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+from backfill_assets.lake.type_names import type_of_arrow
 
 Profiles = Mapping[date | None, DayProfile]
 SAMPLE_KEYS = 10
 SAMPLE_KEY_CHARS = 200
-MEMORY = "1GB"  # beyond it DuckDB spills; the Spark server's heap is the lake's larger share
-# Where it keeps what memory does not hold; what a killed process left there DuckDB 2 removes when another one spills.
-SPILL = Path(".staging", ".spill")
-
-
-@contextlib.contextmanager
-def connection(lake: Lake) -> "Iterator[DuckDBPyConnection]":
-    """An engine of this process in UTC, which spills below the lake's folder and never fetches an extension.
-
-    What is made temporarily is its own. All of a process share `MEMORY`.
-    """
-    with _engine(str(lake.root / SPILL), os.getpid()).cursor() as engine:
-        engine.execute("SET TimeZone = 'UTC'")
-        yield engine
-
-
-@lru_cache(maxsize=2)
-def _engine(spill: str, _process: int) -> "DuckDBPyConnection":
-    """Kept, because starting one costs more than the audit of a day; files are read anew each time all the same. Let go
-    before the interpreter ends: DuckDB's binding otherwise lists on stderr what it takes for leaks."""
-    atexit.register(_engine.cache_clear)
-    return _started(spill)
-
-
-def new_engine(lake: Lake) -> "DuckDBPyConnection":
-    """Such an engine that nobody shares, which lives as long as what was asked of it."""
-    engine = _started(str(lake.root / SPILL))
-    engine.execute("SET TimeZone = 'UTC'")
-    return engine
-
-
-def _started(spill: str) -> "DuckDBPyConnection":
-    import duckdb
-
-    config: dict[str, str | bool | int | float | list[str]] = {
-        "autoinstall_known_extensions": "false", "autoload_known_extensions": "false", "memory_limit": MEMORY,
-        "threads": str(os.cpu_count() or 1), "temp_directory": spill, "preserve_insertion_order": "false",
-        "enable_external_file_cache": "false",
-    }  # fmt: skip
-    return duckdb.connect(config=config)
-
-
-def selection(files: Sequence[str], contract: Contract) -> str:
-    """A query for the contract's columns, in its types, of all rows of these files.
-
-    The partition column comes from the names of the folders, as in Delta's layout; NULL is their word for no value. A
-    column that a file lacks, because the table got it later, is NULL; one that the contract has no more is left out.
-    """
-    columns = [(quoted(c.name, Dialect.DUCKDB), duckdb_name(c.kind)) for c in contract.columns]
-    nothing = f"SELECT {', '.join(f'CAST(NULL AS {t}) AS {n}' for n, t in columns)} WHERE false"
-    if not files:
-        return nothing
-    layout = "hive_partitioning = false"
-    if contract.partition_column:
-        named = quoted(contract.partition_column, Dialect.DUCKDB)
-        layout = f"hive_partitioning = true, hive_types = {{{named}: VARCHAR}}"
-    cast = ", ".join(f"CAST({n} AS {t}) AS {n}" for n, t in columns)
-    found = f"SELECT * FROM read_parquet([{', '.join(map(literal, files))}], union_by_name = true, {layout})"
-    return f"SELECT {cast} FROM ({nothing} UNION ALL BY NAME {found})"
-
-
-def literal(text: str) -> str:
-    """A text as DuckDB's SQL writes it."""
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _name(column: str) -> str:
@@ -118,8 +45,8 @@ def audit(lake: Lake, files: Sequence[str], contract: Contract, parts: Sets | No
     """The profile of every day that occurs in the files (None: rows whose day is NULL), with the fingerprints of these
     sets of columns. Raises ContractBroken where a file cannot be read as the contract's columns, e.g. text that is not
     UTF-8."""
-    by_stretch = (_audited(lake, some, contract, parts) for some in stretches(files, contract))
-    return {day: profile for found in by_stretch for day, profile in found.items()}
+    by_batch = (_audited(lake, some, contract, parts) for some in file_batches(files, contract))
+    return {day: profile for found in by_batch for day, profile in found.items()}
 
 
 def _audited(lake: Lake, files: Sequence[str], contract: Contract, parts: Sets | None) -> Profiles:
@@ -146,25 +73,6 @@ def _audited(lake: Lake, files: Sequence[str], contract: Contract, parts: Sets |
         )
         for row in found
     }
-
-
-@contextlib.contextmanager
-def telling_unreadable(contract: Contract) -> Iterator[None]:
-    """Whatever hinders reading files of a table is told: by OSError what is the machine's, such as a full disk and no
-    fault of the rows, by ContractBroken the rest."""
-    import duckdb
-
-    try:
-        yield
-    except duckdb.IOException as error:
-        raise OSError(str(error)) from error
-    except duckdb.Error as error:
-        raise ContractBroken(
-            f"the table {contract.name}",
-            f"what was computed cannot be read back: {str(error).splitlines()[0]}",
-            "Nothing was written",
-            "Correct the transform (text must be UTF-8, types those of the contract), then run again",
-        ) from error
 
 
 def _figures(contract: Contract) -> list[str]:
@@ -215,7 +123,7 @@ def _columns(schema: Any) -> tuple[tuple[str, str], ...]:
 def count_rows(lake: Lake, files: Sequence[str], contract: Contract, columns: Sequence[str]) -> list[tuple[Any, ...]]:
     """The rows of these files per day and value of the columns: the day, the values, then how many."""
     by = ", ".join(map(_name, (contract.day_column, *columns)))
-    selected = (selection(some, contract) for some in stretches(files, contract))
+    selected = (selection(some, contract) for some in file_batches(files, contract))
     with connection(lake) as engine:
         return [
             r for s in selected for r in engine.execute(f"SELECT {by}, count(*) FROM ({s}) GROUP BY ALL").fetchall()

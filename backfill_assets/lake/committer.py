@@ -17,15 +17,16 @@ from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.disk import sync, sync_all
 from backfill_assets.core.errors import BackfillError, TransientError
 from backfill_assets.core.receipts import Receipt
-from backfill_assets.lake.evolution import evolve, refuse_other_layout
-from backfill_assets.lake.log import ACTIONS, commit_file, find_write, refuse_torn
-from backfill_assets.lake.opening import checkpoint_files, let_go, open_delta
+from backfill_assets.lake import files
+from backfill_assets.lake.checkpoints import checkpoint_files, open_delta
+from backfill_assets.lake.data_files import live_files
+from backfill_assets.lake.evolution import evolve
+from backfill_assets.lake.log import ACTIONS, LiveFile, commit_file, find_write, refuse_torn, versions
 from backfill_assets.lake.staging import StagedFile
 from backfill_assets.lake.statistics import file_statistics, read_footer
-from backfill_assets.lake.store import Conflict, LiveFile
+from backfill_assets.lake.store import Conflict
 from backfill_assets.lake.type_names import arrow_name, arrow_type, delta_type
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def ensure_table(path: Path, contract: Contract, rollback_days: int) -> None:
     """Create the table with its whole schema and its properties unless it is there. The caller holds its lock."""
     from deltalake import DeltaTable, Field, Schema
 
-    if (path / "_delta_log").is_dir() and any((path / "_delta_log").glob("*.json")):
+    if versions(path):
         return
     fields = [
         Field(c.name, delta_type(c.kind), nullable=c.nullable, metadata={"comment": c.description})
@@ -65,7 +66,7 @@ def ensure_table(path: Path, contract: Contract, rollback_days: int) -> None:
     )
     _sync_log(path, 0)
     for folder in (path, *list(path.parents)[:2]):  # names of a new table: itself, and where the lake keeps tables
-        sync(folder)
+        files.sync(folder)
 
 
 def open_table(path: Path) -> "DeltaTable":
@@ -82,18 +83,6 @@ def open_table(path: Path) -> "DeltaTable":
     return opened
 
 
-def live_files(opened: "DeltaTable", column: str) -> list[LiveFile]:
-    """The data files of an opened table; `column` is its partition column ("" = none)."""
-    if column:
-        refuse_other_layout(opened, column)
-    added = opened.get_add_actions(flatten=True)
-    names = ["path", "size_bytes", *([f"partition.{column}"] if column else [])]
-    rows = zip(*(added.column(n).to_pylist() for n in names), strict=True)
-    return [
-        LiveFile(path, str(value[0]) if value and value[0] is not None else None, size) for path, size, *value in rows
-    ]
-
-
 def commit_files(
     path: Path,
     contract: Contract,
@@ -108,7 +97,6 @@ def commit_files(
     Raises Conflict where another commit came first, BackfillError where an action is not what it should be (then
     nothing was written). After any other error the log decides whether it happened.
     """
-    let_go(path)
     opened, now_ms = open_table(path), int(utc_now().timestamp() * 1000)
     if evolve(opened, path, contract):
         _sync_log(path, opened.version())
@@ -119,7 +107,7 @@ def commit_files(
     strays = [f.partition for f in adds if contract.partition_column == contract.day_column and f.partition not in days]
     if strays:
         raise _wrong(path, f"a file of {strays[0]} is to be added, a day that the receipt does not name")
-    _sync_files(path, [f.path for f in adds])
+    files.sync_all([f.path for f in adds], path)  # before the log names them: a power cut must leave no torn file
     return _commit(opened, path, receipt, actions, now_ms)
 
 
@@ -132,7 +120,7 @@ def _commit(opened: "DeltaTable", path: Path, receipt: Receipt, actions: list[An
     from deltalake import CommitProperties, PostCommitHookProperties, Transaction
 
     before = opened.version()
-    sync(commit_file(path, before))  # its process may have been killed before it did
+    files.sync(commit_file(path, before))  # its process may have been killed before it did
     if opened.transaction_version(receipt.write_id) is not None:
         raise _wrong(path, f"its log holds the write {receipt.write_id} already")
     try:
@@ -178,7 +166,7 @@ def _checkpoint(opened: "DeltaTable", path: Path, version: int) -> None:
 
 def _as_conflict(error: Exception, path: Path, before: int) -> Exception:
     """A conflict where another commit took our version; else the error itself, such as that of a full disk."""
-    if not commit_file(path, before + 1).exists():
+    if not files.exists(commit_file(path, before + 1)):
         return error
     return Conflict(
         f"the table {path.name}",
@@ -211,7 +199,7 @@ def _additions(
         stats = _checked(path, contract, file, may_lack)
         relative = file.path.relative_to(path).as_posix()
         values = {column: file.partition} if column else {}
-        actions.append(AddAction(relative, file.path.stat().st_size, values, now_ms, True, stats))
+        actions.append(AddAction(relative, file.size, values, now_ms, True, stats))
     if len({a.path for a in actions}) != len(actions):
         raise _wrong(path, "a file is to be added twice")
     return actions
@@ -253,11 +241,6 @@ def _wrong(path: Path, culprit: str) -> BackfillError:
     return BackfillError(f"the table {path.name}", culprit, "Nothing was written", "Keep the message and report it")
 
 
-def _sync_files(table: Path, files: Collection[Path]) -> None:
-    """Bring data to the disk before a log names it: a power cut must not leave a commit of torn files."""
-    sync_all(files, table)
-
-
 def _sync_log(table: Path, version: int) -> None:
     for path in (commit_file(table, version), *checkpoint_files(table, version), table / "_delta_log"):
-        sync(path)
+        files.sync(path)

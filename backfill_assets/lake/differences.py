@@ -13,9 +13,8 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.drift import Histogram
 from backfill_assets.core.texts import shortened
-from backfill_assets.lake.audit import connection, literal, selection
-from backfill_assets.lake.buckets import bucket
-from backfill_assets.lake.fingerprints import Dialect, quoted
+from backfill_assets.lake.embedded import connection, literal, selection
+from backfill_assets.lake.fingerprints import Dialect, bucket, quoted
 from backfill_assets.lake.home import Lake
 
 if TYPE_CHECKING:

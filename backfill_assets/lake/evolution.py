@@ -63,19 +63,6 @@ def schema_contract(contract: Contract, opened: "DeltaTable") -> Contract:
     return replace(contract, columns=columns, key=(), inputs=(), rules=())
 
 
-def refuse_other_layout(opened: "DeltaTable", column: str) -> None:
-    """Raise ContractBroken where a table's files are not laid out by `column`, the day column of its contract."""
-    there = opened.metadata().partition_columns
-    if column not in there:
-        table = Path(opened.table_uri)
-        raise ContractBroken(
-            f"the table {table.name}",
-            f"its files are laid out by {', '.join(there) or 'no column'}, not by {column}: a day column stays",
-            "Nothing was read or written",
-            f"Give the column its name back; or move its folder {table.name} away and make all its days again",
-        )
-
-
 def _said(contract: Contract, note: str) -> "CommitProperties":
     """A receipt of no days, which tells the reader of the log that the commit is ours."""
     from deltalake import CommitProperties

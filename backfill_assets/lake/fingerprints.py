@@ -29,6 +29,7 @@ PIECE_BITS = 60
 PIECES = 2
 NAN_BITS = 0x7FF8000000000000  # the one that Java makes of all
 BITS_PER_DIGIT = 4  # of MD5 as hexadecimal text
+BEYOND_BUCKETS = float(1 << 62)  # greater doubles share its bucket
 
 
 class Dialect(StrEnum):
@@ -123,3 +124,22 @@ def pieces(hashed: str, dialect: Dialect) -> list[str]:
 def fingerprint_text(sums: Sequence[int]) -> str:
     """The fingerprint as text: the sums of the pieces over a day's rows, in hex; of no rows `0`."""
     return ".".join(f"{s:X}" for s in sums) if any(sums) else EMPTY_FINGERPRINT
+
+
+def bucket(column: Column, dialect: Dialect) -> str:
+    """The bucket of a number (`core.drift`): its whole part's length in bits, negative below 0; NULL of NULL."""
+    n = _whole(column, dialect)
+    below = f"WHEN {n} < 0 THEN -1 - length(bin(-({n} + 1)))"  # the least number has no opposite
+    return f"CASE WHEN {n} = 0 THEN 0 WHEN {n} > 0 THEN length(bin({n})) {below} END"
+
+
+def _whole(column: Column, dialect: Dialect) -> str:
+    """The number without its fraction, as a whole number of 64 bits; NULL of NaN."""
+    n, kind = quoted(column.name, dialect), column.kind.kind
+    if kind == "BOOLEAN":
+        return f"CAST({n} AS INT)"
+    if kind in ("INT", "BIGINT"):
+        return n
+    if kind == "DOUBLE":
+        n = f"CASE WHEN NOT isnan({n}) THEN greatest(least({n}, {BEYOND_BUCKETS!r}), -{BEYOND_BUCKETS!r}) END"
+    return f"CAST({n} AS BIGINT)" if dialect is Dialect.SPARK else f"CAST(trunc({n}) AS BIGINT)"

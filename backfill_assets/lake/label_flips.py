@@ -12,7 +12,7 @@ from typing import Any
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.cuts import matures_after, newest_mature
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.lake.audit import new_engine, selection
+from backfill_assets.lake.embedded import new_engine, selection
 from backfill_assets.lake.fingerprints import Dialect, quoted
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.settings import LabelSettings

@@ -1,24 +1,24 @@
-"""Reading a table's version as the plain Parquet files that its log names, chosen here, without Delta inside Spark.
+"""Frames of a table version, from the plain Parquet files that its log names, without Delta inside Spark.
 
-Lives here: whether a version is so plain that its files are its rows, which of them hold some days, and the frame of
-them. Does not live here: anything else that Delta's protocol allows (`DeltaStore.frame` leaves that to Delta's reader).
+Lives here: whether a version is so plain that its files are its rows, and reading those of some days. Does not live
+here: what else Delta's protocol allows, which is left to Delta's own reader.
 
 Delta's reader replays the log with jobs of Spark's own, three to six for each new version: on thin days that cost more
 than the query.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.engine.confs import SAIL
-from backfill_assets.engine.session import OwnServer, own_server
-from backfill_assets.lake.committer import live_files
-from backfill_assets.lake.links import linked
-from backfill_assets.lake.opening import read_delta
-from backfill_assets.lake.sizes import refuse_altered
+from backfill_assets.engine.session import OwnServer, own_server, sail_scratch
+from backfill_assets.lake.data_files import live_files, refuse_altered
+from backfill_assets.lake.files import linked
+from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.type_names import spark_name, type_of_delta
 
 if TYPE_CHECKING:
@@ -46,12 +46,41 @@ class PlainFiles:
         return len(self.paths) <= ONE_TASK_FILES and self.size <= ONE_TASK_BYTES
 
 
+def read_frame(
+    session: "SparkSession", table: Path, version: int, day_column: str, days: Sequence[date] | None = None
+) -> "DataFrame":
+    """The rows of some days (None: all) of a table at a version: from the plain files of the days, or by Delta's reader
+    in Spark if these alone do not give the rows. Raises BackfillError if Sail would need Delta's reader."""
+    plain = plain_files(table, version, day_column, days)
+    if plain is not None:
+        return read_plain(session, plain)
+    if sail_scratch(session) is not None:
+        raise BackfillError(
+            f"the table {table.name}", "another program gave it what Sail was not tried with", "It was not read",
+            'Set engine = "embedded" for this lake',
+        )  # fmt: skip
+    refuse_altered(table, live_files(LOGS.opened(table, version), ""))
+    frame = session.read.format("delta").option("versionAsOf", version).load(str(table))
+    if days is None:
+        return frame
+    return frame.where(days_predicate(day_column, days)) if days else frame.limit(0)
+
+
+def days_predicate(column: str, days: Iterable[date]) -> str:
+    """The exact days as Spark SQL: typed dates as an IN list, because BETWEEN on a partition column has failed inside
+    Delta 4.4.0 with Spark 4.2 (facts: delta). Raises ValueError for no day, which must never mean the whole table."""
+    listed = ", ".join(f"DATE'{d.isoformat()}'" for d in sorted(set(days)))
+    if not listed:
+        raise ValueError("a predicate of days needs at least one")
+    return f"`{column}` IN ({listed})"
+
+
 def plain_files(table: Path, version: int, day_column: str, days: Collection[date] | None) -> PlainFiles | None:
     """The files of a version with rows of these days (None: all). None where its files alone do not tell its rows: the
     table is not laid out by its day, or another program gave it what our tables do not have. Raises Altered where one
     of them has another size than the log says.
     """
-    opened = read_delta(table, version)
+    opened = LOGS.opened(table, version)
     kinds = [(f.name, type_of_delta(f.type)) for f in opened.schema().fields]
     columns = tuple((name, spark_name(kind)) for name, kind in kinds if kind is not None)
     laid_out = opened.metadata().partition_columns == [day_column]

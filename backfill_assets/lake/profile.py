@@ -14,10 +14,10 @@ from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.readings import Sets
 from backfill_assets.engine.confs import SAIL
 from backfill_assets.lake.audit import audit
-from backfill_assets.lake.buckets import bucket
 from backfill_assets.lake.fingerprints import (
     PIECES,
     Dialect,
+    bucket,
     fingerprint_text,
     part_hashes,
     part_texts,
@@ -28,6 +28,7 @@ from backfill_assets.lake.rules import breaking, breaking_groups
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.type_names import spark_name
+from backfill_assets.lake.writing import read_staged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -76,7 +77,7 @@ def audited(
     """
     if staged.size <= most_bytes or lake_session.engine.engine == SAIL:
         return audit(lake_session.lake, staged.paths, contract, parts)
-    return profile(lake_session.lake.store.read_staged(lake_session.spark(), contract, staged), contract, parts)
+    return profile(read_staged(lake_session.spark(), contract, staged), contract, parts)
 
 
 def profile(frame: "DataFrame", contract: Contract, parts: Sets | None = None) -> Mapping[date | None, DayProfile]:

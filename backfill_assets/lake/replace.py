@@ -22,7 +22,7 @@ from backfill_assets.core.errors import DaysHeld, Superseded
 from backfill_assets.core.receipts import Built, DayEntry, Receipt
 from backfill_assets.core.view import TableView
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.staging import Staged
+from backfill_assets.lake.staging import Staged, sweep
 from backfill_assets.lake.store import Conflict, TableStore
 
 CONFLICT_ATTEMPTS = 5  # each one re-reads the log; a day is fought over by two or three writers at most
@@ -94,7 +94,7 @@ def replace_days(lake: Lake, write: Write, digests_now: DigestsNow) -> Published
     """
     store, table = lake.store, write.contract.name
     with store.lock(table):
-        store.sweep(table)
+        sweep(lake, table)
         for attempt in stamina.retry_context(on=Conflict, attempts=CONFLICT_ATTEMPTS, timeout=None):
             with attempt:
                 view = store.view(table, write.contract.day_column)

@@ -23,19 +23,17 @@ from backfill_assets.lake.committer import (
     columns_misfit,
     commit_files,
     commit_receipt,
-    live_files,
     open_table,
 )
+from backfill_assets.lake.data_files import gone_or_altered, live_files
 from backfill_assets.lake.evolution import schema_contract
+from backfill_assets.lake.files import table_lock
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.lock import table_lock
-from backfill_assets.lake.log import commits, table_view, views_at
-from backfill_assets.lake.opening import open_delta
+from backfill_assets.lake.log import Commit, LiveFile, commits
+from backfill_assets.lake.log_state import LOGS, states_at
 from backfill_assets.lake.replace import Provenance
-from backfill_assets.lake.sizes import gone_or_altered
 from backfill_assets.lake.staging import StagedFile
 from backfill_assets.lake.statistics import read_footer
-from backfill_assets.lake.store import Commit, LiveFile
 
 NEVER_MADE = DayEntry(0, EMPTY_FINGERPRINT, NO_DIGEST)
 SHOWN_FILES = 3
@@ -69,9 +67,9 @@ def prepare_restore(lake: Lake, wanted: RestoreRequest) -> PreparedRestore:
     """Prepare a restore without writing; raises BackfillError with the reason if it cannot be done."""
     contract, path = wanted.contract, lake.table_path(wanted.contract.name)
     _refuse_landed(contract)
-    now = table_view(path, contract.day_column)
+    now = LOGS.state(path, contract.day_column)
     _fence(wanted, now)
-    then = views_at(path, contract.day_column, set(wanted.targets.values()))
+    then = states_at(path, contract.day_column, set(wanted.targets.values()))
     _refuse_unknown(wanted, then)
     stamps = {d: s for d, at in wanted.targets.items() if (s := then[at].stamps.get(d)) is not None}
     entries = {
@@ -107,7 +105,7 @@ def release_partitions(lake: Lake, contract: Contract, days: Collection[date], p
     """
     path = lake.table_path(contract.name)
     with table_lock(lake.locks, contract.name):
-        view = table_view(path, contract.day_column)
+        view = LOGS.state(path, contract.day_column)
         stamps = view.stamps
         held = sorted(d for d in days if d in stamps and stamps[d].entry.built is Built.HELD)
         foreign = sorted(view.foreign & set(held))
@@ -171,7 +169,7 @@ def _moves(path: Path, contract: Contract, targets: Mapping[date, int]) -> tuple
     wanted: set[LiveFile] = set()
     for at in {v for v in targets.values() if v >= 0}:
         named = {str(d) for d, version in targets.items() if version == at}
-        then = live_files(open_delta(path, at), contract.partition_column)
+        then = live_files(LOGS.opened(path, at), contract.partition_column)
         wanted |= {f for f in then if f.partition in named}
     days = {str(d) for d in targets}
     live = {f for f in live_files(open_table(path), contract.partition_column) if f.partition in days}

@@ -11,25 +11,22 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.lake.log import Logs, actions, commits, mend_command, versions
-from backfill_assets.lake.opening import read_delta
+from backfill_assets.lake import files
+from backfill_assets.lake.data_files import gone_or_altered, live_files
+from backfill_assets.lake.log import actions, commits, mend_command, moves_rows, versions
+from backfill_assets.lake.log_state import LOGS
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
-
-
-def is_table(table: Path) -> bool:
-    """Whether there is a Delta log with a commit."""
-    return bool(versions(table))
 
 
 def read_arrow(table: Path, version: int | None = None, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
     """The rows of a small table; empty where there is no table. Raises BackfillError where a data file is gone."""
     from deltalake import QueryBuilder
 
-    if not is_table(table):
+    if not versions(table):
         return []
-    pinned = read_delta(table, version)
+    pinned = LOGS.opened(table, version)
     names = list(columns) if columns else [f.name for f in pinned.schema().fields]
     listed = ", ".join(f'"{name}"' for name in names)
     try:
@@ -43,9 +40,7 @@ def read_arrow(table: Path, version: int | None = None, columns: Sequence[str] |
 
 def _refuse_lost(table: Path, pinned: "DeltaTable", error: Exception) -> None:
     """Raise what a reader's error means where data files are gone."""
-    from backfill_assets.lake.mending import lost_files  # which commands that read whole tables need not wait for
-
-    if gone := lost_files(table, pinned):
+    if gone := gone_or_altered(table, live_files(pinned, "")):
         raise BackfillError(
             f"the table {table.name}",
             f"{len(gone)} data file(s) that its log names are gone or altered, first {gone[0].path}",
@@ -61,44 +56,37 @@ def query(sql: str, tables: Mapping[str, tuple[Path, int | None]]) -> Iterator[A
 
     engine = QueryBuilder()
     for name, (path, version) in tables.items():
-        engine = engine.register(name, read_delta(path, version))
+        engine = engine.register(name, LOGS.opened(path, version))
     yield from engine.execute(sql)
 
 
-def read_ours(table: Path, logs: Logs | None = None) -> list[dict[str, Any]]:
-    """The rows of an append-only table that commits of ours added, whatever others did to them since.
+def read_ours(table: Path) -> list[dict[str, Any]]:
+    """The rows that commits of ours added to an append-only table, whatever other programs did to them since.
 
-    Raises BackfillError where a data file of ours is gone. `logs` spare who looks again and again from reading old
-    commits.
+    Raises BackfillError if a data file of ours is gone.
     """
-    return read_arrow(table) if not changed_by_others(table, logs) else _read_ours(table)
+    return _read_ours(table) if changed_by_others(table) else read_arrow(table)
 
 
-def changed_by_others(table: Path, logs: Logs | None = None) -> bool:
+def changed_by_others(table: Path) -> bool:
     """Whether a commit that is not ours changed rows of a table."""
-    others = (c.version for c in (logs or Logs()).commits(table) if c.receipt is None)
-    return any(_moves_rows(action) for version in others for action in actions(table, version))
-
-
-def _moves_rows(action: Mapping[str, Any]) -> bool:
-    change = action.get("add") or action.get("remove")
-    return change is not None and bool(change.get("dataChange", True))
+    others = (c.version for c in LOGS.commits(table) if c.receipt is None)
+    return any(moves_rows(action) for version in others for action in actions(table, version))
 
 
 def _read_ours(table: Path) -> list[dict[str, Any]]:
-    """The rows of an append-only table that commits of ours added, whatever others did to them since."""
     import pyarrow.parquet as pq
 
-    files: dict[str, None] = {}
+    added_files: dict[str, None] = {}
     for commit in commits(table):
         for action in actions(table, commit.version):
-            if commit.receipt is None and _moves_rows(action):
+            if commit.receipt is None and moves_rows(action):
                 continue
             if removed := action.get("remove"):
-                files.pop(unquote(removed["path"]), None)
+                added_files.pop(unquote(removed["path"]), None)
             if added := action.get("add"):
-                files[unquote(added["path"])] = None
-    gone = [f for f in files if not (table / f).is_file()]
+                added_files[unquote(added["path"])] = None
+    gone = [f for f in added_files if not files.exists(table / f)]
     if gone:
         raise BackfillError(
             f"the table {table.name}",
@@ -106,4 +94,4 @@ def _read_ours(table: Path) -> list[dict[str, Any]]:
             "It was not read",
             "Restore the table's folder from a backup; nothing else knows what had landed",
         )
-    return [row for f in files for row in pq.ParquetFile(table / f).read().to_pylist()]
+    return [row for f in added_files for row in pq.ParquetFile(table / f).read().to_pylist()]

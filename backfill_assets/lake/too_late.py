@@ -16,6 +16,7 @@ from backfill_assets.core.ledgers import TOO_LATE, named
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.scans import summed
 from backfill_assets.core.view import Release
+from backfill_assets.lake.committer import commit_receipt
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LatenessSettings
@@ -97,5 +98,5 @@ def release(lake_session: LakeSession, first: date, last: date, note: str) -> Ma
         tags = {FIRST: str(first), LAST: str(last), ARRIVALS: arrived, CONTENTS: contents}
         receipt = Receipt(uuid.uuid4().hex, table, REASON, {}, note=note, tags=tags)
         with lake.store.lock(table):
-            lake.store.append_receipt(table, receipt)
+            commit_receipt(lake.table_path(table), receipt)
     return summed({(arrived, day): rows} for arrived, day, _, rows in found)

@@ -20,15 +20,14 @@ from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.readings import Sets, deliveries_read
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.view import LakeView, Source, TableView
-from backfill_assets.lake.audit import connection
-from backfill_assets.lake.gathered import gathered
+from backfill_assets.lake.embedded import AT_ONCE, connection, materialized
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS, of_source
 from backfill_assets.lake.profile import audited
 from backfill_assets.lake.replace import Provenance, Published, Write, replace_days
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.staging import Staged
-from backfill_assets.lake.stretches import AT_ONCE
+from backfill_assets.lake.staging import Staged, begin
+from backfill_assets.lake.writing import stage_query
 from backfill_assets.load.arrivals_sql import changed_days, ledger_rows, of_keys, placed_keys
 
 WHOLE_SHARE = 0.5  # above this share of loaded days it is cheaper to compute all rows than to find the touched ones
@@ -116,11 +115,11 @@ class _Deliveries:
         """The files of these days (None: all) as they are."""
         return self.lake.store.data_files(self.contract, self.head, days)
 
-    def gathered(
+    def materialized(
         self, files: list[str], asked: Callable[[str], str] = str, *, keep: bool = False
     ) -> AbstractContextManager[str]:
-        """A query for what is asked of their rows (`lake.gathered`)."""
-        return gathered(self.lake, files, self.contract, asked, keep=keep)
+        """A query for what is asked of their rows (`lake.embedded`)."""
+        return materialized(self.lake, files, self.contract, asked, keep=keep)
 
 
 def _affected(deliveries: _Deliveries, moved: set[date], loaded: set[date], source: Source) -> set[date]:
@@ -137,9 +136,9 @@ def _affected(deliveries: _Deliveries, moved: set[date], loaded: set[date], sour
     others = deliveries.now(loaded - moved)
     many = len(others) > AT_ONCE
     with (
-        deliveries.gathered(deliveries.before(moved if known else set()), placed_keys, keep=many) as before,
-        deliveries.gathered(deliveries.now(moved), placed_keys, keep=many) as after,
-        deliveries.gathered(others, _near(many, before, after)) as near,
+        deliveries.materialized(deliveries.before(moved if known else set()), placed_keys, keep=many) as before,
+        deliveries.materialized(deliveries.now(moved), placed_keys, keep=many) as after,
+        deliveries.materialized(others, _near(many, before, after)) as near,
         connection(deliveries.lake) as engine,
     ):
         return moved | {day for (day,) in engine.execute(changed_days(before, after, near)).fetchall()}
@@ -153,14 +152,14 @@ def _near(many: bool, *keys: str) -> Callable[[str], str]:
 
 def _staged(deliveries: _Deliveries, ledger: Contract, days: set[date], loaded: set[date]) -> Staged:
     """The ledger's rows for these arrival days."""
-    store = deliveries.lake.store
     if not days:
-        return store.begin(ledger)
+        return begin(deliveries.lake, ledger)
     others = [] if days == loaded else deliveries.now()
     many = len(others) > AT_ONCE
     with (
-        deliveries.gathered(deliveries.now(days), keep=many) as mine,
-        deliveries.gathered(others, lambda rows: of_keys(rows, mine) if many else rows) as near,
+        deliveries.materialized(deliveries.now(days), keep=many) as mine,
+        deliveries.materialized(others, lambda rows: of_keys(rows, mine) if many else rows) as near,
     ):
         everything = None if days == loaded else near
-        return store.stage_query(ledger, ledger_rows(mine, everything, deliveries.contract, deliveries.parts))
+        rows = ledger_rows(mine, everything, deliveries.contract, deliveries.parts)
+        return stage_query(deliveries.lake, ledger, rows)

@@ -20,6 +20,7 @@ from backfill_assets.core.states import States
 from backfill_assets.lake.profile import audited, conform
 from backfill_assets.lake.replace import Published, Write, days_held, replace_days
 from backfill_assets.lake.staging import Staged
+from backfill_assets.lake.writing import stage
 from backfill_assets.load.candidate import Candidate, RebuildRequest, as_profile
 from backfill_assets.load.facts import staged_facts
 from backfill_assets.load.making import made, version_read
@@ -64,7 +65,7 @@ def written(request: RebuildRequest, states: States, todo: Sequence[date]) -> St
         frame = made(request, states, todo, settled)
     with request.phases.phase("write"):
         refuse_changed_settings(request.lake_session.spark(), f"the table {contract.name}")
-        return request.lake_session.lake.store.stage(contract, conform(frame, contract), len(todo))
+        return stage(request.lake_session.lake, contract, conform(frame, contract), len(todo))
 
 
 def profiled(request: RebuildRequest, staged: Staged) -> Mapping[date | None, DayProfile]:

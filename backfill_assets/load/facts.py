@@ -12,13 +12,12 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import Altered
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.states import States
-from backfill_assets.lake.audit import connection, selection
+from backfill_assets.lake.embedded import AT_ONCE, connection, file_batches, selection
 from backfill_assets.lake.fingerprints import Dialect, quoted
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged
-from backfill_assets.lake.stretches import AT_ONCE, stretches
 
 Facts = dict[date, dict[str, Any]]
 
@@ -44,7 +43,7 @@ def day_facts(lake_session: LakeSession, table: Table, staged: Staged) -> Facts:
     if table.facts is None:
         return {}
     told: Facts = {}
-    for files in stretches(staged.paths, table.contract):
+    for files in file_batches(staged.paths, table.contract):
         told |= _found(lake_session.lake, table.facts(selection(files, table.contract)))
     return told
 
@@ -75,7 +74,7 @@ def revisions(
         there = frozenset(lake_session.lake.store.data_files(table.contract, view.version, changed))
     except Altered:  # what the days held is not known; making them again must not fail for it
         return {}
-    for files in stretches([*there, *staged.paths], table.contract, at_once):  # of a day both sides come together
+    for files in file_batches([*there, *staged.paths], table.contract, at_once):  # of a day both sides come together
         sides = [f for f in files if f in there], [f for f in files if f not in there]
         before, after = (_of_days(side, table.contract, changed) for side in sides)
         told |= _found(lake_session.lake, table.revisions(before, after))

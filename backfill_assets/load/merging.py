@@ -1,7 +1,7 @@
 """The write mode `merge`: what stands in a day is upserted by key with the rows that were made for it.
 
 Lives here: whether a table and its days may be merged, and that rows which the new ones lack are kept only where
-someone said so. Does not live here: copying them (`lake.keeping`) and the states of merged days (`core.states`).
+someone said so. Does not live here: copying them (`lake.merge`) and the states of merged days (`core.states`).
 
 A row that stands and that the new ones lack was mostly removed by a correction, or moved to another day: kept, it
 counts although no landed delivery says so. So a merge refuses unless told. A day that keeps such rows is `merged`,
@@ -21,7 +21,7 @@ from backfill_assets.core.receipts import KEPT, Built, DayEntry
 from backfill_assets.core.states import States
 from backfill_assets.lake.audit import sample_keys
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.keeping import keep_rows
+from backfill_assets.lake.merge import keep_rows
 from backfill_assets.lake.staging import Staged
 from backfill_assets.load.candidate import RebuildRequest
 

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.core.disk import publish
 from backfill_assets.engine.session import sail_scratch
-from backfill_assets.lake.links import linked
+from backfill_assets.lake.files import linked, publish
 from backfill_assets.landing.intake_bytes import Unreadable
 from backfill_assets.landing.intake_rows import BAD_REASON, BAD_TEXT, ROW_NUMBER
 from backfill_assets.landing.intake_sizes import grouped

@@ -22,6 +22,7 @@ from backfill_assets.lake.profile import audited, conform
 from backfill_assets.lake.session import LakeSession, free
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.too_late import contract_of
+from backfill_assets.lake.writing import stage
 from backfill_assets.load.deliveries import split_day_rows
 from backfill_assets.load.phases import Phases
 from backfill_assets.load.steadiness import refuse_changed_settings
@@ -158,7 +159,7 @@ def _staged_parts(landed: LandedRows, wanted: "Sequence[tuple[Contract, DataFram
         with landed.phases.phase("write"):
             refuse_changed_settings(session.spark(), f"the table {wanted[0][0].name}")
             for contract, frame in wanted:
-                staged = session.lake.store.stage(contract, conform(frame, contract), days) if frame else None
+                staged = stage(session.lake, contract, conform(frame, contract), days) if frame else None
                 made.append(PlacedPart(contract, staged))
         with landed.phases.phase("audit"):
             return [

@@ -6,7 +6,7 @@
      4  refuse     `load.derived.refuse_unbuildable`: days that are held, or that an input table has never had
      5  read       `lake.session.LakeSession.read_span`: the input days, pinned at the versions that were looked at
      6  transform  `lake.model.Table`: the table's own pure function, over the whole range at once
-     7  stage      `lake.store.TableStore.stage`: Parquet files that no log names, so that nobody can read them
+     7  stage      `lake.writing.stage`: Parquet files that no log names, so that nobody can read them
     7b  merge      `load.merging.merged`: only in that write mode, what stands there and the new rows lack comes along
      8  audit      `lake.profile.audited`: rows, NULLs, repeated keys and fingerprint per day, of exactly these files
      9  judge      `load.judging.Bench.judge`: each day by each check; a refusal ends here, without a commit

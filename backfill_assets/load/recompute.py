@@ -27,7 +27,8 @@ from backfill_assets.lake.model import Table
 from backfill_assets.lake.profile import audited, conform
 from backfill_assets.lake.session import LakeSession, telling_losses
 from backfill_assets.lake.staging import Staged
-from backfill_assets.lake.writes import writes_of
+from backfill_assets.lake.view import writes_of
+from backfill_assets.lake.writing import stage
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.landed_changes import compared
 from backfill_assets.load.making import made
@@ -184,7 +185,7 @@ def _again(request: RebuildRequest, states: States, receipt: Receipt, stamps: Ma
     days = from_inclusive(min(stamps), max(stamps))
     asked = replace(request, days=days)
     frame = made(asked, then, sorted(stamps), [d for d in days if d not in stamps])
-    staged = request.lake_session.lake.store.stage(contract, conform(frame, contract), len(stamps))
+    staged = stage(request.lake_session.lake, contract, conform(frame, contract), len(stamps))
     try:
         return _held_against(asked, stamps, staged, audited(request.lake_session, contract, staged))
     finally:

@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
 from backfill_assets.core.clock import utc_now
-from backfill_assets.core.disk import sync_all
 from backfill_assets.core.errors import LandingError, SettingsError
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.scans import ScanReport
 from backfill_assets.core.texts import plain
+from backfill_assets.lake.files import sync_all
 from backfill_assets.lake.ledger import FILES, LANDED, WITHDRAWN, FileRecord, of_source
 from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.staging import stage_rows, sweep
 from backfill_assets.landing.files import LandedFile, StillChanging, settle
 from backfill_assets.landing.hashes import Hashes
 from backfill_assets.landing.intake import Intake
@@ -218,12 +219,13 @@ def _add_up(landing: _Landing, days: dict[date, tuple[int, int, int]]) -> None:
 def _append(lake_session: LakeSession, rows: Sequence[tuple[object, ...]], reason: str, note: str) -> None:
     if not rows:
         return
-    store, files = lake_session.lake.store, of_source(FILES, lake_session.lake.source)
-    staged = store.stage_rows(files, rows)
+    lake = lake_session.lake
+    store, files = lake.store, of_source(FILES, lake.source)
+    staged = stage_rows(lake, files, rows)
     receipt = Receipt(staged.write_id, files.name, reason, {}, note=note)
     try:
         with store.lock(files.name):
-            store.sweep(files.name)
+            sweep(lake, files.name)
             store.append(files, staged, receipt)
     finally:
         staged.drop()

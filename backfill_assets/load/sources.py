@@ -11,8 +11,8 @@ from datetime import date
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import telling_source
 from backfill_assets.core.scans import ScanReport, shown, summed, together
+from backfill_assets.lake.files import load_lock
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.lock import load_lock
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.too_late import release, waiting
 from backfill_assets.load.scan import accept, scan

@@ -1,6 +1,6 @@
 """The doctor's checks of tables and snapshots: logs, files and receipts; with `--deep` also every row and byte.
 
-Not here: the inspection of a log (`lake.store`), mending it (`lake.mending`), and the list of all checks (`doctor`).
+Not here: the inspection of a log and mending it (`lake.inspection`), and the list of all checks (`doctor`).
 """
 
 import shlex
@@ -12,11 +12,12 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.profiles import SCHEME
 from backfill_assets.core.view import TableView
 from backfill_assets.lake.audit import audit_table
-from backfill_assets.lake.home import SNAPSHOTS, Lake
+from backfill_assets.lake.data_files import altered_text
+from backfill_assets.lake.folder import SNAPSHOTS
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.inspection import Inspection, inspect, is_mended
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
-from backfill_assets.lake.mending import is_mended
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.store import Inspection
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.derived import reload_command
 from backfill_assets.operations.diagnosis import Diagnosis, broken, fine, odd, some
@@ -32,7 +33,7 @@ def examine_table(lake: Lake, contract: Contract, landed: str) -> list[Diagnosis
 
     A torn or gapped log ends the check, as nothing else can be known.
     """
-    name, found = f"the table {contract.name}", lake.store.inspect(contract)
+    name, found = f"the table {contract.name}", inspect(lake, contract)
     lost = _lost(name, found)
     if not found.commits:
         return [fine(name, "it does not exist yet"), *lost]
@@ -137,7 +138,7 @@ def examine_contents(lake: Lake, pipeline: Pipeline) -> list[Diagnosis]:
 def examine_rows(lake: Lake, contract: Contract, seen: TableView) -> Diagnosis:
     """Compare the rows and fingerprints of all days of a table with their receipts."""
     name = f"the contents of {contract.name}"
-    if altered := lake.store.altered(contract):
+    if altered := altered_text(lake, contract):
         return broken(name, *altered.split(". ", 1))
     found = audit_table(lake, contract)
     receipts = {d: s.entry for d, s in seen.stamps.items()}

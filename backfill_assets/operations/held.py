@@ -13,7 +13,7 @@ from backfill_assets.core.days import contiguous
 from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG
 from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.writes import writes_of
+from backfill_assets.lake.view import writes_of
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plan_gates import Tolerances
 from backfill_assets.core.who import whoami
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.log import Commit
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.store import Commit
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.merging import refuse_merge
 from backfill_assets.operations.plan_files import new_id

@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 
-from backfill_assets.core.disk import sync
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.lake.files import sync
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.plan_files import FOLDER
 from backfill_assets.operations.plan_model import PlanCode

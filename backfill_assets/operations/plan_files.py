@@ -19,8 +19,8 @@ from filelock import FileLock, Timeout
 
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import DayRange
-from backfill_assets.core.disk import publish
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.lake.files import publish
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.plan_model import ChunkKind, Plan, PlanChunk, parse_plan, plan_json
 from backfill_assets.operations.why import ranges

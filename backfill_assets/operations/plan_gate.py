@@ -12,10 +12,11 @@ from backfill_assets.core.errors import GateRefused
 from backfill_assets.core.plan_gates import GateFinding, TableEvidence, judge_chunk
 from backfill_assets.core.receipts import KEPT
 from backfill_assets.core.states import State, States
-from backfill_assets.lake.audit import audit_table, connection, selection
+from backfill_assets.lake.audit import audit_table
+from backfill_assets.lake.embedded import connection, selection
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Table
-from backfill_assets.lake.writes import writes_of
+from backfill_assets.lake.view import writes_of
 from backfill_assets.operations.account import accounts
 from backfill_assets.operations.plan_model import Plan, PlanChunk
 from backfill_assets.operations.plan_progress import Progress

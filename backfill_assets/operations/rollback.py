@@ -17,10 +17,10 @@ from backfill_assets.core.rollbacks import RELEASE, ROLLBACK, stale_after
 from backfill_assets.core.states import States
 from backfill_assets.lake import restore
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.log import Commit
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.restore import PreparedRestore, RestoreRequest
-from backfill_assets.lake.store import Commit
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.plan_files import ChunkPart, part_of
 from backfill_assets.operations.why import ranges

@@ -18,8 +18,8 @@ from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import QUARANTINE, read_files
+from backfill_assets.lake.log import Commit
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.store import Commit
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.why import in_full
 

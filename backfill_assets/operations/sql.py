@@ -20,7 +20,7 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import Built
 from backfill_assets.core.states import States
-from backfill_assets.lake.audit import SPILL, literal, new_engine
+from backfill_assets.lake.embedded import SPILL, literal, new_engine
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
 from backfill_assets.lake.model import Pipeline

@@ -14,6 +14,7 @@ from backfill_assets.core.days import DayRange, from_inclusive
 from backfill_assets.core.downstream import will_change
 from backfill_assets.core.states import State, States
 from backfill_assets.core.view import LakeView
+from backfill_assets.lake.data_files import altered_text, columns
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
 from backfill_assets.lake.model import Pipeline
@@ -143,19 +144,19 @@ def _altered(lake: Lake, states: States) -> Iterator[str]:
     landed = [c for c in states.contracts.values() if c.is_landed]
     ledgers = [of_source(ledger, c.source) for c in landed for ledger in (FILES, ARRIVALS, QUARANTINE)]
     for contract in (*states.contracts.values(), *ledgers):
-        if told := lake.store.altered(contract):
+        if told := altered_text(lake, contract):
             yield f"{contract.name}: {told}"
 
 
 def _columns(lake: Lake, states: States, tables: Mapping[str, tuple[DayStatus, ...]]) -> dict[str, tuple[str, ...]]:
     outdated = [name for name, days in tables.items() if any(d.state is State.OUTDATED for d in days)]
-    told = {name: column_changes(states.contracts[name], lake.store.columns(name)) for name in outdated}
+    told = {name: column_changes(states.contracts[name], columns(lake, name)) for name in outdated}
     return {name: changes for name, changes in told.items() if changes}
 
 
 def _culprits(lake: Lake, states: States, table: str, day: date, told: str) -> tuple[str, ...]:
     stamp = states.stamp(table, day)
-    commit = lake.store.read_commit(table, stamp.version) if stamp else None
+    commit = next(lake.store.commits(table, stamp.version - 1)) if stamp else None
     return tuple(r for r in in_full(states, table, day, commit.receipt if commit else None) if r != told)
 
 

@@ -17,8 +17,9 @@ from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.core.who import BY
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.inspection import inspect
+from backfill_assets.lake.log import Commit
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.store import Commit
 
 ASKED_BY = ("dagster/sensor_name", "dagster/schedule_name")  # tags of receipts of runs that Dagster requested
 FOREIGN = "a program that leaves no receipt"
@@ -196,7 +197,7 @@ def _of_table(lake: Lake, contract: Contract) -> Iterator[DayAudit]:
             last.update(commit.receipt.days)
             continue
         if foreign is None:
-            foreign = set(lake.store.inspect(contract).foreign)
+            foreign = set(inspect(lake, contract).foreign)
         if commit.version in foreign:
             yield DayAudit(contract.name, None, commit.version, commit.at, FOREIGN, commit.operation)
 

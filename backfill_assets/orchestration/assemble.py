@@ -12,7 +12,8 @@ import dagster as dg
 
 from backfill_assets.core.lake_meant import project_root
 from backfill_assets.core.who import whoami
-from backfill_assets.lake.home import DAGSTER_FOLDER, Lake, close_folder
+from backfill_assets.lake.folder import DAGSTER_FOLDER, close_folder
+from backfill_assets.lake.home import Lake
 from backfill_assets.orchestration.assets import GROUP, IO_MANAGER, lake_asset
 from backfill_assets.orchestration.beginning import is_there, sample_job, stand_in
 from backfill_assets.orchestration.context import LakeContext, Opened, TablesOf

@@ -19,7 +19,7 @@ from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import CHUNK_TAG, CODE_TAG, MODE_TAG, PLAN_TAG, mode_of
 from backfill_assets.core.who import BY, through_dagster
-from backfill_assets.lake.lock import load_lock
+from backfill_assets.lake.files import load_lock
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession

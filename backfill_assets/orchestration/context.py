@@ -4,14 +4,13 @@ Lives here: opening a lake with its pipeline. Does not live here: any work on it
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.lake.log import Logs
 from backfill_assets.lake.model import Pipeline, Table, pipeline_of
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
@@ -27,16 +26,15 @@ class LakeContext:
 
     root: Path
     tables_of: TablesOf
-    logs: Logs = field(default_factory=Logs, compare=False, repr=False)  # what ticks read before
 
     @classmethod
     def of(cls, lake: Lake, tables_of: TablesOf) -> Self:
-        """The context of a lake that is open: what was read of its logs is not read again."""
-        return cls(lake.root, tables_of) if lake.logs is None else cls(lake.root, tables_of, lake.logs)
+        """The context of a lake that is open."""
+        return cls(lake.root, tables_of)
 
     def open(self) -> tuple[Lake, Pipeline]:
         """The lake and its pipeline as the settings are now."""
-        lake = replace(open_lake(self.root), logs=self.logs)
+        lake = open_lake(self.root)
         return lake, pipeline_of(lake, self.tables_of(lake.settings))
 
 

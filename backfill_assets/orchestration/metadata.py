@@ -17,6 +17,7 @@ from backfill_assets.core.ledgers import QUARANTINE
 from backfill_assets.core.plans import PLAN_TAG
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import written_as
+from backfill_assets.lake.data_files import day_bytes
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Table, source_files
 from backfill_assets.lake.replace import Published
@@ -71,7 +72,7 @@ def table_metadata(lake: Lake, contract: Contract) -> dict[str, Any]:
     return {
         "dagster/column_schema": dg.TableSchema(columns=columns),
         **_column_lineage(contract),
-        "dagster/uri": lake.store.address(contract.name),
+        "dagster/uri": lake.table_uri(contract.name),
         "dagster/table_name": contract.name,
     }
 
@@ -113,7 +114,7 @@ def day_metadata(rebuild: Rebuild, published: Published) -> dict[str, dict[str, 
     """
     candidate = rebuild.ready
     days = list(candidate.chunk)
-    sizes = rebuild.request.lake_session.lake.store.day_bytes(rebuild.table.name, rebuild.table.contract.day_column)
+    sizes = day_bytes(rebuild.request.lake_session.lake, rebuild.table.contract)
     seconds = round((time.monotonic() - rebuild.request.provenance.began) / len(days), 3)
     said = {str(day): _one_day(rebuild, published, day, sizes.get(day, 0), seconds) for day in days}
     for day in candidate.settled:

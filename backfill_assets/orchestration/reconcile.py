@@ -17,8 +17,8 @@ from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.rollbacks import RELEASE, ROLLBACK
 from backfill_assets.core.view import Stamp
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.log import Commit
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.store import Commit
 from backfill_assets.orchestration.healing import TOLD_FROM, UNDONE, heal
 from backfill_assets.orchestration.markers import end_dead_runs, markers_of
 from backfill_assets.orchestration.metadata import WRITE_ID, retold

@@ -1,7 +1,7 @@
 """Two writers of the same days: the table is one of the two serial results, and newer inputs are never overwritten.
 
 Tested here: a second publish between build and publish of a first, a commit that Delta refuses while ours runs, and
-what is retried. Not tested here: races of many processes (`test_races`) and locks alone (`lake.test_lock`).
+what is retried. Not tested here: races of many processes (`test_races`) and locks alone (`lake.test_files`).
 """
 
 import shutil
@@ -15,10 +15,10 @@ from deltalake import DeltaTable, write_deltalake
 
 import backfill_assets.lake.delta_store as store_module
 from backfill_assets.core.errors import ContractBroken, Superseded, TransientError
-from backfill_assets.lake import committer
+from backfill_assets.lake import files
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.replace import CONFLICT_ATTEMPTS
-from backfill_assets.lake.staging import WRITES
+from backfill_assets.lake.staging import WRITES, sweep
 from backfill_assets.lake.store import Conflict
 from backfill_assets.load.rebuild import SUPERSEDED_ATTEMPTS
 from backfill_assets_tests.files import publish_by_hand
@@ -122,7 +122,7 @@ def test_a_foreign_commit_on_the_same_day_while_ours_runs_is_a_conflict_and_ours
             write_deltalake(str(path), theirs, mode="overwrite", predicate=f"event_date = '{DAY}'")
         tries.append(args)
 
-    monkeypatch.setattr(committer, "_sync_files", overtaken)
+    monkeypatch.setattr(files, "sync_all", overtaken)
     done = publish_by_hand(lake, ECHO, [{"event_key": "ours", "value": 1, "event_date": DAY}], "newest")
     assert len(tries) == 2
     assert done.committed
@@ -141,7 +141,7 @@ def attempts_of(lake: Lake, monkeypatch: pytest.MonkeyPatch, error: Exception) -
     with prepared(request(lake, "echo", FIRST, LAST, toy())) as job, pytest.raises(Exception, match=r".") as told:
         job.publish()
     assert content(lake, "echo") == []
-    lake.store.sweep("echo")
+    sweep(lake, "echo")
     assert not any((lake.table_path("echo") / WRITES).iterdir()), "what was not published is deleted by the next write"
     return len(tried), told.value
 

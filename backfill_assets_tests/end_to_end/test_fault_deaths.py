@@ -50,7 +50,7 @@ from datetime import date
 import backfill_assets.lake.replace as replace_module
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.home import open_lake
-from backfill_assets.lake.log import table_view
+
 from backfill_assets.lake.profile import conform
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import stage
@@ -65,7 +65,7 @@ wait = f"(reflect('java.lang.Thread', 'sleep', {pause}L) is not null or value > 
 done = f"reflect('org.apache.spark.util.Utils', 'createTempDir', '{sys.argv[4]}', 'ended') is not null"
 slow = conform(rows.where(f"{sign} and {wait} and {done}"), ECHO)
 write = replace_module.Write(
-    ECHO, stage(lake, ECHO, slow), {day: DayEntry(1, "orphan", "older")}, table_view(path, "event_date").version,
+    ECHO, stage(lake, ECHO, slow), {day: DayEntry(1, "orphan", "older")}, LOGS.state(path, "event_date").version,
     replace_module.Provenance("test"))
 print(replace_module.replace_days(lake, write, lambda days: {}).write_id, flush=True)
 """

@@ -15,7 +15,7 @@ import dagster as dg
 import pytest
 
 from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.lake.log import table_view
+from backfill_assets.lake.log_state import LOGS
 from backfill_assets_tests.lakes import (
     backfill,
     content,
@@ -177,9 +177,9 @@ def test_other_code_with_the_same_result_writes_its_receipt_and_no_file(
     days = ("2024-03-02", "2024-03-06")
     backfill(lake, *days, ["echo"], toy())
     before = data_files(lake, "echo"), snapshot(lake, toy())
-    old = table_view(lake.table_path("echo"), "event_date").stamps
+    old = LOGS.state(lake.table_path("echo"), "event_date").stamps
     result = run_rebuild(lake, *days, instance, ["echo"], toy("twice"))
     assert {m["backfill_assets/unchanged"] for m in materialized(result, "echo").values()} == {True}
     assert (data_files(lake, "echo"), snapshot(lake, toy())) == before
-    new = table_view(lake.table_path("echo"), "event_date").stamps
+    new = LOGS.state(lake.table_path("echo"), "event_date").stamps
     assert all(new[d].settings_digest != old[d].settings_digest for d in old)

@@ -27,11 +27,12 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import State
 from backfill_assets.lake.audit import audit
+from backfill_assets.lake.inspection import inspect, mend
 from backfill_assets.lake.ledger import ARRIVALS, FILES, LANDED, QUARANTINE, read_files
 from backfill_assets.lake.log import commit_file, versions
 from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.staging import markers
+from backfill_assets.lake.staging import markers, sweep
 from backfill_assets.lake.view import read_view
 from backfill_assets.load import scan
 from backfill_assets.operations.plan_files import find_plan
@@ -54,9 +55,9 @@ from backfill_assets_tests.operations.planned import BUILT, DAYS, arrival
 STORIES = int(os.environ.get("BACKFILL_ASSETS_STORIES", "10"))
 # Where lines are counted: the narrow way of a commit, or all of the product that a story runs through.
 COMMITTING = (
-    "lake/staging", "lake/committer", "lake/delta_store", "lake/merge", "lake/restore", "lake/mending", "core/disk",
+    "lake/staging", "lake/committer", "lake/delta_store", "lake/merge", "lake/restore", "lake/inspection", "lake/files",
 )  # fmt: skip
-EVERYWHERE = ("lake/", "load/", "operations/", "core/disk")
+EVERYWHERE = ("lake/", "load/", "operations/")
 SCANNED = datetime(2024, 3, 1, tzinfo=UTC)
 
 
@@ -148,7 +149,7 @@ class World(plans.World):
         """The lake opens, and of everything that it names nothing is gone."""
         self.states()
         for contract in self.contracts:
-            found = self.lake.store.inspect(contract)
+            found = inspect(self.lake, contract)
             damage = (found.absent, found.altered, found.torn, found.lacking, found.checkpoints_torn)
             assert not any(damage), (contract.name, damage)
         for name in snapshot_names(self.lake):
@@ -177,7 +178,7 @@ def dropping(draw: Draw, world: World) -> None:
 
 
 def sweeping(draw: Draw, world: World) -> None:
-    world.lake.store.sweep(draw(st.sampled_from([c.name for c in world.contracts])))
+    sweep(world.lake, draw(st.sampled_from([c.name for c in world.contracts])))
 
 
 def tearing(draw: Draw, world: World) -> None:
@@ -186,7 +187,7 @@ def tearing(draw: Draw, world: World) -> None:
     newest = [(c, commit_file(path, versions(path)[-1])) for c, path in tables if versions(path)]
     contract, file = max(newest, key=lambda found: found[1].stat().st_mtime_ns)
     file.write_bytes(file.read_bytes()[: draw(st.integers(0, 40))])
-    world.lake.store.mend(contract, SAID)
+    mend(world.lake, contract, SAID)
 
 
 def losing(draw: Draw, world: World) -> None:
@@ -194,7 +195,7 @@ def losing(draw: Draw, world: World) -> None:
     contract = (FILES, ARRIVALS)[draw(st.integers(0, 1))]
     if files := world.lake.store.data_files(contract):
         Path(draw(st.sampled_from(sorted(files)))).unlink()
-        world.lake.store.mend(contract, SAID)
+        mend(world.lake, contract, SAID)
 
 
 EVENTS: tuple[Callable[[Draw, World], None], ...] = (
@@ -210,7 +211,7 @@ def mended(world: World) -> None:
     """What a person does whom an error tells so, where a command to mend was itself broken off."""
     for contract in world.contracts:
         with suppress(BackfillError):
-            world.lake.store.mend(contract, SAID)
+            mend(world.lake, contract, SAID)
 
 
 @st.composite
@@ -258,8 +259,8 @@ def as_made_at_once(world: World) -> None:
         assert world.values(table) == [world.right(table, n) for n in range(DAYS)]
         assert {states.of(table, d) for d in EVERY_DAY} == {State.FRESH}
     for contract in world.contracts:
-        lake.store.sweep(contract.name)
+        sweep(lake, contract.name)
         folder = markers(lake, contract.name)
         assert not (folder.is_dir() and list(folder.iterdir())), contract.name
         was_torn = any((lake.table_path(contract.name) / "_delta_log").glob("*.torn"))  # its files are kept, too
-        assert was_torn or lake.store.inspect(contract).lost == 0, contract.name
+        assert was_torn or inspect(lake, contract).lost == 0, contract.name

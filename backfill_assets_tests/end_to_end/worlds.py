@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from backfill_assets.core.days import DayRange, from_inclusive
+from backfill_assets.lake.files import load_lock
 from backfill_assets.lake.home import open_lake
-from backfill_assets.lake.lock import load_lock
 from backfill_assets.lake.model import Pipeline, make_pipeline
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession

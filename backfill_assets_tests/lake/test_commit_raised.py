@@ -14,8 +14,9 @@ import pytest
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.receipts import DayEntry
-from backfill_assets.lake import audit, committer, delta_store, log, replace
+from backfill_assets.lake import audit, committer, delta_store, files, log, replace
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.inspection import inspect
 from backfill_assets.lake.ledger import ARRIVALS, FILES, LANDED, QUARANTINE
 from backfill_assets.lake.replace import Provenance, Write
 from backfill_assets.lake.rows import read_arrow
@@ -33,7 +34,7 @@ Row = dict[str, Any]
 STEPS: dict[str, tuple[Callable[..., Any], bool]] = {
     "the files are staged": (committer.commit_files, False),
     "the table is opened": (committer.open_table, True),
-    "the data is synced": (committer._sync_files, True),
+    "the data is synced": (files.sync_all, True),
     "the commit is tried": (committer._commit, False),
     "the commit landed": (log.find_write, False),
     "the commit was looked up": (log.find_write, True),
@@ -115,5 +116,5 @@ def test_an_exception_at_any_step_of_a_commit_deletes_no_file_that_the_log_names
     write(lake, last)
     write(lake, last + 1)
     assert gone(lake, contract) == []
-    assert lake.store.inspect(contract).lost == 0, "the next sweep removed what no version names"
+    assert inspect(lake, contract).lost == 0, "the next sweep removed what no version names"
     assert not list(markers(lake, contract.name).iterdir())

@@ -16,6 +16,7 @@ from deltalake import DeltaTable
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake import committer, delta_store
 from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.lake.inspection import mend
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.staging import WRITES, Staged
 from backfill_assets.operations.diagnosis import Level
@@ -58,7 +59,7 @@ def log_of(lake: Lake) -> Path:
 def mended(lake: Lake, told: str) -> None:
     """What the told command does."""
     assert "`backfill-assets mend staging --yes`" in told
-    lake.store.mend(STAGING, Provenance("test"))
+    mend(lake, STAGING, Provenance("test"))
 
 
 def dies(*_: Any, **__: Any) -> None:

@@ -1,7 +1,7 @@
 """A log that a power cut tore: never read, never written over, and mended by the one command that is told.
 
 Tested here: torn newest commits and checkpoints, alone and together. Not tested here: what power cuts can leave
-(`test_commit_steps`), and ledgers that lost data files (`test_mending`).
+(`test_commit_steps`), and ledgers that lost data files (`test_inspection_mending`).
 """
 
 from collections.abc import Callable
@@ -11,6 +11,7 @@ import pytest
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake import committer
+from backfill_assets.lake.inspection import mend
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.operations.diagnosis import Level
 from backfill_assets.operations.doctor_tables import examine_table
@@ -85,7 +86,7 @@ def test_a_torn_commit_goes_with_its_whole_checkpoint_also_where_it_was_taken_aw
     assert content(lake) == [(day(0), 3), (day(1), 3)]
     assert examine_table(lake, STAGING, landed="raw")[0].level is Level.OK
     with pytest.raises(BackfillError, match="nothing is wrong with it that this command mends"):
-        lake.store.mend(STAGING, Provenance("test"))
+        mend(lake, STAGING, Provenance("test"))
 
 
 @pytest.mark.parametrize("tear", [nothing, zeros, half_a_line])

@@ -4,15 +4,16 @@ Tested here: `lake.delta_store` through what `lake.store` promises. Not tested h
 (`test_plain`), but for what is staged, commits (`test_committer`) and the way back (`test_restore`).
 """
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from backfill_assets.lake.data_files import day_bytes, files_of
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.log import Logs
+from backfill_assets.lake.inspection import inspect
 from backfill_assets.lake.store import TableStore
+from backfill_assets.lake.writing import read_staged
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
 
@@ -37,7 +38,7 @@ def test_a_table_that_was_never_made_has_no_commits_no_rows_and_the_version_befo
     assert list(store.commits("staging")) == []
     assert store.rows("staging") == []
     assert store.view("staging", "event_date").version == -1
-    assert store.inspect(STAGING).commits == 0
+    assert inspect(lake, STAGING).commits == 0
 
 
 def test_a_write_of_days_leaves_the_files_of_all_others_alone(lake: Lake) -> None:
@@ -54,7 +55,7 @@ def test_every_version_can_still_be_asked_for(lake: Lake) -> None:
     assert [r["value"] for r in lake.store.rows("staging", first)] == [1]
     (batch,) = lake.store.query("SELECT sum(value) AS v FROM t", {"t": ("staging", first)})
     assert batch.column("v").to_pylist() == [1]
-    assert len(lake.store.live_files(STAGING, first)) == 1
+    assert len(files_of(lake, STAGING, first)) == 1
 
 
 def test_commits_after_a_version_are_those_that_came_since(lake: Lake) -> None:
@@ -63,34 +64,31 @@ def test_commits_after_a_version_are_those_that_came_since(lake: Lake) -> None:
     newest = publish_by_hand(lake, STAGING, rows(2)).version
     (commit,) = lake.store.commits("staging", since)
     assert (commit.version, set(commit.receipt.days if commit.receipt else ())) == (newest, {day(2)})
-    assert lake.store.read_commit("staging", newest) == commit
+    assert next(lake.store.commits("staging", newest - 1)) == commit
 
 
-def test_sizes_are_told_per_day_and_per_row(lake: Lake) -> None:
+def test_sizes_are_told_per_day(lake: Lake) -> None:
     publish_by_hand(lake, STAGING, rows(0, 1))
-    sizes = lake.store.day_bytes("staging", "event_date")
+    sizes = day_bytes(lake, STAGING)
     assert set(sizes) == {day(0), day(1)}
-    assert lake.store.row_bytes("staging") == sum(sizes.values()) / 2
 
 
 def test_its_address_is_for_people_and_other_programs(lake: Lake) -> None:
-    assert lake.store.address("staging") == (lake.root / "tables" / "staging").as_uri()
+    assert lake.table_uri("staging") == (lake.root / "tables" / "staging").as_uri()
 
 
 def test_what_was_read_of_a_table_is_read_again_once_it_has_another_commit(lake: Lake) -> None:
-    known = replace(lake, logs=Logs())
     publish_by_hand(lake, STAGING, rows(0))
-    first = known.store.unmoved("staging", "rows", lambda: known.store.rows("staging"))
-    assert known.store.unmoved("staging", "rows", lambda: known.store.rows("staging")) is first
+    first = lake.store.kept("staging", "rows", lambda: lake.store.rows("staging"))
+    assert lake.store.kept("staging", "rows", lambda: lake.store.rows("staging")) is first
     publish_by_hand(lake, STAGING, rows(1))
-    assert len(known.store.unmoved("staging", "rows", lambda: known.store.rows("staging"))) == 2
-    assert replace(lake, logs=None).store.unmoved("staging", "rows", lambda: 7) == 7
+    assert len(lake.store.kept("staging", "rows", lambda: lake.store.rows("staging"))) == 2
 
 
 def test_staged_rows_of_no_day_are_read_as_such_by_either_engine(spark: "SparkSession", lake: Lake) -> None:
     """Sail takes the folder that stands for NULL for a day of that name, which it is not."""
     cells: list[dict[str, Any]] = [*rows(0), {"entity": "Ä", "value": None, "event_date": None}]
     staged = stage_by_hand(lake, STAGING, cells)
-    back = lake.store.read_staged(spark, STAGING, staged)
+    back = read_staged(spark, STAGING, staged)
     assert sorted((r.asDict() for r in back.collect()), key=lambda r: str(r["entity"])) == cells
     staged.drop()

@@ -17,6 +17,7 @@ from deltalake.exceptions import DeltaProtocolError
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.lake.audit import audit_as_written, audit_table
+from backfill_assets.lake.data_files import day_bytes
 from backfill_assets.lake.evolution import REASON
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.diagnosis import Level
@@ -108,7 +109,7 @@ def test_another_name_for_the_day_column_is_one_line_for_readers_and_writers(lak
     looks: list[Callable[[], object]] = [
         lambda: publish_by_hand(lake, renamed, [{"entity": "A", "value": 2, "dt": day(0)}]),
         lambda: lake.store.data_files(renamed),
-        lambda: lake.store.day_bytes("staging", "dt"),
+        lambda: day_bytes(lake, renamed),
     ]
     for look in looks:
         with pytest.raises(ContractBroken, match="laid out by event_date, not by dt"):

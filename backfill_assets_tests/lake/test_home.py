@@ -12,19 +12,11 @@ import pytest
 
 from backfill_assets import reading
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.lake.home import OWN_FOLDERS, open_lake
+from backfill_assets.lake.folder import OWN_FOLDERS
+from backfill_assets.lake.home import open_lake
 from backfill_assets_tests.strangers import give_away
 
 SETTINGS = 'start_date = 2013-10-01\n[source]\nfiles = "*.csv"\nformat = "csv"\nselect = "seq"\n'
-
-
-def test_tables_stock_and_locks_lie_in_different_folders_of_the_lake(tmp_path: Path) -> None:
-    (tmp_path / "lake.toml").write_text(SETTINGS)
-    lake = open_lake(tmp_path)
-    places = {lake.table_path("raw"), lake.stock, lake.locks}
-    assert len(places) == 3
-    assert all(p.is_relative_to(lake.root) for p in places)
-    assert not lake.locks.is_relative_to(lake.table_path("raw").parent)
 
 
 def test_a_lake_is_known_by_its_absolute_folder(tmp_path: Path) -> None:
@@ -75,13 +67,6 @@ def test_opening_a_lake_takes_no_rights_from_a_folder_that_a_link_leads_to(tmp_p
     assert stat.S_IMODE(theirs.stat().st_mode) == 0o755
 
 
-@pytest.mark.parametrize("named", ["file", "file/below"])
-def test_a_file_is_no_lake_whatever_its_rights(tmp_path: Path, named: str) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(SettingsError, match=f"{tmp_path / 'file'} is a file, and a lake is a folder"):
-        open_lake(tmp_path / named)
-
-
 @pytest.mark.parametrize(("readers", "folder", "file"), [("owner", 0o700, 0o600), ("group", 0o750, 0o640)])
 def test_what_is_written_to_a_lake_is_readable_by_those_only_whom_it_names(
     tmp_path: Path, readers: str, folder: int, file: int
@@ -100,12 +85,3 @@ def test_what_is_written_to_a_lake_is_readable_by_those_only_whom_it_names(
     modes = {p.name: stat.S_IMODE(p.stat().st_mode) for p in root.iterdir()}
     assert (modes["tables"], modes["new"]) == (folder, file)
     assert modes["landing"] == 0o755  # the provider's, not ours
-
-
-@pytest.mark.parametrize("name", ["a*", "a?", "a[x]"])
-def test_a_path_that_is_a_pattern_is_refused_because_a_copy_beside_it_may_match(tmp_path: Path, name: str) -> None:
-    (tmp_path / name / "inner").mkdir(parents=True)
-    for root in (tmp_path / name, tmp_path / name / "inner"):
-        (root / "lake.toml").write_text(SETTINGS)
-        with pytest.raises(SettingsError, match=r"one of \* \? \["):
-            open_lake(root)

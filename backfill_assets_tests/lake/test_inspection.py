@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import inspect
 from backfill_assets.lake.log import commit_file
 from backfill_assets_tests.builders import STAGING, day
@@ -23,10 +24,16 @@ def rows(*numbers: int) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Path:
-    """A table of two days."""
+def lake(tmp_path: Path) -> Lake:
+    """A lake with a table of two days."""
     lake = bare_lake(tmp_path)
     publish_by_hand(lake, STAGING, rows(0, 1))
+    return lake
+
+
+@pytest.fixture
+def table(lake: Lake) -> Path:
+    """Its folder."""
     return lake.table_path(STAGING.name)
 
 
@@ -34,8 +41,8 @@ def data_file(table: Path) -> Path:
     return next(p for p in sorted(table.rglob("*.parquet")) if "_delta_log" not in p.parts)
 
 
-def test_a_whole_table_is_counted_by_its_log(table: Path) -> None:
-    found = inspect(table, STAGING)
+def test_a_whole_table_is_counted_by_its_log(lake: Lake) -> None:
+    found = inspect(lake, STAGING)
     assert (found.commits, found.files, found.rows, found.lost) == (2, 2, 2, 0)
     assert found.day_rows == {day(0): 1, day(1): 1}
     findings = (found.torn, found.lacking, found.foreign, found.absent, found.altered, found.checkpoints_torn)
@@ -43,34 +50,34 @@ def test_a_whole_table_is_counted_by_its_log(table: Path) -> None:
 
 
 def test_a_table_that_is_not_there_has_no_commits(tmp_path: Path) -> None:
-    assert inspect(tmp_path, STAGING).commits == 0
+    assert inspect(bare_lake(tmp_path), STAGING).commits == 0
 
 
-def test_a_torn_commit_is_named_and_nothing_else_is_told(table: Path) -> None:
+def test_a_torn_commit_is_named_and_nothing_else_is_told(lake: Lake, table: Path) -> None:
     commit_file(table, 1).write_bytes(b'{"commitInfo"')
-    found = inspect(table, STAGING)
+    found = inspect(lake, STAGING)
     assert list(found.torn) == [1]
     assert found.files == 0
 
 
-def test_a_version_that_lacks_is_named(table: Path) -> None:
+def test_a_version_that_lacks_is_named(lake: Lake, table: Path) -> None:
     commit_file(table, 0).unlink()
-    assert inspect(table, STAGING).lacking == (0,)
+    assert inspect(lake, STAGING).lacking == (0,)
 
 
-def test_files_that_are_gone_or_of_another_size_are_named_by_path(table: Path) -> None:
+def test_files_that_are_gone_or_of_another_size_are_named_by_path(lake: Lake, table: Path) -> None:
     file = data_file(table)
     file.write_bytes(b"other")
-    assert inspect(table, STAGING).altered == (file.relative_to(table).as_posix(),)
+    assert inspect(lake, STAGING).altered == (file.relative_to(table).as_posix(),)
     file.unlink()
-    assert inspect(table, STAGING).absent == (file.relative_to(table).as_posix(),)
+    assert inspect(lake, STAGING).absent == (file.relative_to(table).as_posix(),)
 
 
-def test_files_that_no_version_names_are_counted_with_their_bytes(table: Path) -> None:
+def test_files_that_no_version_names_are_counted_with_their_bytes(lake: Lake, table: Path) -> None:
     (table / "left.parquet").write_bytes(b"12345")
-    assert (inspect(table, STAGING).lost, inspect(table, STAGING).lost_bytes) == (1, 5)
+    assert (inspect(lake, STAGING).lost, inspect(lake, STAGING).lost_bytes) == (1, 5)
 
 
-def test_commits_of_others_that_moved_rows_are_told_by_version(table: Path) -> None:
+def test_commits_of_others_that_moved_rows_are_told_by_version(lake: Lake, table: Path) -> None:
     DeltaTable(str(table)).delete(f"event_date = '{day(0)}'")
-    assert inspect(table, STAGING).foreign == (2,)
+    assert inspect(lake, STAGING).foreign == (2,)

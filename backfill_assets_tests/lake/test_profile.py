@@ -18,7 +18,7 @@ from backfill_assets.lake.audit import audit
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.profile import audited, conform, profile
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.staging import read_staged, stage
+from backfill_assets.lake.writing import read_staged, stage
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 

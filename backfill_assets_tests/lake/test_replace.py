@@ -16,6 +16,7 @@ from backfill_assets.core.profiles import SCHEME
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.inspection import inspect
 from backfill_assets.lake.replace import Provenance, Published, Write, replace_days
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, stage_by_hand
@@ -47,7 +48,7 @@ def test_days_that_hold_what_they_should_are_not_written_again(tmp_path: Path) -
     assert first.changed == {day(0), day(1)}
     again = published(lake, 0, 1)
     assert (again.committed, again.version) == (False, first.version)
-    assert lake.store.inspect(STAGING).lost == 0, "what was not published is deleted"
+    assert inspect(lake, STAGING).lost == 0, "what was not published is deleted"
 
 
 def test_a_day_whose_receipt_fingerprints_in_another_way_is_written_again_once(tmp_path: Path) -> None:

@@ -24,7 +24,8 @@ from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.rollbacks import target_of
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.log import read_commit, table_view
+from backfill_assets.lake.log import read_commit
+from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.restore import RestoreRequest, prepare_restore, release_partitions, restore_partitions
 from backfill_assets_tests.builders import RAW, STAGING, day, write_rows
@@ -54,11 +55,11 @@ def path_of(lake: Lake) -> Path:
 
 
 def entry(lake: Lake, of: date) -> DayEntry:
-    return table_view(path_of(lake), "event_date").stamps[of].entry
+    return LOGS.state(path_of(lake), "event_date").stamps[of].entry
 
 
 def back(lake: Lake, targets: Mapping[date, int]) -> int | None:
-    stamps = table_view(path_of(lake), "event_date").stamps
+    stamps = LOGS.state(path_of(lake), "event_date").stamps
     return restore_partitions(lake, RestoreRequest(STAGING, targets, {d: stamps[d].version for d in targets}), SAID)
 
 
@@ -242,7 +243,7 @@ class World:
             self.states.append({**self.states[-1], n: value})
 
     def roll_back(self, n: int, to: int) -> None:
-        stamps = table_view(path_of(self.lake), "event_date").stamps
+        stamps = LOGS.state(path_of(self.lake), "event_date").stamps
         if day(n) not in stamps:
             return
         at = to % len(self.states)
@@ -278,7 +279,7 @@ def test_after_any_steps_every_version_reads_as_it_was_and_a_rollback_undone_is_
     for version, held in list(enumerate(world.states))[1:]:
         assert content(lake, version) == {day(n): v for n, v in held.items()}
     found = audit_table(lake, STAGING)  # DuckDB, over the files of the newest version
-    stamps = table_view(path_of(lake), "event_date").stamps
+    stamps = LOGS.state(path_of(lake), "event_date").stamps
     for at, stamp in stamps.items():
         assert stamp.entry.fingerprint == (found[at].fingerprint if at in found else "0")
     shutil.rmtree(lake.root)
@@ -296,5 +297,4 @@ def test_rolling_back_a_rollback_and_releasing_gives_the_receipt_of_before(
     back(lake, {day(0): min(to, last - 1)})
     back(lake, {day(0): last})
     release_partitions(lake, STAGING, [day(0)], SAID)
-    assert entry(lake, day(0)) == before
-    assert content(lake)[day(0)] == values[-1]
+    assert (entry(lake, day(0)), content(lake)[day(0)]) == (before, values[-1])

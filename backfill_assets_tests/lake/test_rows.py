@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.lake.rows import changed_by_others, is_table, query, read_arrow, read_ours
+from backfill_assets.lake.rows import changed_by_others, query, read_arrow, read_ours
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 
@@ -36,7 +36,6 @@ def entities(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def test_a_table_that_is_not_there_has_no_rows(tmp_path: Path) -> None:
-    assert not is_table(tmp_path)
     assert read_arrow(tmp_path) == []
 
 

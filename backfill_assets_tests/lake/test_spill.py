@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.lake.audit import SPILL
+from backfill_assets.lake.embedded import SPILL
 from backfill_assets_tests.files import bare_lake
 from backfill_assets_tests.processes import start
 
 SPILLS = """
 import sys
 from pathlib import Path
-from backfill_assets.lake.audit import new_engine
+from backfill_assets.lake.embedded import new_engine
 from backfill_assets_tests.files import bare_lake
 engine = new_engine(bare_lake(Path(sys.argv[1])))
 engine.execute("SET memory_limit = '40MB'; SET threads = 1")

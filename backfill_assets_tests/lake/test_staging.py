@@ -20,7 +20,8 @@ from backfill_assets.lake.committer import ensure_table
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import FILES
 from backfill_assets.lake.profile import conform
-from backfill_assets.lake.staging import WRITES, Staged, markers, read_staged, stage, stage_rows, sweep
+from backfill_assets.lake.staging import WRITES, Staged, markers, stage_rows, sweep
+from backfill_assets.lake.writing import read_staged, stage
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
 from backfill_assets_tests.processes import start

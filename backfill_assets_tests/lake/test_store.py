@@ -8,7 +8,8 @@ import inspect
 from datetime import UTC, datetime
 
 from backfill_assets.lake.delta_store import DeltaStore
-from backfill_assets.lake.store import Commit, TableStore
+from backfill_assets.lake.log import Commit
+from backfill_assets.lake.store import TableStore
 
 
 def test_the_adapter_offers_every_verb_with_the_same_words() -> None:

@@ -13,6 +13,7 @@ from backfill_assets.core.days import midnight
 from backfill_assets.core.ledgers import TOO_LATE
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.view import Release
+from backfill_assets.lake.committer import commit_receipt
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import commits
 from backfill_assets.lake.session import LakeSession
@@ -71,5 +72,5 @@ def test_days_for_which_nothing_waits_are_not_released(tmp_path: Path) -> None:
 def test_a_release_of_an_earlier_version_holds_for_all_files_of_its_days(tmp_path: Path) -> None:
     lake = late_lake(tmp_path)
     tags = {"event_days_from": str(HAPPENED), "event_days_to": str(OTHER), "arrival_days": str(ARRIVED)}
-    lake.store.append_receipt(TOO_LATE, Receipt("1", TOO_LATE, REASON, {}, tags=tags))
+    commit_receipt(lake.table_path(TOO_LATE), Receipt("1", TOO_LATE, REASON, {}, tags=tags))
     assert releases(lake) == (Release(frozenset({ARRIVED}), HAPPENED, OTHER, None),)

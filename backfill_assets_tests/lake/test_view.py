@@ -5,7 +5,7 @@ a view (`core/test_states.py`).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ from backfill_assets.core.view import LandedDay, TableView
 from backfill_assets.lake.delta_store import DeltaStore
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, LANDED
-from backfill_assets.lake.log import Logs
 from backfill_assets.lake.store import TableStore
 from backfill_assets.lake.view import read_view
 from backfill_assets_tests.builders import CONTRACTS, START, Story, day, make_commit, receipt, write_rows
@@ -136,10 +135,10 @@ class _Overtaken(DeltaStore):
         self._let("view", table)
         return super().view(table, day_column, version)
 
-    def unmoved(self, table: str, what: str, read: Callable[[], Any], version: int | None = None) -> Any:
+    def kept(self, table: str, name: str, read: Callable[[], Any], version: int | None = None) -> Any:
         """What is read of the table, once the other process is done."""
-        self._let("unmoved", table)
-        return super().unmoved(table, what, read, version)
+        self._let("kept", table)
+        return super().kept(table, name, read, version)
 
     def _let(self, method: str, table: str) -> None:
         if (method, table) == (self.method, self.table) and self.left:
@@ -161,20 +160,19 @@ class _Watching(Lake):
 
 def _overtaken(lake: Lake, method: str, table: str, done: Callable[[], None]) -> Lake:
     held = _Overtaken(lake, method, table, [done])
-    return _Watching(lake.root, lake.settings, lake.logs, lake.source, held)
+    return _Watching(lake.root, lake.settings, lake.source, held)
 
 
 def test_rows_of_the_ledger_are_kept_as_those_of_the_version_that_was_looked_at(lake: Lake) -> None:
     """A load that commits between the look at the ledger's head and the reading of its rows is seen next time."""
-    watching = replace(lake, logs=Logs())
     _load(lake, "s", 0)
     _arrive(lake, 0, 0)
-    overtaken = _overtaken(watching, "unmoved", "arrivals", lambda: _arrive(lake, 1, 0))
+    overtaken = _overtaken(lake, "kept", "arrivals", lambda: _arrive(lake, 1, 0))
     assert set(read_view(overtaken, CONTRACTS).source("raw").arrivals) == {day(0)}
-    found = read_view(watching, CONTRACTS).source("raw")
+    found = read_view(lake, CONTRACTS).source("raw")
     assert set(found.arrivals) == {day(0), day(1)}
     assert found.doubted_arrivals() == frozenset()
-    assert read_view(watching, CONTRACTS).source("raw").arrivals is found.arrivals
+    assert read_view(lake, CONTRACTS).source("raw").arrivals is found.arrivals
 
 
 @pytest.mark.parametrize("table", [*(c.name for c in CONTRACTS), "arrivals"])

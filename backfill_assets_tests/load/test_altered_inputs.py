@@ -12,7 +12,7 @@ import pytest
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import Altered
-from backfill_assets.lake.delta_store import DeltaStore
+from backfill_assets.lake.data_files import altered_text
 from backfill_assets.pipeline.contracts import raw
 from backfill_assets_tests.lakes import ECHO, backfill, content, delivery, make_lake, toy
 
@@ -30,14 +30,13 @@ def test_an_altered_input_is_refused_by_name_and_mended_by_making_its_day_again(
     lake = make_lake(tmp_path, [delivery(1, f"{FIRST} 02:00:00", f"{FIRST} 02:00:00", "k", value=7)], FIRST)
     backfill(lake, FIRST, FIRST, tables_of=toy())
     before = content(lake, "sums")
-    store = DeltaStore(lake)
-    [file] = store.data_files(contract)
+    [file] = lake.store.data_files(contract)
     Path(file).write_bytes(Path(file).read_bytes() + b"x")
-    assert store.altered(contract)
+    assert altered_text(lake, contract)
     with pytest.raises(Altered, match=rf"the table {table}: the data file .* was altered: .*It was not read"):
         backfill(lake, FIRST, FIRST, [below], toy(), force=True)
     assert content(lake, "sums") == before
     backfill(lake, FIRST, FIRST, [table], toy(), force=True)
-    assert store.altered(contract) == ""
+    assert altered_text(lake, contract) == ""
     backfill(lake, FIRST, FIRST, [below], toy(), force=True)
     assert content(lake, "sums") == before

@@ -14,7 +14,7 @@ import pytest
 
 from backfill_assets.core.payload import LANDED
 from backfill_assets.core.readings import fingerprint_in
-from backfill_assets.lake.audit import connection, selection
+from backfill_assets.lake.embedded import connection, selection
 from backfill_assets.lake.home import Lake
 from backfill_assets.load.arrivals_sql import changed_days, ledger_rows, of_keys, placed_keys
 from backfill_assets.pipeline.contracts import raw

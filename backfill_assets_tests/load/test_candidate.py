@@ -14,7 +14,7 @@ from backfill_assets.core.engines import ENGINE
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.parameters import PARAMETERS, parameters_of, parse_parameters
 from backfill_assets.core.receipts import Receipt
-from backfill_assets.lake.log import table_view
+from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.model import make_pipeline
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
@@ -59,6 +59,6 @@ def test_nothing_is_signed_by_code_that_changed_since_it_was_loaded(tmp_path: Pa
 def test_a_log_gives_every_day_the_parameters_of_its_newest_receipt(tmp_path: Path) -> None:
     one: Receipt = receipt(tags={PARAMETERS: "one"})
     make_commit(tmp_path, 0, one)
-    assert table_view(tmp_path, "event_date").stamps[day(0)].parameters == "one"
+    assert LOGS.state(tmp_path, "event_date").stamps[day(0)].parameters == "one"
     make_commit(tmp_path, 1, replace(one, tags={}))
-    assert table_view(tmp_path, "event_date").stamps[day(0)].parameters == ""
+    assert LOGS.state(tmp_path, "event_date").stamps[day(0)].parameters == ""

@@ -15,7 +15,7 @@ import pytest
 
 from backfill_assets.core.days import ONE_DAY, DayRange, midnight
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.lake.log import table_view
+from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
@@ -69,13 +69,13 @@ def test_a_receipt_names_the_version_of_raw_that_was_read_not_a_newer_one_withou
 ) -> None:
     lake = make_lake(tmp_path, [delivery(1, f"{FIRST} 10:00:00", None, "k")], FIRST)
     backfill(lake, FIRST, FIRST, ["raw"], toy())
-    named = table_view(lake.table_path("raw"), "arrival_date").version
+    named = LOGS.state(lake.table_path("raw"), "arrival_date").version
     land(lake, "next.jsonl", [delivery(2, f"{FIRST + ONE_DAY} 10:00:00", f"{FIRST} 10:00:00", "late")])
     with death_before_the_ledger():
         backfill(lake, FIRST + ONE_DAY, FIRST + ONE_DAY, ["raw"], toy())
-    assert table_view(lake.table_path("raw"), "arrival_date").version > named
+    assert LOGS.state(lake.table_path("raw"), "arrival_date").version > named
     backfill(lake, FIRST, FIRST, ["echo"], toy())
-    assert table_view(lake.table_path("echo"), "event_date").inputs == {"raw": named}
+    assert LOGS.state(lake.table_path("echo"), "event_date").inputs == {"raw": named}
 
 
 @dataclass(frozen=True)

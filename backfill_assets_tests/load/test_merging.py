@@ -1,6 +1,6 @@
 """The write mode merge in the load path: what a correction removed is refused unless told, and a merged day says so.
 
-Tested here: `load.merging`, by itself and once through Spark. Not tested here: copying rows (`lake.test_keeping`),
+Tested here: `load.merging`, by itself and once through Spark. Not tested here: copying rows (`lake.test_merge_upsert`),
 plans that merge (`operations.test_plan`).
 """
 

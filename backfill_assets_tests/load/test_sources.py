@@ -11,9 +11,9 @@ import pytest
 
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import SettingsError
+from backfill_assets.lake.files import load_lock
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import FILES, LANDED, of_source, read_files
-from backfill_assets.lake.lock import load_lock
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.load.sources import accept_all, late_rows, let_late_rows_count, scan_all
 from backfill_assets_tests.builders import receipt, write_rows

@@ -21,7 +21,7 @@ from backfill_assets.core.view import TableView
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES
-from backfill_assets.lake.log import table_view
+from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.model import Pipeline, Table
 from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.lake.view import read_view
@@ -102,7 +102,7 @@ class Planned:
 
     def view(self, table: str) -> TableView:
         """The table's receipts."""
-        return table_view(self.lake.table_path(table), self.contract(table).day_column)
+        return LOGS.state(self.lake.table_path(table), self.contract(table).day_column)
 
     def values(self, table: str, version: int | None = None) -> list[int]:
         """The value of every day that has a row, ascending by day, as delta-rs reads them."""

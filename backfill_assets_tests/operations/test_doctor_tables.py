@@ -13,26 +13,23 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.view import Stamp, TableView
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.inspection import Inspection
 from backfill_assets.lake.ledger import ARRIVALS, FILES
-from backfill_assets.lake.store import Inspection
+from backfill_assets.operations import doctor_tables
 from backfill_assets.operations.diagnosis import Diagnosis, Level
 from backfill_assets.operations.doctor_tables import RESTORE, examine_table
 from backfill_assets_tests.builders import CODE, STAGING, day
 
 
 @dataclass(frozen=True)
-class Inspected:
-    """A lake whose store gives one inspection and one view; it is its own store."""
+class Seen:
+    """A lake whose store gives one view; it is its own store."""
 
-    found: Inspection
     seen: TableView
 
     @property
-    def store(self) -> "Inspected":
+    def store(self) -> "Seen":
         return self
-
-    def inspect(self, _: Contract) -> Inspection:
-        return self.found
 
     def view(self, *_: str) -> TableView:
         return self.seen
@@ -47,7 +44,9 @@ def examine(contract: Contract = STAGING, changed: bool = False, **found: Any) -
     foreign = frozenset({day(0)}) if changed else frozenset()
     seen = TableView(version=1, stamps={day(0): stamp(3)}, foreign=foreign)
     told = Inspection(**{"commits": 2, "files": 1, "rows": 3, "day_rows": {day(0): 3}, **found})
-    return examine_table(cast(Lake, Inspected(told, seen)), contract, "raw")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(doctor_tables, "inspect", lambda *_: told)
+        return examine_table(cast(Lake, Seen(seen)), contract, "raw")
 
 
 def test_a_whole_table_is_one_line_with_its_figures() -> None:

@@ -19,9 +19,8 @@ from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.log import versions
+from backfill_assets.lake.log import Commit, versions
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.store import Commit
 from backfill_assets.operations.plan import TEMPLATES, PlanRequest, cut, day_rate, make_plan
 from backfill_assets.operations.plan_files import find_plan, keep_plan, plan_ids
 from backfill_assets.operations.plan_model import ChunkKind, Order, Plan, Policy

@@ -1,7 +1,7 @@
 """The files of plans: written once, marks that stay, locks, and the days that are left to active plans.
 
 Tested here: `operations.plan_files`. Not tested here: what a plan says (`test_plan_model.py`), locks
-across processes (`lake.test_lock`).
+across processes (`lake.test_files`).
 """
 
 import json

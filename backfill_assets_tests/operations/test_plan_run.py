@@ -16,6 +16,7 @@ from backfill_assets.core.plan_gates import Tolerances
 from backfill_assets.core.plans import MERGE_KEEPING, MODE_TAG, PLAN_TAG
 from backfill_assets.core.states import State
 from backfill_assets.lake.audit import audit_table
+from backfill_assets.lake.data_files import files_of
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import versions
 from backfill_assets.lake.model import Pipeline
@@ -63,7 +64,7 @@ def test_a_plan_runs_canary_and_chunks_in_order_and_ends(tmp_path: Path) -> None
     assert took is not None
     assert (took.seconds > 0, took.cpu, took.rows) == (True, 6.0, sum(c.rows for c in chunks))
     assert took.bytes == sum(c.bytes or 0 for c in chunks) > 0
-    assert took.bytes == sum(f.size for f in lake.store.live_files(pipeline.table("staging").contract))
+    assert took.bytes == sum(f.size for f in files_of(lake, pipeline.table("staging").contract))
 
 
 def test_a_finished_plan_that_is_run_again_is_finished_and_nothing_is_written(tmp_path: Path) -> None:

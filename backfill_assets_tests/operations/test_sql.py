@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.lake.audit import SPILL, new_engine, selection
+from backfill_assets.lake.embedded import SPILL, new_engine, selection
 from backfill_assets.operations.reader import LakeReader
 from backfill_assets.operations.snapshots import SnapshotRequest, create_snapshot
 from backfill_assets.operations.sql import Question, ask, dataset, own_engine, refuse_writing

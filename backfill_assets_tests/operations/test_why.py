@@ -10,7 +10,7 @@ import pytest
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.log import Logs
+from backfill_assets.lake.log_state import LogCache
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.why import brief, in_full, ranges
@@ -44,7 +44,7 @@ def test_a_day_whose_input_was_written_since_names_that_days_of_it(made: Made) -
     build(*made, "staging", {START: 9})
     assert reason(made, "features") == "its inputs changed since"
     receipt = next(
-        c.receipt for c in Logs().commits(made[0].table_path("features")) if c.receipt and START in c.receipt.days
+        c.receipt for c in LogCache().commits(made[0].table_path("features")) if c.receipt and START in c.receipt.days
     )
     told = in_full(states(made), "features", START, receipt)
     assert f"staging {START} was written after version 1, from which this day was made" in told

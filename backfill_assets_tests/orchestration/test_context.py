@@ -3,7 +3,6 @@
 Tested here: `orchestration.context`. Not tested here: what definitions are made of it (`test_assemble`).
 """
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.states import State
 from backfill_assets.lake.home import open_lake
-from backfill_assets.lake.log import Logs
 from backfill_assets.lake.model import make_pipeline
 from backfill_assets.orchestration.context import LakeContext, Opened
 from backfill_assets.pipeline.tables import tables
@@ -29,12 +27,6 @@ def test_settings_that_changed_count_from_the_next_opening_on(tmp_path: Path) ->
     again, pipeline = context.open()
     assert again.settings.labels.horizon_days == before + 1
     assert [t.name for t in pipeline.tables] == [t.name for t in tables(again.settings)]
-
-
-def test_a_run_goes_on_with_what_its_command_has_read_of_the_logs(tmp_path: Path) -> None:
-    lake = replace(empty_lake(tmp_path / "lake")[0], logs=Logs())
-    assert LakeContext.of(lake, tables).open()[0].logs is lake.logs
-    assert LakeContext(lake.root, tables).open()[0].logs is not lake.logs
 
 
 def test_a_folder_without_a_lake_is_an_error_and_stays_as_it_is(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from backfill_assets.engine.processes import PlacedProcess
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.log import table_view
+from backfill_assets.lake.log_state import LOGS
 from backfill_assets.lake.model import make_pipeline
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.markers import markers_of
@@ -39,7 +39,7 @@ class Ran:
     def __init__(self, lake: Lake, instance: dg.DagsterInstance) -> None:
         self.lake, self.instance = lake, instance
         self.result = run_rebuild(lake, FIRST, LAST, instance, None, toy())
-        self.stamps = {t: table_view(lake.table_path(t), "event_date").stamps for t in TABLES}
+        self.stamps = {t: LOGS.state(lake.table_path(t), "event_date").stamps for t in TABLES}
         self.recorded = {(t, d): metadata(instance, t, d) for t in TABLES for d in DAYS}
 
     def checked(self, table: str) -> dict[str, tuple[bool, dict[str, Any]]]:

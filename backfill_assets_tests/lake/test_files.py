@@ -1,9 +1,10 @@
-"""Locks between processes: one writer at a time, freed by the death of a holder.
+"""The file layer: publishing and syncing, locks between processes that death frees, and folders of links.
 
-Tested here: `lake.lock` with real processes that speak over their pipes; nothing here sleeps or measures time. Not
-tested here: what is done under a lock, and the hour after which a waiter gives up.
+Tested here: `lake.files`, locks with real processes that speak over their pipes; nothing here sleeps or measures time.
+Not tested here: power cuts (`test_commit_steps`), and the hour after which a waiter gives up.
 """
 
+import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,13 +13,13 @@ from pathlib import Path
 import pytest
 from filelock import FileLock, Timeout
 
-from backfill_assets.lake.lock import load_lock, table_lock
+from backfill_assets.lake.files import SYNC_ALL_FROM, linked, load_lock, publish, sync, sync_all, table_lock
 from backfill_assets_tests.processes import PIPES, start
 
 HOLD = """
 import sys
 from pathlib import Path
-from backfill_assets.lake.lock import table_lock
+from backfill_assets.lake.files import table_lock
 with table_lock(Path(sys.argv[1]), "raw"):
     print("held", flush=True)
     sys.stdin.readline()
@@ -26,7 +27,7 @@ with table_lock(Path(sys.argv[1]), "raw"):
 COUNT = """
 import sys
 from pathlib import Path
-from backfill_assets.lake.lock import load_lock, table_lock
+from backfill_assets.lake.files import load_lock, table_lock
 locks, kind, counter = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
 print("ready", flush=True)
 sys.stdin.readline()
@@ -98,3 +99,54 @@ def test_tables_and_the_load_have_locks_of_their_own(tmp_path: Path) -> None:
     with table_lock(tmp_path, "raw"), table_lock(tmp_path, "staging"), load_lock(tmp_path):
         assert {p.name for p in tmp_path.glob("*.lock")} == {"raw.lock", "staging.lock", "load.lock"}
         assert not any(map(_is_free, tmp_path.glob("*.lock")))
+
+
+def test_a_published_file_replaces_the_one_in_its_place_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    finished, target = tmp_path / "new.partial", tmp_path / "report.html"
+    finished.write_text("new")
+    target.write_text("old")
+    publish(finished, target)
+    assert target.read_text() == "new"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_folder_is_synced_as_a_file_is(tmp_path: Path) -> None:
+    sync(tmp_path)
+
+
+@pytest.mark.parametrize("many", [3, SYNC_ALL_FROM])
+def test_files_and_their_folders_are_synced_and_many_by_one_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: int
+) -> None:
+    files = [tmp_path / "a" / f"{n}.parquet" for n in range(many)]
+    files[0].parent.mkdir()
+    for file in files:
+        file.touch()
+    synced: list[str] = []
+    monkeypatch.setattr(
+        os, "fsync", lambda descriptor: synced.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+    )
+    monkeypatch.setattr(os, "sync", lambda: synced.append("all"))
+    sync_all(files, tmp_path)
+    each = [str(tmp_path), str(tmp_path / "a"), *map(str, files)]
+    assert sorted(synced) == sorted(each if many == 3 else ["all"])
+
+
+def test_what_is_not_there_is_told_before_anything_is_replaced(tmp_path: Path) -> None:
+    target = tmp_path / "report.html"
+    target.write_text("old")
+    with pytest.raises(OSError, match="No such file"):
+        publish(tmp_path / "new.partial", target)
+    assert target.read_text() == "old"
+
+
+def test_every_file_lies_once_below_its_value_even_where_names_are_equal(tmp_path: Path) -> None:
+    files = []
+    for write in ("one", "two"):
+        path = tmp_path / write / "part-0.parquet"
+        path.parent.mkdir()
+        path.write_text(write)
+        files.append(("2024-03-01", path))
+    folder = linked(tmp_path, "day", files)
+    assert sorted(p.read_text() for p in (folder / "day=2024-03-01").iterdir()) == ["one", "two"]
+    assert linked(tmp_path, "day", files) != folder

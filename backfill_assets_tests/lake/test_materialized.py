@@ -1,6 +1,6 @@
 """Gathered rows: the same as of all files at once, whole while the block runs, and gone after it.
 
-Tested here: `lake.gathered`, without an engine. Not tested here: which files are a stretch (`test_stretches`).
+Tested here: `lake.embedded.materialized`, without an engine. Not tested here: batches of files (`test_embedded`).
 """
 
 from pathlib import Path
@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.lake.audit import connection
-from backfill_assets.lake.gathered import gathered
+from backfill_assets.lake.embedded import AT_ONCE, connection, materialized
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.staging import WRITES
-from backfill_assets.lake.stretches import AT_ONCE
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 
@@ -37,7 +35,7 @@ def odd(rows: str) -> str:
 def test_rows_of_more_files_than_a_stretch_are_kept_while_the_block_runs(tmp_path: Path) -> None:
     lake = bare_lake(tmp_path)
     files = stage_by_hand(lake, STAGING, ROWS).paths
-    with gathered(lake, files, STAGING, odd) as query:
+    with materialized(lake, files, STAGING, odd) as query:
         assert kept(lake) == 1
         assert sorted(answer(lake, query)) == [(n,) for n in range(1, DAYS, 2)]
     assert kept(lake) == 0
@@ -47,16 +45,16 @@ def test_rows_of_few_files_are_read_by_the_query_itself_unless_they_are_to_be_ke
     lake = bare_lake(tmp_path)
     files = stage_by_hand(lake, STAGING, ROWS[:2]).paths
     for keep in (False, True):
-        with gathered(lake, files, STAGING, odd, keep=keep) as query:
+        with materialized(lake, files, STAGING, odd, keep=keep) as query:
             assert kept(lake) == keep
             assert answer(lake, query) == [(1,)]
-    with gathered(lake, [], STAGING, keep=True) as query:
+    with materialized(lake, [], STAGING, keep=True) as query:
         assert answer(lake, query) == []
 
 
 def test_what_was_gathered_is_gone_where_its_query_fails(tmp_path: Path) -> None:
     lake = bare_lake(tmp_path)
     files = stage_by_hand(lake, STAGING, ROWS[:2]).paths
-    with pytest.raises(RuntimeError), gathered(lake, files, STAGING, keep=True):
+    with pytest.raises(RuntimeError), materialized(lake, files, STAGING, keep=True):
         raise RuntimeError("the query")
     assert kept(lake) == 0

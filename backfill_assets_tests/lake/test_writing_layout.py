@@ -16,7 +16,7 @@ WRITES = """
     import json, sys
     from pathlib import Path
     from backfill_assets.engine.session import sail_scratch
-    from backfill_assets.lake.layout import write
+    from backfill_assets.lake.writing import write
     from backfill_assets_tests.second_engine_probe import session_on
 
     wide, days, memory, to = int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:]

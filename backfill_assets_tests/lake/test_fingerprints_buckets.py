@@ -1,14 +1,13 @@
 """Buckets as DuckDB counts them: bits of the whole part, with the sign; what is no number has none.
 
-Tested here: `lake.buckets`. Not tested here: that Spark counts alike (`test_profile`), and drift (`core.test_drift`).
+Tested here: `lake.fingerprints`. Not tested here: Spark's buckets (`test_profile`), drift (`core.test_drift`).
 """
 
 import duckdb
 import pytest
 
 from backfill_assets.core.contracts import Column
-from backfill_assets.lake.buckets import bucket
-from backfill_assets.lake.fingerprints import Dialect
+from backfill_assets.lake.fingerprints import Dialect, bucket
 
 
 @pytest.mark.parametrize(

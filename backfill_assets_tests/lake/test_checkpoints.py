@@ -1,20 +1,12 @@
 """Opening a table whose checkpoints may be torn.
 
-Tested here: `lake.opening` on files made by hand. Not tested here: how a checkpoint gets torn, and mending it by the
-command that is told (`test_commit_steps`).
+Tested here: `lake.checkpoints` on files made by hand. Not tested here: how a checkpoint gets torn, and mending it by
+the command that is told (`test_commit_steps`).
 """
 
-import weakref
 from pathlib import Path
 
-from backfill_assets.lake.opening import (
-    HINT,
-    MAGIC,
-    checkpoint_files,
-    open_delta,
-    read_delta,
-    torn_checkpoints,
-)
+from backfill_assets.lake.checkpoints import HINT, MAGIC, checkpoint_files, open_delta, torn_checkpoints
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 
@@ -63,29 +55,3 @@ def test_a_hint_to_a_checkpoint_that_is_gone_misleads_and_one_that_nobody_can_re
     assert torn_checkpoints(tmp_path) == [file.with_name(HINT)]
     file.with_name(HINT).write_text("{")
     assert torn_checkpoints(tmp_path) == []
-
-
-def test_who_only_reads_gets_the_same_table_again_until_its_commits_are_others(tmp_path: Path) -> None:
-    lake = bare_lake(tmp_path)
-    publish_by_hand(lake, STAGING, ROWS)
-    path = lake.table_path(STAGING.name)
-    newest = read_delta(path)
-    assert read_delta(path) is newest is read_delta(path, 1)
-    assert read_delta(path, 0) is not newest
-    publish_by_hand(lake, STAGING, [*ROWS, {"entity": "B", "value": 2, "event_date": day(1)}])
-    assert (read_delta(path).version(), read_delta(path, 1).version()) == (2, 1)
-    first = path / "_delta_log" / f"{0:020d}.json"
-    first.write_bytes(first.read_bytes())
-    assert read_delta(path, 1) is not newest
-
-
-def test_of_a_table_one_version_is_kept_opened_and_none_once_a_write_begins(tmp_path: Path) -> None:
-    lake = bare_lake(tmp_path)
-    publish_by_hand(lake, STAGING, ROWS)
-    path = lake.table_path(STAGING.name)
-    old = weakref.ref(read_delta(path, 0))
-    newest = weakref.ref(read_delta(path))
-    assert old() is None
-    assert newest() is not None
-    publish_by_hand(lake, STAGING, [*ROWS, {"entity": "B", "value": 2, "event_date": day(1)}])
-    assert newest() is None

@@ -1,14 +1,15 @@
 """Bytes per day from the log: data files in force, no others.
 
-Tested here: `lake.sizes`.
+Tested here: `lake.data_files`.
 """
 
 from pathlib import Path
 
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.receipts import Receipt
-from backfill_assets.lake.sizes import SAMPLED_COMMITS, day_bytes, row_bytes
-from backfill_assets_tests.builders import STAGING, day, make_commit, write_rows
+from backfill_assets.lake.data_files import day_bytes
+from backfill_assets_tests.builders import STAGING, day, write_rows
+from backfill_assets_tests.files import bare_lake
 
 
 def rows(*numbers: int) -> list[dict[str, object]]:
@@ -16,10 +17,11 @@ def rows(*numbers: int) -> list[dict[str, object]]:
 
 
 def test_every_day_has_the_size_of_its_files(tmp_path: Path) -> None:
-    table = tmp_path / "staging"
+    lake = bare_lake(tmp_path)
+    table = lake.table_path("staging")
     write_rows(table, STAGING, rows(0, 1), Receipt("w", "staging", "manual", {}))
     write_rows(table, STAGING, rows(1), Receipt("x", "staging", "manual", {}))
-    found = day_bytes(table, "event_date")
+    found = day_bytes(lake, STAGING)
     on_disk = {
         d: sum(f.stat().st_size for f in table.glob(f"event_date={d}/*.parquet")) for d in (day(0), day(0) + ONE_DAY)
     }
@@ -27,16 +29,5 @@ def test_every_day_has_the_size_of_its_files(tmp_path: Path) -> None:
     assert found[day(1)] > found[day(0)]
 
 
-def test_a_row_has_its_size_also_below_receipts_that_brought_no_file(tmp_path: Path) -> None:
-    table = tmp_path / "staging"
-    write_rows(table, STAGING, rows(0, 1), Receipt("w", "staging", "manual", {}))
-    told = row_bytes(table)
-    assert told == sum(day_bytes(table, "event_date").values()) / 2
-    for n in range(SAMPLED_COMMITS + 1):
-        make_commit(table, 1 + n, Receipt(f"x{n}", "staging", "manual", {}))
-    assert row_bytes(table) == told
-
-
 def test_a_table_that_is_not_there_has_no_days(tmp_path: Path) -> None:
-    assert day_bytes(tmp_path / "none", "event_date") == {}
-    assert row_bytes(tmp_path / "none") == 0.0
+    assert day_bytes(bare_lake(tmp_path), STAGING) == {}

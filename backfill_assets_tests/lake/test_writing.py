@@ -1,7 +1,7 @@
 """What a query gives, or Spark for many thin days, is staged as files of the contract, by its partition column, or not
 at all.
 
-Tested here: `lake.stage_query`. Not tested here: publishing what was staged (`test_merge`).
+Tested here: `lake.writing`. Not tested here: publishing what was staged (`test_merge`).
 """
 
 from collections.abc import Iterator
@@ -19,8 +19,7 @@ from backfill_assets.engine.session import say
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.ledger import ARRIVALS
 from backfill_assets.lake.profile import conform
-from backfill_assets.lake.stage_query import MANY_FOLDERS, stage_frame, stage_query
-from backfill_assets.lake.staging import read_staged
+from backfill_assets.lake.writing import MANY_FOLDERS, read_staged, stage, stage_query
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake
 
@@ -88,7 +87,7 @@ def test_few_rows_of_many_days_are_written_at_once_and_are_the_same_rows_in_the_
     few_rows: "SparkSession", tmp_path: Path
 ) -> None:
     lake, frame = bare_lake(tmp_path), conform(every_kind(few_rows, MANY_FOLDERS), KINDS)
-    parted, by_spark = stage_frame(lake, KINDS, frame, MANY_FOLDERS), stage_frame(lake, KINDS, frame, 1)
+    parted, by_spark = stage(lake, KINDS, frame, MANY_FOLDERS), stage(lake, KINDS, frame, 1)
     assert "DuckDB" in written_by(parted.paths[0])
     assert "parquet-mr" in written_by(by_spark.paths[0])
     assert [f.partition for f in parted.files] == [f.partition for f in by_spark.files]
@@ -108,7 +107,7 @@ def test_text_that_is_no_utf8_is_refused_and_leaves_nothing(few_rows: "SparkSess
     lake = bare_lake(tmp_path)
     bad = few_rows.range(1).selectExpr("CAST(X'FF' AS STRING) entity", "id value", f"DATE'{day(0)}' event_date")
     with pytest.raises(ContractBroken, match="cannot be read back"):
-        stage_frame(lake, STAGING, conform(bad, STAGING), MANY_FOLDERS)
+        stage(lake, STAGING, conform(bad, STAGING), MANY_FOLDERS)
     assert not list(tmp_path.rglob("*.parquet"))
     assert not list((lake.root / ".staging" / "staging").iterdir())
 
@@ -116,5 +115,5 @@ def test_text_that_is_no_utf8_is_refused_and_leaves_nothing(few_rows: "SparkSess
 @on_spark
 def test_no_rows_of_many_days_are_no_files(few_rows: "SparkSession", tmp_path: Path) -> None:
     none = few_rows.range(0).selectExpr("'A' entity", "id value", f"DATE'{day(0)}' event_date")
-    staged = stage_frame(bare_lake(tmp_path), STAGING, conform(none, STAGING), MANY_FOLDERS)
+    staged = stage(bare_lake(tmp_path), STAGING, conform(none, STAGING), MANY_FOLDERS)
     assert staged.files == ()

@@ -1,6 +1,6 @@
 """Stretches of files: every file once, all of a day together, and the audit of all stretches is that of all files.
 
-Tested here: `lake.stretches`, without an engine. Not tested here: what is counted of the files (`test_audit`).
+Tested here: `lake.embedded.file_batches`, without an engine. Not tested here: what is counted (`test_audit`).
 """
 
 from dataclasses import replace
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.lake.audit import audit, count_rows
-from backfill_assets.lake.stretches import stretches
+from backfill_assets.lake.embedded import file_batches
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 
@@ -19,7 +19,7 @@ FILES = [f"/lake/t/writes/{write}/event_date={day(n)}/part-0.parquet" for write 
 
 @pytest.mark.parametrize("at_once", [1, 2, 3, 5, 7, 8])
 def test_every_file_comes_once_and_all_files_of_a_day_come_together(at_once: int) -> None:
-    found = list(stretches(FILES, STAGING, at_once))
+    found = list(file_batches(FILES, STAGING, at_once))
     assert sorted(f for some in found for f in some) == sorted(FILES)
     days = [{Path(f).parent.name for f in some} for some in found]
     assert sum(map(len, days)) == 4, "no day lies in two stretches"
@@ -27,12 +27,12 @@ def test_every_file_comes_once_and_all_files_of_a_day_come_together(at_once: int
 
 
 def test_no_files_are_no_stretch_and_few_are_one_in_their_order() -> None:
-    assert list(stretches([], STAGING)) == []
-    assert list(stretches(FILES, STAGING)) == [FILES]
+    assert list(file_batches([], STAGING)) == []
+    assert list(file_batches(FILES, STAGING)) == [FILES]
 
 
 def test_files_that_are_not_laid_out_by_day_come_at_once_because_a_day_may_lie_in_any() -> None:
-    assert list(stretches(FILES, UNPARTED, 1)) == [FILES]
+    assert list(file_batches(FILES, UNPARTED, 1)) == [FILES]
 
 
 def test_the_audit_of_all_stretches_together_is_that_of_all_files(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_the_audit_of_all_stretches_together_is_that_of_all_files(tmp_path: Path
     whole = audit(lake, files, STAGING)
     assert whole[day(1)].duplicates == 2, "two of its rows lie in one file and the third in another"
     for at_once in (1, 2, 3):
-        parts = [dict(audit(lake, some, STAGING)) for some in stretches(files, STAGING, at_once)]
+        parts = [dict(audit(lake, some, STAGING)) for some in file_batches(files, STAGING, at_once)]
         assert len(parts) > 1
         assert {d: p for part in parts for d, p in part.items()} == whole
     counted = {tuple(row) for row in count_rows(lake, files, STAGING, ["entity"])}

@@ -1,6 +1,6 @@
 """Looking at a log again and again: only new commits are read, and a log that was replaced or torn is noticed.
 
-Tested here: `lake.log.Logs`, on logs written by hand. Not tested here: what one look gives (`test_log`).
+Tested here: `lake.log_state.LogCache`, on logs written by hand. Not tested here: what one look gives (`test_log`).
 """
 
 import os
@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake import log
-from backfill_assets.lake.log import Logs, commit_file, table_view
-from backfill_assets.lake.store import Commit
-from backfill_assets_tests.builders import add, day, make_commit, receipt
+from backfill_assets.lake.log import Commit, commit_file
+from backfill_assets.lake.log_state import LOGS, LogCache
+from backfill_assets_tests.builders import STAGING, add, day, make_commit, receipt
+from backfill_assets_tests.files import bare_lake, publish_by_hand
 
 COLUMN = "event_date"
+ROWS = [{"entity": "A", "value": 1, "event_date": day(0)}]
 
 
 @pytest.fixture
@@ -46,20 +48,20 @@ def _ours(table: Path, version: int, *numbers: int, **facts: Any) -> None:
 
 
 def test_a_second_look_reads_nothing_and_a_later_one_only_what_is_new(table: Path, read: list[int]) -> None:
-    logs = Logs()
+    logs = LogCache()
     for version in range(5):
         _ours(table, version, version)
-    first = logs.view(table, COLUMN)
-    assert logs.view(table, COLUMN) == first
+    first = logs.state(table, COLUMN)
+    assert logs.state(table, COLUMN) == first
     assert read == [0, 1, 2, 3, 4]
     _ours(table, 5, 2)
-    assert logs.view(table, COLUMN) == table_view(table, COLUMN)
+    assert logs.state(table, COLUMN) == LogCache().state(table, COLUMN)
     assert (read[5], read[6:]) == (5, [0, 1, 2, 3, 4, 5]), "the last six by the look without memory"
     assert first.stamps[day(2)].version == 2, "what was handed out stays as it was"
 
 
 def test_the_commits_of_a_table_are_read_once_too(table: Path, read: list[int]) -> None:
-    logs = Logs()
+    logs = LogCache()
     for version in range(3):
         _ours(table, version, version)
         assert [c.version for c in logs.commits(table)] == list(range(version + 1))
@@ -69,57 +71,71 @@ def test_the_commits_of_a_table_are_read_once_too(table: Path, read: list[int]) 
 
 
 def test_a_log_that_was_replaced_is_read_again(table: Path, read: list[int]) -> None:
-    logs = Logs()
+    logs = LogCache()
     for version in range(3):
         _ours(table, version, version)
-    logs.view(table, COLUMN)
+    logs.state(table, COLUMN)
     for version in range(3):
         commit_file(table, version).unlink()
     _ours(table, 0, 9)
-    assert set(logs.view(table, COLUMN).stamps) == {day(9)}
+    assert set(logs.state(table, COLUMN).stamps) == {day(9)}
 
 
 def test_a_commit_rewritten_in_place_with_its_size_and_time_is_noticed(table: Path) -> None:
-    logs = Logs()
+    logs = LogCache()
     _ours(table, 0, 1)
     _ours(table, 1, 2)
-    logs.view(table, COLUMN)
+    logs.state(table, COLUMN)
     path = commit_file(table, 0)
     before = path.stat()
     path.write_text(path.read_text().replace(str(day(1)), str(day(3))))
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert set(logs.view(table, COLUMN).stamps) == {day(2), day(3)}
+    assert set(logs.state(table, COLUMN).stamps) == {day(2), day(3)}
 
 
 def test_a_commit_that_is_torn_or_lost_later_is_refused_and_once_restored_read(table: Path) -> None:
-    logs = Logs()
+    logs = LogCache()
     for version in range(3):
         _ours(table, version, version)
-    before = logs.view(table, COLUMN)
+    before = logs.state(table, COLUMN)
     path = commit_file(table, 1)
     content = path.read_text()
     path.write_text("")
     with pytest.raises(BackfillError, match="torn"):
-        logs.view(table, COLUMN)
+        logs.state(table, COLUMN)
     path.unlink()
     with pytest.raises(BackfillError, match="lacks version 1"):
-        logs.view(table, COLUMN)
+        logs.state(table, COLUMN)
     path.write_text(content)
-    assert logs.view(table, COLUMN) == before
+    assert logs.state(table, COLUMN) == before
 
 
 @given(st.lists(st.tuples(st.sampled_from(["ours", "foreign", "look"]), st.integers(0, 5)), max_size=15))
 def test_looks_in_between_change_nothing_about_what_a_look_gives(
     tmp_path_factory: pytest.TempPathFactory, story: list[tuple[str, int]]
 ) -> None:
-    table, logs, version = tmp_path_factory.mktemp("log") / "staging", Logs(), 0
+    table, logs, version = tmp_path_factory.mktemp("log") / "staging", LogCache(), 0
     for what, number in story:
         if what == "look":
-            assert logs.view(table, COLUMN) == table_view(table, COLUMN)
+            assert logs.state(table, COLUMN) == LogCache().state(table, COLUMN)
             continue
         if what == "ours":
             _ours(table, version, number, inputs={"raw": version})
         else:
             make_commit(table, version, actions=[add(str(day(number)))])
         version += 1
-    assert logs.view(table, COLUMN) == table_view(table, COLUMN)
+    assert logs.state(table, COLUMN) == LogCache().state(table, COLUMN)
+
+
+def test_who_only_reads_gets_the_same_table_again_until_its_commits_are_others(tmp_path: Path) -> None:
+    lake = bare_lake(tmp_path)
+    publish_by_hand(lake, STAGING, ROWS)
+    path = lake.table_path(STAGING.name)
+    newest = LOGS.opened(path)
+    assert LOGS.opened(path) is newest is LOGS.opened(path, 1)
+    assert LOGS.opened(path, 0) is not newest
+    publish_by_hand(lake, STAGING, [*ROWS, {"entity": "B", "value": 2, "event_date": day(1)}])
+    assert (LOGS.opened(path).version(), LOGS.opened(path, 1).version()) == (2, 1)
+    first = path / "_delta_log" / f"{0:020d}.json"
+    first.write_bytes(first.read_bytes())
+    assert LOGS.opened(path, 1) is not newest

@@ -1,8 +1,8 @@
-"""Predicates of exact days. Tested here: `lake.table`. Not tested here: what reads by them (`lake.session`)."""
+"""Predicates of exact days. Tested here: `lake.plain`. Not tested here: what reads by them (`lake.session`)."""
 
 import pytest
 
-from backfill_assets.lake.table import days_predicate
+from backfill_assets.lake.plain import days_predicate
 from backfill_assets_tests.builders import day
 
 

@@ -1,7 +1,7 @@
 """Mending: what a ledger has lost is a named error, its command takes it out of the log, the next look finds it again.
 
-Tested here: `lake.mending` for ledgers, of sources with names too, and what it refuses. Not tested here: torn commits
-and checkpoints (`test_commit_steps`), and the command (`cli.test_mend`).
+Tested here: `lake.inspection` for ledgers, of sources with names too, and what it refuses. Not tested here: torn
+commits and checkpoints (`test_commit_steps`), and the command (`cli.test_mend`).
 """
 
 from collections.abc import Callable
@@ -13,11 +13,12 @@ import pytest
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.inspection import REASON, damage, mend
 from backfill_assets.lake.ledger import ARRIVALS, FILES, LANDED, of_source, read_arrivals, read_files
 from backfill_assets.lake.log import commit_file, versions
-from backfill_assets.lake.mending import REASON
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.session import LakeSession
+from backfill_assets.lake.staging import stage_rows
 from backfill_assets.lake.view import read_view
 from backfill_assets.load import scan
 from backfill_assets_tests.builders import RAW, STAGING, day, receipt
@@ -33,7 +34,7 @@ def took_stock(lake: Lake, contract: Contract, path: str) -> None:
     """A commit of the ledger `files`, as a scan makes it."""
     now = datetime(2024, 3, 1, tzinfo=UTC)
     row = (LANDED, path, f"sha-{path}", day(0), 1, 0, 1, 10, 5, now, day(0), now, "digest", None)
-    staged = lake.store.stage_rows(contract, [row])
+    staged = stage_rows(lake, contract, [row])
     lake.store.append(contract, staged, receipt(contract.name, {}, write_id=staged.write_id))
 
 
@@ -63,14 +64,14 @@ def test_files_that_the_stock_has_lost_are_told_by_name_and_taken_out_and_the_ot
     lost.unlink()
     with pytest.raises(BackfillError, match=rf"1 data file\(s\).*gone.*`backfill-assets mend {files.name} --yes`"):
         read_files(lake.store, source)
-    found = lake.store.mend(files, SAID)
+    found = mend(lake, files, SAID)
     assert [str(lake.table_path(files.name) / f.path) for f in found.lost] == [str(lost)]
     assert [r.path for r in read_files(lake.store, source)] == ["a", "c"]
     *_, last = lake.store.commits(files.name)
     assert last.receipt is not None
     assert (last.receipt.reason, last.receipt.tags) == (REASON, SAID.tags)
     with pytest.raises(BackfillError, match="nothing is wrong with it"):
-        lake.store.mend(files, SAID)
+        mend(lake, files, SAID)
 
 
 def test_a_withdrawal_of_what_was_lost_is_of_nothing_any_more(tmp_path: Path) -> None:
@@ -80,7 +81,7 @@ def test_a_withdrawal_of_what_was_lost_is_of_nothing_any_more(tmp_path: Path) ->
     (record,) = read_files(lake.store)
     scan._append(LakeSession(lake), scan._withdrawals([record], datetime.now(UTC), "why"), "landing accept", "why")
     lost.unlink()
-    lake.store.mend(FILES, SAID)
+    mend(lake, FILES, SAID)
     assert read_files(lake.store) == []
 
 
@@ -95,7 +96,7 @@ def test_days_of_arrivals_that_were_lost_are_doubted_once_it_is_mended_so_that_t
     hurt(newest_file(lake, ARRIVALS))
     with pytest.raises(BackfillError, match="`backfill-assets mend arrivals --yes`"):
         read_arrivals(lake.store, version)
-    lake.store.mend(ARRIVALS, SAID)
+    mend(lake, ARRIVALS, SAID)
     assert read_arrivals(lake.store, version + 1) == {}
     assert read_view(lake, [RAW]).source("raw").ledger.foreign == {day(0), day(1)}
 
@@ -106,10 +107,10 @@ def test_a_mend_whose_own_commit_was_torn_is_made_again_by_one_more(tmp_path: Pa
     for path in ("a", "b"):
         took_stock(lake, FILES, path)
     newest_file(lake, FILES).unlink()
-    lake.store.mend(FILES, SAID)
+    mend(lake, FILES, SAID)
     table = lake.table_path("files")
     commit_file(table, versions(table)[-1]).write_bytes(b"")
-    found = lake.store.mend(FILES, SAID)
+    found = mend(lake, FILES, SAID)
     assert (len(found.aside), len(found.lost)) == (1, 1)
     assert [r.path for r in read_files(lake.store)] == ["a"]
 
@@ -118,10 +119,10 @@ def test_whole_tables_and_lost_files_of_tables_that_are_made_are_refused(tmp_pat
     lake = bare_lake(tmp_path)
     publish_by_hand(lake, STAGING, [{"entity": "A", "value": 1, "event_date": day(0)}])
     with pytest.raises(BackfillError, match="nothing is wrong with it that this command mends"):
-        lake.store.mend(STAGING, SAID)
+        mend(lake, STAGING, SAID)
     Path(*lake.store.data_files(STAGING)).unlink()
     with pytest.raises(BackfillError, match="nothing is wrong"):
-        lake.store.damage(STAGING)
+        damage(lake, STAGING)
     assert len(list(lake.store.commits("staging"))) == 2
 
 
@@ -130,7 +131,7 @@ def test_a_table_whose_only_commit_was_torn_is_as_if_never_made(tmp_path: Path) 
     took_stock(lake, FILES, "a")
     commit_file(lake.table_path("files"), 1).unlink()
     commit_file(lake.table_path("files"), 0).write_bytes(b"")
-    lake.store.mend(FILES, SAID)
+    mend(lake, FILES, SAID)
     assert read_files(lake.store) == []
     took_stock(lake, FILES, "b")
     assert [r.path for r in read_files(lake.store)] == ["b"]
@@ -140,8 +141,8 @@ def test_a_version_that_was_set_aside_never_becomes_the_number_of_other_rows(tmp
     made = Planned(tmp_path / "lake")
     torn = made.write("features", {0: 9})
     commit_file(made.lake.table_path("features"), torn).write_bytes(b"")
-    made.lake.store.mend(made.contract("features"), SAID)
-    commit = made.lake.store.read_commit("features", torn)
+    mend(made.lake, made.contract("features"), SAID)
+    commit = next(made.lake.store.commits("features", torn - 1))
     assert commit.receipt is not None
     assert (commit.receipt.reason, dict(commit.receipt.days)) == (REASON, {})
     assert made.write("features", {0: 9}) == torn + 1

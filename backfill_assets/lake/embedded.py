@@ -1,0 +1,155 @@
+"""The embedded engine (DuckDB): queries over Parquet files of a lake, in pieces, spilling what memory does not hold.
+
+Lives here: its connection, and reading data files of a contract. Does not live here: the questions (`audit`, `merge`,
+`load.arrivals_sql`), and queries over whole versions of tables (`rows`).
+"""
+
+import atexit
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from backfill_assets.core.contracts import Contract
+from backfill_assets.core.errors import ContractBroken
+from backfill_assets.lake.fingerprints import Dialect, quoted
+from backfill_assets.lake.folder import LakeFolder
+from backfill_assets.lake.staging import begin
+from backfill_assets.lake.store import folder_of
+from backfill_assets.lake.type_names import duckdb_name
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+MEMORY = "1GB"  # beyond it DuckDB spills; the Spark server's heap is the lake's larger share
+# Folder of spilled data; what a killed process left there DuckDB 2 removes when another one spills.
+SPILL = Path(".staging", ".spill")
+AT_ONCE = 512  # files: of 256 each start of a statement begins to show (a quarter more CPU), of 1,024 the memory
+
+
+@contextlib.contextmanager
+def connection(lake: LakeFolder) -> "Iterator[DuckDBPyConnection]":
+    """A cursor of this process's engine, in UTC, which spills below the lake's folder and never fetches an extension.
+
+    Temporary tables are the cursor's own. All cursors of a process share `MEMORY`.
+    """
+    with _engine(str(lake.root / SPILL), os.getpid()).cursor() as engine:
+        engine.execute("SET TimeZone = 'UTC'")
+        yield engine
+
+
+@lru_cache(maxsize=2)
+def _engine(spill: str, _process: int) -> "DuckDBPyConnection":
+    """Kept, because starting one costs more than the audit of a day; it keeps no data of files. Closed before the
+    interpreter ends: DuckDB's binding otherwise lists leaks on stderr."""
+    atexit.register(_engine.cache_clear)
+    return _started(spill)
+
+
+def new_engine(lake: LakeFolder) -> "DuckDBPyConnection":
+    """A separate engine, which lives as long as the results read from it."""
+    engine = _started(str(lake.root / SPILL))
+    engine.execute("SET TimeZone = 'UTC'")
+    return engine
+
+
+def _started(spill: str) -> "DuckDBPyConnection":
+    import duckdb
+
+    config: dict[str, str | bool | int | float | list[str]] = {
+        "autoinstall_known_extensions": "false", "autoload_known_extensions": "false", "memory_limit": MEMORY,
+        "threads": str(os.cpu_count() or 1), "temp_directory": spill, "preserve_insertion_order": "false",
+        "enable_external_file_cache": "false",
+    }  # fmt: skip
+    return duckdb.connect(config=config)
+
+
+def selection(files: Sequence[str], contract: Contract) -> str:
+    """A query for the contract's columns, in its types, of all rows of these files.
+
+    The partition column comes from the names of the folders, as in Delta's layout; NULL is their word for no value. A
+    column that a file lacks, because the table got it later, is NULL; one that the contract has no more is left out.
+    """
+    columns = [(quoted(c.name, Dialect.DUCKDB), duckdb_name(c.kind)) for c in contract.columns]
+    nothing = f"SELECT {', '.join(f'CAST(NULL AS {t}) AS {n}' for n, t in columns)} WHERE false"
+    if not files:
+        return nothing
+    layout = "hive_partitioning = false"
+    if contract.partition_column:
+        named = quoted(contract.partition_column, Dialect.DUCKDB)
+        layout = f"hive_partitioning = true, hive_types = {{{named}: VARCHAR}}"
+    cast = ", ".join(f"CAST({n} AS {t}) AS {n}" for n, t in columns)
+    found = f"SELECT * FROM read_parquet([{', '.join(map(literal, files))}], union_by_name = true, {layout})"
+    return f"SELECT {cast} FROM ({nothing} UNION ALL BY NAME {found})"
+
+
+def literal(text: str) -> str:
+    """A text as DuckDB's SQL writes it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+@contextlib.contextmanager
+def telling_unreadable(contract: Contract) -> Iterator[None]:
+    """Turn DuckDB's errors into OSError where the machine is at fault (a full disk), else into ContractBroken."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.IOException as error:
+        raise OSError(str(error)) from error
+    except duckdb.Error as error:
+        raise ContractBroken(
+            f"the table {contract.name}",
+            f"what was computed cannot be read back: {str(error).splitlines()[0]}",
+            "Nothing was written",
+            "Correct the transform (text must be UTF-8, types those of the contract), then run again",
+        ) from error
+
+
+def file_batches(files: Sequence[str], contract: Contract, at_once: int = AT_ONCE) -> Iterator[list[str]]:
+    """The files in batches of at most `at_once`, all files of a day in one batch (which may be larger for it).
+
+    All files come at once for a table that is not laid out by its day column, because any may hold a day. DuckDB keeps
+    some 40 KiB per file of a statement: 3,650 files take 138 MiB, in batches of 512 they take 45, in the same CPU time.
+    """
+    if contract.partition_column != contract.day_column or len(files) <= at_once:
+        yield from [list(files)] if files else []
+        return
+    batch: list[str] = []
+    for _, of_day in groupby(sorted(files, key=folder_of), key=folder_of):
+        together = list(of_day)
+        if batch and len(batch) + len(together) > at_once:
+            yield batch
+            batch = []
+        batch += together
+    yield batch
+
+
+@contextlib.contextmanager
+def materialized(
+    lake: LakeFolder, files: Sequence[str], contract: Contract, narrow: Callable[[str], str] = str, *,
+    keep: bool = False,
+) -> Iterator[str]:  # fmt: skip
+    """A query for `narrow` of the rows of these files, valid while the block runs.
+
+    `narrow` makes a query from a query and treats every row by itself, because it runs on each batch of files. The
+    result of more than one batch is kept in a staging that is never published; with `keep` also that of one batch, for
+    a query that is run again and again.
+    """
+    batches = list(file_batches(files, contract))
+    if len(batches) <= 1 and not keep:
+        yield narrow(selection(files, contract))
+        return
+    staged = begin(lake, contract)
+    try:
+        copies = list[str]()
+        with connection(lake) as engine:
+            for number, batch in enumerate(batches or [[]]):
+                copies.append(literal(str(staged.folder / f"{number}.parquet")))
+                engine.execute(f"COPY ({narrow(selection(batch, contract))}) TO {copies[-1]} (FORMAT parquet)")
+        yield f"SELECT * FROM read_parquet([{', '.join(copies)}], hive_partitioning = false)"
+    finally:
+        staged.drop()

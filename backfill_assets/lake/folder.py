@@ -1,0 +1,83 @@
+"""A lake's folder: its settings, and where its tables, ledgers, locks and state lie.
+
+Lives here: paths, and the rights of the lake's own folders. Does not live here: which lake is meant
+(`core.lake_meant`), opening one (`home`), and reading or writing a table.
+"""
+
+import contextlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Self
+
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.ownership import take_rights
+from backfill_assets.lake.settings import LakeSettings
+
+# Folders that the lake's own programs create; the rest is the user's.
+SNAPSHOTS = ".snapshots"
+OWN_FOLDERS = ("tables", ".stock", ".locks", ".runs", ".dagster", ".plans", SNAPSHOTS)
+PATTERN = "*?["  # DuckDB takes a path with one of these for a pattern, and no escape
+DAGSTER_FOLDER = ".dagster"  # of the project's own instance, next to its dagster.yaml
+
+
+@dataclass(frozen=True)
+class LakeFolder:
+    """A lake as its storage knows it: its folder (absolute) and its settings.
+
+    `source` names the source that the settings are narrowed to, if the lake has several (`of_source`).
+    """
+
+    root: Path
+    settings: LakeSettings
+    source: str = ""
+
+    def of_source(self, name: str) -> Self:
+        """The lake as a load of one of its sources sees it; itself if it has one source, which has no name."""
+        return replace(self, settings=self.settings.of_source(name), source=name) if name != self.source else self
+
+    def by_source(self) -> tuple[Self, ...]:
+        """The lake narrowed to each of its sources in turn."""
+        return tuple(self.of_source(name) for name in self.settings.delivered) if not self.source else (self,)
+
+    @property
+    def tables(self) -> Path:
+        """The folder of the tables, to look at its rights."""
+        return self.root / "tables"
+
+    def table_path(self, name: str) -> Path:
+        """The folder of a Delta table, for this room only; `name` comes from a contract."""
+        return self.tables / name
+
+    def table_uri(self, name: str) -> str:
+        """The folder of a table as a `file:` URI, for people and other programs."""
+        return self.table_path(name).as_uri()
+
+    @property
+    def stock(self) -> Path:
+        """Strictly parsed copies of landed text files, named by their sha256; they can be deleted at any time."""
+        return self.root / ".stock" / self.source
+
+    @property
+    def locks(self) -> Path:
+        """The lock files, outside the tables so that no reader sees them."""
+        return self.root / ".locks"
+
+
+def refuse_file(root: Path) -> None:
+    """Raise SettingsError if `root` or a folder above it is a file, or if its path is a pattern."""
+    if set(str(root)) & set(PATTERN):
+        raise SettingsError(
+            f"the lake {root}", f"its path holds one of {' '.join(PATTERN)}, and so means files of other folders, too",
+            "Nothing was done", "Give the folder a name without it",
+        )  # fmt: skip
+    if file := next((p for p in (root, *root.parents) if p.is_file()), None):
+        raise SettingsError(
+            f"the lake {root}", f"{file} is a file, and a lake is a folder", "Nothing was done",
+            "Name the folder that holds, or is to hold, its lake.toml",
+        )  # fmt: skip
+
+
+def close_folder(folder: Path, umask: int) -> None:
+    """Take the permissions in `umask` from a folder of this user, if it exists and is no link; not from its files."""
+    with contextlib.suppress(OSError):
+        take_rights(folder, umask)
