@@ -1,7 +1,7 @@
-"""Digests of Python source: of what it does, not of how it is written or which Python reads it.
+"""Digests of Python source that depend on its meaning, not on its layout or the version of Python.
 
-Lives here: the digest of one source text, and the one that receipts named before. Does not live here: which files are
-the code of a table (`lake.model`). Imports the standard library only, so that a test runs it under several Pythons.
+Not here: the files that are code of a table (`lake.model`). It imports the standard library only, so that a test runs
+it under several Pythons.
 """
 
 import ast
@@ -15,10 +15,9 @@ DIGEST_CHARS = 32
 def python_digest(source: bytes) -> str:
     """The digest of a Python file without comments, docstrings and layout; equal under Python 3.11 to 3.13.
 
-    It is taken of the syntax tree as Python 3.11 shows it: later versions add `type_params`, leave out empty lists,
-    put empty texts between the parts of an f-string, and print characters as they are that 3.11 escapes.
-
-    Raises SyntaxError.
+    It covers the syntax tree as Python 3.11 shows it: later versions add `type_params`, leave out empty lists, put
+    empty texts between the parts of an f-string, and print characters as they are that 3.11 escapes. Raises
+    SyntaxError.
     """
     tree = _without_docstrings(source)
     for node in ast.walk(tree):
@@ -32,7 +31,7 @@ def python_digest(source: bytes) -> str:
 
 
 def legacy_python_digest(source: bytes) -> str:
-    """The digest of a Python file as receipts named it until version 0.2.0: it depends on the Python that takes it."""
+    """The digest of a Python file in receipts up to version 0.2.0; it depends on the version of Python."""
     text = json.dumps(ast.dump(_without_docstrings(source)))
     return sha256(text.encode()).hexdigest()[:DIGEST_CHARS]
 

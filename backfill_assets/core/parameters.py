@@ -1,7 +1,7 @@
-"""The parameters that an input digest is taken under: windows, cut and maturity as a day was made with.
+"""The parameters under which an input digest is taken: windows, cut and maturity.
 
-Lives here: their values and their text, which receipts carry, so that a day is judged by the windows it was made with:
-other settings alone make it outdated, never stale. Does not live here: taking digests (`core.digests`).
+Not here: taking digests (`core.digests`). Receipts carry the parameters, so that a day is judged by the windows it was
+computed with: other settings make it outdated, never stale.
 """
 
 import json
@@ -17,7 +17,7 @@ PARAMETERS = "made with"  # the tag of a receipt that holds the text
 
 @dataclass(frozen=True)
 class Parameters:
-    """What of a contract and a lake's settings reaches an input digest. `start` is the lake's first day."""
+    """The parts of a contract and of a lake's settings that reach an input digest. `start` is the lake's first day."""
 
     inputs: tuple[Input, ...]
     waits_for_cut: bool
@@ -27,11 +27,11 @@ class Parameters:
 
     @property
     def is_landed(self) -> bool:
-        """Whether the digest is one of landed files, on which none of these has any influence."""
+        """Whether the digest covers landed files, on which no parameter has an influence."""
         return reads(self.inputs, Basis.FILES)
 
     def to_json(self) -> str:
-        """The text for a receipt's tag; empty where no parameter has any influence."""
+        """The text for a receipt's tag; empty where no parameter has an influence."""
         if self.is_landed:
             return ""
         return json.dumps(
@@ -52,7 +52,7 @@ def parameters_of(contract: Contract, view: LakeView) -> Parameters:
 
 
 def parse_parameters(text: str) -> Parameters | None:
-    """The parameters of a receipt's tag; None where it has none (an older receipt) or they are not understood."""
+    """The parameters in a receipt's tag; None for an older receipt without them, and for text that cannot be read."""
     try:
         said = json.loads(text)
         return Parameters(
@@ -67,7 +67,7 @@ def parse_parameters(text: str) -> Parameters | None:
 
 
 def _told(wanted: Input) -> list[object]:
-    """An input as a list; one that reads every column as receipts told it before they could say which."""
+    """An input as a list; one that reads every column has the form of older receipts, which named no columns."""
     return [wanted.table, wanted.before, wanted.after, wanted.basis, *([wanted.columns] if wanted.columns else [])]
 
 

@@ -1,8 +1,8 @@
-"""Spark's analysed plan as text, read back as a tree of operators with the columns and calls that they name.
+"""Spark's analysed plan, parsed from text into a tree of operators with the columns and calls in each line.
 
-Lives here: taking the text apart. Does not live here: what is wrong with a plan (`unsteady`), and asking Spark for it
-(`load.steadiness`). A column is `name#12` there, an alias `… AS name#13`, a call `name(…)`. Names of columns may look
-like calls (`first(value)#40L`); they are told apart by the number that follows.
+Not here: the rules (`unsteady`), and asking Spark (`load.steadiness`). A column is `name#12` there, an alias
+`… AS name#13`, a call `name(…)`. A column may have the name of a call (`first(value)#40L`); the number that follows
+tells them apart.
 """
 
 import re
@@ -19,14 +19,14 @@ BEGIN, END = "== Analyzed Logical Plan ==\n", "\n== Optimized"
 
 @dataclass
 class Node:
-    """An operator: its name, all that its line says, and what it reads."""
+    """An operator: its name, its line, and its inputs."""
 
     operator: str
     line: str
     children: list["Node"] = field(default_factory=list)
 
     def walk(self) -> Iterator["Node"]:
-        """It and all below it."""
+        """Yield the node and all below it."""
         yield self
         for child in self.children:
             yield from child.walk()
@@ -34,8 +34,10 @@ class Node:
 
 @dataclass(frozen=True)
 class Call:
-    """A call in a line: its name in small letters, all between its brackets, what stands right after them, and the
-    names of the calls around it, the innermost last. `start`: where it begins in its line."""
+    """A call in a line: its name in small letters, its text, its arguments, and the text right after it.
+
+    `within`: the names of the calls around it, the innermost last. `start`: its offset in the line.
+    """
 
     name: str
     text: str
@@ -51,7 +53,7 @@ class Call:
 
 
 def parse_plan(explained: str) -> Node | None:
-    """The root of the analysed plan in what `EXPLAIN EXTENDED` gives; None where there is none."""
+    """The root of the analysed plan in the text of `EXPLAIN EXTENDED`; None if there is none."""
     _, found, rest = explained.partition(BEGIN)
     lines = rest.partition(END)[0].splitlines()[1:] if found else []  # the first tells the columns' types
     root: Node | None = None
@@ -75,7 +77,7 @@ def parse_plan(explained: str) -> Node | None:
 
 
 def calls(line: str) -> Iterator[Call]:
-    """Every call in a line, outer ones before those within them; and names of columns that look like one."""
+    """Yield every call in a line, outer ones before inner ones; also columns with the name of a call."""
     open_calls: list[tuple[str, int]] = []  # name and where its brackets end
     for match in CALL.finditer(line):
         end = _closing(line, match.end() - 1)
@@ -87,7 +89,7 @@ def calls(line: str) -> Iterator[Call]:
 
 
 def brackets(line: str, which: int) -> str:
-    """What stands between a line's square brackets, the first ones (0) or later ones; empty where there are none."""
+    """The text in the square brackets number `which` (from 0) of a line; empty if there are none."""
     at = 0
     for _ in range(which + 1):
         start = line.find("[", at)
@@ -98,7 +100,7 @@ def brackets(line: str, which: int) -> str:
 
 
 def _closing(line: str, start: int, opens: str = "(", closes: str = ")") -> int:
-    """Where the bracket that opens at `start` ends; the end of the line where it never does."""
+    """The offset at which the bracket opened at `start` ends; the end of the line if it never does."""
     depth = 0
     for at in range(start, len(line)):
         depth += (line[at] == opens) - (line[at] == closes)
@@ -123,7 +125,7 @@ def _numbers(listed: str) -> frozenset[str]:
 
 
 def items(listed: str) -> list[str]:
-    """What stands between the commas of a list, those within brackets apart."""
+    """Split a list at its commas, except within brackets."""
     found, depth = [""], 0
     for sign in listed:
         depth += (sign in "([") - (sign in ")]")
@@ -136,13 +138,13 @@ def items(listed: str) -> list[str]:
 
 @dataclass(frozen=True)
 class PlanColumns:
-    """What columns were called where they came from: renaming one does not make it another."""
+    """The original names of columns: renaming does not make another column."""
 
     origin: dict[str, str]
     first: dict[str, str]
 
     def of(self, text: str) -> frozenset[str]:
-        """The names of the columns in a text, as they are called there and as they were at first."""
+        """The names of the columns in a text, both there and at their origin."""
         found = COLUMN.findall(text)
         return frozenset(n for n, _ in found) | {self.first.get(self._root(i), n) for n, i in found}
 

@@ -1,7 +1,6 @@
-"""The profile of a day's rows: what the gate judges, what Dagster plots, what a receipt records.
+"""The profile of a day's rows: the input of gates, plots and receipts.
 
-Lives here: the value, and NULL counts and histograms as a receipt keeps them. Does not live here: computing it
-(`lake.audit`) and its fingerprint (`lake.fingerprints`).
+Not here: computing it (`lake.audit`) and its fingerprint (`lake.fingerprints`).
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,6 @@
-"""What a scan of the landing folder found, as values that every caller prints or acts on.
+"""Reports of scans of the landing folder, and their sum over several sources.
 
-Lives here: the report of a scan, and how the scans of several sources are told as one. Does not live here: looking
-(`load.scan`).
+Not here: scanning (`load.scan`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,10 +17,10 @@ K = TypeVar("K", date, tuple[date, date])
 class ScanReport:
     """The outcome of one scan. Paths are below the folder that `[source] files` names.
 
-    `new` rows and bad rows per file read for the first time; `copies` path -> the path of the same content; `refused`
-    and `waiting` path -> reason (never read; read at the next scan); `altered` and `missing` stop rebuilds of `blocked`
-    days until `landing accept`; `let_go` changed or vanished, and nothing was ever made of them; `unreadable` path ->
-    reason (counted as one bad row, kept in quarantine). `known` are the files that the ledger named before.
+    `new`: rows and bad rows per file read for the first time; `copies`: path -> the path with the same content;
+    `refused` and `waiting`: path -> reason (never read; read at the next scan); `altered` and `missing` stop rebuilds
+    of the `blocked` days until `landing accept`; `let_go`: changed or vanished files that no day was computed from;
+    `unreadable`: path -> reason (one bad row in quarantine). `known`: the number of files in the ledger before.
     """
 
     new: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -51,7 +50,7 @@ class ScanReport:
 
 
 def summed(found: Iterable[Mapping[K, int]]) -> dict[K, int]:
-    """What several sources count by the same keys, added up; keys ascending."""
+    """Add up counts of several sources by key; keys ascending."""
     counted: dict[K, int] = {}
     for each in found:
         for key, rows in each.items():
@@ -60,16 +59,16 @@ def summed(found: Iterable[Mapping[K, int]]) -> dict[K, int]:
 
 
 def shown(path: str, source: str) -> str:
-    """A landed path as people are told it: where sources have names, with that of its own before it."""
+    """A landed path for people: after the name of its source, if sources have names."""
     return f"{source}:{path}" if source else path
 
 
 def together(reports: Mapping[str, ScanReport]) -> ScanReport:
-    """The scans of a lake's sources, by name, as one: each path with the name of its source before it."""
+    """The scans of a lake's sources, by name, as one report; each path after the name of its source."""
     found = [(name, r) for name, r in reports.items()]
 
     def paths(told: Iterable[tuple[str, Iterable[str]]]) -> tuple[str, ...]:
-        """All that was told of any source, each path with its source's name."""
+        """The paths of all sources, each after the name of its source."""
         return tuple(shown(path, name) for name, each in told for path in each)
 
     return ScanReport(

@@ -1,8 +1,8 @@
-"""What in an analysed plan makes rows depend on more than its inputs: clock, chance, the order of rows, Python.
+"""Unsteady expressions in an analysed plan: clock, chance, ties of an order, sums of DOUBLEs, Python.
 
-Lives here: the rules. Does not live here: reading the plan's text (`plan_text`), asking Spark for it and refusing
-(`load.steadiness`). An order is total where its columns hold a key: of an input (with its day), or of the rows as they
-were grouped or deduplicated just before. What cannot be shown to be total is refused; adding the key always helps.
+Not here: parsing the plan's text (`plan_text`), asking Spark for it and refusing (`load.steadiness`). An order is total
+if its columns hold a key: of an input (with its day), or of the grouped or deduplicated rows just below. An order that
+cannot be shown to be total is refused; adding the key always helps.
 """
 
 import re
@@ -69,7 +69,7 @@ SQL = "write it with Spark's own functions"
 
 @dataclass(frozen=True)
 class Unsteady:
-    """An expression that may give other rows from the same inputs: what it is, why, and what to do instead."""
+    """An expression that may give other rows from the same inputs, the reason, and the advice."""
 
     expression: str
     why: str
@@ -83,7 +83,7 @@ Key = frozenset[str]
 
 
 def unsteady(explained: str, inputs: Collection[Contract]) -> list[Unsteady]:
-    """All that is unsteady in what `EXPLAIN EXTENDED` says of a frame made from these tables."""
+    """The unsteady expressions in the text of `EXPLAIN EXTENDED` for a frame computed from these tables."""
     root = parse_plan(explained)
     if root is None:
         return []
@@ -95,12 +95,12 @@ def unsteady(explained: str, inputs: Collection[Contract]) -> list[Unsteady]:
 
 
 def keys_of(inputs: Collection[Contract]) -> list[Key]:
-    """Sets of columns that each tell the rows of one of these tables apart: its key, and what tells its day."""
+    """Sets of columns that identify a row of one of these tables: its key, and the column of its day."""
     return [frozenset((*c.key, day)) for c in inputs for day in _days_by(c)]
 
 
 def _days_by(contract: Contract) -> Iterator[str]:
-    """The columns that tell a row's day: the day itself, and the time that decides it (`x_ts` for `x_date`)."""
+    """The columns that give a row's day: the day itself, and the time that decides it (`x_ts` for `x_date`)."""
     yield contract.day_column
     time = f"{contract.day_column.removesuffix('_date')}_ts"
     if time in contract.column_names:
@@ -127,7 +127,7 @@ def _of_node(node: Node, keys: list[Key], names: PlanColumns) -> Iterator[Unstea
 
 
 def _of_doubles(node: Node, doubles: Key) -> Iterator[Unsteady]:
-    """Sums of floating-point numbers: each order of rows rounds another way. `doubles`: numbers of such columns."""
+    """Sums of floating-point numbers: each order of rows rounds differently. `doubles`: the numbers of such columns."""
     if node.operator not in ("Aggregate", "Window"):
         return
     for call in calls(node.line):
@@ -139,7 +139,7 @@ def _of_doubles(node: Node, doubles: Key) -> Iterator[Unsteady]:
 
 
 def _doubles_in(root: Node, named: Key) -> Key:
-    """The numbers of the columns of a plan that are floating-point: those of inputs by name, and what is computed."""
+    """The numbers of the floating-point columns of a plan: those of inputs by name, and the computed ones."""
     found, computed, before = set[str](), set(named), -1
     while len(found) > before:  # a query's WITH stands beside what refers to it
         before = len(found)
@@ -157,7 +157,7 @@ def _doubles_in(root: Node, named: Key) -> Key:
 
 
 def _is_double(text: str, doubles: Key) -> bool:
-    """Whether an expression computes with floating-point numbers, conditions and what is cast to other types apart."""
+    """Whether an expression computes with floating-point numbers, apart from conditions and casts to other types."""
     text, done, kept = CONDITION.sub("", text), 0, ""
     for call in calls(text):
         if call.start < done or call.is_numbered:
@@ -234,7 +234,7 @@ def _covers(columns: Key, keys: list[Key]) -> bool:
 
 
 def _grouped_below(node: Node, names: PlanColumns) -> list[Key]:
-    """The keys of the rows that the node reads, where they were grouped or deduplicated and not multiplied since."""
+    """The keys of the rows that the node reads, if they were grouped or deduplicated and not multiplied since."""
     found, below = [], node
     while len(below.children) == 1:
         below = below.children[0]

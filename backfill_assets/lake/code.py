@@ -1,8 +1,6 @@
-"""Files that are code of a table: the bytes that were loaded, and their digests.
+"""Files that are code of a table: their loaded bytes and digests, and what `Table.code_inputs` names.
 
-Lives here: one file with its content, digests of Python and SQL, those of receipts until version 0.2.0, and what
-`Table.code_inputs` names. Does not live here: which files a table has (`lake.model`, `pipeline.chosen`) and loading
-them (`pipeline.own_files`).
+Not here: the choice of files (`lake.model`, `pipeline.chosen`) and loading them (`pipeline.own_files`).
 """
 
 import contextlib
@@ -33,8 +31,9 @@ LEGACY_ENGINES = ("pyspark 4.2.0", "delta-spark 4.4.0")
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file of a table's code with the `content` that was loaded. `named_input`: how `Table.code_inputs` names it,
-    empty for a file of Python or SQL."""
+    """A file of a table's code with its loaded `content`. `named_input`: its name in `Table.code_inputs`, else
+    empty.
+    """
 
     path: Path
     content: bytes = field(repr=False)
@@ -42,12 +41,12 @@ class SourceFile:
 
     @classmethod
     def read(cls, path: Path) -> "SourceFile":
-        """The file as it is now. Raises OSError."""
+        """Read the file. Raises OSError."""
         return cls(path, path.read_bytes())
 
     @property
     def has_moved(self) -> bool:
-        """Whether the file holds something else than what was loaded, or is gone."""
+        """Whether the file is gone or has another content than the loaded one."""
         try:
             return self.path.read_bytes() != self.content
         except OSError:
@@ -55,19 +54,19 @@ class SourceFile:
 
     @property
     def text(self) -> str:
-        """The content as text with line feeds. Raises UnicodeDecodeError."""
+        """The content with line feeds. Raises UnicodeDecodeError."""
         return _text(self.content)
 
     @property
     def digest(self) -> str:
-        """The digest of the loaded content; of Python and SQL without comments and layout."""
+        """The digest of the content; for Python and SQL without comments and layout."""
         if self.named_input:
             return f"{self.named_input} {sha256(self.content).hexdigest()}"
         return _python(self.content) if self.path.suffix == ".py" else _sql(self.content)
 
     @property
     def legacy_digest(self) -> str:
-        """The digest as receipts named it until version 0.2.0, under this version of Python."""
+        """The digest in receipts up to version 0.2.0, under this version of Python."""
         return _legacy_python(self.content) if self.path.suffix == ".py" else _sql(self.content)
 
 
@@ -88,8 +87,11 @@ def _sql(content: bytes) -> str:
 
 
 def code_input(name: str, folder: Path) -> tuple[SourceFile | str, ...]:
-    """What `Table.code_inputs` names: files (below `folder`, or the sources of a package), or a line that holds a
-    digest. Raises SettingsError where it does not exist."""
+    """Resolve a name of `Table.code_inputs`: to files (below `folder`, or a package's sources), or a line with a
+    digest.
+
+    Raises SettingsError where it does not exist.
+    """
     kind, _, rest = name.partition(":")
     if kind == "env":
         if rest not in os.environ:
@@ -107,7 +109,7 @@ def code_input(name: str, folder: Path) -> tuple[SourceFile | str, ...]:
 
 
 def _sources_of(name: str, package: str) -> tuple[SourceFile, ...]:
-    """The Python files of a package that has no version, as they were when they were first looked at."""
+    """The Python files of a package without a version, with their content at the first call."""
     spec = find_spec(package) if package.isidentifier() else None
     if spec is None or spec.origin is None:
         raise _no_input(name, f"no package {package} is installed", "Install it")
@@ -138,8 +140,10 @@ def installed_versions(packages: Iterable[str]) -> dict[str, str]:
 
 
 def legacy_parts(code_version: str) -> Iterator[list[str]]:
-    """For each Python, the digests that receipts named for the package's own code of this version; none where the
-    version is younger than version 0.2.0. An empty `code_version` has no code of the package."""
+    """Yield, for each Python, the digests in receipts up to version 0.2.0 for the package's own code of this version.
+
+    Nothing for a younger version; empty lists for an empty `code_version`, which has no code of the package.
+    """
     if not code_version:
         yield from ([] for _ in LEGACY_PYTHONS)
     elif code_version in _legacy():

@@ -1,7 +1,7 @@
-"""The type that Spark gives to an expression, told without Spark: contracts are known before anything runs.
+"""Types of expressions by Spark's rules, without Spark: contracts are known before anything runs.
 
-Lives here: types of literals, casts, comparisons, arithmetic and the plainest functions, by Spark's rules. Does not
-live here: what an expression may hold (`pipeline.expressions`). What is not known here is not guessed: a cast says it.
+Not here: which expressions are allowed (`pipeline.expressions`). An unknown type is not guessed: a cast states it.
+sqlglot's `annotate_types` gives other types: DECIMAL(18,2) for DECIMAL(18,2) + 1, DOUBLE for 1.5, INT for 3000000000.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,7 +33,7 @@ CHOICES = (exp.Coalesce, exp.Greatest, exp.Least)
 
 
 class Untold(ValueError):
-    """An expression whose type is not known here."""
+    """An expression whose type is unknown here."""
 
 
 def type_of(node: exp.Expr, columns: Mapping[str, ColumnType]) -> ColumnType:
@@ -116,7 +116,7 @@ def _arithmetic(node: exp.Expr, of: _TypeOf) -> ColumnType:
 
 
 def _quotient(node: exp.Expr, of: _TypeOf) -> ColumnType:
-    """Of decimals the quotient's digits depend on their values' count: a cast says how many are wanted."""
+    """The type of a quotient. Spark's digits for decimals are not reproduced here: a cast states them."""
     if DECIMAL in (of(node.this).kind, of(node.expression).kind):
         raise Untold(node.sql("spark"))
     return DOUBLE
@@ -127,7 +127,7 @@ def _as_decimal(kind: ColumnType) -> ColumnType:
 
 
 def _operand(node: exp.Expr, kind: ColumnType) -> ColumnType:
-    """A whole number that is written out has just its digits."""
+    """The decimal type of an operand; a whole number that is written out has just its digits."""
     literal = isinstance(node, exp.Literal) and kind.kind in INT_DIGITS
     return _decimal(len(str(node.this)), 0) if literal else _as_decimal(kind)
 

@@ -1,7 +1,6 @@
-"""The aggregates in the text of a declared label, e.g. `sum_ahead(total)`: where each stands, and what it is of.
+"""Aggregates in the text of a declared label, e.g. `sum_ahead(total)`: their place and argument.
 
-Lives here: finding them by the words of the text, brackets within brackets. Does not live here: which there are and
-what they mean (`pipeline.declared_label`), and what Sail computes of them (`load.sail`).
+Not here: which aggregates exist and what they mean (`pipeline.declared_label`).
 """
 
 import re
@@ -17,8 +16,10 @@ TERM = re.compile(r"(\w+)_(ahead|behind)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class LabelCall:
-    """An aggregate as it is written: its word, its side ("ahead" or "behind"), its argument ("" or "*": none), and
-    where it begins and ends in the text (half-open)."""
+    """An aggregate as written: its word, its side ("ahead" or "behind"), its argument ("" or "*": none), and its place.
+
+    The text of the call is `text[start:end]`.
+    """
 
     agg: str
     side: str
@@ -28,7 +29,9 @@ class LabelCall:
 
 
 def label_calls(label: str) -> Iterator[LabelCall]:
-    """All that look like aggregates of a horizon, in order. Raises ValueError where the text cannot be read."""
+    """Yield the calls that look like aggregates of a horizon, in order. Raises ValueError for text that cannot
+    be read.
+    """
     from sqlglot.dialects.spark import Spark
     from sqlglot.errors import TokenError
 

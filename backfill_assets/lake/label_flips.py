@@ -134,7 +134,7 @@ def _query(label: LabelQuestion, since: datetime, last: Sequence[date]) -> str:
 
 
 def _term(term: LabelTerm, known: str) -> str:
-    """The aggregate of the versions for which `known` is true, as a term of a query grouped by entity and day."""
+    """The aggregate over the versions for which `known` is true, as a term of a query grouped by entity and day."""
     of = f"({_duck(term.of)})"
     if term.type == "DOUBLE":  # as the product sums it: whatever the order of rows
         of = f"TRY_CAST({of} AS DECIMAL({SUMMED_DIGITS},{term.scale}))" if term.agg == "sum" else f"({of} + 0)"
@@ -144,7 +144,7 @@ def _term(term: LabelTerm, known: str) -> str:
 
 
 def _duck(text: str) -> str:
-    """The expression in this engine's words."""
+    """Translate an expression of Spark SQL to DuckDB's."""
     import sqlglot
 
     return sqlglot.transpile(text, read="spark", write="duckdb")[0]

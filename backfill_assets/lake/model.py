@@ -1,7 +1,6 @@
-"""A pipeline as the rooms below see it: tables with a contract, a pure transform, and the settings that reach them.
+"""A pipeline as storage and loading see it: tables with a contract, a pure transform and settings; digests of code.
 
-Lives here: `Table`, `Chunk`, `Pipeline`, and the digests of code and settings. Does not live here: any particular
-table (`pipeline`); a user's own pipeline is a `Pipeline` too.
+Not here: any particular table (`pipeline`); a user's own pipeline is a `Pipeline` too.
 """
 
 import inspect
@@ -36,9 +35,9 @@ LOADER_VERSION = "raw 1"
 
 @dataclass(frozen=True)
 class Chunk:
-    """What a transform may know besides its input frames: the days to make, and the frontier (aware) of maturity.
+    """What a transform receives besides its input frames: the days to compute, and the frontier (aware) of maturity.
 
-    `wanted`: of these days the ones whose rows are taken (None: all); a transform may leave out the others.
+    `wanted`: the days whose rows are used (None: all); a transform may leave out the others.
     """
 
     days: DayRange
@@ -55,19 +54,20 @@ Revisions = Callable[[str, str], str]
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a pipeline. `transform` is pure: input frames (by table name) and chunk -> rows of exactly its days.
+    """A table of a pipeline. `transform` is pure: input frames (by table name) and a chunk give the rows of exactly its
+    days.
 
     `transform` is None for raw, which is loaded from landed files. `settings` are the values that reach its content
-    (JSON); `sources` the modules whose code does, their names, or files of SQL or Python (default: the module of the
-    transform). `code_inputs` names what else the code reads: a file beside the pipeline's (`"model.json"`), a variable
-    of the environment (`"env:FACTOR"`), an installed package by its version or sources (`"package:helpers"`). A change
-    of these makes days outdated, as a change of code does. `code_version` stands for the sources that belong to this
-    package; `settings_read` are values of `lake.toml` that `tables(settings)` looked at, and are recorded, not given.
-    `drops_incomplete`: days with missing required inputs stay empty. `facts` (a query of the embedded engine
-    for rows -> one for a day and numbers) and `revisions` (queries for the rows before and after -> such a one) are
-    shown to people and reach no content. `account` (a query of that engine for deliveries of whole keys -> one for a
-    day, the deliveries for it, those superseded) is what a plan's gate holds against the rows of a table of versions.
-    `compiled`: the SQL that declared columns were compiled to, by column, for people.
+    (JSON). `sources` are the modules with its code, their names, or files of SQL or Python (default: the transform's
+    module). `code_inputs` names further inputs of the code: a file beside the pipeline's (`"model.json"`), an
+    environment variable (`"env:FACTOR"`), an installed package by version or sources (`"package:helpers"`); a change of
+    them makes days outdated, as a change of code does. `code_version` stands for the sources in this package.
+    `settings_read` are values of `lake.toml` that `tables(settings)` read; they are recorded, not given.
+    `drops_incomplete`: days with missing required inputs stay empty. `facts` (turns a query for rows into one for a day
+    and numbers) and `revisions` (the same for rows before and after) are queries of DuckDB, shown to people, and reach
+    no content. `account` turns a query for deliveries of whole keys into one for a day, its deliveries and the
+    superseded ones; a plan's gate compares it with a table of versions. `compiled`: the SQL of declared columns, for
+    people.
     """
 
     contract: Contract
@@ -95,7 +95,7 @@ class Table:
 
     @property
     def brings_code(self) -> bool:
-        """Whether code from outside this package makes it; what this package brings, its tests hold."""
+        """Whether code outside this package computes it; this package's tests hold its own code."""
         return not self.is_landed and not all(map(_is_ours, _sources(self)))
 
 
@@ -116,7 +116,7 @@ class Pipeline:
         return next(t for t in self.tables if t.name == name)
 
     def contract(self, name: str, consequence: str) -> Contract:
-        """The contract of a table that a person named; raises BackfillError with that `consequence`."""
+        """The contract of a table that a person named. Raises BackfillError with that `consequence`."""
         known = {c.name: c for c in self.contracts}
         if name not in known:
             raise BackfillError(
@@ -125,15 +125,16 @@ class Pipeline:
         return known[name]
 
     def states(self, view: LakeView, before: States | None = None) -> States:
-        """The states of all days of a view; `before`: those of an earlier one, which need no second look where nothing
-        moved."""
+        """The states of all days of a view; `before`, the states of an earlier view, saves the work where nothing
+        changed.
+        """
         return States(self.contracts, view, self.codes, before)
 
 
 def make_pipeline(tables: Iterable[Table], confs: Mapping[str, str] | None = None) -> Pipeline:
-    """A pipeline of these tables (upstream first). Reads the source of their transforms, once.
+    """Make a pipeline of these tables (upstream first), reading the source of their transforms once.
 
-    `confs` are settings of Spark SQL that a person gave: they count as settings of every table.
+    `confs` are settings of Spark SQL from `lake.toml`; they count as settings of every table.
     """
     _package_at_first()
     ordered = tuple(map(_with_files, tables))
@@ -157,12 +158,12 @@ def make_pipeline(tables: Iterable[Table], confs: Mapping[str, str] | None = Non
 
 
 def _typed(value: object) -> list[str]:
-    """A value that JSON does not know (a date), so that it differs from the same characters as a text."""
+    """Encode a value that JSON lacks (a date), so that it differs from the text with the same characters."""
     return [type(value).__name__, str(value)]
 
 
 def pipeline_of(lake: Lake, tables: Iterable[Table]) -> Pipeline:
-    """The pipeline of a lake; raises SettingsError where a setting names a table that it has not."""
+    """The pipeline of a lake. Raises SettingsError for a setting that names an unknown table."""
     confs = {name: value for name, value in lake.settings.spark.confs.items() if name.startswith("spark.sql.")}
     made = make_pipeline(tables, confs)
     known = [t.name for t in made.tables]
@@ -188,9 +189,10 @@ def pipeline_of(lake: Lake, tables: Iterable[Table]) -> Pipeline:
 
 
 def refuse_moved_code(table: Table) -> None:
-    """Raise BackfillError where a file of the table's code is not as it was when it was loaded, or another version of
-    this package was installed since: what was computed and what a receipt would name may then be two codes. `table` is
-    one of a `Pipeline`."""
+    """Raise BackfillError if a file of the table's code, or this package's version, changed since it was loaded.
+
+    The computed rows and the receipt might then belong to different code. `table` is one of a `Pipeline`.
+    """
     moved = [str(s.path) for s in table.sources if isinstance(s, SourceFile) and s.has_moved]
     if installed_versions((DISTRIBUTION,)) != _package_at_first():
         moved.append(f"the installed package {DISTRIBUTION}")
@@ -205,19 +207,19 @@ def refuse_moved_code(table: Table) -> None:
 
 @cache
 def _package_at_first() -> dict[str, str]:
-    """The version of this package when the process made its first pipeline: transforms are imported when they run."""
+    """The version of this package when the process made its first pipeline; transforms are imported later."""
     return installed_versions((DISTRIBUTION,))
 
 
 def source_files(table: Table) -> tuple[Path, ...]:
-    """The files whose code makes the table; of raw the one that loads it."""
+    """The files with the code of the table; of raw the loader."""
     modules = (LOADER, *table.sources) if table.is_landed else _sources(table)
     read = (s for s in modules if not (isinstance(s, SourceFile) and s.named_input))
     return tuple(path for path in map(_path, read) if path.is_file())  # a table defined in a session has no file
 
 
 def _with_files(table: Table) -> Table:
-    """The table with the content of all files of its code that do not belong to this package."""
+    """The table with the content of all files of its code outside this package."""
     found = tuple(s if isinstance(s, SourceFile) or _is_ours(s) else SourceFile.read(_path(s)) for s in _sources(table))
     return table if found == table.sources or all(map(_is_ours, found)) else replace(table, sources=found)
 
@@ -233,7 +235,9 @@ def _is_ours(source: Source) -> bool:
 
 
 def _read(table: Table) -> list[SourceFile]:
-    """The files that count by their content: all, or those of others where the package's own count by a version."""
+    """The files that count by content: all of them, or those outside this package where a version stands for its
+    own.
+    """
     has_version = table.is_landed or table.code_version
     counted = (s for s in _sources(table) if not (has_version and _is_ours(s)))
     return [s if isinstance(s, SourceFile) else SourceFile.read(_path(s)) for s in counted]
@@ -244,15 +248,14 @@ def _version(table: Table) -> str:
 
 
 def _code(table: Table, read: Collection[str] | None) -> list[object]:
-    """What makes a table, or of it just the columns that are read."""
+    """The parts of the code digest of a table, or of the columns that are read of it."""
     inputs = [[i.table, i.before, i.after, i.basis.value] for i in table.contract.inputs]
     parts = sorted(s.digest for s in _read(table))
     return [parts, _version(table), sorted(table.code_inputs), _contract(table, read, inputs)]
 
 
 def _legacy_code(table: Table, read: Collection[str] | None) -> list[list[str]]:
-    """The parts of the code as receipts named them until version 0.2.0, one list per version of Python; empty where the
-    code is younger."""
+    """The parts of the code digest up to version 0.2.0, one list per version of Python; empty for younger code."""
     own = [s.legacy_digest for s in _read(table) if not s.named_input]
     contract = _contract(table, read, list(map(str, table.contract.inputs)))
     return [[*sorted([*own, *parts]), contract, *LEGACY_ENGINES] for parts in legacy_parts(_version(table))]
@@ -264,7 +267,9 @@ def _contract(table: Table, read: Collection[str] | None, inputs: list[Any]) -> 
 
 
 def _path(source: Source) -> Path:
-    """The file of a module; one that is named is not imported: transforms import Spark, and `status` needs none."""
+    """The file of a module. A module given by name is not imported: transforms import Spark, and `status` needs
+    none.
+    """
     if isinstance(source, SourceFile):
         return source.path
     if isinstance(source, ModuleType):

@@ -1,7 +1,6 @@
-"""What each engine and format calls a column's type: Spark, DuckDB, Delta, Arrow.
+"""The names of a column's type in Spark, DuckDB, Delta and Arrow, one function per vocabulary.
 
-Lives here: one function per vocabulary. Does not live here: which types there are (`core.column_types`), and their
-canonical texts (`fingerprints`). What is imported is imported when asked: `status` needs none of it.
+Not here: the types themselves (`core.column_types`) and their canonical texts (`fingerprints`).
 """
 
 from typing import TYPE_CHECKING, Any
@@ -24,19 +23,19 @@ OF_DELTA = {name: kind for kind, name in DELTA.items()}
 
 
 def spark_name(kind: ColumnType) -> str:
-    """As `DataFrame.dtypes` writes it, e.g. decimal(18,2)."""
+    """The name in `DataFrame.dtypes`, such as decimal(18,2)."""
     return str(kind).lower()
 
 
 def duckdb_name(kind: ColumnType) -> str:
-    """As DuckDB's SQL writes it. Instants have a zone there: what DuckDB reads from files of ours."""
+    """The name in DuckDB's SQL. Instants have a zone there, as DuckDB reads them from the files of a table."""
     if kind.element is not None:
         return f"{duckdb_name(kind.element)}[]"
     return str(kind) if kind.kind == DECIMAL else DUCKDB[kind.kind]
 
 
 def delta_type(kind: ColumnType) -> "PrimitiveType | ArrayType":
-    """As a field of a Delta table's schema."""
+    """The type of a field in a Delta table's schema."""
     from deltalake.schema import ArrayType, PrimitiveType
 
     if kind.element is not None:
@@ -45,7 +44,7 @@ def delta_type(kind: ColumnType) -> "PrimitiveType | ArrayType":
 
 
 def type_of_delta(named: Any) -> ColumnType | None:
-    """The type that a field of a Delta table's schema has; None where it is none of ours."""
+    """The type of a field of a Delta table's schema; None for one that no column of a contract has."""
     if hasattr(named, "element_type"):
         inner = type_of_delta(named.element_type)
         return ColumnType(ARRAY, element=inner) if inner is not None and inner.element is None else None
@@ -56,7 +55,7 @@ def type_of_delta(named: Any) -> ColumnType | None:
 
 
 def arrow_type(kind: ColumnType) -> Any:
-    """As Arrow holds it in memory and in the Parquet files of a table."""
+    """The type in memory and in the Parquet files of a table."""
     import pyarrow as pa
 
     if kind.element is not None:
@@ -71,7 +70,7 @@ def arrow_type(kind: ColumnType) -> Any:
 
 
 def type_of_arrow(found: Any) -> ColumnType | None:
-    """The type that a column of a table's Parquet file has; None where it is none of ours."""
+    """The type of a column of a table's Parquet file; None for one that no column of a contract has."""
     import pyarrow as pa
 
     if pa.types.is_list(found):
@@ -83,7 +82,7 @@ def type_of_arrow(found: Any) -> ColumnType | None:
 
 
 def arrow_name(found: Any) -> str:
-    """A type of Arrow in words that do not depend on what a writer calls the elements of a list."""
+    """The name of an Arrow type, whatever a writer calls the elements of a list."""
     import pyarrow as pa
 
     return f"list<{arrow_name(found.value_type)}>" if pa.types.is_list(found) else str(found)

@@ -1,14 +1,9 @@
-"""Before a user's transform is run: its plan is analysed, and refused where its rows depend on more than its inputs.
+"""Checks of a user's transform before it runs: its analysed plan, its changes of session settings, its mistakes by
+line.
 
-Lives here: asking Spark for the analysed plan, the refusal, the refusal of a transform that changes the session's
-settings, and telling mistakes in a transform by file and line. Temporary views, functions and the current database are
-not compared: they reach only who names them, and Spark's own functions go before those of their name. Does not live
-here: what is unsteady (`core.unsteady`). What this package's own tables do is held by its tests instead, so
-that a chunk of them costs no plan more.
-
-Sail's plan tells no column by a number, so that no order can be shown to be total. There the plan that a client keeps
-is read (`second_engine`), and nothing unsteady is on its lists (a test). It cannot take the place of Spark's: it does
-not say what a column's name stands for, nor what is behind a view, and a classic session keeps none.
+Not here: the unsteady expressions (`core.unsteady`), and Sail's plans (`sail`), which name no column by number. Tests
+hold this package's own tables, so that a chunk of them costs no extra plan. Temporary views, functions and the current
+database are not compared: Spark's own functions go before those of their name.
 """
 
 import uuid
@@ -38,8 +33,10 @@ SHOWN, SHOWN_CHARS = 3, 300
 def refuse_unsteady(
     session: "SparkSession", table: Table, frame: "DataFrame", contracts: Mapping[str, Contract]
 ) -> None:
-    """Raise ContractBroken where the analysed plan of a user's frame uses the clock, chance, an order that is not total
-    or Python; it names the expression. On Sail only what cannot be analysed raises. Nothing is computed."""
+    """Raise ContractBroken, naming the expression, if a user's frame depends on the clock, chance, row order or Python.
+
+    The analysed plan is read; nothing is computed. On Sail only a frame that cannot be analysed raises.
+    """
     if not table.brings_code:
         return
     if sail_scratch(session) is not None:
@@ -57,7 +54,7 @@ def refuse_unsteady(
 
 
 def explained_plan(session: "SparkSession", frame: "DataFrame") -> str:
-    """What Spark says of a frame's plans, with every field. Raises what Spark does for one that it cannot analyse."""
+    """The text of a frame's plans with every field. Raises Spark's own error for a frame that it cannot analyse."""
     name, before = f"plan_{uuid.uuid4().hex}", session.conf.get(FIELDS, None)
     session.conf.set(FIELDS, EVERY_FIELD)
     try:
@@ -72,8 +69,10 @@ def explained_plan(session: "SparkSession", frame: "DataFrame") -> str:
 
 
 def refuse_changed_settings(session: "SparkSession", named: str) -> None:
-    """Raise ContractBroken where something else than this package has changed the session's settings since it was
-    opened, which would change the rows of every later table; they are put back. `named` is what is refused."""
+    """Raise ContractBroken if code outside this package changed the session's settings, and restore them.
+
+    Changed settings would change the rows of every later table. `named` is the object of the error.
+    """
     if not (found := changed_settings(session)):
         return
     told = ", ".join(f"{n} from {_value(before)} to {_value(now)}" for n, (before, now) in [*found.items()][:SHOWN])
@@ -92,7 +91,7 @@ def _value(setting: str | None) -> str:
 
 @contextmanager
 def settings_kept(session: "SparkSession", table: Table) -> Iterator[None]:
-    """Around a user's transform: put back what it changed of the session's settings, and raise ContractBroken."""
+    """Around a user's transform: restore the session's settings that it changed, and raise ContractBroken."""
     try:
         yield
     except BaseException:
@@ -105,7 +104,7 @@ def settings_kept(session: "SparkSession", table: Table) -> Iterator[None]:
 
 @contextmanager
 def telling_mistakes(table: Table) -> Iterator[None]:
-    """Whatever a user's transform raises while its plan is made is told in one line, with file and line."""
+    """Turn an error of a user's transform into a BackfillError of one line, with file and line."""
     try:
         with quiet((SPARKS_LOG,)):
             yield
@@ -123,7 +122,7 @@ def telling_mistakes(table: Table) -> Iterator[None]:
 
 
 def _place(error: BaseException, files: Sequence[Path]) -> str:
-    """The file that the mistake is in, and the line where Python knows it."""
+    """The file, and the line if Python knows it, in which an error arose."""
     named = {str(path): path for path in files}
     lines = [(named[f.filename], f.lineno) for f in extract_tb(error.__traceback__) if f.filename in named]
     if lines:  # the innermost: a transform may call what stands beside it

@@ -1,4 +1,4 @@
-"""The tenant: the tables of this product. Contracts, pure transforms and their binding to settings live here.
+"""The tables of this product and of users: contracts, pure transforms and their binding to settings.
 
-Does not live here: how tables are written, checked and scheduled; that core serves any other pipeline as well.
+Not here: writing, checking and scheduling tables, which serve any pipeline.
 """

@@ -1,7 +1,6 @@
-"""Which tables a lake has: this product's, or those that `[pipeline]` in its `lake.toml` names.
+"""The tables of a lake: this product's, or the ones that `[pipeline]` in its `lake.toml` names, in order and checked.
 
-Lives here: finding a user's tables, and telling what is wrong with them by file and line instead of by a stack. Does
-not live here: this product's own tables (`tables`), and what a pipeline is (`lake.model`). Every door asks here.
+Not here: this product's own tables (`tables`), loading files (`own_files`), and `Pipeline` itself (`lake.model`).
 """
 
 import inspect
@@ -37,9 +36,9 @@ NOTHING = "Nothing was done"
 
 
 def tables_at(root: Path) -> TablesOf:
-    """What gives the tables of the lake at `root` by its settings, upstream first.
+    """Return the function that gives the tables of the lake at `root` for its settings, upstream first.
 
-    It raises SettingsError, naming file and line, where a user's tables cannot be had or do not fit each other.
+    It raises SettingsError, with file and line, for a user's file that fails and for tables that do not fit each other.
     """
 
     def tables_of(settings: LakeSettings) -> tuple[Table, ...]:
@@ -58,7 +57,7 @@ def tables_at(root: Path) -> TablesOf:
 
 
 def chosen_pipeline(lake: Lake) -> Pipeline:
-    """The pipeline of a lake; raises SettingsError as `tables_at` does, and for settings that name what it has not."""
+    """The pipeline of a lake. Raises SettingsError as `tables_at` does, and for settings that name an unknown table."""
     return pipeline_of(lake, tables_at(lake.root)(lake.settings))
 
 
@@ -74,11 +73,9 @@ def _own(root: Path, named: str, settings: LakeSettings) -> list[Table]:
 
 
 def _with_source(named: str, table: object, module: ModuleType, read: Mapping[str, Any]) -> Table:
-    """The table, with the files beside `lake.toml` that its transform reaches as its code, and the settings that were
-    `read` to make it.
+    """Add the code to a table: the files beside `lake.toml` that its transform reaches, and the settings it has `read`.
 
-    A transform that does not tell its module counts as one of the file that names it. A rule that could not be
-    checked is refused.
+    A transform without a module counts as code of `module`. Raises SettingsError for a rule that cannot be checked.
     """
     if not isinstance(table, Table):
         raise _refused(
@@ -100,7 +97,7 @@ def _with_source(named: str, table: object, module: ModuleType, read: Mapping[st
 
 
 def _files(source: Source) -> tuple[Source, ...]:
-    """The files that a source reaches, as they were loaded; of one that is named its own, where it is imported."""
+    """The files that a source reaches, as they were loaded; of the name of a module only its own file."""
     if isinstance(source, ModuleType):
         return reached_by(source) or (source,)
     found = reached_by(sys.modules[source]) if isinstance(source, str) and source in sys.modules else None
@@ -108,7 +105,7 @@ def _files(source: Source) -> tuple[Source, ...]:
 
 
 def _homes(transform: Transform, module: ModuleType) -> tuple[ModuleType, ...]:
-    """The modules whose code a transform is: where it was written and, where that is given values, who gives them."""
+    """Modules hashed into a transform's code digest: its own, and for partials and closures `module` as well."""
     written = transform.func if isinstance(transform, partial) else transform
     home = inspect.getmodule(written)
     given = written is not transform or getattr(transform, "__closure__", None) is not None
@@ -128,7 +125,7 @@ def _module_of(root: Path, place: str) -> ModuleType:
 
 @contextmanager
 def _told_by_line(place: Path | str) -> Iterator[None]:
-    """Whatever a user's file raises while it is read is told by its name and the line."""
+    """Turn any error of a user's file into a SettingsError with the file's name and line."""
     try:
         yield
     except BackfillError:
@@ -144,7 +141,7 @@ def _told_by_line(place: Path | str) -> Iterator[None]:
 
 
 def _culprit(error: Exception, path: Path) -> Path:
-    """The file in which the error arose: of those that the file reaches the innermost, else the file itself."""
+    """The innermost file in which the error arose, of the files that `path` reaches; else `path` itself."""
     if isinstance(error, SyntaxError):
         told = [error.filename or ""]
     else:
@@ -155,7 +152,7 @@ def _culprit(error: Exception, path: Path) -> Path:
 
 
 def _file_of(module: str) -> Path | None:
-    """The file of a module that is to be imported; None where it cannot be found."""
+    """The file of a module that is not imported yet; None if there is none."""
     try:
         spec = find_spec(module)
     except (ImportError, ValueError):
@@ -164,7 +161,7 @@ def _file_of(module: str) -> Path | None:
 
 
 def _in_order(named: str, given: Sequence[Table]) -> tuple[Table, ...]:
-    """The tables, each after those it is made from; raises SettingsError where that cannot be."""
+    """Sort the tables so that each follows its inputs. Raises SettingsError for a missing input and for a circle."""
     _refuse_names(named, given)
     left, done = list(given), dict[str, Table]()
     while left:

@@ -42,7 +42,7 @@ EVENTS = ("event", "events")
 
 @dataclass(frozen=True)
 class Declared:
-    """A declared column: its aggregation, the expressions as they were written, and the columns they are made from."""
+    """A declared column: its aggregation, the expressions as written, and the columns of staging that they name."""
 
     aggregation: Aggregation
     of: str | None
@@ -51,7 +51,7 @@ class Declared:
 
     @property
     def sql(self) -> str:
-        """The aggregation as a query over staging would say it, for people; `day` is the day that is described."""
+        """The aggregation as SQL over staging, for people; `day` is the described day."""
         value, reach, agg = self.aggregation.value, self.aggregation.reach, self.aggregation.agg
         of = value.of or "*"
         called = {
@@ -66,7 +66,7 @@ class Declared:
         return f"{f'datediff(day, {made})' if agg == 'days_since_last' else made} over {window}"
 
     def column(self, *, tags: Mapping[str, str], made_from: str) -> Column:
-        """The column of a contract, made from that table: type, meaning, and tags that tell its parts apart."""
+        """The column of a contract, computed from the table `made_from`: type, description, and tags for its parts."""
         made = self.aggregation
         origins = tuple(f"{made_from}.{column}" for column in self.columns or ("event_key",))
         return Column(made.name, made.type, self._description(), made.nullable, {**tags, **self._tags()}, origins)
@@ -116,10 +116,10 @@ def declared(settings: LakeSettings) -> tuple[Declared, ...]:
 def compiled(
     name: str, agg: Agg, expressions: tuple[Expression | None, Expression | None], reach: Reach, where: str
 ) -> Declared:
-    """A column of an aggregation of `of` for which another expression is true (None: all events).
+    """Compile a column: `agg` of the first of two `expressions`, over the events for which the second is true.
 
-    Raises SettingsError naming `where` where the aggregation does not take values of that type, or the type of `of`
-    cannot be told.
+    None stands for every event. Raises SettingsError naming `where` for a type that the aggregation does not take, or
+    that is unknown.
     """
     of, only = expressions
     value = _value(of, only, where)
@@ -133,7 +133,7 @@ def compiled(
 
 
 def words(columns: Sequence[Declared]) -> list[list[object]]:
-    """What decides the content of these columns, as plain values for digests of settings."""
+    """The values that decide the content of these columns, for digests of settings."""
     return [[c.aggregation.name, c.aggregation.agg, asdict(c.aggregation.value), _days(c)] for c in columns]
 
 
@@ -153,7 +153,7 @@ def _declared(asked: FeatureColumnSettings, known: Mapping[str, ColumnType]) -> 
 
 
 def _value(of: Expression | None, only: Expression | None, where: str) -> Value:
-    """Only a column keeps its own type untouched; anything else is brought to the type that was told of it."""
+    """The value to aggregate. A bare column keeps its type; any other expression is cast to its type."""
     condition = None if only is None else only.sql if only.type else f"try_cast({only.sql} AS BOOLEAN)"
     if of is None:
         return Value(where=condition)

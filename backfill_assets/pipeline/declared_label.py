@@ -1,7 +1,7 @@
 """Declared labels, from `[labels] label` in lake.toml: a condition over aggregates ahead of a day and behind it.
 
-Lives here: the aggregates of the text, and the labels by measure and rule said the same way. Does not live here:
-finding them (`lake.label_calls`), what an expression may hold (`expressions`), the computation (`transforms`).
+Not here: finding the aggregates in the text (`lake.label_calls`), allowed expressions (`expressions`), computation
+(`transforms`).
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ ADVICE = "Write a condition over aggregates of the horizon, e.g. sum_ahead(total
 
 
 def declared_label(settings: LakeSettings) -> tuple[tuple[Declared, ...], Outcome]:
-    """The aggregates of a label, each a column of its own, and what decides it. Raises SettingsError."""
+    """The aggregates of a label, each a column of its own, and the outcome that decides it. Raises SettingsError."""
     asked, known = settings.labels, sources(settings)
     if asked.label is None:
         terms, condition = _by_rule(settings)
@@ -58,7 +58,7 @@ def _decided_by(term: Declared) -> ColumnType:
 
 
 def _terms(label: str, settings: LakeSettings) -> tuple[tuple[Declared, ...], str]:
-    """The aggregates, one column for each different one, and the text with their columns in their place."""
+    """The aggregates, one column for each different one, and the text with column names in their place."""
     known, condition, done = sources(settings), "", 0
     found: dict[tuple[str, str, str], Declared] = {}
     for call in _calls(label):
@@ -83,7 +83,7 @@ def _term(agg: str, side: str, of: Expression | None, settings: LakeSettings, ta
 
 
 def _calls(label: str) -> Sequence[LabelCall]:
-    """The calls of aggregates that there are; what has another name is left in the text, and refused as one."""
+    """The calls of known aggregates; other calls stay in the text, where the check of the condition refuses them."""
     try:
         return [call for call in label_calls(label) if call.agg in AGGS]
     except ValueError as error:

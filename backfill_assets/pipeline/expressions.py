@@ -1,8 +1,7 @@
-"""Expressions that a person writes in `lake.toml`: Spark SQL over one event, read and checked before anything runs.
+"""Expressions in `lake.toml`: Spark SQL over one event, parsed and checked before anything runs.
 
-Lives here: what an expression may hold, refused by name, and its compiled text. Does not live here: its type
-(`lake.expression_types`) and what is made of its values (`transforms`). The text is not written anew from the parse:
-tokens alone are replaced (`landing.select`: casts that give NULL instead of ending the job): no meaning can change.
+Not here: types (`lake.expression_types`) and the computation (`transforms`). The compiled text keeps the tokens of the
+written one; only casts are replaced by casts that give NULL instead of ending the job (`landing.select`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,7 +27,7 @@ ADVICE = "Write Spark SQL over the columns of one event, e.g. total, or coalesce
 
 @dataclass(frozen=True)
 class Expression:
-    """A checked expression: as written, as compiled for Spark, its type (None: not known), the columns it names."""
+    """A checked expression: as written, as compiled for Spark, its type (None: unknown), and the columns it names."""
 
     text: str
     sql: str
@@ -37,7 +36,7 @@ class Expression:
 
 
 def read_expression(text: str, columns: Mapping[str, ColumnType], where: str) -> Expression:
-    """The expression of a text over these columns. Raises SettingsError naming `where` and what it may not hold."""
+    """Parse and check an expression over these columns. Raises SettingsError naming `where` and the forbidden part."""
     parsed = parse(text, where)
     named = check(parsed, columns, where)
     (sql,) = _forgiving(text, where)
@@ -49,7 +48,7 @@ def read_expression(text: str, columns: Mapping[str, ColumnType], where: str) ->
 
 
 def parse(text: str, where: str) -> exp.Expr:
-    """The syntax tree of one expression. Raises SettingsError where it is none, or more than one."""
+    """The syntax tree of exactly one expression. Raises SettingsError for anything else."""
     try:
         parsed = sqlglot.parse_one(text, read="spark")
     except SqlglotError as error:

@@ -1,16 +1,15 @@
-"""A user's Python file and the files beside it that it imports: loaded as a package of their own, and told apart.
+"""Users' Python files: loads a file, or a module, with the files beside it that it imports, and keeps the loaded bytes.
 
-Lives here: which files an `import` in such a file reaches, and loading them. Does not live here: what they define
-(`chosen`) and digests (`lake.model`). A file beside wins over an installed module of its name, as beside a script.
+Not here: the tables that they define (`chosen`) and digests (`lake.code`).
 
-The digest of a table's code is taken of the bytes that were executed: they are kept with the module. A module that is
-imported as ever (`MODULE:NAME`) is read before Python imports it; where its files are then not as they were read, its
-pipeline is refused, so that no old function is run under the digest of a new file.
+The digest of a table's code is taken of the bytes that were executed. Python imports a module of a package
+(`MODULE:NAME`) as always, after its files were read; if they have changed since, the pipeline is refused, so that no
+old function runs under the digest of a new file.
 
-Nothing is added to `sys.path`: the files see an `__import__` of their own, which looks beside them first. What they
-reach is read from their `import` statements, those inside functions too, so that it is known without running them; a
-file beside that no statement names (`importlib`, a name put together) cannot be imported, because no digest would tell
-of it. The package's name says what it holds: other files, or the same with another content, are other modules.
+A file beside wins over an installed module of its name, as beside a script, and two lakes may have files of one name in
+one process. So nothing is added to `sys.path`: the files form a package named by their content, and their `import`
+statements look there first. The `import` statements, also those inside functions, say which files are reached; a file
+that no statement names (`importlib`, a computed name) cannot be imported, because no digest would cover it.
 """
 
 import ast
@@ -40,15 +39,17 @@ KEPT = "__loaded_files__"  # of a module: the files that it reaches, with the by
 def reached(path: Path) -> tuple[Path, ...]:
     """The file and all files beside it that it imports, directly or through others, as real paths, itself first.
 
-    Raises OSError where one cannot be read, SyntaxError where one is no Python.
+    Raises OSError for a file that cannot be read, SyntaxError for one that is not Python.
     """
     return tuple(file for _, file, _ in _sources(path.resolve()))
 
 
 def reached_by(module: ModuleType) -> tuple[SourceFile, ...] | None:
-    """The same for a module that was loaded or imported here, as it was then: of an imported one what it imports of its
-    own top-level package, with the packages above it. None for a module of this product, and for one without a file of
-    Python. A module that something else imported counts as its files are at the first look."""
+    """The loaded files that a module reaches, itself first; None for a module of this product or without a Python file.
+
+    Of an imported module these are files of its own top-level package, with the packages above it. A module that
+    something else imported counts with the content of its files at the first call.
+    """
     parts = tuple(module.__name__.split("."))
     path = Path(module.__file__ or "")
     if path.suffix != ".py" or parts[0] == OURS:
@@ -65,8 +66,10 @@ def reached_by(module: ModuleType) -> tuple[SourceFile, ...] | None:
 
 
 def imported(name: str) -> ModuleType:
-    """The module of that name, imported as ever, after its files were read. Raises whatever they raise, and
-    SettingsError where a file changed since it was imported."""
+    """Read the files of the module `name`, then import it.
+
+    Raises whatever they raise, and SettingsError for a file that changed since it was imported.
+    """
     parts = tuple(name.split("."))
     for part in (".".join(parts[:count]) for count in range(1, len(parts) + 1)):
         spec = find_spec(part) if part not in modules else None
@@ -86,7 +89,7 @@ def imported(name: str) -> ModuleType:
 
 
 def _keep(read: Sources) -> None:
-    """Keep with each of these modules that is imported now what was read of it and of those that it reaches."""
+    """Store with each of these modules that is imported by now the files that it reaches, as they were read."""
     held = {parts: (file, content) for parts, file, content in read}
     for parts in held:
         module = modules.get(".".join(parts))
@@ -96,7 +99,7 @@ def _keep(read: Sources) -> None:
 
 
 def loaded(path: Path) -> ModuleType:
-    """The file as a module; loaded anew by whoever asks after it, or a file that it reaches, has changed.
+    """Load the file as a module; again if it, or a file that it reaches, has changed.
 
     Raises OSError, and whatever the files raise.
     """
@@ -128,7 +131,7 @@ class _Files:
     found: Mapping[Parts, tuple[Path, bytes]]
 
     def module(self, parts: Parts) -> ModuleType:
-        """The module of these parts, after those above it. Raises ModuleNotFoundError."""
+        """Load the module of these parts, after its parents. Raises ModuleNotFoundError."""
         name = ".".join((self.package, *parts))
         if name in modules:
             return modules[name]
@@ -158,7 +161,7 @@ class _Files:
         fromlist: Sequence[str] | None = (),
         level: int = 0,
     ) -> ModuleType:
-        """What `import` asks for, with the signature of `__import__`: from these files, else from what is installed."""
+        """Import from these files, else from the installed modules; the signature is that of `__import__`."""
         if level:
             within = str((globals or {}).get("__package__") or self.package)
             parts = tuple(resolve_name("." * level + name, within).split("."))[1:]
@@ -174,15 +177,17 @@ class _Files:
 
 
 def _sources(path: Path) -> Sources:
-    """The files that one reaches within its folder, itself first, each with its parts and content as it is now."""
+    """The files that `path` reaches within its folder, itself first, each with its parts and present content."""
     folder = path.parent.parent if path.name == INIT else path.parent
     own = _parts(path, folder)
     return _reached(own, partial(_on_disk, folder, {own: path}))
 
 
 def _of_package(parts: Parts, path: Path) -> Sources | None:
-    """The files that a module of a package reaches within the package, with those above it, which Python runs first.
-    None where it was run as a script: its name does not say where its package lies."""
+    """The files that a module reaches within its package, with its parents, which Python runs first.
+
+    None for a module run as a script, whose name does not say where its package lies.
+    """
     depth = len(parts) - (path.name != INIT)
     if depth >= len(path.parents) or _parts(path, path.parents[depth]) != parts:
         return None
@@ -196,8 +201,10 @@ def _on_disk(folder: Path, known: Mapping[Parts, Path], parts: Parts) -> tuple[P
 
 
 def _reached(own: Parts, find: Find, above: Sequence[Parts] = (), package: str | None = None) -> Sources:
-    """The files that one reaches, itself first; of `package` alone, where it is given. `find` gives a module's file and
-    content by its parts, None where there is no such file."""
+    """The files that `own` reaches, itself first; only those of `package`, if given.
+
+    `find` returns the file and content of a module by its parts, or None; `above` are modules to visit as well.
+    """
     todo = [*above, own]
     done: dict[Parts, tuple[Path, bytes]] = {}
     while todo:
@@ -223,7 +230,7 @@ def _parts(path: Path, folder: Path) -> Parts:
 
 
 def _file(folder: Path, parts: Parts) -> Path | None:
-    """The file of a module: a package's before a plain one, as Python takes them."""
+    """The file of a module, or None; a package comes before a plain module, as in Python."""
     if not parts or parts[0] == OURS:
         return None
     named = folder.joinpath(*parts)
@@ -232,7 +239,7 @@ def _file(folder: Path, parts: Parts) -> Path | None:
 
 @lru_cache(maxsize=256)
 def _imports(source: bytes, file: str, within: Parts) -> tuple[Parts, ...]:
-    """The dotted names that the statements of a file may import, absolute ones of the folder's view."""
+    """The dotted names that the statements of a file may import, as absolute names below the folder."""
     return tuple(dict.fromkeys(n for node in ast.walk(ast.parse(source, file)) for n in _named(node, within)))
 
 

@@ -1,6 +1,6 @@
-"""Settings handed to a user's `tables(settings)`: the values that it reads are recorded, because rows follow from them.
+"""Settings for a user's `tables(settings)` that record the values it reads, because rows may depend on them.
 
-Lives here: the recording view. Does not live here: the digest of what was read (`lake.model`).
+Not here: the digest of these values (`lake.model`).
 """
 
 import gc
@@ -16,7 +16,7 @@ ALL = "*"  # of a section whose values were handed on as a whole
 
 
 class _View:
-    """A section of settings as it is, which notes what is read of it."""
+    """A section of settings that records which of its values are read."""
 
     __slots__ = ("__weakref__", "_noted", "_path", "_section", "_views")
 
@@ -26,7 +26,7 @@ class _View:
 
     @property  # type: ignore[misc]  # only ever read
     def __class__(self) -> Any:
-        """The class of the settings: `isinstance` holds of the view, too."""
+        """The class of the settings, so that `isinstance` holds for the view, too."""
         return type(self._section)
 
     def __getattr__(self, name: str) -> Any:
@@ -55,13 +55,16 @@ class _View:
         return repr(self._section)
 
     def note_all(self) -> None:
-        """Count every value of the section as read; those that are as by default may be left out of `lake.toml`."""
+        """Record the whole section as read, without the values that equal their defaults."""
         self._noted[self._path + ALL] = self._section.model_dump(mode="json", exclude_defaults=True)
 
 
 def recorded(tables: Callable[[LakeSettings], Any], settings: LakeSettings) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """What `tables(settings)` gives, and the values that it read, by their names in `lake.toml`. A section that is held
-    afterwards, e.g. by a transform, counts as read as a whole. Raises whatever `tables` does."""
+    """Call `tables(settings)`; return its tables and the values that it read, by their names in `lake.toml`.
+
+    A section that something still holds afterwards, such as a transform, counts as read as a whole. Raises whatever
+    `tables` raises.
+    """
     noted: dict[str, Any] = {}
     views: list[weakref.ref[_View]] = []
     made = tuple(tables(cast(LakeSettings, _View(settings, "", noted, views))))
@@ -73,5 +76,7 @@ def recorded(tables: Callable[[LakeSettings], Any], settings: LakeSettings) -> t
 
 
 def unrecorded(settings: Any) -> Any:
-    """The settings themselves: what this package's own tables read, their own settings name."""
+    """The settings without the view; this package's own tables name the settings that reach their content
+    themselves.
+    """
     return settings._section if type(settings) is _View else settings

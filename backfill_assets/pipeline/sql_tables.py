@@ -83,7 +83,7 @@ class _Header(BaseModel):
 
 
 def sql_table(path: Path, settings: LakeSettings) -> Table:
-    """The table that a `.sql` file describes; raises SettingsError naming the file, and the line where it is known."""
+    """The table that a `.sql` file describes. Raises SettingsError naming the file, and the line if known."""
     file, header, query = _parts(path)
     taken = sorted({*RESERVED} & {*header.parameters})
     if taken:
@@ -143,7 +143,7 @@ def _contract(path: Path, header: _Header) -> Contract:
 
 
 def _column(name: str, told: str, header: _Header) -> Column:
-    """`TYPE [NULL | NOT NULL] [-- description]`; without either word it may not be NULL."""
+    """Parse `TYPE [NULL | NOT NULL] [-- description]`; the default is NOT NULL."""
     found = COLUMN.fullmatch(told.strip())
     if found is None:
         raise ValueError(f"columns.{name}: {told!r} is not `TYPE [NULL] [-- what it means]`")
@@ -153,7 +153,7 @@ def _column(name: str, told: str, header: _Header) -> Column:
 
 
 def _rule(name: str, told: str | _Rule) -> Rule:
-    """`EXPRESSION [-- description]`, or its parts; without a description the name stands for it."""
+    """Parse `EXPRESSION [-- description]`, or take its parts; the name stands for a missing description."""
     if isinstance(told, _Rule):
         return Rule(name, told.expression, told.description or name, tuple(told.per), told.only_warns)
     expression, _, description = told.partition("--")
@@ -197,7 +197,7 @@ def _filled(query: str, values: Mapping[str, object]) -> str:
 
 
 def _literal(value: object) -> str:
-    """A value as Spark's SQL writes it."""
+    """A value as a literal of Spark SQL."""
     if value is None:
         return "CAST(NULL AS TIMESTAMP)"
     if isinstance(value, datetime):
