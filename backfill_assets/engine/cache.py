@@ -1,14 +1,17 @@
-"""Delta's jars: fetched once per user by name and version, then used by path without any network.
+"""Delta's jars: fetched once per user by Spark's Ivy, compared with pinned digests, then used without any network.
 
-Lives here: the per-user cache folder and the one call of Ivy. Does not live here: which versions are pinned (the
-installed `pyspark` and `delta-spark` packages say) and the flags of the engine (`confs`).
+Here: the per-user cache folder, installed versions, the pins, and a trust store for the fetch. Not here: flags of the
+engine (`confs`, `jvm`). A newer Delta needs its pins here first (`sha256sum` of jars that a trusted machine fetched).
 """
 
+import hashlib
 import os
+import re
 import shutil
+import ssl
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -18,8 +21,6 @@ from filelock import FileLock
 
 from backfill_assets.core.errors import BackfillError, unusable
 from backfill_assets.core.ownership import refuse_shared
-from backfill_assets.engine.java_trust import trust_store
-from backfill_assets.engine.pins import is_complete, prove
 
 CACHE_VARIABLE = "BACKFILL_ASSETS_CACHE"
 SCALA = "2.13"
@@ -29,6 +30,31 @@ _SHIPPED_WITH_SPARK = (
     "org.apache.*:*", "com.fasterxml.*:*", "com.github.luben:*", "com.google.*:*", "commons-*:*", "io.airlift:*",
     "javax.*:*", "org.roaringbitmap:*", "org.slf4j:*", "org.xerial.*:*", "org.locationtech.*:*", "org.scala-lang:*",
 )  # fmt: skip  # what Delta names but Spark already has, in newer versions: 75 of 88 MB
+BUNDLES = ("PIP_CERT", "REQUESTS_CA_BUNDLE")  # of pip and requests; `ssl` itself reads SSL_CERT_FILE
+PASSWORD = "changeit"  # noqa: S105 - Java's documented default: the store holds public certificates only
+_MOST_ADDED = 60  # certificates, each of which costs a start of keytool, a third of a second
+_FINGERPRINT = re.compile(r"SHA-?256\)?: ([0-9A-F:]+)")
+# sha256 of every jar, by Delta's coordinate: whoever can write into the cache could otherwise run code in the server.
+PINS: Mapping[str, Mapping[str, str]] = {
+    "io.delta:delta-spark_4.2_2.13:4.4.0": {
+        "com.globalmentor_hadoop-bare-naked-local-fs-0.1.0.jar":
+            "e0cc30fb0531eb0b59468dc0abf5b257533d2365b5e9f45e795edd707aa78c62",
+        "io.delta_delta-kernel-api-4.4.0.jar":
+            "ee9b5a14ac3b7efdff4d61a58478fe8eb0e5a3fbca43889dca7290795fe79a11",
+        "io.delta_delta-kernel-defaults-4.4.0.jar":
+            "225c975199e4718b38ee5b7e6da7f19e9585024262b2cec2656b32151a856b0b",
+        "io.delta_delta-kernel-unitycatalog-4.4.0.jar":
+            "cea22dfb4ac562b3cd27bf652697750e8336009d73fb06631363aaaad5345ffa",
+        "io.delta_delta-spark_4.2_2.13-4.4.0.jar":
+            "27d4fd8b1f879535c573ed1c718177d6a27f24d3e626ba02e216369725721ead",
+        "io.delta_delta-storage-4.4.0.jar":
+            "c46735481fa8e326b0957be02b4420cbcab4b325bb08009b7f2045a95133f1cc",
+        "io.unitycatalog_unitycatalog-client-0.6.0.jar":
+            "48257499a86b801a3e2372cec55ac226ca1c1c7eabe5c118e7302f29a1fdbc19",
+        "io.unitycatalog_unitycatalog-hadoop-0.6.0.jar":
+            "c47b63c961c87102b9e1d63809a0915ba4c86b7652f57c8d39ca3a05b441a150",
+    }
+}  # fmt: skip
 
 
 def cache_folder() -> Path:
@@ -77,7 +103,7 @@ def delta_coordinate() -> str:
 
 
 def jars_folder() -> Path:
-    """The folder of exactly these versions' jars: other versions of this package may use the same cache."""
+    """Folder of these versions' jars; other versions of this package may use the same cache."""
     names = (delta_coordinate(), FILES_COORDINATE.partition(":")[2])
     return cache_folder() / "jars" / "+".join(names).replace(":", "_")
 
@@ -90,8 +116,8 @@ def present_jars() -> tuple[Path, ...]:
 def delta_jars(java: Path, options: Sequence[str]) -> tuple[Path, ...]:
     """Delta's jars, fetched with Spark's Ivy if the cache lacks them; `java` is the program that runs it.
 
-    Concurrent callers fetch once. Raises BackfillError, with Ivy's reason, when they cannot be fetched, and where one
-    of them is not what this package was made with.
+    Concurrent callers fetch once. Raises BackfillError with Ivy's reason when the fetch fails, and with the jar's name
+    where one differs from its pin.
     """
     if not _has_all():
         try:
@@ -104,8 +130,8 @@ def delta_jars(java: Path, options: Sequence[str]) -> tuple[Path, ...]:
 
 
 def _has_all() -> bool:
-    jars = present_jars()
-    return bool(jars) and is_complete(delta_coordinate(), jars)
+    names = {jar.name for jar in present_jars()}
+    return bool(names) and names >= set(PINS.get(delta_coordinate(), ()))
 
 
 def _fetch_once(folder: Path, java: Path, options: Sequence[str]) -> None:
@@ -120,7 +146,8 @@ def _fetch_once(folder: Path, java: Path, options: Sequence[str]) -> None:
 
 
 def _fetched(java: Path, options: Sequence[str], scratch: Path) -> Path:
-    """The folder of the fetched jars; tried again with the machine's certificates where Java's own do not do."""
+    """Folder of the fetched jars. A second try adds the machine's certificates to Java's: behind a proxy that signs
+    with a certificate of the house, pip works and a Java from PyPI does not."""
     found, said = _fetch(java, options, scratch)
     if found is None and (store := trust_store(java, scratch)):
         found, said = _fetch(java, [*options, f"-Djavax.net.ssl.trustStore={store}"], scratch)
@@ -169,3 +196,64 @@ def _reason(said: str) -> str:
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     telling = [line for line in lines if "not found" in line or "refused" in line or "rror" in line or "answer" in line]
     return (telling or lines or ["no output"])[-1][:200]
+
+
+def prove(coordinate: str, jars: Sequence[Path]) -> None:
+    """Raise BackfillError, naming the jar, unless each of the jars is as pinned."""
+    pins = PINS.get(coordinate)
+    if pins is None:
+        raise BackfillError(
+            f"Delta's jars ({coordinate})", "this package does not know what they must contain",
+            "Spark was not started", f"Install the versions it was made for: {', '.join(PINS)}",
+        )  # fmt: skip
+    for jar in jars:
+        with jar.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+        if pins.get(jar.name) != found:
+            wrong = f"its sha256 is {found}, not {pins[jar.name]}" if jar.name in pins else "it is none of Delta's"
+            raise BackfillError(
+                f"the jar {jar}", wrong, "Spark was not started",
+                f"Find out who changed it, then remove the folder {jar.parent}: the jars are fetched again",
+            )  # fmt: skip
+
+
+def trust_store(java: Path, folder: Path) -> Path | None:
+    """Write a trust store for the program `java` into `folder`: its own plus the machine's certificates. None where the
+    machine has nothing to add, or there is no keytool."""
+    keytool, own = java.with_name("keytool"), java.parent.parent / "lib" / "security" / "cacerts"
+    if not keytool.exists() or not own.exists():
+        return None
+    known = set(_FINGERPRINT.findall(_keytool(keytool, "-list", own)))
+    lacking = [der for der in _machine_certificates() if _fingerprint(der) not in known][:_MOST_ADDED]
+    if not lacking:
+        return None
+    store = folder / "cacerts"
+    shutil.copyfile(own, store)
+    for number, der in enumerate(lacking):
+        file = folder / f"{number}.der"
+        file.write_bytes(der)
+        _keytool(keytool, "-importcert", store, "-noprompt", "-alias", f"machine-{number}", "-file", str(file))
+    return store
+
+
+def _machine_certificates() -> list[bytes]:
+    """Certificates (DER) that OpenSSL trusts on this machine, each once."""
+    context = ssl.create_default_context()
+    for name in BUNDLES:
+        bundle = os.environ.get(name, "")
+        if bundle and Path(bundle).is_file():
+            context.load_verify_locations(bundle)
+    return list(dict.fromkeys(context.get_ca_certs(binary_form=True)))
+
+
+def _fingerprint(der: bytes) -> str:
+    digest = hashlib.sha256(der).hexdigest().upper()
+    return ":".join(digest[i : i + 2] for i in range(0, len(digest), 2))
+
+
+def _keytool(keytool: Path, command: str, store: Path, *more: str) -> str:
+    done = subprocess.run(
+        [str(keytool), command, "-keystore", str(store), "-storepass", PASSWORD, *more],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    return done.stdout

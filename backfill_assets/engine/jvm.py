@@ -1,7 +1,7 @@
 """The command that starts a lake's Spark Connect server, and the files it reads.
 
-Lives here: JVM flags, the properties file with the token, the logging configuration, and the server's identity (what
-must be equal for a server to be shared). Does not live here: starting it (`supervisor`), deciding when (`server`).
+Here: JVM flags, the properties file with the token, the logging configuration, and the server's identity (settings
+that processes must agree on to share it). Not here: its start (`supervisor`) and when to start (`server`).
 """
 
 import hashlib
@@ -44,7 +44,7 @@ logger.native.level = error
 
 
 def server_identity(settings: EngineSettings, java: Java) -> dict[str, str]:
-    """What two processes must agree on to share a server, by name; values of configurations only as digests."""
+    """Settings that two processes must agree on to share a server, by name; values of `confs` only as digests."""
     confs = {f"the configuration {k}": _digest(v) for k, v in settings.confs.items()}
     bare = EngineSettings(settings.engine, settings.memory, settings.cores, umask=settings.umask)
     own = launch_confs(bare, ServerFolder.of(java.home).folder)
@@ -63,7 +63,7 @@ def _digest(text: str) -> str:
 
 
 def differences(running: dict[str, str], wanted: dict[str, str]) -> str:
-    """In words, how a running server differs from the wanted one; digests are named, not shown."""
+    """The differences of a running server from the wanted one, in words; digests are named, not shown."""
     shown = []
     for key in sorted(running.keys() | wanted.keys()):
         ours, theirs = wanted.get(key), running.get(key)
@@ -91,9 +91,9 @@ def _flags(settings: EngineSettings) -> list[str]:
 def prepare(
     state: ServerFolder, settings: EngineSettings, java: Java, jars_of: Callable[..., Sequence[Path]] = delta_jars
 ) -> ServerRequest:
-    """Write the server's files below `state` and return what its supervisor needs; fetches Delta's jars if missing.
+    """Write the server's files below `state` and return the request for its supervisor; fetches missing jars.
 
-    The token is in the properties file (mode 0600) and nowhere on the command line.
+    The token stands in the properties file (mode 0600), not on the command line.
     """
     jars = jars_of(java.executable, launch_options())
     token = secrets.token_urlsafe(_TOKEN_BYTES)

@@ -1,7 +1,7 @@
-"""The process beside a lake's server: starts the JVM, watches it, stops it when nobody uses it any more.
+"""The process beside a lake's server: it starts the JVM, watches it, and stops it once it is idle.
 
-Lives here: the life of one JVM. Does not live here: what is started (`server` writes the request) and who uses it
-(clients hold a shared lock on `in_use`). Imports neither pyspark nor Dagster: it stays resident, so it stays small.
+Here: the life of one JVM. Not here: its command (`server` writes the request) and its clients (each holds a shared lock
+on `in_use`). Imports neither pyspark nor Dagster: the process stays resident, so it stays small.
 Run as `python -m backfill_assets.engine.supervisor LAKE`; started by `server.ensure_server`, never by hand.
 """
 
@@ -31,7 +31,7 @@ _LISTENING = re.compile(r"Spark Connect server started at: \S*?:(\d+)")
 
 
 class StopAsked(Exception):
-    """Somebody asked the supervisor to stop (SIGTERM)."""
+    """SIGTERM: the supervisor is to stop."""
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Supervisor:
     child: subprocess.Popen[bytes] | None = None
 
     def run(self) -> None:
-        """Adopt the recorded JVM or start one, and stay until it is gone."""
+        """Adopt the recorded JVM or start one, and return when it is gone."""
         record = self._adopted() or self._started()
         if record is None:
             return
@@ -55,7 +55,7 @@ class Supervisor:
             self._stop(record)
 
     def _adopted(self) -> Record | None:
-        """The JVM of a supervisor that was killed, if it can be used; else that JVM is ended."""
+        """Take over the JVM of a killed supervisor if it fits the request; else end it and return None."""
         record = self.state.record()
         if record is None:
             return None
@@ -68,7 +68,7 @@ class Supervisor:
         return None
 
     def _started(self) -> Record | None:
-        """Start the JVM and wait until it listens; None if it does not."""
+        """Start the JVM and wait until it listens; None if it does not within `START_TIMEOUT_SECONDS`."""
         shutil.rmtree(self.state.scratch, ignore_errors=True)
         self.state.scratch.mkdir(mode=0o700)
         if self.state.log.exists():
@@ -109,9 +109,9 @@ class Supervisor:
         return None
 
     def _watch(self, record: Record) -> None:
-        """Return when the JVM is gone, is no longer named by the record, or was idle for long enough.
+        """Return when the JVM is gone, when the record names another one, or after `idle_seconds` without a client.
 
-        In the last case the clients' lock is kept until this process ends, so that newcomers wait for the stop.
+        In the last case this process holds the clients' lock until it ends, so that new clients wait for the stop.
         """
         file = self.state.open_in_use()
         free_since: float | None = None
@@ -129,7 +129,7 @@ class Supervisor:
         return self.child.poll() is None if self.child is not None else record.jvm.is_alive()
 
     def _stop(self, record: Record) -> None:
-        """End the JVM, then its record, unless the record names another one by now."""
+        """End the JVM, and remove its record unless that names another JVM by now."""
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         current = self.state.record()
         ours = current is not None and current.jvm == record.jvm

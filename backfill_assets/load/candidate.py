@@ -1,6 +1,6 @@
-"""A candidate: rows computed for a range of days, profiled, not yet written. What the gate judges and `commit` writes.
+"""The request to rebuild days of a table, and the candidate: its rows, computed but not committed.
 
-Lives here: the request, the value, and its days. Does not live here: computing it (`derived`, `raw`).
+Here: values that the load path hands from step to step. Not here: computing a candidate (`derived`, `raw`).
 """
 
 import platform
@@ -32,16 +32,17 @@ VERSIONS = "versions"  # the tag of a receipt: Python and the libraries that com
 
 @cache
 def _versions() -> str:
-    """Python and the libraries that are installed, each with its version; they do not change while a process runs."""
+    """Versions of Python and of the installed libraries, which do not change while a process runs."""
     found = {"python": platform.python_version(), **installed_versions(LIBRARIES)}
     return ", ".join(f"{name} {number}" for name, number in found.items())
 
 
 @dataclass(frozen=True)
 class RebuildRequest:
-    """What someone asks of the load path: these days of this table, for this reason. `force`: settled days too.
+    """Request to rebuild `days` of `table`, with the provenance for its receipt. `force`: also up-to-date days.
 
-    `mode`: "" replaces each day as a whole; `MERGE` and `MERGE_KEEPING` (`core.plans`) upsert by key.
+    `mode`: "" replaces each day as a whole; `MERGE` and `MERGE_KEEPING` (`core.plans`) upsert by key. `look` reads the
+    states of the lake; without it each call of `states` reads all logs. `meter` counts processor seconds.
     """
 
     lake_session: LakeSession
@@ -50,26 +51,26 @@ class RebuildRequest:
     days: DayRange
     provenance: Provenance
     force: bool = False
-    look: Callable[[], States] | None = None  # instead of looking alone: for steps of a run, which look again and again
+    look: Callable[[], States] | None = None
     phases: Phases = field(default_factory=Phases, compare=False)
     mode: str = ""
     meter: CpuMeter | None = field(default=None, compare=False)
 
     @property
     def merges(self) -> bool:
-        """Whether rows of the days that stand there are kept where the new ones lack them."""
+        """Whether the write mode is an upsert by key."""
         return bool(self.mode)
 
     def states(self) -> States:
-        """The states of the lake now, without a JVM."""
+        """States of the lake now. Starts no JVM."""
         if self.look is not None:
             return self.look()
         return self.pipeline.states(read_view(self.lake_session.lake, self.pipeline.contracts))
 
     def signed(self, states: States, inputs: Mapping[str, int]) -> Provenance:
         """The provenance completed by today's code, settings and parameters, the frontier, the input versions, and the
-        processor seconds and the wait for the engine so far. Raises BackfillError where the table's code moved since it
-        was loaded."""
+        processor seconds and seconds of waiting for the engine so far. Raises BackfillError where the table's code
+        changed on disk since it was imported."""
         refuse_moved_code(self.pipeline.table(self.table.name))
         codes = self.pipeline.codes[self.table.name]
         made_with = parameters_of(self.table.contract, states.view).to_json()
@@ -90,10 +91,10 @@ class RebuildRequest:
 
 @dataclass(frozen=True)
 class Candidate:
-    """Rows for the days of `chunk` of one table. `settled` days were not computed: their receipts say they are right.
+    """Rows for the days of `chunk` of one table. `settled` days were not computed: they are up to date.
 
     `profiles` and `entries` hold every day of the chunk, settled ones from their receipts. `commit` writes (at most
-    one commit per table); `release` deletes what was staged and not published.
+    one commit per table); `release` deletes staged files that were not published.
     `accounts` are for Dagster, per day (`facts`: numbers by name; of a load `by_file`: rows per file and outcome).
     """
 
@@ -111,12 +112,12 @@ class Candidate:
     accounts: Mapping[date, Mapping[str, Any]] = field(default_factory=dict)
 
     def strays(self) -> Mapping[date | None, DayProfile]:
-        """The days with rows that do not belong to the chunk (None: rows without a day)."""
+        """Days outside the chunk that have rows (None: rows without a day)."""
         return {d: p for d, p in self.profiles.items() if d is None or d not in self.chunk}
 
 
 def as_profile(entry: DayEntry) -> DayProfile:
-    """What a receipt still knows of a day's profile."""
+    """Profile of a day as far as its receipt holds it."""
     nulls = {c: n for c, n in counted_nulls(entry.counts).items() if n}
     broken, histograms = counted_broken(entry.counts), counted_histograms(entry.counts)
     return DayProfile(entry.rows, entry.fingerprint, nulls, broken=broken, histograms=histograms)

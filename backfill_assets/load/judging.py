@@ -1,8 +1,7 @@
-"""Judging days against the past of their table, which its receipts hold: the same for a write, a button and a healing.
+"""Judge days by the gates, against the history of their table in its receipts.
 
-Lives here: what a day's surroundings are: rows and NULL shares of earlier days, required days that are missing, whether
-it may be empty; and the bounds of `[gates]`. Does not live here: the rules (`lake.gates`), and the events in
-Dagster (`orchestration.checks`, `orchestration.healing`).
+Here: the context of a day: rows, NULL shares and histograms of earlier days, missing required days, whether it may be
+empty. Not here: the gates (`lake.gates`) and Dagster's events (`orchestration.checks`, `orchestration.healing`).
 """
 
 from bisect import bisect_left
@@ -32,7 +31,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Bench:
-    """Where days of one table are judged. `rows` and `null_shares` are those of days with rows, ascending by day."""
+    """Quality context of one table: bounds, and rows, NULL shares and histograms of days with rows, ascending."""
 
     contract: Contract
     settings: GateSettings
@@ -43,7 +42,8 @@ class Bench:
     def judge(
         self, day: date, found: DayProfile, may_be_empty: bool, absent: Sequence[tuple[str, date]]
     ) -> list[Finding]:
-        """The findings of every check for one day, against the days before it."""
+        """Findings of every gate for `day` with the profile `found`, against the days before it. `absent`: required
+        input days that are missing."""
         usual = usual_null_shares(_before(self.null_shares, day))
         values = usual_histograms(_before(self.histograms, day))
         around = Surroundings(_before(self.rows, day), may_be_empty, absent, usual, values, self.settings.incomplete)
@@ -57,11 +57,10 @@ def bench(
     known: Mapping[date, DayEntry],
     made: Mapping[date, DayProfile] | None = None,
 ) -> Bench:
-    """The bench of a table whose receipts say `known` of its days, while some are `made` anew.
+    """Quality context of a table from the receipts of its days (`known`) and the profiles that a run computed (`made`).
 
-    A run that makes many days is not compared with itself: days are judged by the receipts from before it, and by
-    what it made itself only where fewer than a week of receipts lie before its first day. Rows of days that had no
-    receipt count as well: tables grow.
+    A run of many days is not compared with itself: its days are judged by earlier receipts, and by its own profiles
+    only where fewer than a week of receipts lie before its first new day. Row counts of new days always count.
     """
     fresh = made or {}
     nullable = contract.nullable_columns
@@ -83,7 +82,7 @@ def bench(
 
 
 def may_be_empty(frontier: datetime | None, contract: Contract, day: date, built: Built) -> bool:
-    """Whether a day without rows is as it should be: it waits for its cut, or is a label that is not mature yet."""
+    """Whether a day without rows is expected: it waits for its cutoff, or is a label that is not mature yet."""
     if built is Built.PENDING:
         return True
     matures = contract.matures_after_days
@@ -93,7 +92,7 @@ def may_be_empty(frontier: datetime | None, contract: Contract, day: date, built
 def judged_by_receipts(
     settings: LakeSettings, states: States, contract: Contract, days: Sequence[date]
 ) -> dict[date, list[Finding]]:
-    """The findings of written days by their receipts alone: nothing is read. Each of `days` has a receipt."""
+    """Findings of written days by their receipts alone, without reading rows. Each of `days` has a receipt."""
     stamps = states.view.table(contract.name).stamps
     entries = {d: s.entry for d, s in stamps.items()}
     by = bench(settings, contract, entries)
@@ -107,6 +106,6 @@ def judged_by_receipts(
 
 
 def _before(dated: Sequence[tuple[date, T]], day: date) -> list[T]:
-    """The values of the newest days before `day`."""
-    end = bisect_left(dated, day, key=lambda told: told[0])
-    return [told for _, told in dated[max(0, end - TRAILING_DAYS) : end]]
+    """Values of the newest `TRAILING_DAYS` days before `day`."""
+    end = bisect_left(dated, day, key=lambda dated_value: dated_value[0])
+    return [value for _, value in dated[max(0, end - TRAILING_DAYS) : end]]

@@ -1,12 +1,12 @@
-"""The write mode `merge`: what stands in a day is upserted by key with the rows that were made for it.
+"""The write mode `merge`: upsert by key. Rows of a day stay where the new rows have no such key.
 
-Lives here: whether a table and its days may be merged, and that rows which the new ones lack are kept only where
-someone said so. Does not live here: copying them (`lake.merge`) and the states of merged days (`core.states`).
+Here: which tables and days may be merged, and the refusal to keep rows without `--keep-removed`. Not here: copying kept
+rows (`lake.merge`) and the states of merged days (`core.states`).
 
-A row that stands and that the new ones lack was mostly removed by a correction, or moved to another day: kept, it
-counts although no landed delivery says so. So a merge refuses unless told. A day that keeps such rows is `merged`,
-which shows as outdated: nothing asks for it by itself, a plain backfill makes it what its inputs give, and so does late
-data, which makes it stale. Without such rows a merge is an overwrite, and says nothing else of its days.
+A row that the new rows lack was mostly removed by a correction, or moved to another day; no landed delivery accounts
+for it. So a merge that would keep one refuses without `--keep-removed`. A day that keeps rows gets `Built.MERGED` and
+shows as outdated: no sensor rebuilds it for that; a plain backfill or late data replaces it. A merge that keeps no row
+is an overwrite.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,8 +30,8 @@ SHOWN_KEYS = 3
 
 
 def refuse_merge(contract: Contract, asked: Iterable[Contract] = ()) -> None:
-    """Raise BackfillError where a table's days cannot be merged: what landed, and files of several days. Of the tables
-    `asked` for with it, the advice names those that can be."""
+    """Raise BackfillError where a table cannot be merged: landed tables, and tables with several days in a file. The
+    advice names those of the tables `asked` for that can be."""
     if culprit := _unfit(contract):
         fit = ",".join(c.name for c in asked if not _unfit(c))
         raise BackfillError(
@@ -47,10 +47,10 @@ def _unfit(contract: Contract) -> str:
 
 
 def merged(request: RebuildRequest, states: States, staged: Staged, days: Sequence[date]) -> Mapping[date, int]:
-    """Add to the staging what stands in these days and what the new rows lack; how many rows that are, per day.
+    """Add to `staged` the rows of `days` that the new rows lack, and return their number per day.
 
-    Empty where the request does not merge. Raises BackfillError where rows would be kept and nobody asked for that, and
-    on days that are not complete.
+    Empty where the request does not merge. Raises BackfillError where rows would be kept without `MERGE_KEEPING`, and
+    for days that are not complete.
     """
     if not request.merges:
         return {}
@@ -72,7 +72,7 @@ def merged(request: RebuildRequest, states: States, staged: Staged, days: Sequen
 
 
 def as_merged(entry: DayEntry, kept: int) -> DayEntry:
-    """The entry of a day that keeps so many rows; unchanged for none."""
+    """Entry of a day that keeps `kept` rows; unchanged for 0."""
     return replace(entry, built=Built.MERGED, counts={**entry.counts, KEPT: kept}) if kept else entry
 
 

@@ -1,8 +1,7 @@
-"""Where the time of a load goes, phase by phase: for people who wonder why a run takes so long.
+"""A stopwatch of one table's load, phase by phase.
 
-Lives here: the stopwatch, one per table and run, handed along with the request. Does not live here: showing it
-(`orchestration.metadata`, `cli.backfill`). Spark is lazy: `transform` is the making of plans, `write` all that Spark
-then reads, computes and writes.
+Here: seconds of wall clock. Not here: their display (`orchestration.metadata`, `cli.backfill`). Spark is lazy: the
+phase `transform` makes plans, `write` reads, computes and writes.
 """
 
 import contextlib
@@ -23,7 +22,7 @@ class Phases:
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Count what is done within for this phase; one that occurs several times is summed."""
+        """Count the time of the block for this phase; one that occurs several times is summed."""
         self._charge()
         self._open.append(name)
         try:
@@ -39,5 +38,5 @@ class Phases:
         self._since = now
 
     def seconds(self) -> Mapping[str, float]:
-        """What was counted so far, in the order in which the phases first ended, to the millisecond."""
+        """Seconds counted so far, to the millisecond, in the order in which the phases first ended."""
         return {name: round(spent, 3) for name, spent in self._spent.items()}

@@ -1,13 +1,13 @@
-"""The way of one day of one table, from the launch button to the commit: the same for Dagster, the commands and tests.
+"""The steps of a rebuild, from the launch button to the commit: the same for Dagster, the commands and tests.
 
      1  ask        `orchestration.assets.lake_asset`: a run's days and reason become a `load.candidate.RebuildRequest`
-     2  look       `load.candidate.RebuildRequest.states`: receipts and ledgers as they are now; needs no JVM
-     3  skip       `load.derived.settled_days`: days whose receipts say that nothing moved are not computed
+     2  read state `load.candidate.RebuildRequest.states`: receipts and ledgers as they are now; needs no JVM
+     3  skip       `load.derived.settled_days`: days whose receipts say that nothing changed are not computed
      4  refuse     `load.derived.refuse_unbuildable`: days that are held, or that an input table has never had
-     5  read       `lake.session.LakeSession.read_span`: the input days, pinned at the versions that were looked at
+     5  read       `lake.session.LakeSession.read_span`: the input days, pinned at the versions of step 2
      6  transform  `lake.model.Table`: the table's own pure function, over the whole range at once
-     7  stage      `lake.writing.stage`: Parquet files that no log names, so that nobody can read them
-    7b  merge      `load.merging.merged`: only in that write mode, what stands there and the new rows lack comes along
+     7  stage      `lake.writing.stage`: Parquet files that no log names, so that no reader sees them
+    7b  merge      `load.merging.merged`: only in that write mode, rows that the new ones lack come along
      8  audit      `lake.profile.audited`: rows, NULLs, repeated keys and fingerprint per day, of exactly these files
      9  judge      `load.judging.Bench.judge`: each day by each check; a refusal ends here, without a commit
     10  compare    `lake.replace.replace_days`: under the table's lock, the days that differ from their receipts
@@ -19,8 +19,8 @@ For raw, `load.raw.load` takes the place of 2 to 8: `load.scan.scan` lists the l
 `load.deliveries.read_deliveries` reads them, `load.deliveries.split_day_rows` parts rows from quarantine, and
 `load.arrivals.commit_arrivals` notes the event days that the commit touched.
 
-Lives here: that order, and its failures as callers see them. Does not live here: any phase (each has its file above),
-Dagster's decorators (`orchestration.assets`) and the IO manager's contract (`orchestration.io_manager`).
+Here: that order, and its failures as callers see them. Not here: any step (each has its file above), Dagster's
+decorators (`orchestration.assets`) and the IO manager's contract (`orchestration.io_manager`).
 """
 
 from collections.abc import Mapping
@@ -49,10 +49,10 @@ SUPERSEDED_ATTEMPTS = 3  # each one reads the newest inputs; more would mean wri
 
 @dataclass
 class Rebuild:
-    """One table, one range of days, one run: the candidate changes when it has to be built again.
+    """One table, one range of days, one run. A candidate that newer inputs overtook is replaced by the next.
 
-    `told_before` is what people were told of days that need no computing, by partition key: it is told again.
-    `disagreements` are the days that differ from what the same inputs, code and settings gave before, and how.
+    `told_before`: metadata shown earlier of days that need no computing, by partition key. `disagreements`: days whose
+    rows differ from those that the same inputs, code and settings gave before, each with the difference in words.
     """
 
     request: RebuildRequest
@@ -63,7 +63,7 @@ class Rebuild:
 
     @telling_losses()
     def prepare(self) -> list[Finding]:
-        """Phases 2 to 9. Raises BackfillError kinds; a refusing finding is returned, not raised."""
+        """Steps 2 to 9. Raises BackfillError kinds; returns a refusing finding instead of raising it."""
         if self.request.merges:
             refuse_merge(self.table.contract)
         self.candidate = load(self.request) if self.table.is_landed else build(self.request)
@@ -75,7 +75,7 @@ class Rebuild:
 
     @telling_losses()
     def publish(self) -> Published:
-        """Phases 10 to 12; when newer inputs overtook the candidate, 2 to 9 again, three times at most."""
+        """Steps 10 to 12; after newer inputs overtook the candidate, 2 to 9 again, three times at most."""
         for attempt in stamina.retry_context(on=Superseded, attempts=SUPERSEDED_ATTEMPTS):
             with attempt:
                 if attempt.num > 1:
@@ -87,18 +87,18 @@ class Rebuild:
         raise AssertionError("unreachable: the retry context returns or raises")
 
     def release(self) -> None:
-        """Free what Spark keeps of the candidate; harmless when the engine is gone."""
+        """Delete the candidate's staged files; harmless when the engine is gone."""
         if self.candidate is not None:
             self.candidate.release()
 
     @property
     def table(self) -> Table:
-        """The table asked for."""
+        """The table to rebuild."""
         return self.request.table
 
     @property
     def days(self) -> DayRange:
-        """The days asked for."""
+        """The days to rebuild."""
         return self.request.days
 
     @property
@@ -109,7 +109,7 @@ class Rebuild:
         return self.candidate
 
     def refusal(self) -> ContractBroken:
-        """The error of the refusing findings: days, rules, counts, sample keys, the next command."""
+        """Error for the refusing findings: days, gates, counts, sample keys, the next command."""
         refusing = [f for f in self.findings if f.refuses]
         first = refusing[0]
         days = sorted({f.day for f in refusing})
@@ -124,7 +124,7 @@ class Rebuild:
         )
 
     def samples(self, finding: Finding) -> list[str]:
-        """Up to ten keys of the rows that a finding speaks of."""
+        """Up to ten keys of the rows that a finding names."""
         staged = self.ready.staged
         if staged is None or not any(g.names_rows for g in GATES if g.name == finding.check):
             return []
