@@ -19,10 +19,8 @@ from backfill_assets.cli import (
     compare,
     demo,
     doctor,
-    example,
     landing,
     lateness,
-    mend,
     plan,
     replay_late,
     report,
@@ -90,7 +88,7 @@ def app() -> None:
 for _command, _told in (
     (settings.init, "Write a commented lake.toml."),
     (demo.demo, "Make a sample lake, load it twice."),
-    (example.example, "Lakes to learn from, step by step."),
+    (demo.example, "Lakes to learn from, step by step."),
     (landing.scan, "Take stock of the landing folder."),
     (landing.landing, "Accept altered or missing files."),
     (backfill.backfill, "Make days of tables again."),
@@ -111,7 +109,7 @@ for _command, _told in (
     (report.report, "The whole lake on one page."),
     (doctor.doctor, "Find what is wrong with a lake."),
     (ui.ui, "Dagster's pages, for you alone."),
-    (mend.mend, "Mend a table's damaged log."),
+    (doctor.mend, "Mend a table's damaged log."),
     (server.server, "Start or stop the lake's server."),
 ):
     _command.short_help = _told

@@ -19,6 +19,7 @@ from backfill_assets.cli.common import (
     opened,
     overrides,
     print_json,
+    say_unusable,
 )
 from backfill_assets.cli.drawing import aside, draw_table, number, say
 from backfill_assets.cli.progress import BackfillRequest, Lines, RunOutcome, TableOutcome
@@ -129,14 +130,6 @@ def work(lake: "Lake", asked: BackfillRequest, begin: bool = False) -> RunOutcom
         from backfill_assets.cli.runner import run_backfill
 
         return run_backfill(lake, asked, lines)
-
-
-def say_unusable(lake: "Lake") -> None:
-    """What landed and no table gets, in one line on stderr, if there is any."""
-    from backfill_assets.operations.unusable import unusable
-
-    if told := str(unusable(lake)):
-        aside(told)
 
 
 def draw_phases(outcome: RunOutcome) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from backfill_assets.cli.common import TEXT, json_option, lake_option, lake_root, opened, print_json
+from backfill_assets.cli.common import TEXT, json_option, lake_option, lake_root, opened, print_json, say_unusable
 from backfill_assets.cli.drawing import aside, draw_table, number
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome
 from backfill_assets.core.clock import utc_today
@@ -113,7 +113,6 @@ def catch_up(dry_run: bool, note: str, as_json: bool) -> None:
         return
     blocked = _scan(lake)
     done = replace(until_settled(lake, note, "catch-up"), blocked=blocked)
-    from backfill_assets.cli.backfill import say_unusable
 
     say_unusable(lake)
     report(done, as_json)

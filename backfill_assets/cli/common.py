@@ -154,3 +154,12 @@ def print_json(document: Any) -> None:
 
 def _escaped(text: str) -> str:
     return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+
+
+def say_unusable(lake: "Lake") -> None:
+    """Name the rows that landed and that no table gets, in one line on stderr, if there are any."""
+    from backfill_assets.cli.drawing import aside
+    from backfill_assets.operations.unusable import unusable
+
+    if told := str(unusable(lake)):
+        aside(told)

@@ -1,8 +1,7 @@
-"""`backfill-assets demo`: a sample lake, backfilled twice through Dagster, with what one should look at.
+"""`backfill-assets demo` and `example`: a sample lake, backfilled twice through Dagster, and lakes to learn from.
 
-Lives here: replacing the lake and printing what came of it. Does not live here: making it (`operations.sample_lake`),
-and the run (`runner`).
-Only a lake that carries the marker of this command is ever loaded or replaced by it.
+`demo` loads or replaces only lakes with its own marker. Not here: making the lakes (`operations.sample_lake`,
+`operations.example_lakes`) and the run (`runner`).
 """
 
 import shutil
@@ -114,7 +113,7 @@ def quarantined(lake: "Lake") -> dict[str, int]:
 
 def _draw(lake: "Lake", report: "StatusReport", refused: dict[str, int], outcomes: list[RunOutcome]) -> None:
     from backfill_assets.cli.dagster_home import lake_words, ui_command
-    from backfill_assets.operations.reasons import kinds
+    from backfill_assets.operations.unusable import kinds
 
     lines: list[Any] = list(zip(*report.tables.values(), strict=True))
     rows = [[str(line[0].day), *(_cell(d) for d in line)] for line in lines]
@@ -140,3 +139,31 @@ def _draw(lake: "Lake", report: "StatusReport", refused: dict[str, int], outcome
 def _cell(day: Any) -> str:
     """Rows, and the state where it is not fresh."""
     return number(day.rows) if day.state.value == "fresh" else f"{day.state.value} {number(day.rows)}"
+
+
+@click.command()
+@click.argument("name", required=False)
+@json_option
+@lake_option
+def example(name: str | None, as_json: bool) -> None:
+    """List the lakes to learn from, or make the one called NAME in the folder of --lake, which must be empty.
+
+    Each tells in its STEPS.md what it shows, which commands to run, and what comes out.
+    """
+    from backfill_assets.operations.example_lakes import STEPS, examples, make_example
+
+    known = examples()
+    if name is None:
+        if as_json:
+            print_json(known)
+            return
+        draw_table(["example", "shows"], [[n, told] for n, told in known.items()])
+        click.echo("`backfill-assets example NAME --lake DIR` makes one; its STEPS.md leads through it.")
+        return
+    root = lake_root()
+    make_example(name, root)
+    if as_json:
+        print_json({"example": name, "lake": str(root), "steps": str(root / STEPS)})
+        return
+    click.echo(f"made {root}: {known[name]}")
+    click.echo(f"Read {root / STEPS}, and follow it.")

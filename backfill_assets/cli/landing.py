@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from backfill_assets.cli.common import TEXT, json_option, lake_option, lake_root, print_json
+from backfill_assets.cli.common import TEXT, json_option, lake_option, lake_root, print_json, say_unusable
 from backfill_assets.cli.drawing import number
 from backfill_assets.core.texts import plain
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 @click.pass_context
 def scan(ctx: click.Context, as_json: bool) -> None:
     """Take stock of the landing folder. Exit code 1 if a file is altered, missing, refused or unreadable."""
-    from backfill_assets.cli.backfill import say_unusable
     from backfill_assets.lake.home import open_lake
     from backfill_assets.lake.session import LakeSession
     from backfill_assets.load.sources import scan_all

@@ -16,8 +16,8 @@ from backfill_assets.cli.report_grid import WILL_CHANGE, grid, look
 from backfill_assets.core.days import from_inclusive
 from backfill_assets.core.states import State
 from backfill_assets.operations.account import Account
-from backfill_assets.operations.reasons import kinds
 from backfill_assets.operations.status import StatusReport
+from backfill_assets.operations.unusable import kinds
 
 if TYPE_CHECKING:
     from backfill_assets.operations.report import Delivered, LakeReport

@@ -124,7 +124,7 @@ def _draw_totals(report: "StatusReport") -> None:
 
 def _draw_changed_columns(report: "StatusReport") -> None:
     """What tables get and lose, and the command that makes them again from the first of them on."""
-    from backfill_assets.operations.columns import STUCK
+    from backfill_assets.operations.status import STUCK
 
     for name, told in report.columns.items():
         say(f"{name} {'; '.join(told)}", 2)

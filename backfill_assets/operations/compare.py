@@ -1,16 +1,15 @@
-"""Comparing days of a table: between two versions, two times, or two lakes; never whole tables.
+"""Comparing days of a table between two versions, two times or two lakes: as a report, and as a few lines of Markdown.
 
-Lives here: which versions are meant, and the report: rows and columns per day, drift per column, samples, and columns
-that changed though nobody meant them to. Does not live here: the rows themselves (`lake.differences`).
+Not here: comparing the rows (`lake.differences`) and drawing the report (`cli.compare`).
 """
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.days import DayRange
+from backfill_assets.core.days import DayRange, from_inclusive
 from backfill_assets.core.drift import LARGE_DRIFT, drift
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.differences import DayDifference, Differences, SampleRow, Sides, differences
@@ -19,18 +18,20 @@ from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.store import folder_of
 
 STATISTIC = "population stability index"
+LISTED_DAYS = 14
+MOST_BYTES = 128 * 2**20  # of what stands there now: both sides are read once, some hundred MB a second
 
 
 @dataclass(frozen=True)
 class Moment:
-    """A table of a lake as it was: at a `version`, or else `at` an aware instant, or else now."""
+    """A lake at a `version` of a table, else `at` an aware instant, else now."""
 
     lake: Lake
     version: int | None = None
     at: datetime | None = None
 
     def of(self, table: str) -> int:
-        """The version meant; raises BackfillError where the table had none then."""
+        """Return the version of the table; raises BackfillError where it had none then."""
         known = [(c.version, c.at) for c in self.lake.store.commits(table)]
         if self.version is not None:
             found = [v for v, _ in known if v == self.version]
@@ -47,8 +48,8 @@ class Moment:
 
 @dataclass(frozen=True)
 class ColumnDifference:
-    """One column over all days: changed values, and drift (population stability index, NULL a bucket of its own;
-    `is_large` where it is beyond 0.25 and chance). `is_meant`: it was meant to change, as far as anybody said."""
+    """One column over all days: changed values, and drift (population stability index with a bucket for NULL;
+    `is_large`: beyond 0.25 and chance). `is_meant`: the request allows it to change."""
 
     column: str
     changed: int
@@ -59,7 +60,7 @@ class ColumnDifference:
 
 @dataclass(frozen=True)
 class CompareReport:
-    """The days that differ, and those compared. `unmeant` are changed columns that were not meant to change."""
+    """The compared days, those that differ, the columns over all days, and samples of rows that differ."""
 
     table: str
     days: DayRange
@@ -71,15 +72,15 @@ class CompareReport:
 
     @property
     def unmeant(self) -> list[str]:
-        """Columns that changed and were to be left alone."""
+        """Return the columns that changed and were not meant to."""
         return [c.column for c in self.columns if c.changed and not c.is_meant]
 
     def total(self, name: str) -> int:
-        """The sum over all days of `added`, `removed`, `changed`, `rows_before` or `rows_after`."""
+        """Return the sum over all days of `added`, `removed`, `changed`, `rows_before` or `rows_after`."""
         return sum(getattr(d, name) for d in self.differing)
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as JSON values."""
+        """Return the report as JSON values."""
         return {
             "table": self.table, "from": str(self.days.start), "to": str(self.days.last),
             "from_version": self.before, "to_version": self.after, "statistic": STATISTIC,
@@ -96,8 +97,8 @@ class CompareReport:
 
 @dataclass(frozen=True)
 class CompareRequest:
-    """Which days of which table; `meant` are the columns that were meant to change (None: any). `seed` draws the
-    samples, `samples` of a kind."""
+    """The days of a table to compare; `meant` are the columns that may change (None: any). `seed` draws the samples,
+    `samples` of each kind."""
 
     table: str
     days: DayRange
@@ -107,9 +108,9 @@ class CompareRequest:
 
 
 def compare(pipeline: Pipeline, asked: CompareRequest, before: Moment, after: Moment) -> CompareReport:
-    """Compare. Days whose files are the same on both sides are not read. No JVM, nothing is written.
+    """Compare days of a table; days with the same files on both sides are not read. No JVM.
 
-    Raises BackfillError for what is unknown, and for files that are gone.
+    Raises BackfillError for an unknown table, column or version, and for files that are gone.
     """
     contract = _contract(pipeline, asked)
     versions = before.of(asked.table), after.of(asked.table)
@@ -145,7 +146,7 @@ def _contract(pipeline: Pipeline, asked: CompareRequest) -> Contract:
 
 
 def _of_moved_days(side: set[str], common: set[str], moved: set[str]) -> set[str]:
-    """The side's files of days of which any file differs: `moved` files name them by their folder."""
+    """Return the side's files in folders of which any file differs (`moved`)."""
     folders = {folder_of(f) for f in moved}
     return {f for f in side if f not in common or folder_of(f) in folders}
 
@@ -160,3 +161,42 @@ def _read(lake: Lake, contract: Contract, sides: Sides) -> Differences:
             f"the table {contract.name}", f"a file of these versions cannot be read: {str(error).splitlines()[0]}",
             "Nothing was compared", "Files are kept as long as `[retention] rollback_days` says; choose later versions",
         ) from error  # fmt: skip
+
+
+def short_compare(lake: Lake, pipeline: Pipeline, table: str, days: Collection[date], version: int, size: int) -> str:
+    """Describe in Markdown what a version (> 0) changed on `days` (not empty) of a table; errors are part of the text.
+
+    `size` are the bytes of these days; above 128 MiB the text only names the command that compares.
+    """
+    span = from_inclusive(min(days), max(days))
+    command = (
+        f"`backfill-assets compare --table {table} --days {span.start}..{span.last} --from-version {version - 1} "
+        f"--to-version {version}`"
+    )
+    if size > MOST_BYTES:
+        return f"Not compared here, for its size ({size / 2**20:.0f} MiB): {command}"
+    try:
+        request = CompareRequest(table, span, samples=0)
+        report = compare(pipeline, request, Moment(lake, version - 1), Moment(lake, version))
+    except BackfillError as error:
+        return f"Not compared: {error}"
+    return "\n".join([*_lines(report), "", f"With samples: {command}"])
+
+
+def _lines(report: CompareReport) -> list[str]:
+    added, removed, changed = (f"{report.total(n):,}" for n in ("added", "removed", "changed"))
+    differing = report.differing
+    head = (
+        f"Version {report.before} to {report.after}: {len(differing)} of {len(report.days)} day(s) differ: "
+        f"{added} row(s) added, {removed} removed, {changed} changed."
+    )
+    if not differing:
+        return [head]
+    lines = [head, "", "| day | added | removed | changed | columns |", "|---|---:|---:|---:|---|"]
+    for d in differing[:LISTED_DAYS]:
+        columns = ", ".join(f"{c} {n:,}" for c, n in d.columns.items())
+        lines.append(f"| {d.day} | {d.added:,} | {d.removed:,} | {d.changed:,} | {columns or '–'} |")
+    if len(differing) > LISTED_DAYS:
+        lines.append(f"| … {len(differing) - LISTED_DAYS} more | | | | |")
+    drifted = [f"{c.column} ({c.drift:.2f})" for c in report.columns if c.is_large]
+    return [*lines, *(["", f"Drifted (population stability index): {', '.join(drifted)}."] if drifted else [])]

@@ -1,7 +1,7 @@
 """Rows of some days as programs like them: Arrow, pandas, Polars, a DuckDB relation, or a Spark DataFrame.
 
 Lives here: the five forms of one choice of Parquet files, the first four without a JVM. Does not live here: which files
-are meant (`reader`, `snapshot_reader`). Whole frames come ordered by day and key: the same rows are the same bytes.
+are meant (`reader`). Whole frames come ordered by day and key: the same rows are the same bytes.
 """
 
 import contextlib

@@ -1,54 +1,55 @@
-"""The reader of a lake: its tables by name, for training, notebooks and other programs. Writes nothing.
+"""The reader of a lake: its tables and snapshots by name, for training, notebooks and other programs. Writes nothing.
 
-Lives here: choosing days and versions, and refusing days that are not fit. Does not live here: the forms of the rows
-(`readable`), the judgement (`fitness`), queries over several tables (`sql`), and finding a lake (`reading`).
+Not here: the forms of the rows (`readable`), the judgement of days (`fitness`), queries over several tables (`sql`).
 """
 
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import Any
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.days import DayRange, asked_days
+from backfill_assets.core.days import DayRange, asked_days, contiguous
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import Built
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.plain import PlainFiles, read_plain
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.compare import Moment
 from backfill_assets.operations.fitness import Unfit, settle, unfit_now, unfit_then
 from backfill_assets.operations.readable import PinnedRows, Readable
-from backfill_assets.operations.snapshot_reader import SnapshotReader
-from backfill_assets.operations.snapshots import find_snapshot
+from backfill_assets.operations.snapshots import KeptTable, Snapshot, file_of, find_snapshot
 
 NOTHING = "Nothing was read"
+SHOWN_RANGES = 5
 
 
 @dataclass(frozen=True)
 class LakeReader:
-    """An opened lake, to be read. Cheap to make; no file of a table is opened before rows are asked for."""
+    """An opened lake. It opens no file of a table before a call reads rows."""
 
     lake: Lake
     pipeline: Pipeline
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """The names of the lake's tables, upstream first."""
+        """Return the names of the lake's tables, upstream first."""
         return tuple(t.name for t in self.pipeline.tables)
 
     def table(self, name: str) -> "TableReader":
-        """A table, with all days that it holds; raises BackfillError where the lake has none of that name."""
+        """Return a table with all its days; raises BackfillError for an unknown name."""
         return TableReader(self.lake, self.pipeline, self.pipeline.contract(name, NOTHING))
 
-    def snapshot(self, name: str) -> SnapshotReader:
-        """What `backfill-assets snapshot create` kept under that name; raises BackfillError where there is none."""
+    def snapshot(self, name: str) -> "SnapshotReader":
+        """Return what `backfill-assets snapshot create` kept under that name; raises BackfillError otherwise."""
         return SnapshotReader(self.lake, find_snapshot(self.lake, name))
 
 
 @dataclass(frozen=True)
 class TableReader(Readable):
     """Some days of a table, at its newest version or an older one: read them with `arrow`, `pandas`, `polars`,
-    `duckdb` or `spark`. `days` and `at` give another one and change nothing."""
+    `duckdb` or `spark`. `days` and `at` return another reader and change nothing."""
 
     lake: Lake
     pipeline: Pipeline
@@ -58,18 +59,18 @@ class TableReader(Readable):
     unfit: Unfit = "refuse"
 
     def days(self, first: str | date, last: str | date | None = None, unfit: Unfit = "refuse") -> "TableReader":
-        """The days `first` through `last`, both included as on the command line (None: that one day).
+        """Choose the days `first` through `last`, both included (None: that one day).
 
         Where days are missing, stale, incomplete or pending, reading raises UnfitDays; `unfit="warn"` warns
-        (UnfitDaysWarning) and `"take"` takes what is there.
+        (UnfitDaysWarning) and `"take"` reads the days as they are.
         """
         return replace(self, span=asked_days(first, last), unfit=unfit)
 
     def at(
         self, version: int | None = None, time: datetime | str | None = None, write_id: str | None = None
     ) -> "TableReader":
-        """The table as it was: at a version, at an instant (ISO text or datetime; UTC where it says nothing), or right
-        after the write of that id. Raises BackfillError where it had none; without any of them it is the newest."""
+        """Choose a version: by number, by an instant (ISO text or datetime; UTC without an offset), or by the id of the
+        write that made it; the newest without any of them. Raises BackfillError where the table has no such version."""
         if sum(given is not None for given in (version, time, write_id)) > 1:
             raise ValueError("name one of version, time and write_id: they say the same")
         if write_id is not None:
@@ -88,13 +89,13 @@ class TableReader(Readable):
         )  # fmt: skip
 
     def pinned(self) -> PinnedRows:
-        """The version, its files and the days; raises UnfitDays for days that are not fit."""
+        """Return the version, its files and the days; raises UnfitDays for days that are not fit."""
         version, days = self._version_then() if self.moment else self._version_now()
         files = self.lake.store.data_files(self.contract, version, days) if version >= 0 else []
         return PinnedRows(self.contract, version, files, days)
 
     def _version_now(self) -> tuple[int, list[date]]:
-        """The newest version and its days, judged by the lake as it is."""
+        """Return the newest version and its days, judged by the states of the lake."""
         states = self.pipeline.states(read_view(self.lake, self.pipeline.contracts))
         view = states.view.table(self.contract.name)
         days = self._asked(view.stamps)
@@ -102,7 +103,7 @@ class TableReader(Readable):
         return view.version, days
 
     def _version_then(self) -> tuple[int, list[date]]:
-        """The version asked for and its days, judged by its receipts."""
+        """Return the chosen version and its days, judged by its receipts."""
         assert self.moment is not None  # noqa: S101  # for the type checker
         version = self.moment.of(self.contract.name)
         view = self.lake.store.view(self.contract.name, self.contract.day_column, version)
@@ -111,7 +112,7 @@ class TableReader(Readable):
         return version, days
 
     def _asked(self, stamps: Any) -> list[date]:
-        """The days asked for; where none are named, those the table holds: a pending day holds nothing."""
+        """Return the chosen days, by default the days that hold rows: all but pending days."""
         if self.span is not None:
             return list(self.span)
         return sorted(d for d, s in stamps.items() if s.entry.built is not Built.PENDING)
@@ -133,3 +134,71 @@ def _instant(time: datetime | str | None) -> datetime | None:
             f"the time {str(time)[:40]!r}", "it is not of the form 2024-03-31T12:00:00Z", NOTHING, "Write it so"
         ) from None
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found
+
+
+@dataclass(frozen=True)
+class SnapshotReader:
+    """A snapshot of a lake; `snapshot` says who made it and when, and what it keeps."""
+
+    lake: Lake
+    snapshot: Snapshot
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Return the names of the kept tables."""
+        return tuple(self.snapshot.tables)
+
+    @property
+    def digest(self) -> str:
+        """Return the SHA-256 of the kept content, for a model's card."""
+        return self.snapshot.digest
+
+    def table(self, name: str) -> "KeptTableReader":
+        """Return a table with all kept days; raises BackfillError for a table that is not kept."""
+        if name not in self.snapshot.tables:
+            raise BackfillError(
+                f"the snapshot {self.snapshot.name!r}", f"it keeps no table {name[:100]!r}", "Nothing was read",
+                f"Choose one of {', '.join(self.tables)}",
+            )  # fmt: skip
+        return KeptTableReader(self.lake, self.snapshot.name, self.snapshot.tables[name])
+
+
+@dataclass(frozen=True)
+class KeptTableReader(Readable):
+    """Some days of a table as a snapshot keeps them: read them with `arrow`, `pandas`, `polars`, `duckdb`, `spark`."""
+
+    lake: Lake
+    name: str
+    kept: KeptTable
+    span: DayRange | None = None
+
+    def days(self, first: str | date, last: str | date | None = None) -> "KeptTableReader":
+        """Choose the days `first` through `last`, both included (None: that one day); reading raises BackfillError
+        for a day that is not kept."""
+        return replace(self, span=asked_days(first, last))
+
+    def pinned(self) -> PinnedRows:
+        """Return the files, each proven by its SHA-256, and the days."""
+        days, contract = list(self.span) if self.span else sorted(self.kept.days), self.kept.contract
+        lacking = [d for d in days if d not in self.kept.days]
+        if lacking:
+            known = contiguous(self.kept.days)[:SHOWN_RANGES]
+            raise BackfillError(
+                f"the snapshot {self.name!r}", f"of {contract.name} it keeps no {lacking[0]}", "Nothing was read",
+                f"Ask for days of {', '.join(map(str, known))}",
+            )  # fmt: skip
+        folders = tuple(f"{contract.name}/{contract.day_column}={d}/" for d in days)
+        by_day = contract.partition_column == contract.day_column
+        wanted = [f for f in self.kept.files if not by_day or f.path.startswith(folders)]
+        return PinnedRows(contract, None, [str(file_of(self.lake, self.name, f)) for f in wanted], days)
+
+    def _frame(self, session: Any, pinned: PinnedRows) -> Any:
+        contract = pinned.contract
+        if contract.partition_column != contract.day_column:
+            raise BackfillError(
+                f"the snapshot {self.name!r}", f"{contract.name} is not laid out by its day", "Nothing was read",
+                "Ask for arrow(), and make a frame of that",
+            )  # fmt: skip
+        columns = tuple((c.name, c.type.lower()) for c in contract.columns)
+        size = sum(Path(f).stat().st_size for f in pinned.files)
+        return read_plain(session, PlainFiles(tuple(pinned.files), columns, contract.day_column, size))

@@ -1,10 +1,9 @@
-"""Snapshots: versions of tables and days under a name, whose files are kept whatever happens to the tables.
+"""Snapshots: days of tables under a name, whose files are kept whatever happens to the tables.
 
-Lives here: making, finding and dropping them, and what they hold. Does not live here: reading their rows
-(`snapshot_reader`). A snapshot is one folder, `.snapshots/NAME`: `snapshot.json`, written once, and copies of the data
-files. So no rebuild and no vacuum takes them away, and who writes into a table's file does not reach them (a hard link
-would be that same file); each is named with its SHA-256, so that one that was changed is told and never read. Before a
-snapshot counts, all rows that it keeps are read once and held against the receipts.
+A snapshot is one folder, `.snapshots/NAME`: `snapshot.json`, written once, and copies of the data files, so that
+neither a rebuild nor a vacuum nor a program that writes into a table's file reaches them. Each file is named with its
+SHA-256. Before a snapshot counts, all its rows are read once and compared with the receipts. Not here: reading its rows
+(`reader`).
 """
 
 import contextlib
@@ -40,7 +39,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 @dataclass(frozen=True)
 class KeptFile:
-    """A data file: its path below the snapshot's folder, and what its bytes are."""
+    """A data file: its path below the snapshot's folder, and the digest and number of its bytes."""
 
     path: str
     sha256: str
@@ -49,7 +48,7 @@ class KeptFile:
 
 @dataclass(frozen=True)
 class KeptTable:
-    """Days of a table at a version, with rows and fingerprint of each, and the files that hold them."""
+    """Days of a table at a version, each with its rows and fingerprint, and the files that hold them."""
 
     contract: Contract
     version: int
@@ -58,11 +57,11 @@ class KeptTable:
 
     @property
     def rows(self) -> int:
-        """The rows of all its days."""
+        """Return the rows of all its days."""
         return sum(rows for rows, _ in self.days.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """The table as JSON values."""
+        """Return the table as JSON values."""
         contract = self.contract
         return {
             "version": self.version, "day_column": contract.day_column, "key": list(contract.key),
@@ -75,7 +74,7 @@ class KeptTable:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A snapshot as its file says. `digest` is of tables, days and bytes: a model's card can name it."""
+    """A snapshot as its file says; a model's card can name its `digest`."""
 
     name: str
     made_at: datetime
@@ -85,12 +84,12 @@ class Snapshot:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what is kept, whatever the snapshot is called."""
+        """Return the SHA-256 of the kept tables, days and bytes, without the name."""
         told = {name: table.to_dict() for name, table in self.tables.items()}
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
-        """The snapshot as JSON values."""
+        """Return the snapshot as JSON values."""
         return {
             "backfill_assets": SCHEMA, "name": self.name, "made_at": self.made_at.isoformat(), "by": self.by,
             "note": self.note, "digest": self.digest, "tables": {n: t.to_dict() for n, t in self.tables.items()},
@@ -99,7 +98,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class SnapshotRequest:
-    """What to keep under a name: some tables (empty: all), some days (None: all that they hold)."""
+    """A request for a snapshot: some tables (empty: all), some days (None: all that they hold)."""
 
     name: str
     tables: Collection[str] = ()
@@ -112,8 +111,8 @@ Chosen = tuple[Contract, int, Mapping[date, DayEntry], list[str]]
 
 
 def create_snapshot(lake: Lake, pipeline: Pipeline, asked: SnapshotRequest) -> Snapshot:
-    """Keep the newest versions; all tables as of one look at the lake. Raises BackfillError for a name that is taken or
-    none, for tables that were never made, and UnfitDays as the reader does."""
+    """Keep the newest versions of the tables, all from one state of the lake. Raises BackfillError for a name that is
+    taken or not allowed and for tables without a version, and UnfitDays as the reader does."""
     if not NAME.fullmatch(asked.name):
         raise _refused(asked.name, "it is no name of letters, digits, `.`, `_` and `-`", "Choose another name")
     if (_folder(lake) / asked.name).exists():
@@ -161,7 +160,7 @@ def _told(days: Mapping[date, DayEntry]) -> dict[date, tuple[int, str]]:
 
 
 def _refuse_differing(lake: Lake, name: str, contract: Contract, version: int, days: Mapping[date, DayEntry]) -> None:
-    """Raise BackfillError where the rows of a day are not those of its receipt."""
+    """Raise BackfillError where the rows of a day differ from its receipt."""
     wrong = differing_days(lake, contract, days, audit_table(lake, contract, version, list(days)))
     if wrong:
         raise _refused(
@@ -172,7 +171,7 @@ def _refuse_differing(lake: Lake, name: str, contract: Contract, version: int, d
 
 
 def _kept(folder: Path, contract: Contract, files: Collection[str]) -> tuple[KeptFile, ...]:
-    """The files, copied below the folder in the table's layout."""
+    """Copy the files below the folder, in the table's layout."""
     kept = []
     for n, file in enumerate(sorted(files)):
         laid_out = f"{folder_of(file)}/" if contract.partition_column else ""
@@ -186,12 +185,12 @@ def _kept(folder: Path, contract: Contract, files: Collection[str]) -> tuple[Kep
 
 
 def snapshot_names(lake: Lake) -> list[str]:
-    """The names of all snapshots, sorted."""
+    """Return the names of all snapshots, sorted."""
     return sorted(p.parent.name for p in _folder(lake).glob(f"*/{FILE}") if NAME.fullmatch(p.parent.name))
 
 
 def find_snapshot(lake: Lake, name: str) -> Snapshot:
-    """The snapshot of that name; raises BackfillError where there is none, or its file is not what was written."""
+    """Return the snapshot of that name; raises BackfillError for an unknown name and for a changed file."""
     path = _existing(lake, name, "read") / FILE
     with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, OSError):
         body = json.loads(path.read_text(encoding="utf-8"))
@@ -202,7 +201,7 @@ def find_snapshot(lake: Lake, name: str) -> Snapshot:
 
 
 def drop_snapshot(lake: Lake, name: str) -> None:
-    """Let go of a snapshot, also of a damaged one; raises BackfillError where there is none."""
+    """Delete a snapshot, also a damaged one; raises BackfillError for an unknown name."""
     folder = _existing(lake, name, "dropped")
     gone = folder.with_name(f".{name}.{uuid.uuid4().hex[:8]}")
     folder.rename(gone)
@@ -210,28 +209,18 @@ def drop_snapshot(lake: Lake, name: str) -> None:
 
 
 def held_bytes(lake: Lake, name: str) -> int:
-    """The bytes that only snapshots still hold of what this one keeps: no folder of a table has these files."""
-    found = [p.stat() for p in _existing(lake, name, "counted").rglob("*.parquet")]
-    others = _links(lake)
-    return sum(s.st_size for s in found if s.st_nlink <= others[s.st_ino])
+    """Return the bytes that would be free without the snapshot; snapshots of early versions share files with tables."""
+    found = (path.stat() for path in _existing(lake, name, "counted").rglob("*.parquet"))
+    return sum(stat.st_size for stat in found if stat.st_nlink == 1)
 
 
 def file_of(lake: Lake, name: str, kept: KeptFile) -> Path:
-    """Where a file of the snapshot lies; raises BackfillError where it is gone or holds other bytes."""
+    """Return the path of a file of the snapshot; raises BackfillError where it is gone or holds other bytes."""
     path = _folder(lake) / name / kept.path
     if path.is_file() and path.stat().st_size == kept.size and _sha256(path) == kept.sha256:
         return path
     told = "has other bytes than those that were kept" if path.is_file() else "is gone"
     raise _refused(name, f"{path} {told}", "Restore it from a backup; the other files may be whole", "read")
-
-
-def _links(lake: Lake) -> Mapping[int, int]:
-    """How many snapshots hold each file, by its inode."""
-    found: dict[int, int] = {}
-    for path in _folder(lake).glob("*/**/*.parquet"):
-        inode = path.stat().st_ino
-        found[inode] = found.get(inode, 0) + 1
-    return found
 
 
 def _sha256(file: Path) -> str:

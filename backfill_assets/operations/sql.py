@@ -29,7 +29,7 @@ from backfill_assets.lake.type_names import arrow_type
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.compare import Moment
 from backfill_assets.operations.fitness import told, unfit_now
-from backfill_assets.operations.snapshot_reader import SnapshotReader
+from backfill_assets.operations.reader import SnapshotReader
 from backfill_assets.operations.snapshots import find_snapshot
 
 if TYPE_CHECKING:

@@ -1,7 +1,6 @@
-"""The state of every day of every table, from receipts and ledgers alone.
+"""The state of every day of every table, from receipts and ledgers alone: without a JVM, without Dagster.
 
-Lives here: the report and its default range. Does not live here: drawing it (`cli.status`) and deciding states
-(`core.states`). No JVM, no Dagster: with 1,000 commits and 1,096 days it takes less than a second.
+Not here: drawing it (`cli.status`) and the rule that decides states (`core.states`).
 """
 
 from collections import Counter
@@ -10,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
 
+from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange, from_inclusive
 from backfill_assets.core.downstream import will_change
 from backfill_assets.core.states import State, States
@@ -20,16 +20,17 @@ from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.attention import unlike_days
-from backfill_assets.operations.columns import column_changes
 from backfill_assets.operations.held import Hold, holds
 from backfill_assets.operations.why import brief, in_full
+
+STUCK = "cannot be written: "  # the prefix of changes that only a new table can follow
 
 
 @dataclass(frozen=True)
 class DayStatus:
-    """One day of one table. `rows` and `version` are those of its newest receipt, None where it has none. `culprits`
-    are the input days that made it stale, where they were asked for. `will_change`: it is right by what is made,
-    and will be stale once what needs making has been made (`core.downstream`)."""
+    """One day of one table. `rows` and `version` are those of its newest receipt, None without one. `culprits` are the
+    input days that made it stale, with `--why`. `will_change`: the day is right today, and will be stale once its
+    upstream days are rebuilt (`core.downstream`)."""
 
     table: str
     day: date
@@ -41,7 +42,7 @@ class DayStatus:
     will_change: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """The day as JSON values."""
+        """Return the day as JSON values."""
         return {
             "table": self.table, "day": str(self.day), "state": self.state.value, "rows": self.rows,
             "version": self.version, "reason": self.reason, "culprits": list(self.culprits),
@@ -51,10 +52,9 @@ class DayStatus:
 
 @dataclass(frozen=True)
 class StatusReport:
-    """The days asked for (None: the lake has none yet) of every table, and the frontier of the lake: the least where it
-    has several sources, whose `frontiers` are told by name then. `columns`: what the columns of tables with outdated
-    days get and lose when these are made again. `holds`: the held days by the rollback that put them back. `wrong`:
-    what receipts and files say that a person has to mend, a line each."""
+    """The days (None: the lake has none yet) of every table, and the lake's frontier: the earliest of its sources,
+    with `frontiers` by name where there are several. `columns`: changes of the columns of tables with outdated days.
+    `holds`: the held days by the rollback that put them back. `wrong`: damage for a person to mend, a line each."""
 
     lake: str
     days: DayRange | None
@@ -70,27 +70,25 @@ class StatusReport:
         return (day for column in self.tables.values() for day in column)
 
     def totals(self) -> dict[str, dict[State, int]]:
-        """Per table the number of days in each state that occurs, in the order of the rule."""
+        """Count the days of each table by state, in the order of the rule."""
         counted = {name: Counter(d.state for d in column) for name, column in self.tables.items()}
         return {name: {s: found[s] for s in State if found[s]} for name, found in counted.items()}
 
     def following(self) -> dict[str, int]:
-        """Per table the number of days that will change; tables without such days are left out."""
+        """Count the days that will change, of each table that has any."""
         counted = {name: sum(d.will_change for d in column) for name, column in self.tables.items()}
         return {name: days for name, days in counted.items() if days}
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as JSON values."""
+        """Return the report as JSON values."""
+        by_name = {n: f.isoformat() if f else None for n, f in self.frontiers.items()}
+        frontiers = {"frontiers": by_name} if by_name else {}
         return {
             "lake": self.lake,
             "from": str(self.days.start) if self.days else None,
             "to": str(self.days.last) if self.days else None,
             "frontier": self.frontier.isoformat() if self.frontier else None,
-            **(
-                {"frontiers": {n: f.isoformat() if f else None for n, f in self.frontiers.items()}}
-                if self.frontiers
-                else {}
-            ),
+            **frontiers,
             "as_of": self.as_of.isoformat() if self.as_of else None,
             "totals": {name: {s.value: n for s, n in found.items()} for name, found in self.totals().items()},
             "will_change": self.following(),
@@ -101,20 +99,19 @@ class StatusReport:
 
 
 def status(lake: Lake, pipeline: Pipeline, days: DayRange | None = None, why: bool = False) -> StatusReport:
-    """The states of `days`, by default from the lake's first day to the last that a receipt or a delivery names.
+    """Return the states of `days`, by default from the lake's first day to the last that a receipt or a delivery names.
 
-    `why` also reads the receipts of stale days and names the input days that were written since.
+    With `why`, also read the receipts of stale days and name the input days that were written since.
     """
     return status_of(lake, pipeline.states(read_view(lake, pipeline.contracts)), days, why)
 
 
 def status_of(lake: Lake, states: States, days: DayRange | None = None, why: bool = False) -> StatusReport:
-    """`status` of a lake whose states are known already."""
+    """Return `status` of a lake with known states."""
     view, coming = states.view, will_change(states)
     wanted = days or known_days(view)
 
     def one(table: str, day: date) -> DayStatus:
-        """The status of one day of one table."""
         state, stamp = states.of(table, day), states.stamp(table, day)
         rows, version = (stamp.entry.rows, stamp.version) if stamp else (None, None)
         told = brief(states, table, day, state)
@@ -140,7 +137,7 @@ def status_of(lake: Lake, states: States, days: DayRange | None = None, why: boo
 
 
 def _altered(lake: Lake, states: States) -> Iterator[str]:
-    """A line for each table or ledger with data files that something altered. One `stat` for each live file."""
+    """Name each table or ledger with altered data files. One `stat` per live file."""
     landed = [c for c in states.contracts.values() if c.is_landed]
     ledgers = [of_source(ledger, c.source) for c in landed for ledger in (FILES, ARRIVALS, QUARANTINE)]
     for contract in (*states.contracts.values(), *ledgers):
@@ -161,10 +158,26 @@ def _culprits(lake: Lake, states: States, table: str, day: date, told: str) -> t
 
 
 def known_days(view: LakeView) -> DayRange | None:
-    """From the lake's first day to the last that anything names; None where nothing does. What landed for days at or
-    after `as_of` names nothing: it waits until `as_of` is raised."""
+    """Return the days from the lake's first to the last that a receipt or a delivery names; None without any.
+    Deliveries at or after `as_of` do not count: they wait until `as_of` is raised."""
     named = [d for table in view.tables.values() for d in table.stamps]
     due = (d for source in view.sources.values() for d in source.landed if view.is_due(d))
     arrived = (d for source in view.sources.values() for d in source.arrivals)
     last = max((*named, *due, *arrived), default=None)
     return None if last is None or last < view.start else from_inclusive(view.start, last)
+
+
+def column_changes(contract: Contract, there: Mapping[str, str]) -> tuple[str, ...]:
+    """Return what a table with the columns `there` (name: type) gets and loses when it is made again, and the columns
+    whose types prevent that; nothing for a table that does not exist yet."""
+    wanted = {c.name: c.type for c in contract.columns}
+    if not there:
+        return ()
+    gets = [f"gets {name} {kind}" for name, kind in wanted.items() if name not in there]
+    loses = [f"loses {name}" for name in there if name not in wanted]
+    other = [
+        f"{STUCK}{name} is {there[name]}, not {kind}"
+        for name, kind in wanted.items()
+        if name in there and there[name] != kind
+    ]
+    return (*gets, *loses, *other)

@@ -1,13 +1,14 @@
-"""What landed and no table gets: rows in quarantine and files refused as wholes, in one line for who loads or looks.
+"""Unusable rows: rows in quarantine and files refused as wholes, counted, in one line, and their reasons by kind.
 
-Lives here: the count, one reason, and the command that shows them all. Does not live here: the account of all rows
-(`account`), and reasons in full (`show`, `report`). Known from the ledger `files` and from receipts: no JVM.
+Not here: the account of all rows (`account`) and the rules that give reasons (`load.deliveries`). No JVM.
 """
 
-from collections.abc import Collection
+import re
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any
+from typing import Any, NamedTuple
 
 from backfill_assets.core.ledgers import named
 from backfill_assets.core.scans import shown
@@ -17,11 +18,14 @@ from backfill_assets.lake.ledger import FILES, QUARANTINE, read_files
 from backfill_assets.operations.aside import newest_reasons
 
 REASON_CHARS = 120
+MOST_KINDS = 10
+MOST_CHARS = 160
+VARYING = re.compile(r"'[^']*'|\"[^\"]*\"|\d[\d.,:_-]*\d|\d")
 
 
 @dataclass(frozen=True)
 class Unusable:
-    """Unusable rows, of which `files` stand for a whole file each; one `reason`, and the queries that tell all."""
+    """Unusable rows, of which `files` stand for a whole file each; one `reason`, and the queries that show all."""
 
     rows: int = 0
     files: int = 0
@@ -29,7 +33,7 @@ class Unusable:
     queries: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """One line; empty where there is nothing to say."""
+        """Return one line; empty without unusable rows."""
         if not self.rows:
             return ""
         whole = f", {self.files} of them a whole file each" if self.files else ""
@@ -38,14 +42,14 @@ class Unusable:
         return f"quarantine: {self.rows:,} landed row(s) are unusable{whole}{first}; {commands} shows them"
 
     def to_dict(self) -> dict[str, Any]:
-        """The counts and the reason as JSON values."""
+        """Return the counts and the reason as JSON values."""
         return {"rows": self.rows, "files": self.files, "reason": self.reason or None}
 
 
 def unusable(lake: Lake, days: Collection[date] | None = None, *, read_rows: bool = True) -> Unusable:
-    """What is unusable of all sources, on these arrival days (None: all), loaded or not.
+    """Count the unusable rows of all sources on these arrival days (None: all), loaded or not.
 
-    Without `read_rows` the data of quarantines is left alone, and the reason is that of a whole file only.
+    Without `read_rows` no data file is read, and the reason is that of a whole file only.
     """
     found = [one for each in lake.by_source() if (one := _of_source(each, days, read_rows)).rows]
     return Unusable(
@@ -76,3 +80,30 @@ def _of_source(lake: Lake, days: Collection[date] | None, read_rows: bool) -> Un
         reason = next((plain(r.text) for r in newest_reasons(lake, (ledger, view.version), kept)), "")
     told = ledger if view.version >= 0 else f"{named(FILES.name, lake.source)} WHERE bad_rows > 0"
     return Unusable(rows, len(refused), reason, (f"SELECT * FROM {told}",))
+
+
+class Kinds(NamedTuple):
+    """The most frequent kinds of reasons as (text, rows), and the number of kinds and rows beyond these."""
+
+    shown: Sequence[tuple[str, int]]
+    more_kinds: int
+    more_rows: int
+
+
+def kinds(reasons: Mapping[str, int], most: int = MOST_KINDS) -> Kinds:
+    """Group reasons (reason: rows) that differ only in numbers and quoted values; `…` stands in their places.
+
+    The `most` frequent kinds come first, kinds with equally many rows by their text.
+    """
+    grouped: dict[str, dict[str, int]] = defaultdict(dict)
+    for reason, rows in reasons.items():
+        grouped[VARYING.sub("…", reason)][reason] = rows
+    told = [(_text_of(kind, found), sum(found.values())) for kind, found in grouped.items()]
+    ordered = sorted(told, key=lambda item: (-item[1], item[0]))
+    left = ordered[most:]
+    return Kinds(ordered[:most], len(left), sum(rows for _, rows in left))
+
+
+def _text_of(kind: str, found: Mapping[str, int]) -> str:
+    text = next(iter(found)) if len(found) == 1 else kind
+    return shortened(text, MOST_CHARS)

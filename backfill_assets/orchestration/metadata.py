@@ -22,7 +22,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Table, source_files
 from backfill_assets.lake.replace import Published
 from backfill_assets.load.rebuild import Rebuild
-from backfill_assets.operations.short_compare import short_compare
+from backfill_assets.operations.compare import short_compare
 from backfill_assets.orchestration.dagster_private import newest_materializations
 from backfill_assets.orchestration.summary import rewritten, summary
 

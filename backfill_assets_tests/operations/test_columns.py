@@ -1,12 +1,12 @@
 """Changed columns in words: gained, lost, of another type.
 
-Tested here: `operations.columns`. Not tested here: what becomes of the table (`lake.test_evolution`).
+Tested here: `operations.status`. Not tested here: what becomes of the table (`lake.test_evolution`).
 """
 
 from dataclasses import replace
 
 from backfill_assets.core.contracts import Column
-from backfill_assets.operations.columns import column_changes
+from backfill_assets.operations.status import column_changes
 from backfill_assets_tests.builders import STAGING
 
 THERE = {"entity": "STRING", "value": "BIGINT", "event_date": "DATE"}

@@ -1,6 +1,6 @@
 """The short compare says what a write changed, and the command for more; it never raises.
 
-Tested here: `operations.short_compare` on real files without an engine. Not tested here: comparing
+Tested here: `operations.compare` on real files without an engine. Not tested here: comparing
 (`test_compare.py`), and that range runs carry it (`orchestration/test_metadata.py`).
 """
 
@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.lake.home import Lake
-from backfill_assets.operations import short_compare as short
-from backfill_assets.operations.short_compare import short_compare
+from backfill_assets.operations import compare as short
+from backfill_assets.operations.compare import short_compare
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 from backfill_assets_tests.operations.test_compare import PIPELINE, TABLE, rows

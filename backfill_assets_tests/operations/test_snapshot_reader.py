@@ -1,6 +1,6 @@
 """A snapshot gives rows in the same forms as a table does.
 
-Tested here: `operations.snapshot_reader`. Not tested here: what keeps it whole (`test_snapshots`).
+Tested here: `operations.reader`. Not tested here: what keeps it whole (`test_snapshots`).
 """
 
 from pathlib import Path

@@ -1,6 +1,6 @@
 """Snapshots: kept whatever is rebuilt, vacuumed or taken away, proven when read, and what they cost is told.
 
-Tested here: `operations.snapshots` with `snapshot_reader`, without an engine. Not tested here: the commands.
+Tested here: `operations.snapshots` with `reader`, without an engine. Not tested here: the commands.
 """
 
 import json
