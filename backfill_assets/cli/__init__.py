@@ -1,6 +1,5 @@
-"""The side door for operators: the command `backfill-assets`.
+"""The command `backfill-assets`: commands and their output for people and programs.
 
-Lives here: commands, their output for people and programs, the sample lake. Does not live here: anything that decides
-or writes content (`operations`, `orchestration`, `lake`). What is heavy is imported when a command needs it, so that
-`--help` answers at once.
+Not here: anything that decides or writes content (`operations`, `orchestration`, `lake`). A command imports heavy
+libraries when it needs them, so that `--help` answers at once.
 """

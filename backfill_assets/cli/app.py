@@ -1,7 +1,7 @@
-"""The command `backfill-assets`: its verbs and its exit codes.
+"""The command `backfill-assets`: its commands, its exit codes, and errors as one line on stderr.
 
-Lives here: putting the commands together, and turning errors into one line on stderr. Does not live here: any command.
-Exit codes: 0 fine, 1 something was found or failed, 2 wrong usage or settings, 130 interrupted (143 by TERM).
+Exit codes: 0 fine, 1 something was found or failed, 2 wrong usage or settings, 130 interrupted (143 by TERM). Not here:
+any command.
 """
 
 import contextlib
@@ -43,10 +43,10 @@ INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
 
 
 class _Group(click.Group):
-    """Shows the product's own errors, and interrupts, in one line, without a traceback."""
+    """A group that shows the product's own errors, and interrupts, in one line without a traceback."""
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command; what the product refuses is one line on stderr and exit code 1 or 2."""
+        """Run the command; an error of the product is one line on stderr and exit code 1 or 2."""
         try:
             return super().invoke(ctx)
         except click.exceptions.Exit:
@@ -62,12 +62,12 @@ class _Group(click.Group):
             if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
                 aside(f"Error: {unusable(error)}")
                 ctx.exit(1)
-            raise  # of click's, which also ends quietly where who read our output has gone
+            raise  # click handles it, and ends quietly on a closed pipe
 
 
 def _interrupt_of(error: BaseException) -> KeyboardInterrupt | None:
-    """The interrupt that an error is, or came from: Python 3.11 makes a RuntimeError of one that comes while a class is
-    made, and a library's import that fails is told as what was imported for."""
+    """Return the interrupt that an error is or came from: Python 3.11 turns one during the creation of a class into a
+    RuntimeError, and libraries turn one during an import into errors of their own."""
     behind: BaseException | None = error
     while behind is not None and not isinstance(behind, KeyboardInterrupt):
         behind = behind.__cause__ or behind.__context__
@@ -84,7 +84,7 @@ def app() -> None:
     """
 
 
-# The line of each in a list of commands: whole on a screen of 60 characters, where click would cut off sentences.
+# The line of each command in a list: whole on a screen of 60 characters, where click would cut off sentences.
 for _command, _told in (
     (settings.init, "Write a commented lake.toml."),
     (demo.demo, "Make a sample lake, load it twice."),

@@ -1,6 +1,6 @@
 """`backfill-assets audit`: every write of every day, from the logs.
 
-Not here: collecting them (`operations.writes`).
+Not here: collecting the writes (`operations.writes`).
 """
 
 from datetime import date

@@ -1,6 +1,6 @@
 """`backfill-assets backfill`: any days of any tables again, as one run of Dagster.
 
-Lives here: the command, its options, and the summary. Does not live here: the run itself (`runner`).
+Not here: the run itself (`runner`).
 """
 
 import time
@@ -70,7 +70,7 @@ def backfill(first: date, last: date, named: str | None, force: bool, note: str,
 
 
 def allowed(days: DayRange, start: date) -> DayRange:
-    """The days, if all of them are partitions: from the lake's first day through yesterday (UTC)."""
+    """Return the days, if all are partitions: from the lake's first day through yesterday (UTC)."""
     newest = utc_today() - ONE_DAY
     if start > newest:
         raise click.UsageError(
@@ -91,7 +91,7 @@ def allowed(days: DayRange, start: date) -> DayRange:
 
 
 def chosen(named: str | None, known: Sequence[str]) -> tuple[str, ...]:
-    """The tables named, in the lake's order; click's error for one it does not have."""
+    """Return the named tables in the lake's order; raise click's error for an unknown one."""
     wanted = {n.strip() for n in named.split(",") if n.strip()} if named is not None else set(known)
     unknown = sorted(wanted - set(known))
     if unknown or not wanted:
@@ -144,7 +144,7 @@ def draw_phases(outcome: RunOutcome) -> None:
 
 
 def draw(lake: "Lake", outcome: RunOutcome) -> None:
-    """What the run did to each table, and how to see it in the UI."""
+    """Draw what the run did to each table, and how to see it in the UI."""
     rows = [
         [t.table, str(t.days), str(t.changed), str(t.days - t.changed), number(t.rows), f"{t.seconds:.1f} s"]
         for t in outcome.tables

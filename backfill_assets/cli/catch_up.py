@@ -1,7 +1,6 @@
-"""`backfill-assets catch-up`: what the sensors would do, now and here.
+"""`backfill-assets catch-up`: load and rebuild every day that needs it, one run per request, until nothing is left.
 
-Lives here: the command, and its loop over requests, one run each, until nothing is left. Does not live here: what a day
-needs (`core.needs`), requests (`core.requests`), and the sensors, which do the same on their own.
+Not here: which days need it (`core.needs`), the requests (`core.requests`), and the sensors, which do the same.
 """
 
 from collections import Counter
@@ -32,9 +31,9 @@ Settled = Collection[Day]
 
 @dataclass
 class CaughtUp:
-    """The runs of a catch-up, in order, and what stays undone: days per table that still need making, and why.
-    `blocked`: days whose landed files are altered or missing, which nobody loads until a person says so. `held_back`:
-    plans that nobody runs and whose days need making, a line each."""
+    """The runs of a catch-up, in order, and the days per table that are left, with the reason. `blocked`: days whose
+    landed files are altered or missing, which wait for a person. `held_back`: idle plans with days that need a rebuild,
+    a line each."""
 
     runs: list[tuple[BackfillRequest, RunOutcome]] = field(default_factory=list)
     left: dict[str, list[str]] = field(default_factory=dict)
@@ -50,10 +49,10 @@ class CaughtUp:
 
 @dataclass
 class Tried:
-    """What was asked for in this catch-up. Nothing is kept between calls: a person who calls again wants it tried.
+    """The attempts of one catch-up; nothing is kept between calls.
 
-    `together` is how many days a run may have at most after the day failed among twice as many (0: it failed alone);
-    `made` counts runs that succeeded and left the day as one that needs making.
+    `together`: the most days that the next run with this day may have, after a run with twice as many failed (0: the
+    day failed alone). `made` counts runs that succeeded and left the day in need.
     """
 
     most: int
@@ -61,11 +60,11 @@ class Tried:
     made: Counter[Day] = field(default_factory=Counter)
 
     def may(self, table: str, day: date) -> bool:
-        """Whether the day may be asked for once more; after few times it may not, whatever happens."""
+        """Return whether the day may be tried once more."""
         return self.together.get((table, day), 1) > 0 and self.made[table, day] < self.most
 
     def count(self, request: "RunRequest", success: bool) -> None:
-        """A run for these days has ended."""
+        """Count a run for these days that has ended."""
         for day in map(date.fromisoformat, request.asked):
             if success:
                 self.made[request.table, day] += 1
@@ -73,11 +72,11 @@ class Tried:
                 self.together[request.table, day] = len(request.asked) // 2
 
     def has_failed(self, request: "RunRequest") -> bool:
-        """Whether a day of the request was in a run that failed."""
+        """Return whether a day of the request was in a failed run."""
         return any((request.table, date.fromisoformat(day)) in self.together for day in request.asked)
 
     def parts(self, request: "RunRequest") -> "Iterator[RunRequest]":
-        """The request in parts that are small enough for each of their days."""
+        """Split the request into parts that are small enough for each of their days."""
         part: list[str] = []
         for text in request.asked:
             most = min(
@@ -119,7 +118,7 @@ def catch_up(dry_run: bool, note: str, as_json: bool) -> None:
 
 
 def _scan(lake: "Lake") -> frozenset[date]:
-    """The days that are left alone, since files that they were made from are altered or missing."""
+    """Scan what landed; return the days whose files are altered or missing."""
     from backfill_assets.lake.session import LakeSession
     from backfill_assets.load.known import landed
 
@@ -138,7 +137,7 @@ def _scan(lake: "Lake") -> frozenset[date]:
 
 
 def told_of(report: "ScanReport") -> list[str]:
-    """What a person must know of the scan before the runs: files that hold days back, and files that are not read."""
+    """Return lines about files that hold days back, and files that are not read."""
     told = [
         f"{path} is altered or missing: the days made from it are left alone (see `backfill-assets scan`)"
         for path in (*report.altered, *report.missing)
@@ -163,13 +162,13 @@ def _needs(states: "States") -> "Needs":
 
 
 def days_in_need(lake: "Lake") -> set[Day]:
-    """The tables and days that need to be made now."""
+    """Return the tables and days that need a rebuild now."""
     return {(name, day) for name, found in _needs(_states(lake)).needed.items() for day in found}
 
 
 def until_settled(lake: "Lake", note: str, reason: str, left_alone: Settled = ()) -> CaughtUp:
-    """Run request after request, looking anew after each. It ends: what failed among others is tried again in halves,
-    down to the days that fail alone, and a day that runs make in vain `[lateness] attempts` times."""
+    """Run one request after the other, reading the states again after each. Failed days are tried again in halves,
+    down to days that fail alone; a day that succeeds and still needs a rebuild, `[lateness] attempts` times."""
     from backfill_assets.cli.backfill import work
 
     done, tried = CaughtUp(), Tried(lake.settings.lateness.attempts)
@@ -194,7 +193,7 @@ def until_settled(lake: "Lake", note: str, reason: str, left_alone: Settled = ()
 
 
 def _held_back(lake: "Lake", still: "Needs") -> list[str]:
-    """A line per plan that nobody runs and that has days which need making."""
+    """Return a line per idle plan with days that need a rebuild."""
     from backfill_assets.operations.plan_files import find_plan
     from backfill_assets.operations.plan_progress import held_back
 
@@ -212,7 +211,7 @@ def _why(left: "Needs", name: str, tried: Collection[date]) -> str:
 
 
 def _planned(lake: "Lake") -> set[Day]:
-    """The days of active plans, which are left to those."""
+    """Return the days of active plans, which are left to these plans."""
     from backfill_assets.operations.plan_files import days_of_active_plans
 
     planned = days_of_active_plans(lake)
@@ -222,7 +221,7 @@ def _planned(lake: "Lake") -> set[Day]:
 
 
 def _asks(states: "States", found: "Needs", left_alone: Settled, tried: Tried) -> "Iterator[RunRequest]":
-    """Requests for what was found, upstream first; the first together with what follows from it, unless it failed
+    """Return the requests, upstream first; the first with its downstream days in the same run, unless it failed
     before."""
     from backfill_assets.core.downstream import with_downstream
     from backfill_assets.core.requests import identities, run_requests
@@ -253,7 +252,7 @@ def _tell_first(lake: "Lake", as_json: bool) -> None:
 
 
 def report(done: CaughtUp, as_json: bool) -> None:
-    """Say what was done and what is left. Ends with exit code 1 where a run failed or something is left."""
+    """Draw the runs and the days that are left. Ends with exit code 1 if a run failed or a day is left."""
     if as_json:
         runs = [{"days": str(a.days), "reason": a.reason, **o.to_dict()} for a, o in done.runs]
         print_json({"runs": runs, "left": done.left, "why": done.why, "blocked": sorted(map(str, done.blocked)),

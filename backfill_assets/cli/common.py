@@ -1,7 +1,7 @@
-"""What all commands share: which lake is meant, days as people type them, and output for programs.
+"""Options, argument types and JSON output that all commands share.
 
-Lives here: options and small helpers. Does not live here: drawing for people (`drawing`). Every command imports this
-file, so it imports only click and `core`: `--help` should not wait for settings or tables.
+Every command imports this file, so it imports only click and `core`: `--help` does not wait for settings or tables. Not
+here: drawing for people (`drawing`).
 """
 
 import contextlib
@@ -46,12 +46,12 @@ json_option = click.option("--json", "as_json", is_flag=True, help="One JSON doc
 
 
 class TextType(click.ParamType):  # type: ignore[type-arg]  # a generic class in newer versions of click only
-    """Words that are kept or asked. What came in another encoding than UTF-8 is refused: nothing could keep it."""
+    """A text in UTF-8; another encoding is refused, because no receipt could keep it."""
 
     name = "text"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The text as it is, or click's error about the option."""
+        """Return the text, or raise click's error about the option."""
         try:
             str(value).encode()
         except UnicodeEncodeError:
@@ -63,12 +63,12 @@ TEXT = TextType()
 
 
 class DayType(click.ParamType):  # type: ignore[type-arg]  # a generic class in newer versions of click only
-    """A day as people type it."""
+    """A day, `YYYY-MM-DD`."""
 
     name = "YYYY-MM-DD"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> date:
-        """The day, or click's error about the option."""
+        """Return the day, or raise click's error about the option."""
         try:
             return value if isinstance(value, date) else parse_day(str(value))
         except BackfillError as error:
@@ -76,12 +76,12 @@ class DayType(click.ParamType):  # type: ignore[type-arg]  # a generic class in 
 
 
 class SpanType(click.ParamType):  # type: ignore[type-arg]  # as above
-    """Days as people type them: `A..B`, both included, or one day."""
+    """Days: `A..B`, both included, or one day."""
 
     name = "A..B"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> DayRange:
-        """The days, or click's error."""
+        """Return the days, or raise click's error."""
         with usage():
             return value if isinstance(value, DayRange) else parse_span(str(value))
 
@@ -90,10 +90,9 @@ DAY, SPAN = DayType(), SpanType()
 
 
 def days_options(required: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """The options `--from` and `--to`, both days included."""
+    """Return a decorator that adds the options `--from` and `--to`, both days included."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        """The command with both options."""
         last = click.option("--to", "last", type=DAY, required=required, help="The last day, included.")
         first = click.option("--from", "first", type=DAY, required=required, help="The first day.")
         return first(last(command))
@@ -103,7 +102,7 @@ def days_options(required: bool) -> Callable[[Callable[..., None]], Callable[...
 
 @contextlib.contextmanager
 def usage() -> Iterator[None]:
-    """Errors inside are wrong usage: exit code 2."""
+    """Turn errors of the product inside into wrong usage: exit code 2."""
     try:
         yield
     except BackfillError as error:
@@ -111,27 +110,27 @@ def usage() -> Iterator[None]:
 
 
 def inclusive(first: date, last: date) -> DayRange:
-    """The range as typed; click's error where it ends before it starts."""
+    """Return the range `first` through `last`; raise click's error where it ends before it starts."""
     with usage():
         return from_inclusive(first, last)
 
 
 def lake_root() -> Path:
-    """The folder of the lake meant, absolute; it need not exist."""
+    """Return the absolute folder of the chosen lake; it need not exist."""
     return lake_folder(click.get_current_context().meta.get(LAKE_KEY))
 
 
 @dataclass(frozen=True)
 class Overrides:
-    """What stands in for parts of the commands, given to click as its context's `obj`: how the lake meant is opened,
-    and how one backfill is run. None: as ever."""
+    """Replacements for opening the lake and for running a backfill, given to click as its context's `obj` (None: the
+    usual functions)."""
 
     opened: "Callable[[], tuple[Lake, Pipeline]] | None" = None
     work: "Callable[[Lake, BackfillRequest], RunOutcome] | None" = None
 
 
 def overrides() -> Overrides:
-    """Those of the command that runs."""
+    """Return the replacements of the running command."""
     return click.get_current_context().find_object(Overrides) or Overrides()
 
 
@@ -147,7 +146,7 @@ def opened() -> "tuple[Lake, Pipeline]":
 
 
 def print_json(document: Any) -> None:
-    """One JSON document on stdout. What does not show itself on a screen stands escaped: the same text to a program."""
+    """Write one JSON document to stdout; characters that a screen does not show are escaped."""
     text = json.dumps(document, indent=2, default=str, ensure_ascii=False)
     click.echo(text if text.isascii() else UNSEEN.sub(lambda found: _escaped(found[0]), text))
 

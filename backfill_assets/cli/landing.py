@@ -1,6 +1,6 @@
-"""`backfill-assets scan` and `backfill-assets landing accept`: what has landed, and following what changed there.
+"""`backfill-assets scan` and `backfill-assets landing accept`: list what landed, and follow what changed there.
 
-Lives here: the two commands. Does not live here: comparing folder and ledger (`load.scan`).
+Not here: comparing folder and ledger (`load.scan`).
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,6 @@
 """`backfill-assets replay-late`: rows that came too late count after all.
 
-Lives here: the command. Does not live here: what makes the days then (`catch_up`), and which rows those are
-(`lake.too_late`).
+Not here: rebuilding their days (`catch_up`) and finding these rows (`lake.too_late`).
 """
 
 from collections.abc import Mapping

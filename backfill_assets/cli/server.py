@@ -1,6 +1,6 @@
 """`backfill-assets server start | stop | status`: the server of the lake's own engine.
 
-Lives here: the three commands. Does not live here: the server (`engine.server`); commands that need it start it anyway.
+Not here: the server (`engine.server`); commands that need it start it by themselves.
 """
 
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""`backfill-assets init`: writes a `lake.toml` with every key, its default and what it means.
+"""`backfill-assets init`: writes a `lake.toml` with every key, its default and its meaning.
 
-Lives here: the command. Does not live here: the commented file (`operations.lake_file`).
+Not here: the commented file (`operations.lake_file`).
 """
 
 from datetime import date
@@ -16,8 +16,7 @@ PLAIN = "seq, arrival_ts, version_ts, event_ts, event_key, op, entity, value, fl
 
 
 def first_of_year() -> date:
-    """The default first day: January 1 of this year."""
-
+    """Return the default first day: January 1 of this year."""
     return utc_today().replace(month=1, day=1)
 
 

@@ -1,6 +1,6 @@
 """`backfill-assets show TABLE DAY`: everything about one day of one table.
 
-Lives here: how a day's report is drawn. Does not live here: collecting it (`operations.show`).
+Not here: collecting it (`operations.show`).
 """
 
 from datetime import date
@@ -72,15 +72,14 @@ def _draw_receipt(written: "DayWrite", day: date) -> None:
 
 
 def _version(table: str, version: int) -> str:
-    """The version of a table that was read; it did not exist below 0."""
+    """Name the version of an input; below 0 the table did not exist yet."""
     return f"{table} v{version}" if version >= 0 else f"{table} (not there yet)"
 
 
 def _draw_inputs(report: "DayReport") -> None:
-    """One line per table and state: the days, and their rows together."""
+    """Draw one line per table and state: the days and the sum of their rows."""
 
     def kind(wanted: "InputDay") -> tuple[str, str, bool]:
-        """What a line is about."""
         return wanted.table, wanted.state.value, wanted.required
 
     for (table, state, required), group in groupby(sorted(report.inputs, key=lambda i: (kind(i), i.day)), kind):

@@ -1,6 +1,6 @@
-"""`backfill-assets snapshot`: versions of tables and days kept under a name, for a model's card.
+"""`backfill-assets snapshot`: days of tables kept under a name, for a model's card. No JVM.
 
-Lives here: the commands and their drawing. Does not live here: keeping them (`operations.snapshots`). No JVM.
+Not here: keeping them (`operations.snapshots`) and reading them (`operations.reader`).
 """
 
 from typing import TYPE_CHECKING, Any

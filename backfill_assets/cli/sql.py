@@ -1,6 +1,6 @@
-"""`backfill-assets sql`: a SELECT over all tables of a lake by their names.
+"""`backfill-assets sql`: a SELECT over all tables of a lake by their names. No JVM.
 
-Lives here: the command and how rows are printed. Does not live here: answering (`operations.sql`). No JVM.
+Not here: answering (`operations.sql`).
 """
 
 import csv
@@ -53,8 +53,8 @@ def sql(query: str, form: str | None, rows: int, at: datetime | None, snapshot: 
 
 
 def write_csv(found: Any, to: TextIO, safe: bool) -> None:
-    """Write rows for a program, byte for byte; `safe`: with a ' before texts that a spreadsheet would compute. Where
-    `to` is a screen, what it would obey is escaped."""
+    """Write Arrow rows as CSV; with `safe`, put a ' before texts that a spreadsheet would compute. A terminal gets
+    control characters escaped."""
     writer, screen = csv.writer(to, lineterminator="\n"), to.isatty()
 
     def cell(value: Any) -> str:
@@ -75,7 +75,7 @@ def _draw(found: Any, most: int) -> None:
 
 
 def _values(column: Any) -> list[Any]:
-    """The values of an Arrow column; dates and times as text where Python has none for one, e.g. of the year 12000."""
+    """Return the values of an Arrow column; dates and times beyond Python's range (year 12000) as text."""
     import pyarrow as pa
 
     try:
@@ -87,7 +87,7 @@ def _values(column: Any) -> list[Any]:
 
 
 def _cell(value: Any) -> str:
-    """A value as people read it; NULL is empty."""
+    """Write a value as text; NULL is empty."""
     if value is None:
         return ""
     return value.isoformat() if isinstance(value, datetime) else str(value)

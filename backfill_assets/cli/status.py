@@ -1,7 +1,6 @@
-"""`backfill-assets status`: a grid of days and tables.
+"""`backfill-assets status`: a grid of days and tables, and the commands that rebuild what needs it.
 
-Lives here: how a status report is drawn, and what `--check` calls found. Does not live here: the states
-(`operations.status`).
+Not here: the states (`operations.status`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -95,7 +94,7 @@ def _key(numbered: "tuple[int, tuple[DayStatus, ...]]", every_day: bool) -> tupl
 
 
 def _cell(days: "Sequence[DayStatus]") -> str:
-    """State, rows and version of the days of one cell; a star where they will change."""
+    """State, rows and versions of the days of one cell; a star where they will change."""
     state = days[0].state.value + (FOLLOWS if days[0].will_change else "")
     versions = sorted({d.version for d in days if d.version is not None})
     if not versions:
@@ -123,7 +122,7 @@ def _draw_totals(report: "StatusReport") -> None:
 
 
 def _draw_changed_columns(report: "StatusReport") -> None:
-    """What tables get and lose, and the command that makes them again from the first of them on."""
+    """Draw which columns tables get and lose, and the command that rebuilds them."""
     from backfill_assets.operations.status import STUCK
 
     for name, told in report.columns.items():
@@ -160,10 +159,7 @@ def _days_of(group: "Iterable[DayStatus]") -> str:
 
 
 def _draw_rebuild(report: "StatusReport", wanting: "Sequence[DayStatus]", all_tables: bool) -> None:
-    """The commands, each on one line so that it can be copied, for the days that are over and what follows from them.
-
-    One for all, but around days that are held: with them a range is refused.
-    """
+    """Draw the commands, each on one line to be copied, for days that are over; ranges leave held days out."""
     over = [d for d in wanting if d.day < utc_today()]
     named = tuple(report.tables) if all_tables else tuple(dict.fromkeys(d.table for d in over))
     tables = "" if all_tables else f" --tables {','.join(named)}"
@@ -176,7 +172,7 @@ def _held(report: "StatusReport", tables: "Iterable[str]") -> set[date]:
 
 
 def _around(days: "Sequence[date]", held: set[date]) -> list[DayRange]:
-    """The days as few ranges, other days between them included, without those that are held."""
+    """Return the days as few ranges, with other days between them, without held days."""
     wanted = set(days) - held
     if not wanted:
         return []
@@ -186,7 +182,7 @@ def _around(days: "Sequence[date]", held: set[date]) -> list[DayRange]:
 
 
 def _draw_holds(report: "StatusReport") -> None:
-    """What rollbacks hold, and the commands that let it go: no backfill makes these days."""
+    """Draw held days and the commands that release them: no backfill rebuilds these days."""
     for hold in report.holds:
         held = "; ".join(f"{name} {', '.join(map(str, contiguous(days)))}" for name, days in hold.days.items())
         say(f"held by {hold.rollback}: {held}", 2)

@@ -1,7 +1,6 @@
-"""What needs a person: what the sensors found last and will not mend by themselves, kept in the lake for `status`.
+"""Alarms of sensors that need a person, kept in the lake for `status` while they last.
 
-Lives here: keeping it (a file per instance of Dagster and sensor, there only while something is wrong) and reading it.
-Does not live here: finding it (`orchestration.ticks`), and sending it (`orchestration.alerts`).
+Not here: finding them (`orchestration.ticks`) and sending them (`orchestration.alerts`).
 """
 
 import contextlib
@@ -18,7 +17,7 @@ BEFORE = "engines "  # files of version 0.2.0 about disagreements, which receipt
 
 
 def keep_attention(root: Path, instance: str, sensor: str, alarms: Mapping[str, str]) -> None:
-    """Keep what a sensor of an instance found, by name, in the lake at `root`; writes only what is new."""
+    """Keep the alarms (name: text) of a sensor in the lake at `root`; without alarms, remove its file."""
     path = root / FOLDER / f"{instance} {sensor}.json"
     if not alarms:
         path.unlink(missing_ok=True)
@@ -30,8 +29,8 @@ def keep_attention(root: Path, instance: str, sensor: str, alarms: Mapping[str, 
 
 
 def unlike_days(view: LakeView) -> Iterator[tuple[str, str]]:
-    """Per table with days whose newest receipt says that the same inputs, code and settings gave other rows before:
-    its name, and a line for people."""
+    """Yield (table, line) for tables with days whose newest receipt has other rows than the same inputs, code and
+    settings gave before."""
     for name, table in view.tables.items():
         days = [d for d, stamp in table.stamps.items() if stamp.unlike]
         if days:
@@ -45,7 +44,7 @@ def unlike_days(view: LakeView) -> Iterator[tuple[str, str]]:
 
 
 def attention(root: Path) -> list[str]:
-    """What needs a person in the lake at `root`, a line each; empty where its sensors found nothing or never ran."""
+    """Return the alarms of the lake at `root`, a line each; empty where its sensors found nothing or never ran."""
     found = [_read(path) for path in sorted((root / FOLDER).glob("*.json")) if not path.name.startswith(BEFORE)]
     return sorted({line for alarms in found for line in alarms.values()})
 

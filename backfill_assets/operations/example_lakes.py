@@ -1,7 +1,6 @@
-"""Making a lake of one of the package's examples: its settings, steps and tables copied, its landed files generated.
+"""The package's examples as lakes: settings, steps and tables copied, landed files generated.
 
-Lives here: which examples there are, what each is about, and the new folder. Does not live here: their content
-(`examples`), and loading the lake (the steps say how).
+Not here: their content (`examples`) and loading them (their steps say how).
 """
 
 import os
@@ -23,7 +22,7 @@ DELIVERED = datetime.fromisoformat("2024-01-01T00:00:00Z").timestamp()
 
 
 def examples() -> dict[str, str]:
-    """The name of every example, as people type it, and the title of its steps; by name."""
+    """Return the title of every example's steps, by the example's name."""
     found = {
         folder.name.replace("_", "-"): _title(folder)
         for folder in files(HOME).iterdir()
@@ -33,7 +32,7 @@ def examples() -> dict[str, str]:
 
 
 def make_example(name: str, root: Path) -> None:
-    """Make the lake of the example; raises SettingsError for a name that is none and a folder that holds anything."""
+    """Make the lake of an example; raises SettingsError for an unknown name and for a folder that is not empty."""
     known = examples()
     if name not in known:
         raise SettingsError(
@@ -57,7 +56,7 @@ def _title(folder: Traversable) -> str:
 
 
 def _copied(folder: Traversable, below: str = "") -> dict[str, str]:
-    """What of the folder a person may read and change: path -> text. The code that makes the rest stays here."""
+    """Return the files that a person may read and change (path: text), without the code that generates the others."""
     found: dict[str, str] = {}
     for part in folder.iterdir():
         if part.is_dir():

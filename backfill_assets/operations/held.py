@@ -1,7 +1,6 @@
-"""Which days a rollback holds, by what it was asked for, and the commands that let them go.
+"""Held days by the rollback that put them back, and the commands that release them.
 
-Lives here: reading that from the receipts that hold them. Does not live here: holding and releasing (`rollback`), and
-how either is drawn (`cli.status`).
+Not here: rolling back and releasing (`rollback`) and drawing (`cli.status`).
 """
 
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ from backfill_assets.lake.view import writes_of
 
 @dataclass(frozen=True)
 class Hold:
-    """Days per table that one rollback put back: of a `plan` (and `chunk`, if one was named), or of a table alone."""
+    """Days per table that one rollback put back: of a `plan` (and a `chunk`), or of a table alone."""
 
     days: Mapping[str, tuple[date, ...]]
     plan: str = ""
@@ -26,17 +25,17 @@ class Hold:
 
     @property
     def release(self) -> str:
-        """The command that lets them go."""
+        """Return the command that releases them."""
         return release_command(self.days, {PLAN_TAG: self.plan, CHUNK_TAG: self.chunk})
 
     @property
     def rollback(self) -> str:
-        """What put them back, in words."""
+        """Name the rollback in words."""
         chunk = f", chunk {self.chunk}" if self.chunk else ""
         return f"the rollback of plan {self.plan}{chunk}" if self.plan else "a rollback"
 
     def to_dict(self) -> dict[str, Any]:
-        """The hold as JSON values; days as ranges, both ends included."""
+        """Return the hold as JSON values; days as ranges, both ends included."""
         return {
             "plan": self.plan or None,
             "chunk": self.chunk or None,
@@ -49,8 +48,8 @@ class Hold:
 
 
 def release_command(days: Mapping[str, tuple[date, ...]], tags: Mapping[str, str]) -> str:
-    """What lets held days go that a receipt with these tags put back: by plan (and chunk) where it names one, else by
-    the first of the tables and its days."""
+    """Return the command that releases days: by plan (and chunk) where the receipt's `tags` name one, else by the first
+    of the tables and its days."""
     if tags.get(PLAN_TAG):
         chunk = f" --chunk {tags[CHUNK_TAG]}" if tags.get(CHUNK_TAG) else ""
         return f"backfill-assets release --plan {tags[PLAN_TAG]}{chunk} --yes"
@@ -59,7 +58,7 @@ def release_command(days: Mapping[str, tuple[date, ...]], tags: Mapping[str, str
 
 
 def holds(lake: Lake, states: States, held: Mapping[str, list[date]]) -> tuple[Hold, ...]:
-    """The held days (per table) by what put them back. Reads the commits that hold them, and no other."""
+    """Group held days (per table) by their rollback. Reads only the commits that hold them."""
     of_plans: dict[tuple[str, str], dict[str, list[date]]] = {}
     of_tables: list[Hold] = []
     for table, days in held.items():

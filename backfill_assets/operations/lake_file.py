@@ -1,7 +1,6 @@
-"""The text of a new `lake.toml`, with every key, its default and what it means.
+"""The text of a new `lake.toml`, with every key, its default and its meaning, checked before it is written.
 
-Lives here: the commented file, checked before anybody writes it. Does not live here: the keys' types and bounds
-(`lake.settings`), and the command that writes it (`cli.settings`).
+Not here: the keys' types and bounds (`lake.settings`) and the command that writes it (`cli.settings`).
 """
 
 import json
@@ -120,9 +119,9 @@ DEFAULTS: Mapping[str, Any] = {
 
 
 def lake_toml(values: Mapping[str, Any]) -> str:
-    """The text of a `lake.toml`; `values` give start_date, files, format, select, and any of DEFAULTS.
+    """Return the text of a `lake.toml`; `values` are start_date, files, format, select, and any of DEFAULTS.
 
-    Raises SettingsError where they would not be accepted.
+    Raises SettingsError for values that a lake would not accept.
     """
     filled = {**DEFAULTS, **values}
     told = {k: str(v) if isinstance(v, date) else json.dumps(v, ensure_ascii=False) for k, v in filled.items()}

@@ -1,7 +1,7 @@
-"""The lateness report as metrics: the text that Prometheus, and the node exporter's textfile collector, read.
+"""The lateness report in the text format of Prometheus, which the node exporter's textfile collector reads, too.
 
-Lives here: names, units and labels of the metrics. Does not live here: measuring (`operations.lateness`) and writing
-the file (`cli.lateness`). Units are in the names: seconds, ratios 0..1, rows; instants are seconds since 1970.
+Units are in the names: seconds, ratios 0..1, rows; instants are seconds since 1970. Not here: measuring
+(`operations.lateness`) and writing the file (`cli.lateness`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ PREFIX = "backfill_assets_"
 
 
 def prometheus(report: LatenessReport) -> str:
-    """The report in Prometheus' text exposition format 0.0.4. What is not known has no sample, rather than a zero."""
+    """Write the report in Prometheus' text exposition format 0.0.4. An unknown value has no sample."""
     from prometheus_client import CollectorRegistry, generate_latest
 
     registry = CollectorRegistry()

@@ -1,7 +1,6 @@
-"""Rows of some days as programs like them: Arrow, pandas, Polars, a DuckDB relation, or a Spark DataFrame.
+"""Rows of some days as Arrow, pandas, Polars, a DuckDB relation, or a Spark DataFrame; only the last needs a JVM.
 
-Lives here: the five forms of one choice of Parquet files, the first four without a JVM. Does not live here: which files
-are meant (`reader`). Whole frames come ordered by day and key: the same rows are the same bytes.
+Not here: choosing the files (`reader`). Whole frames are ordered by day and key: the same rows are the same bytes.
 """
 
 import contextlib
@@ -26,7 +25,7 @@ WHOLE_NUMBERS = {"BIGINT": "Int64", "INT": "Int32"}  # pandas's own, which hold 
 
 @dataclass(frozen=True)
 class PinnedRows:
-    """What is read: a table's version (None: of a snapshot), its files with those days, and the days (None: all)."""
+    """Chosen rows: a table's version (None: of a snapshot), the files with the days, and the days (None: all)."""
 
     contract: Contract
     version: int | None
@@ -35,7 +34,7 @@ class PinnedRows:
 
     @property
     def query(self) -> str:
-        """DuckDB's query for the rows, in no order."""
+        """Return DuckDB's query for the rows, unordered."""
         rows = selection(self.files, self.contract)
         if self.days is None:
             return rows
@@ -44,23 +43,23 @@ class PinnedRows:
 
 
 class Readable:
-    """Rows that were asked for and not read yet. Every call chooses and judges anew; nothing is kept or written."""
+    """Chosen rows of a lake. Every call chooses files and judges days again; nothing is kept or written."""
 
     lake: Lake
 
     def pinned(self) -> PinnedRows:
-        """What would be read now; raises as reading would."""
+        """Return the rows that a call would read now; raises as reading would."""
         raise NotImplementedError
 
     def _frame(self, session: Any, pinned: PinnedRows) -> Any:
         raise NotImplementedError
 
     def arrow(self) -> Any:
-        """A `pyarrow.Table`, ordered by day and key; times are microseconds in UTC."""
+        """Return a `pyarrow.Table`, ordered by day and key; times are microseconds in UTC."""
         return self._arrow(self.pinned())
 
     def pandas(self) -> Any:
-        """A `pandas.DataFrame`, ordered so; whole numbers that may be NULL are `Int64` or `Int32`, never floats."""
+        """Return a `pandas.DataFrame`, ordered by day and key; nullable integers are `Int64` or `Int32`."""
         import pandas as pd
 
         pinned = self.pinned()
@@ -73,9 +72,9 @@ class Readable:
         return frame
 
     def polars(self) -> Any:
-        """A `polars.DataFrame`, ordered so; raises BackfillError where Polars is not installed."""
+        """Return a `polars.DataFrame`, ordered by day and key; raises BackfillError where Polars is not installed."""
         try:
-            polars = import_module("polars")  # no dependency of ours: whoever wants it has it
+            polars = import_module("polars")  # no dependency of ours
         except ImportError:
             raise BackfillError(
                 "Polars", "it is not installed", "Nothing was read", "Run `pip install polars`, or ask for arrow()"
@@ -83,13 +82,13 @@ class Readable:
         return polars.from_arrow(self._arrow(self.pinned()))
 
     def duckdb(self, connection: "DuckDBPyConnection | None" = None) -> "DuckDBPyRelation":
-        """A DuckDB relation, in no order, read when it is used; of `connection`, or of an engine of its own."""
+        """Return an unordered DuckDB relation that reads when used; of `connection`, or of an engine of its own."""
         pinned = self.pinned()
         with _told(pinned.contract):
             return (connection or new_engine(self.lake)).sql(pinned.query)
 
     def spark(self, session: Any = None) -> Any:
-        """A Spark DataFrame, in no order; of `session`, or of the lake's own engine, which is started if need be."""
+        """Return an unordered Spark DataFrame of `session`, or of the lake's own engine, which starts if it must."""
         pinned = self.pinned()
         return self._frame(session or LakeSession(self.lake).spark(), pinned)
 
@@ -106,7 +105,7 @@ def _name(column: str) -> str:
 
 @contextlib.contextmanager
 def _told(contract: Contract) -> Iterator[None]:
-    """What DuckDB cannot read is told in one line."""
+    """Turn DuckDB's errors into a BackfillError of one line."""
     import duckdb
 
     try:

@@ -1,7 +1,7 @@
-"""The report of a whole lake: states of all days, what landed and what became of it, lateness, durations, writes.
+"""The report of a whole lake: states of all days, landed rows and their account, lateness, durations, writes.
 
-Lives here: gathering. Does not live here: each part (`status`, `lateness`, `writes`), what Dagster knows of runs and
-checks (`orchestration.history`), and the page (`cli.report_page`). No JVM, no Dagster.
+Not here: its parts (`status`, `lateness`, `writes`), Dagster's runs and checks (`orchestration.history`), and the page
+(`cli.report_page`). No JVM, no Dagster.
 """
 
 from collections import Counter
@@ -26,9 +26,9 @@ from backfill_assets.operations.writes import Durations, TableWrite, durations, 
 
 @dataclass(frozen=True)
 class Delivered:
-    """What landed, and what became of its rows; `quarantine` are rows by reason, the most frequent first.
+    """Landed files and the account of their rows; `quarantine`: rows by reason, the most frequent first.
 
-    `sources`: the same of each source by its name, where a lake has several; the rest is then of all of them together.
+    `sources`: the same per source, where a lake has several; the rest is then the sum of all.
     """
 
     account: Account
@@ -36,7 +36,7 @@ class Delivered:
     sources: Mapping[str, "Delivered"] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """The account as JSON values."""
+        """Return the account as JSON values."""
         each = {"sources": {name: one.to_dict() for name, one in self.sources.items()}} if self.sources else {}
         return {**self.account.to_dict(), "quarantine": dict(self.quarantine), **each}
 
@@ -53,7 +53,7 @@ class LakeReport:
     writes: tuple[TableWrite, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as JSON values."""
+        """Return the report as JSON values."""
         return {
             "made_at": self.made_at.isoformat(),
             "status": self.status.to_dict(),
@@ -65,7 +65,7 @@ class LakeReport:
 
 
 def report(lake: Lake, pipeline: Pipeline, now: datetime) -> LakeReport:
-    """The report of the lake; `now` is the clock (aware). The lake's view is read once, for all parts."""
+    """Return the report of the lake; `now` is the clock (aware). All parts share one state of the lake."""
     states = pipeline.states(read_view(lake, pipeline.contracts))
     written = writes(lake, pipeline)
     return LakeReport(
@@ -79,7 +79,7 @@ def report(lake: Lake, pipeline: Pipeline, now: datetime) -> LakeReport:
 
 
 def delivered(lake: Lake, view: LakeView) -> Delivered:
-    """The account of everything that landed and was not withdrawn, and why rows are in quarantine; by source, too."""
+    """Return the account of all landed rows that were not withdrawn, with reasons of quarantine; per source, too."""
     names = {s.table: s.name for s in view.sources.values()}
     each = {names[t]: Delivered(one, _refused(lake, names[t])) for t, one in accounts(lake, view).items()}
     if len(each) == 1:

@@ -1,11 +1,8 @@
-"""The sample that `demo` loads: a month of a small lake_context's orders, with everything that makes backfills hard.
+"""The rows that `demo` loads: a month of a small shop's orders, from a first day, a number of days and a seed alone.
 
-Lives here: making its files, from a first day, a number of days and a seed alone: the same input gives the same bytes.
-Does not live here: the lake around it (`sample_lake`) and loading it. Standard library only.
-
-What is in it: late rows (hours to weeks), repeated rows, one file delivered twice, corrections (some arriving after a
-newer one), deletes, orders that move to another day, orders of nobody, unusable lines, one customer with a quarter of
-all orders, and a day on which nothing happened.
+In it: late rows (hours to weeks), repeated rows, one file delivered twice, corrections (some arriving after a newer
+one), deletes, orders that move to another day, orders without a customer, unusable lines, one customer with a quarter
+of all orders, and a day without deliveries. Not here: the lake around it (`sample_lake`). Standard library only.
 """
 
 import json

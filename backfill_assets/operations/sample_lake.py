@@ -1,7 +1,6 @@
-"""The sample lake: a folder with the sample's files and its settings, ready to be loaded.
+"""The sample lake: a folder with the sample's files, its settings, and the marker by which `demo` knows it.
 
-Lives here: making it, and the marker by which it is known. Does not live here: its rows (`sample`), loading it
-(`cli.demo`, or the sensors of a browser's lake), and replacing it (`cli.demo`).
+Not here: its rows (`sample`), loading and replacing it (`cli.demo`).
 """
 
 import json
@@ -29,18 +28,18 @@ SETTINGS: Mapping[str, Any] = {
 
 
 def days_until(today: date, days: int = DAYS) -> DayRange:
-    """The days of a sample that ends the day before `today`."""
+    """Return the days of a sample that ends the day before `today`."""
     return DayRange(today - ONE_DAY * days, today)
 
 
 def sample_settings(days: DayRange) -> LakeSettings:
-    """The settings of the sample of these days, without a file."""
+    """Return the settings of a sample of these days, without a file."""
     settings: LakeSettings = LakeSettings.model_validate(tomllib.loads(_toml(days)))
     return settings
 
 
 def make_sample(root: Path, days: DayRange, engine: str = "embedded") -> None:
-    """Make the sample lake of these days; raises SettingsError where the folder holds anything already."""
+    """Make the sample lake of these days; raises SettingsError for a folder that is not empty."""
     if root.exists() and any(root.iterdir()):
         raise not_ours(root)
     root.mkdir(parents=True, exist_ok=True)
@@ -60,7 +59,7 @@ def _toml(days: DayRange, engine: str = "embedded") -> str:
 
 
 def not_ours(root: Path) -> SettingsError:
-    """The refusal to touch a folder that is no sample."""
+    """Return the error about a folder that is no sample."""
     return SettingsError(
         f"the lake {root}",
         "`demo` did not make it",
@@ -70,7 +69,7 @@ def not_ours(root: Path) -> SettingsError:
 
 
 def sample_days(root: Path) -> DayRange | None:
-    """The days of the sample lake at `root`, None where there is none; raises SettingsError for a damaged marker."""
+    """Return the days of the sample lake at `root`, None without one; raises SettingsError for a damaged marker."""
     try:
         said = json.loads((root / MARKER).read_text(encoding="utf-8"))
         return DayRange(date.fromisoformat(said["first"]), date.fromisoformat(said["end"]))
@@ -83,7 +82,7 @@ def sample_days(root: Path) -> DayRange | None:
 
 
 def refuse_other_engine(root: Path, engine: str) -> None:
-    """Raise SettingsError where the sample lake at `root` has another engine."""
+    """Raise SettingsError if the sample lake at `root` has another engine."""
     has = load_settings(root).spark.engine
     if has != engine:
         raise SettingsError(

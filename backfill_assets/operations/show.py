@@ -1,7 +1,6 @@
-"""Everything that is known about one day of one table.
+"""Everything known about one day of one table: state and reasons, receipt, inputs, landed files, quarantine, history.
 
-Lives here: its state and why, its receipt, its inputs with their states, landed files and quarantined rows (raw), and
-the history of its writes. Does not live here: rows of the table itself, which any Delta reader shows.
+Not here: the rows of the table, which any Delta reader shows.
 """
 
 from collections import Counter
@@ -26,7 +25,7 @@ from backfill_assets.operations.why import in_full
 
 @dataclass(frozen=True)
 class InputDay:
-    """One day of an input: its state, the rows of its newest receipt (None: no receipt), and if the day needs it."""
+    """One day of an input: its state, the rows of its newest receipt (None: no receipt), and whether it is required."""
 
     table: str
     day: date
@@ -37,7 +36,7 @@ class InputDay:
 
 @dataclass(frozen=True)
 class LandedPart:
-    """What a landed file gives to an arrival day: its rows of that day, and those that cannot be deliveries."""
+    """The rows of an arrival day in a landed file, and how many of them are unusable."""
 
     path: str
     sha256: str
@@ -55,7 +54,7 @@ class DayWrite:
     receipt: Receipt
 
     def to_dict(self, day: date) -> dict[str, Any]:
-        """The write, seen from `day`, as JSON values."""
+        """Return the write with its entry of `day` as JSON values."""
         entry, said = self.receipt.days[day], self.receipt
         return {
             "version": self.version, "at": self.at.isoformat(), "rows": entry.rows, "fingerprint": entry.fingerprint,
@@ -81,7 +80,7 @@ class DayReport:
     will_change: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as JSON values."""
+        """Return the report as JSON values."""
         return {
             "table": self.table, "day": str(self.day), "state": self.state.value, "reasons": list(self.reasons),
             "will_change": self.will_change,
@@ -97,7 +96,7 @@ class DayReport:
 
 
 def show(lake: Lake, pipeline: Pipeline, table: str, day: date) -> DayReport:
-    """The report of a day; raises BackfillError as `find` does."""
+    """Return the report of a day; raises BackfillError as `find` does."""
     contract = find(lake, pipeline, table, day)
     states = pipeline.states(read_view(lake, pipeline.contracts))
     history = tuple(_written(c) for c in reversed([*lake.store.commits(table)]) if c.names(day))
@@ -115,7 +114,7 @@ def show(lake: Lake, pipeline: Pipeline, table: str, day: date) -> DayReport:
 
 
 def find(lake: Lake, pipeline: Pipeline, table: str, day: date) -> Contract:
-    """The contract of the table; raises BackfillError where the lake has no such table, or the day before its first."""
+    """Return the contract of a table; raises BackfillError for an unknown table or a day before the first."""
     contract = pipeline.contract(table, "There is nothing to show")
     if day < lake.settings.start_date:
         raise BackfillError(
@@ -159,7 +158,7 @@ def _files(lake: Lake, source: str, day: date) -> tuple[LandedPart, ...]:
 
 
 def _quarantine(lake: Lake, states: States, source: str, day: date) -> tuple[tuple[str, int], ...]:
-    """Reason and count, the most frequent first."""
+    """Return reasons and their counts, the most frequent first."""
     table = named(QUARANTINE.name, source)
     stamp = states.view.table(table).stamps.get(day)
     if stamp is None or not stamp.entry.rows:

@@ -1,9 +1,8 @@
 """Queries over all tables of a lake by their names, and over its ledgers: read only, without a JVM.
 
-Lives here: the names, and an engine that reads the files behind them and nothing else. Does not live here: drawing the
-answer (`cli.sql`). A query is one SELECT of DuckDB's SQL. Arrow opens the tables' files for reading; DuckDB itself is
-given no path, because a path that DuckDB may read is one that `COPY … TO` may write. Every table is pinned before the
-query runs, all by one look at the lake.
+A query is one SELECT of DuckDB's SQL. Arrow opens the tables' files for reading, because a path that DuckDB may read is
+one that `COPY … TO` may write. All tables are pinned to versions of one state of the lake before the query runs. Not
+here: drawing the answer (`cli.sql`).
 """
 
 import json
@@ -40,7 +39,7 @@ WRITING = ("COPY", "INSERT", "UPDATE", "DELETE", "MERGE")  # words in the names 
 
 @dataclass(frozen=True)
 class Question:
-    """A query, over tables as they were `at` an aware instant, or as a `snapshot` keeps them; else as they are."""
+    """A query over tables `at` an aware instant, in a `snapshot`, or as they are now."""
 
     query: str
     at: datetime | None = None
@@ -49,7 +48,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """The rows as a `pyarrow.Table`, and per table that was read the days that are not fit, in words."""
+    """The rows as a `pyarrow.Table`, and the unfit days of each table in the query, in words."""
 
     rows: Any
     unfit: Mapping[str, str]
@@ -62,7 +61,7 @@ class _View:
 
 
 def ask(lake: Lake, pipeline: Pipeline, asked: Question) -> Answer:
-    """The answer; raises BackfillError for what is no single SELECT, and for what the engine cannot do with it."""
+    """Answer a query; raises BackfillError for anything but a single SELECT, and for errors of the engine."""
     import duckdb
 
     with own_engine(lake) as engine:
@@ -79,7 +78,7 @@ def ask(lake: Lake, pipeline: Pipeline, asked: Question) -> Answer:
 
 @contextmanager
 def own_engine(lake: Lake) -> "Iterator[DuckDBPyConnection]":
-    """An engine of this query's own, which spills into a folder of its own: DuckDB may write what lies there."""
+    """Open an engine for one query, with a folder of its own to spill into: DuckDB may write there."""
     spill = lake.root / SPILL.with_name(f"{SPILL.name}-{uuid.uuid4().hex}")
     try:
         with new_engine(lake) as engine:
@@ -97,7 +96,7 @@ def _refuse_others(engine: "DuckDBPyConnection", query: str) -> None:
 
 
 def _named(query: str) -> frozenset[str] | None:
-    """The tables that a query names; None where that cannot be told, and all are offered."""
+    """Return the tables in a query; None where sqlglot cannot parse it, and all are offered."""
     import sqlglot
 
     logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # its warnings show the query as it is, also to a screen
@@ -109,7 +108,7 @@ def _named(query: str) -> frozenset[str] | None:
 
 
 def _known(lake: Lake, pipeline: Pipeline) -> dict[str, Contract]:
-    """The lake's tables and those of its ledgers that exist, by name."""
+    """Return the contracts of the lake's tables and of existing ledgers, by name."""
     landed = {c.source: c for c in reversed(pipeline.contracts) if c.is_landed}.values()
     ledgers = [of_source(ledger, c.source) for c in landed for ledger in (QUARANTINE, ARRIVALS, FILES)]
     there = (c for c in (*ledgers, *map(contract_of, landed)) if lake.store.exists(c.name))
@@ -119,7 +118,7 @@ def _known(lake: Lake, pipeline: Pipeline) -> dict[str, Contract]:
 def _views(
     lake: Lake, pipeline: Pipeline, asked: Question, named: frozenset[str] | None
 ) -> tuple[list[_View], dict[str, str]]:
-    """What the query may read, and what is not fit of it: nothing where it asks for the past."""
+    """Return the tables of a query and their unfit days; the past has no unfit days."""
     if asked.snapshot:
         kept = SnapshotReader(lake, find_snapshot(lake, asked.snapshot))
         pinned = [kept.table(n).pinned() for n in kept.tables if named is None or n in named]
@@ -136,7 +135,7 @@ def _views(
 
 
 def _live(lake: Lake, states: States, contract: Contract) -> list[str]:
-    """The files of the version that was looked at; of a ledger those of its newest."""
+    """Return the files of the version in `states`; of a ledger, those of its newest version."""
     if not lake.store.exists(contract.name):
         return []
     version = states.view.table(contract.name).version
@@ -149,7 +148,7 @@ def _written(states: States, table: str) -> list[Any]:
 
 
 def _prepare(engine: "DuckDBPyConnection", views: Sequence[_View]) -> None:
-    """The tables, and then no way to any file, setting or extension."""
+    """Register the tables, then close every way to files, settings and extensions."""
     for view in views:
         engine.register(view.contract.name, dataset(view.files, view.contract))
     engine.execute("SET enable_external_access = false")
@@ -157,8 +156,8 @@ def _prepare(engine: "DuckDBPyConnection", views: Sequence[_View]) -> None:
 
 
 def dataset(files: Sequence[str], contract: Contract) -> Any:
-    """The rows of these files as Arrow's dataset, in the contract's columns and types. A column that a file lacks,
-    because the table got it later, is NULL; one that the contract has no more is left out."""
+    """Return the files as an Arrow dataset in the contract's columns and types: a column that a file lacks is NULL,
+    and a column that the contract lacks is left out."""
     import pyarrow as pa
     import pyarrow.dataset as ds
 

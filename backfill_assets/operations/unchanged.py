@@ -1,9 +1,7 @@
-"""What a backfill will come to, as far as receipts, ledgers and the landing folder tell: so that no run is made which
-would change nothing, and the engine starts beside one that will need it.
+"""What a backfill will come to, from receipts, ledgers and the landing folder: nothing, or a run that needs the engine.
 
-Lives here: these two questions. Does not live here: what is settled (`core.states`), the gates (`load.judging`), and
-runs. Whatever is not plainly settled, a file that landed, a day that a gate refuses, is a run's affair, which tells it
-and acts on it. Nothing is told to Dagster here.
+Not here: the states (`core.states`), the gates (`load.judging`), and runs. In doubt (a landed file, a day that a gate
+refuses) there is a run. Dagster gets no event.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,15 +22,15 @@ from backfill_assets.load.known import landed
 
 @dataclass(frozen=True)
 class Foreseen:
-    """What a backfill will come to: `rows` per table where a run would compute, write and refuse nothing; else None,
-    and then whether it is sure to need the engine."""
+    """The outcome of a backfill: `rows` per table where a run would compute, write and refuse nothing; else None, and
+    whether the run surely needs the engine."""
 
     rows: Mapping[str, int] | None
     needs_engine: bool = False
 
 
 def foreseen(lake: Lake, pipeline: Pipeline, names: Sequence[str], days: DayRange, force: bool = False) -> Foreseen:
-    """What a run of these tables, upstream first, will come to. Reads only; holds no lock."""
+    """Foresee a run of these tables, upstream first. Reads only; holds no lock."""
     states = pipeline.states(read_view(lake, pipeline.contracts))
     lands = any(states.contracts[name].is_landed for name in names)
     there = landed(LakeSession(lake)) if lands else None

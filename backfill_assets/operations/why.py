@@ -1,8 +1,7 @@
-"""Why a day is in its state, as far as receipts and ledgers tell.
+"""Why a day is in its state: one short reason for the grid, and every culprit for a single day.
 
-Lives here: one short reason per day for the grid, and every culprit for a single day. Does not live here: the rule
-that picks the state (`core.states`). A digest says that inputs differ, never which: the culprits are found by comparing
-the input versions that a receipt names with those that the inputs' days have now.
+A digest says that inputs differ, never which: the culprits come from comparing the input versions in a receipt with the
+versions of the inputs' days now. Not here: the rule that picks the state (`core.states`).
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,7 +24,7 @@ SHOWN_RANGES = 5
 
 
 def brief(states: States, table: str, day: date, state: State) -> str:
-    """One short reason, empty for a fresh day."""
+    """Return one short reason; empty for a fresh day."""
     if state is State.MISSING:
         return _why_missing(states, table, day)
     if state is State.STALE:
@@ -44,7 +43,7 @@ def brief(states: States, table: str, day: date, state: State) -> str:
 
 
 def in_full(states: States, table: str, day: date, receipt: Receipt | None) -> tuple[str, ...]:
-    """Every known reason for the day's state; `receipt` is the newest that names the day."""
+    """Return every known reason for the day's state; `receipt` is the newest that names the day."""
     state = states.of(table, day)
     reasons = [r for r in (brief(states, table, day, state),) if r]
     if state is State.HELD and receipt is not None:
@@ -63,7 +62,7 @@ def in_full(states: States, table: str, day: date, receipt: Receipt | None) -> t
 
 
 def _of_rollback(table: str, day: date, receipt: Receipt) -> Iterator[str]:
-    """To which version, by whom, for which plan; and what ends the hold."""
+    """Name the version, person and plan of the rollback, and the command that ends the hold."""
     said = receipt.tags
     plan = f" of plan {said[PLAN_TAG]}" if PLAN_TAG in said else ""
     what = f"the rollback{plan}{f', chunk {said[CHUNK_TAG]}' if CHUNK_TAG in said else ''}"
@@ -73,7 +72,7 @@ def _of_rollback(table: str, day: date, receipt: Receipt) -> Iterator[str]:
 
 
 def _newer(states: States, wanted: Input, day: date, receipt: Receipt) -> Iterator[str]:
-    """The input days that were written after the versions that the receipt names."""
+    """Name input days that were written after the versions in the receipt."""
     if wanted.basis is Basis.FILES:
         return
     if wanted.basis is Basis.ARRIVALS:
@@ -91,7 +90,7 @@ def _newer(states: States, wanted: Input, day: date, receipt: Receipt) -> Iterat
 
 
 def ranges(days: Iterable[date], most: int = SHOWN_RANGES) -> str:
-    """The days as at most `most` ranges, with how many more there are."""
+    """Write days as at most `most` ranges, and the number of further ranges."""
     found = contiguous(days)
     more = f" and {len(found) - most} more ranges" if len(found) > most else ""
     return ", ".join(map(str, found[:most])) + more
@@ -129,7 +128,7 @@ def _why_stale(states: States, table: str, day: date) -> str:
 
 
 def _why_other_deliveries(source: Source, day: date, recorded: str) -> str:
-    """What moved the digest of a loaded day: it is tried without each of what else than files is in it."""
+    """Find what changed the digest of a loaded day, by computing it without each other part than the files."""
     view, landed = source.view, source.landed.get(day)
     own = [r for r in source.releases if day in r.arrival_days]
     files = f"{len(landed.shas) if landed else 0} name it now"

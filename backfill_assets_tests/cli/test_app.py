@@ -184,3 +184,32 @@ def test_a_command_looks_seldom_for_garbage_among_its_imports_and_leaves_none_fo
         "sys.argv = ['backfill-assets', '--version']; main()"
     )
     assert run_python(code, fresh=True).split()[-2:] == ["True", "0"]
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize(
+    "words",
+    [("status",), ("show", "staging", str(START)), ("audit",), ("plan", "list"), ("snapshot", "list")],
+    ids=" ".join,
+)
+def test_a_command_that_only_looks_imports_neither_dagster_nor_spark(tmp_path: Path, words: tuple[str, ...]) -> None:
+    synthetic_lake(tmp_path, 1)
+    code = f"""
+        import sys
+        from backfill_assets.cli.app import app
+        app(["--lake", {str(tmp_path)!r}, *{words!r}], standalone_mode=False)
+        print(sorted({{"pyspark", "dagster", "grpc", "duckdb", "pandas", "matplotlib"}} & set(sys.modules)))
+    """
+    assert run_python(code, fresh=True).splitlines()[-1] == "[]"
+
+
+@pytest.mark.usefixtures("processes")
+def test_a_query_imports_neither_dagster_nor_spark(tmp_path: Path) -> None:
+    synthetic_lake(tmp_path, 1)
+    code = f"""
+        import sys
+        from backfill_assets.cli.app import app
+        app(["--lake", {str(tmp_path)!r}, "sql", "SELECT count(*) FROM files"], standalone_mode=False)
+        print(sorted({{"pyspark", "dagster", "grpc"}} & set(sys.modules)))
+    """
+    assert run_python(code, fresh=True).splitlines()[-1] == "[]"
