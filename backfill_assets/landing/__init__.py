@@ -1,5 +1,5 @@
-"""The landing folder: finding files, keeping their content in the stock, parsing them, and the mapping by `select`.
+"""The landing folder: listing files, parsing them into the content store, and mapping their rows by `select`.
 
-A leaf: knows `core` only. Lives here: everything up to typed rows of one file. Does not live here: the account of files
-and days (`load`) and any table (`lake`).
+Imports `core` only. Lives here: everything up to typed rows of one file. Does not live here: the ledger of files and
+days (`load`), and any table (`lake`).
 """

@@ -1,47 +1,41 @@
-"""The landing folder: which files may be read, which may not and why, and what exactly a file's content is.
+"""Reading landed files: opening one that must not change meanwhile, hashing, waiting for its writer, copying it.
 
-Lives here: listing a glob without following links, the JVM-free question "is there anything new?", hashing a file that
-must not change meanwhile, and waiting until a writer has let go of it. Does not live here: the meaning of a pattern
-(`pattern`), what is in the files (`intake`), what was known before (`lake.ledger`), which of them get loaded
-(`load.scan`).
+Lives here: the guard around every read, and the remembered hashes. Does not live here: finding the files (`listing`),
+and what is in them (`ingest`).
 """
 
 import errno
+import fcntl
 import hashlib
+import json
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from backfill_assets.core.clock import utc_now
-from backfill_assets.core.errors import LandingError, SettingsError, TransientError
+from backfill_assets.core.errors import LandingError, TransientError
 from backfill_assets.core.texts import plain
-from backfill_assets.landing.intake_bytes import Limits
-from backfill_assets.landing.pattern import Glob, bad_pattern, parse_pattern
 
-EXTENSIONS = {
-    "parquet": (".parquet",),
-    "csv": (".csv", ".csv.gz"),
-    "jsonl": (".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz"),
-}
-TEMPORARY = (".tmp", ".part", ".partial", ".crdownload", ".inprogress", ".swp", "~")
 COMPLETE_AFTER_SECONDS = 2.0  # a file whose size and time did not change for so long is taken as complete
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 READ_BYTES = 1 << 20  # large enough that Python costs nothing beside SHA-256, small enough to forget about
+FICLONE = 0x40049409  # Linux: both files share their blocks until one of them is written to
+HASHES_NAME = "landing.hashes"
 
 
 class StillChanging(LandingError, TransientError):
-    """A landed file changed, moved or vanished while it was read: the next scan sees it again. `path` names it."""
+    """The landed file at `path` changed, moved or vanished during a read; the next scan sees it again."""
 
     def __init__(self, path: str) -> None:
         super().__init__(
             f"the landed file {plain(path)}", "it changed while it was being read", "Nothing of it was used",
             "Let its writer finish (best: write elsewhere, then rename), and scan again",
         )  # fmt: skip
-        self.args = (path,)  # what pickle hands back to this constructor
+        self.args = (path,)  # pickle hands these back to this constructor
 
 
 @dataclass(frozen=True)
@@ -54,52 +48,11 @@ class LandedFile:
     mtime_ns: int
 
 
-@dataclass(frozen=True)
-class RefusedFile:
-    """A file or folder (name ends in `/`) below the root that is not read. `name` is escaped for printing."""
-
-    name: str
-    reason: str
-
-
-@dataclass(frozen=True)
-class Listing:
-    """What lies below the fixed root of a pattern, each part sorted by name. `root_missing`: no such folder."""
-
-    files: tuple[LandedFile, ...] = ()
-    refused: tuple[RefusedFile, ...] = ()
-    root_missing: bool = False
-
-
-def list_landing(pattern: str, base: Path, format: str) -> Listing:
-    """The files that `pattern` (a glob below `base`, or absolute; `**` spans folders) offers for reading.
-
-    Every other file below the glob's fixed root is listed as refused, with the reason; a folder that is hidden, a
-    link, or deeper than the pattern reaches counts as one. A pattern without wildcard ignores the file's neighbours.
-    The fixed root itself may be or lie behind a link: it is named by who writes `lake.toml`, not by who delivers.
-    Opens nothing. Raises SettingsError where the pattern or the format cannot be meant.
-    """
-    glob, extensions = parse_pattern(pattern, base), _extensions(format)
-    if not glob.root.exists():
-        return Listing(root_missing=True)
-    if not glob.root.is_dir() or (glob.only is not None and (glob.root / glob.only).is_dir()):
-        raise bad_pattern(pattern, "it names a file as folder, or a folder as file")
-    files: list[LandedFile] = []
-    refused: list[RefusedFile] = []
-    for name, entry in _walk(glob, lambda n, why: refused.append(RefusedFile(n, why))):
-        found = _judge(name, entry, glob, extensions)
-        if isinstance(found, LandedFile):
-            files.append(found)
-        elif found is not None:
-            refused.append(found)
-    return Listing(tuple(sorted(files, key=lambda f: f.name)), tuple(sorted(refused, key=lambda r: r.name)))
-
-
 @contextmanager
 def opened(file: LandedFile) -> Iterator[int]:
-    """A descriptor to read the file from; raises StillChanging unless it is the listed file, before and after.
+    """Open the file and yield a descriptor; raises StillChanging unless it is the listed file, before and after.
 
-    Never follows a link below the fixed root, never waits on a FIFO. Raises LandingError where it may not be read.
+    Never follows a link below the fixed root, never waits on a FIFO. Raises LandingError without the right to read.
     """
     try:
         descriptor = _descriptor(file)
@@ -117,7 +70,7 @@ def opened(file: LandedFile) -> Iterator[int]:
 
 
 def sha256_of(file: LandedFile) -> str:
-    """The SHA-256 of the file's bytes as 64 hexadecimal digits; raises StillChanging if it changes meanwhile."""
+    """Hash the file's bytes: SHA-256 as 64 hexadecimal digits. Raises as `opened` does."""
     digest = hashlib.sha256()
     with opened(file) as descriptor:
         while block := os.read(descriptor, READ_BYTES):
@@ -126,20 +79,20 @@ def sha256_of(file: LandedFile) -> str:
 
 
 def is_complete(file: LandedFile, now: float) -> bool:
-    """Whether a look at `now` (seconds since 1970) may take the file as complete: it did not change just now.
+    """Whether the file counts as complete at `now` (seconds since 1970): it did not change just before.
 
-    A time stamp in the future proves nothing, and waiting for it to pass could take for ever: such a file counts as
-    complete here, and the scan watches it before it reads (see `settle`).
+    A time stamp in the future proves nothing and may never pass: such a file counts as complete here, and the scan
+    watches it before reading (`settle`).
     """
     age = now - file.mtime_ns / 1e9
     return age < 0 or age >= COMPLETE_AFTER_SECONDS
 
 
 def settle(file: LandedFile, quiet_seconds: float = 1.0, patience_seconds: float = 5.0) -> bool:
-    """Wait until nobody has written to the file for `quiet_seconds`; False if that takes longer than the patience.
+    """Wait until the file is unchanged for `quiet_seconds`; False after `patience_seconds`, or if it is gone.
 
-    Its last change must be that old, or (for clocks that run ahead) it must not have changed while we watched that
-    long. A file that is gone has not settled. Returns at once for old files.
+    Its last change must be that old or, for clocks that run ahead, it must not change while watched for that long.
+    Returns at once for old files.
     """
     started = watched = time.monotonic()
     try:
@@ -156,8 +109,62 @@ def settle(file: LandedFile, quiet_seconds: float = 1.0, patience_seconds: float
         return False
 
 
+def copied(file: LandedFile, target: Path) -> str:
+    """Clone or copy the file's bytes to `target`, which must not exist; return their SHA-256. Raises as `opened` does.
+
+    Never a hard link: a landed file that is rewritten in place would change the copy.
+    """
+    with opened(file) as source, target.open("xb") as sink:
+        if _cloned(source, sink.fileno()):
+            with target.open("rb") as copy:
+                return hashlib.file_digest(copy, "sha256").hexdigest()
+        digest = hashlib.sha256()
+        while block := os.read(source, READ_BYTES):
+            digest.update(block)
+            if block.strip(b"\0"):
+                sink.write(block)
+            else:
+                sink.seek(len(block), os.SEEK_CUR)  # a hole stays one: a huge sparse file takes no disk
+        sink.truncate()
+    return digest.hexdigest()
+
+
+class Hashes:
+    """Remembered SHA-256 of landed files, by path, size and modification time; one derived file in the content store.
+
+    `keep` writes the hashes used since, and drops the others. A file that changed just now is never remembered.
+    """
+
+    def __init__(self, store: Path) -> None:
+        self._path = store / HASHES_NAME
+        self._known = _read_hashes(self._path)
+        self._asked: dict[str, list[object]] = {}
+
+    def sha256(self, file: LandedFile) -> str:
+        """Return the file's SHA-256 as 64 hexadecimal digits; an empty text while the file is still changing."""
+        size, moment, digest = self._known.get(file.name, (None, None, ""))
+        if (size, moment) != (file.size, file.mtime_ns):
+            try:
+                digest = sha256_of(file)
+            except StillChanging:
+                return ""
+        if is_complete(file, utc_now().timestamp()):
+            self._asked[file.name] = [file.size, file.mtime_ns, digest]
+        return str(digest)
+
+    def keep(self) -> None:
+        """Write the hashes if they changed. A read-only folder costs time, nothing else."""
+        if self._asked == self._known:
+            return
+        partial = self._path.with_suffix(f".{os.getpid()}.partial")
+        with suppress(OSError):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            partial.write_text(json.dumps(self._asked, sort_keys=True), encoding="utf-8")
+            partial.replace(self._path)
+
+
 def _descriptor(file: LandedFile) -> int:
-    """Opened part by part below the fixed root: a folder may have become a link since the listing."""
+    """Open the path part by part below the fixed root: a folder may have become a link since the listing."""
     *folders, last = file.name.split("/")
     inside = os.open(file.path.parents[len(folders)], FOLDER)
     try:
@@ -191,80 +198,17 @@ def _not_opened(file: LandedFile, error: OSError) -> Exception:
     )  # fmt: skip
 
 
-def _extensions(format: str) -> tuple[str, ...]:
-    if format not in EXTENSIONS:
-        raise SettingsError(
-            f"[source] format = {format!r}", "there is no such format", "The landing folder was not looked at",
-            f"Use one of {', '.join(EXTENSIONS)}",
-        )  # fmt: skip
-    return EXTENSIONS[format]
-
-
-def _walk(glob: Glob, refuse: Callable[[str, str], None]) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Every entry below the root that is no folder; folders that are not entered are refused."""
-    pending: list[tuple[str, Path, int]] = [("", glob.root, 0)]
-    while pending:
-        prefix, folder, depth = pending.pop()
-        try:
-            with os.scandir(folder) as found:
-                entries = list(found)
-        except OSError as error:
-            refuse(plain(prefix) or "./", f"the folder cannot be listed ({error.strerror})")
-            continue
-        if glob.depth is not None and depth > glob.depth:
-            if entries:
-                refuse(plain(prefix), "a folder that the pattern does not reach into")
-            continue
-        for entry in entries:
-            if glob.only is not None and entry.name != glob.only:
-                continue
-            name = prefix + entry.name
-            if not entry.is_dir(follow_symlinks=False):
-                yield name, entry
-            elif why := _bad_name(entry.name):
-                refuse(plain(name) + "/", why)
-            else:
-                pending.append((name + "/", Path(entry.path), depth + 1))
-
-
-def _bad_name(name: str) -> str | None:
+def _cloned(source: int, sink: int) -> bool:
     try:
-        name.encode("utf-8")
-    except UnicodeEncodeError:
-        return "its name is not UTF-8"
-    if any(ord(c) < 32 or 127 <= ord(c) < 160 for c in name):
-        return "its name has control characters"
-    return "hidden: its name starts with . or _" if name.startswith((".", "_")) else None
+        fcntl.ioctl(sink, FICLONE, source)
+    except OSError:
+        return False  # another file system, or one that cannot
+    return True
 
 
-def _judge(
-    name: str, entry: os.DirEntry[str], glob: Glob, extensions: tuple[str, ...]
-) -> LandedFile | RefusedFile | None:
-    """The file if it may be read, else why not; None if it vanished since the folder was listed."""
+def _read_hashes(path: Path) -> dict[str, list[object]]:
     try:
-        found = os.lstat(entry.path)
-    except FileNotFoundError:
-        return None
-    why = _bad_name(entry.name) or _unfit(name, entry.path, found, glob, extensions)
-    if why:
-        return RefusedFile(plain(name), why)
-    return LandedFile(name, Path(entry.path), found.st_size, found.st_mtime_ns)
-
-
-def _unfit(name: str, path: str, found: os.stat_result, glob: Glob, extensions: tuple[str, ...]) -> str | None:
-    lower = name.lower()
-    if stat.S_ISLNK(found.st_mode):
-        return "a symbolic link, which is never followed"
-    if not stat.S_ISREG(found.st_mode):
-        return "not a regular file"
-    if lower.endswith(TEMPORARY):
-        return "temporary: its name says that it is still being written"
-    if not glob.matches(name):
-        return "does not match the pattern"
-    if not lower.endswith(extensions):
-        return f"its name does not end in {' or '.join(extensions)}"
-    if found.st_size > Limits.max_bytes:
-        return f"it has {found.st_size} bytes, more than the limit of {Limits.max_bytes}"
-    if found.st_size == 0 and lower.endswith(".gz"):
-        return "a gzip file of 0 bytes: it was cut off"
-    return None if os.access(path, os.R_OK) else "this user may not read it"
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return {str(name): [int(size), int(moment), str(sha)] for name, (size, moment, sha) in found.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}

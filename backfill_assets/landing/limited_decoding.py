@@ -1,8 +1,8 @@
-"""Landed parquet files are decoded in a child process of limited memory: a file that kills it is refused by name.
+"""Decoding landed parquet files in a child process of limited memory: a file that kills it is refused by name.
 
-Lives here: the child, one for as long as this process lives, and what its death says of a file. Does not live here: the
-examination itself (`intake_parquet`). A footer may lie about every size, so that only decoding tells what a file takes;
-a limit on this process would hold for its threads and for the programs that they start, too.
+Lives here: the one child of this process, and the meaning of its death. Does not live here: the examination itself
+(`parquet_files`). A footer may lie about every size, so that only decoding shows the memory a file takes; a limit on
+this process would also hold for its threads and for the programs it starts.
 """
 
 import json
@@ -20,7 +20,7 @@ from typing import Any
 from backfill_assets.core.errors import LandingError, TransientError
 from backfill_assets.core.interpreter import python_command
 from backfill_assets.core.texts import plain
-from backfill_assets.landing.intake_bytes import Limits, Unreadable
+from backfill_assets.landing.text_lines import Limits, Unreadable
 
 MEMORY_BYTES = 1 << 30  # beside what the child takes to start: one page and one window of 256 MiB, each held twice
 CRASHES = {signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
@@ -29,13 +29,13 @@ EXACT = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1"}
 
 
 class DecoderGone(LandingError, TransientError):
-    """The child was ended by somebody else than the file."""
+    """Something other than the file ended the child."""
 
 
 def examine_apart(path: Path, size: int, limits: Limits) -> tuple[int, tuple[str, ...]]:
-    """`intake_parquet.examine` of the file at `path`, which nobody else writes to, in the child.
+    """Run `parquet_files.examine` on the file at `path` in the child; no other process may write to the file.
 
-    Raises Unreadable where a page is bad or decoding takes too much memory, OSError as reading does, DecoderGone.
+    Raises Unreadable for a bad page or too much memory, OSError as reading does, and DecoderGone.
     """
     asked = json.dumps([str(path), size, asdict(limits)]).encode() + b"\n"
     child = _child(os.getpid())
@@ -63,7 +63,7 @@ def examine_apart(path: Path, size: int, limits: Limits) -> tuple[int, tuple[str
 
 
 class _Child:
-    """The child that decodes, and whose turn it is to ask it."""
+    """The child process; `turn` lets one thread ask at a time."""
 
     def __init__(self) -> None:
         self.turn = Lock()
@@ -74,7 +74,7 @@ class _Child:
         )  # fmt: skip
 
     def ask(self, line: bytes) -> bytes:
-        """The answer to a line. Raises OSError, or gives the empty text, where the child is gone."""
+        """Send a line and return the answer. Raises OSError or returns an empty text if the child is gone."""
         given, said = self._process.stdin, self._process.stdout
         if given is None or said is None:
             raise OSError("no pipe to the child")
@@ -83,7 +83,7 @@ class _Child:
         return said.readline()
 
     def end(self) -> None:
-        """Kill it: what it would still say is no answer to the next question."""
+        """Kill it: a late answer would be taken for that of the next question."""
         self._process.kill()
         self.ended()
 
@@ -96,13 +96,13 @@ class _Child:
 
 @cache
 def _child(_pid: int) -> _Child:
-    """The child of this process: one that was forked since has another."""
+    """The child of the process with this id."""
     return _Child()
 
 
 def _serve() -> None:
     """Answer each line of the input until it ends."""
-    from backfill_assets.landing.intake_parquet import examine
+    from backfill_assets.landing.parquet_files import examine
 
     _limit()
     for line in sys.stdin.buffer:

@@ -20,8 +20,8 @@ from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.payload import DEFAULT_PAYLOAD, MACHINERY, PayloadColumn
 from backfill_assets.landing.casting import as_target, is_lost, misfit, spark_word, unpacked, vessel
 from backfill_assets.landing.engine_errors import absent_column, analysis_errors, is_of_the_text, is_sails
-from backfill_assets.landing.place import FILE, HAVE_DEFAULTS, arrival_of, place_of
 from backfill_assets.landing.row_functions import refuse_beyond_the_row
+from backfill_assets.landing.row_origin import FILE, HAVE_DEFAULTS, arrival_of, number_of
 from backfill_assets.landing.sail_casts import doubtful, is_tried, refuse_select, uncast
 from backfill_assets.landing.select import can_raise, expressions
 
@@ -226,7 +226,7 @@ def _defaults(absent: Collection[str], columns: Mapping[str, "Column"]) -> dict[
     if "op" in absent:
         made["op"] = F.lit("upsert")
     if "seq" in absent:
-        made["seq"] = place_of(F.col("__sha256"), F.col("__number"))
+        made["seq"] = number_of(F.col("__sha256"), F.col("__number"))
     if "arrival_ts" in absent:
         made["arrival_ts"] = arrival_of(F.col(FILE))
     if "version_ts" in absent:

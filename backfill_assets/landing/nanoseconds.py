@@ -1,8 +1,8 @@
-"""Timestamps of landed parquet files that are finer than Spark's: converted, and named where digits would be cut.
+"""Timestamps of landed parquet files that are finer than Spark's: converted, and inexact columns named.
 
-Lives here: INT64 nanoseconds (which Spark refuses) and INT96 (which Spark reads itself, also beyond the years that 64
-bits of nanoseconds can hold, but cuts). Does not live here: nanoseconds inside lists and structs (`intake_parquet`
-refuses those), and what becomes of a column that is not exact (`mapping`).
+Lives here: INT64 nanoseconds (Spark refuses them) and INT96 (Spark reads it, also beyond the years of 64 bits of
+nanoseconds, but cuts digits). Does not live here: nanoseconds inside lists and structs (`parquet_files` refuses them),
+and the consequences for a column (`mapping`).
 """
 
 import os
@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from backfill_assets.landing.intake_sizes import WINDOW_ROWS, grouped
+from backfill_assets.landing.parquet_files import WINDOW_ROWS, grouped
 
 NANOS_PER_MICRO = 1_000
 
 
 def in_microseconds(landed: Path, target: Path) -> tuple[Path, dict[str, str]]:
-    """The parquet that Spark can read (`landed`, or `target` in its place) and its inexact columns, each with why."""
+    """Return the parquet for Spark (`landed`, or `target` in its place) and its inexact columns with reasons."""
     with pq.ParquetFile(landed) as source:
         leaves = [source.schema.column(i) for i in range(len(source.schema))]
         old = [c.path for c in leaves if c.physical_type == "INT96"]
@@ -38,7 +38,7 @@ def _is_nanos(kind: Any) -> bool:
 
 
 def _convert(source: Any, target: Path, names: Sequence[str]) -> dict[str, str]:
-    """Rows in the same order, the named columns in microseconds."""
+    """Write the rows in the same order, the named columns in microseconds."""
     fields = [pa.field(f.name, pa.timestamp("us", f.type.tz)) if f.name in names else f for f in source.schema_arrow]
     wanted, cut = pa.schema(fields), dict.fromkeys(names, 0)
     partial = target.with_suffix(f".{os.getpid()}.partial")
@@ -50,11 +50,11 @@ def _convert(source: Any, target: Path, names: Sequence[str]) -> dict[str, str]:
                 cut[name] += pc.sum(pc.not_equal(nanos, whole)).as_py() or 0
             writer.write_table(table.cast(wanted, safe=False))
     partial.replace(target)
-    return _told(cut)
+    return _reasons(cut)
 
 
 def _cut_int96(landed: Path, paths: Sequence[str]) -> dict[str, str]:
-    """Read twice, as both units: where nothing is cut they agree, also where 64 bits of nanoseconds have wrapped."""
+    """Read both units and compare: they agree unless digits are cut, even if 64 bits of nanoseconds wrap."""
     top = list(dict.fromkeys(path.split(".")[0] for path in paths))
     cut = dict.fromkeys(top, 0)
     with (
@@ -70,9 +70,9 @@ def _cut_int96(landed: Path, paths: Sequence[str]) -> dict[str, str]:
             for name in (n for n in top if pa.types.is_timestamp(coarse.schema.field(n).type)):
                 whole = pc.multiply(coarse.column(name).cast(pa.int64()), NANOS_PER_MICRO)
                 cut[name] += pc.sum(pc.not_equal(fine.column(name).cast(pa.int64()), whole)).as_py() or 0
-    return _told(cut)
+    return _reasons(cut)
 
 
-def _told(cut: dict[str, int]) -> dict[str, str]:
+def _reasons(cut: dict[str, int]) -> dict[str, str]:
     why = "of the file has digits below the microsecond, which would be cut off in {} of its rows"
     return {name: why.format(rows) for name, rows in cut.items() if rows}

@@ -18,13 +18,14 @@ from backfill_assets.engine.loss import is_engine_loss
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.landing.content_store import IngestedFile, StoredFile, discard, find
 from backfill_assets.landing.engine_errors import is_of_the_data
-from backfill_assets.landing.files import LandedFile, Listing
-from backfill_assets.landing.intake import DEFAULT_LIMITS, Intake, take
-from backfill_assets.landing.intake_bytes import Unreadable
+from backfill_assets.landing.files import LandedFile
+from backfill_assets.landing.ingest import DEFAULT_LIMITS, ingest
+from backfill_assets.landing.listing import Listing
 from backfill_assets.landing.mapping import quiet
-from backfill_assets.landing.place import uses_path
-from backfill_assets.landing.stock import StockFile, discard, find
+from backfill_assets.landing.row_origin import uses_path
+from backfill_assets.landing.text_lines import Unreadable
 from backfill_assets.load.deliveries import read_deliveries
 from backfill_assets.load.landed_changes import look
 
@@ -47,7 +48,7 @@ class Counted:
     refused: str | None = None
 
 
-def count_days(session: "SparkSession", files: Sequence[StockFile], settings: LakeSettings) -> dict[str, Counted]:
+def count_days(session: "SparkSession", files: Sequence[StoredFile], settings: LakeSettings) -> dict[str, Counted]:
     """Every content counted, by one query where all can be judged; those that cannot are found and refused alone.
 
     Raises SettingsError where `select` cannot be meant, and what the engine itself fails with.
@@ -68,7 +69,7 @@ def count_days(session: "SparkSession", files: Sequence[StockFile], settings: La
     return count_days(session, halves[0], settings) | count_days(session, halves[1], settings)
 
 
-def _counted(session: "SparkSession", files: Sequence[StockFile], settings: LakeSettings) -> dict[str, Counted]:
+def _counted(session: "SparkSession", files: Sequence[StoredFile], settings: LakeSettings) -> dict[str, Counted]:
     from pyspark.sql import functions as F
 
     counts = (
@@ -111,7 +112,7 @@ def settle_days(counted: Days, start: date) -> tuple[dict[date, tuple[int, int, 
     return days or {home: (0, 0, 0)}, home
 
 
-def stocked(lake_session: LakeSession, records: Sequence[FileRecord], looking: Look = look) -> list[StockFile]:
+def stocked(lake_session: LakeSession, records: Sequence[FileRecord], looking: Look = look) -> list[StoredFile]:
     """The records' contents in the stock, taken again from the landing where the stock lost or altered them.
 
     A refused content is not looked for: the ledger says all that there is to say of it.
@@ -120,11 +121,11 @@ def stocked(lake_session: LakeSession, records: Sequence[FileRecord], looking: L
     return [_nowhere(r) if r.refused is not None else next(found) for r in records]
 
 
-def _nowhere(record: FileRecord) -> StockFile:
-    return StockFile(record.sha256, Path(), {}, "", record.first_scan, record.home_day, refused=record.refused)
+def _nowhere(record: FileRecord) -> StoredFile:
+    return StoredFile(record.sha256, Path(), {}, "", record.first_scan, record.home_day, refused=record.refused)
 
 
-def taken_again(lake_session: LakeSession, records: Sequence[FileRecord], looking: Look = look) -> list[StockFile]:
+def taken_again(lake_session: LakeSession, records: Sequence[FileRecord], looking: Look = look) -> list[StoredFile]:
     """The records' contents in the stock, whatever was said of them before. Raises LandingError where one is nowhere.
 
     However many the stock lost: the landing is listed once, and not at all where it lost none.
@@ -144,7 +145,7 @@ def _by_content(listing: Listing, records: Sequence[FileRecord]) -> dict[str, li
 
 def _taken_again(
     lake_session: LakeSession, record: FileRecord, landed: Callable[[], Mapping[str, Sequence[LandedFile]]]
-) -> StockFile:
+) -> StoredFile:
     lake = lake_session.lake
     found = find(lake.stock, record.sha256, record.first_scan, record.home_day)
     if found is not None:
@@ -164,12 +165,12 @@ def _taken_again(
     return with_path(lake_session, found, record.path)
 
 
-def taken_in(lake_session: LakeSession, file: LandedFile) -> Intake:
+def taken_in(lake_session: LakeSession, file: LandedFile) -> IngestedFile:
     """A landed file taken into the lake's stock, named by its path, too, where rows depend on that."""
     lake, source = lake_session.lake, lake_session.lake.settings.source
-    return take(file, source.format, lake.stock, by_path=uses_path(source.select))
+    return ingest(file, source.format, lake.stock, by_path=uses_path(source.select))
 
 
-def with_path(lake_session: LakeSession, found: StockFile, path: str) -> StockFile:
+def with_path(lake_session: LakeSession, found: StoredFile, path: str) -> StoredFile:
     """A content of the stock and where it lies, if its rows depend on that."""
     return replace(found, path=path) if uses_path(lake_session.lake.settings.source.select) else found

@@ -2,7 +2,7 @@
 
 Lives here: one frame over any number of files in which every row of every file occurs exactly once, and the split of
 one arrival day's rows into raw, quarantine and duplicates. Does not live here: listing and strict parsing
-(`landing.files`, `landing.intake`), applying `select` (`landing.mapping`), and writing (`load.raw`).
+(`landing.files`, `landing.ingest`), applying `select` (`landing.mapping`), and writing (`load.raw`).
 
 Columns of the frame: `sha256`, `row_number` (1-based), `text` and `reason` (NULL for a usable row), the columns of the
 delivery contract, and `arrival_date` (NULL where the arrival time is unusable and the file has no home day yet).
@@ -21,11 +21,11 @@ from backfill_assets.engine.session import say
 from backfill_assets.lake.session import small_frame
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.casting import spark_word
+from backfill_assets.landing.content_store import StoredFile
 from backfill_assets.landing.engine_errors import analysis_errors
 from backfill_assets.landing.mapping import RAISED, UnfitSelect, delivery_types, mapped, quiet, refusal, settings_for
-from backfill_assets.landing.place import FILE, ROW
+from backfill_assets.landing.row_origin import FILE, ROW
 from backfill_assets.landing.select import names_of
-from backfill_assets.landing.stock import StockFile
 from backfill_assets.load.numbered import numbered_rows
 from backfill_assets.load.row_text import row_text
 
@@ -38,7 +38,7 @@ NO_ARRIVAL = "the path names no day such as dt=2024-03-01/, and select gives no 
 CALENDAR = ("0001-01-01", "9999-12-31")  # what Python, Delta's statistics and readers of tables have dates for
 
 
-def read_deliveries(session: "SparkSession", files: Sequence[StockFile], settings: LakeSettings) -> "DataFrame":
+def read_deliveries(session: "SparkSession", files: Sequence[StoredFile], settings: LakeSettings) -> "DataFrame":
     """Every row of the files as a delivery with its reason; a file that `select` does not fit is one unusable row.
 
     Raises SettingsError where `select` cannot be meant for any file.
@@ -47,7 +47,7 @@ def read_deliveries(session: "SparkSession", files: Sequence[StockFile], setting
 
     payload = settings.source.payload_columns
     say(session, settings_for(settings.source.select, payload))
-    kinds: dict[tuple[str, str, bool, str], list[StockFile]] = defaultdict(list)
+    kinds: dict[tuple[str, str, bool, str], list[StoredFile]] = defaultdict(list)
     whole = [(f.sha256, 0, "", f.refused) for f in files if f.refused is not None]
     for file in (f for f in files if f.refused is None):
         kinds[file.kind].append(file)
@@ -67,7 +67,7 @@ def read_deliveries(session: "SparkSession", files: Sequence[StockFile], setting
     return _judged(frame.join(F.broadcast(known), "sha256"), settings)
 
 
-def _alike(session: "SparkSession", files: Sequence[StockFile], settings: LakeSettings) -> "DataFrame":
+def _alike(session: "SparkSession", files: Sequence[StoredFile], settings: LakeSettings) -> "DataFrame":
     """The rows of files of one kind, with the delivery columns cast and a first reason."""
     from pyspark.sql import functions as F
 
@@ -102,7 +102,7 @@ def _alike(session: "SparkSession", files: Sequence[StockFile], settings: LakeSe
     )
 
 
-def _placed(session: "SparkSession", kept: "DataFrame", files: Sequence[StockFile]) -> "DataFrame":
+def _placed(session: "SparkSession", kept: "DataFrame", files: Sequence[StoredFile]) -> "DataFrame":
     """The rows with the path of their file and their number in it, as `select` may ask for them."""
     from pyspark.sql import functions as F
 

@@ -15,7 +15,7 @@ from backfill_assets.core.scans import FIRST_SCAN_SLACK_DAYS
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.landing.stock import VERSION
+from backfill_assets.landing.content_store import VERSION
 from backfill_assets.load.landed_changes import Comparison, compared
 
 RULES = 1  # of `deliveries`: whoever lets them refuse other rows raises it, and every file is counted again

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from backfill_assets.lake.ledger import FileRecord, read_files
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.landing.files import LandedFile, Listing, list_landing
-from backfill_assets.landing.hashes import Hashes
-from backfill_assets.landing.place import identity
+from backfill_assets.landing.files import Hashes, LandedFile
+from backfill_assets.landing.listing import Listing, list_landing
+from backfill_assets.landing.row_origin import identity
 
 
 def look(lake_session: LakeSession) -> tuple[Listing, list[FileRecord]]:

@@ -19,8 +19,8 @@ from backfill_assets.core.texts import plain
 from backfill_assets.core.view import Source
 from backfill_assets.lake.ledger import FileRecord, read_files
 from backfill_assets.lake.session import LakeSession, small_frame, telling_losses
+from backfill_assets.landing.content_store import StoredFile, find
 from backfill_assets.landing.mapping import delivery_types
-from backfill_assets.landing.stock import StockFile, find
 from backfill_assets.load.deliveries import read_deliveries
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _near(lake_session: LakeSession, source: Source, days: DayRange) -> list[Fil
     return list({r.sha256: r for r in live if wanted & set(r.days)}.values())
 
 
-def _stocked(lake_session: LakeSession, record: FileRecord) -> StockFile:
+def _stocked(lake_session: LakeSession, record: FileRecord) -> StoredFile:
     found = find(lake_session.lake.stock, record.sha256, record.first_scan, record.home_day)
     if found is None:
         raise LandingError(

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from backfill_assets.engine.session import sail_scratch
 from backfill_assets.lake.files import linked, publish
-from backfill_assets.landing.intake_bytes import Unreadable
-from backfill_assets.landing.intake_rows import BAD_REASON, BAD_TEXT, ROW_NUMBER
-from backfill_assets.landing.intake_sizes import grouped
+from backfill_assets.landing.batches import BAD_REASON, BAD_TEXT, ROW_NUMBER
+from backfill_assets.landing.content_store import StoredFile
 from backfill_assets.landing.mapping import UnfitSelect
-from backfill_assets.landing.stock import StockFile
+from backfill_assets.landing.parquet_files import grouped
+from backfill_assets.landing.text_lines import Unreadable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,7 +44,7 @@ class NumberedRows:
     on_sail: bool
 
 
-def numbered_rows(session: "SparkSession", files: Sequence[StockFile]) -> NumberedRows:
+def numbered_rows(session: "SparkSession", files: Sequence[StoredFile]) -> NumberedRows:
     """The rows of files of one schema. Raises what the engine raises over them."""
     from pyspark.sql import functions as F
 
@@ -64,7 +64,7 @@ def numbered_rows(session: "SparkSession", files: Sequence[StockFile]) -> Number
     return NumberedRows(frame, names, is_text, content, F.col(ROW_NUMBER) if is_text else number, scratch is not None)
 
 
-def _copy(scratch: Path, file: StockFile) -> Path:
+def _copy(scratch: Path, file: StoredFile) -> Path:
     """The file with its rows numbered, made once for as long as the engine's server lives."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -83,7 +83,7 @@ def _copy(scratch: Path, file: StockFile) -> Path:
     return target
 
 
-def _write(file: StockFile, target: Path) -> None:
+def _write(file: StoredFile, target: Path) -> None:
     """Raises Unreadable for a value that has no place in the type Spark would give it."""
     import pyarrow as pa
     import pyarrow.parquet as pq

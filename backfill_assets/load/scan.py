@@ -1,7 +1,7 @@
 """The scan: taking new files of the landing folder into the stock once, and into the ledger `files` with their days.
 
 Lives here: what is new, a copy, refused; the append to `files`; `landing accept`. Does not live here: listing, strict
-parsing and comparing (`landing.files`, `landing.intake`, `landed_changes`), counting (`counting`), loading days into
+parsing and comparing (`landing.files`, `landing.ingest`, `landed_changes`), counting (`counting`), loading days into
 raw (`raw`). The caller holds the load lock.
 """
 
@@ -19,11 +19,9 @@ from backfill_assets.lake.files import sync_all
 from backfill_assets.lake.ledger import FILES, LANDED, WITHDRAWN, FileRecord, of_source
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import stage_rows, sweep
-from backfill_assets.landing.files import LandedFile, StillChanging, settle
-from backfill_assets.landing.hashes import Hashes
-from backfill_assets.landing.intake import Intake
+from backfill_assets.landing.content_store import IngestedFile, StoredFile, find
+from backfill_assets.landing.files import Hashes, LandedFile, StillChanging, settle
 from backfill_assets.landing.mapping import UNFIT
-from backfill_assets.landing.stock import StockFile, find
 from backfill_assets.load.counting import (
     Counted,
     count_days,
@@ -69,7 +67,7 @@ def scan(lake_session: LakeSession, now: datetime | None = None) -> ScanReport:
 
 def _taken(
     lake_session: LakeSession, fresh: Sequence[LandedFile]
-) -> tuple[list[tuple[LandedFile, Intake]], dict[str, str]]:
+) -> tuple[list[tuple[LandedFile, IngestedFile]], dict[str, str]]:
     """The new files taken into the stock, and those that have to wait: path -> why."""
     taken, waiting = [], {}
     for file in fresh:
@@ -110,7 +108,7 @@ class _Landing:
 
 def _record(
     lake_session: LakeSession,
-    intakes: Sequence[tuple[LandedFile, Intake]],
+    intakes: Sequence[tuple[LandedFile, IngestedFile]],
     records: Sequence[FileRecord],
     moment: datetime,
     recount: Sequence[FileRecord],
@@ -159,7 +157,7 @@ def _record(
 
 
 def _scanned_too_early(
-    records: Sequence[FileRecord], intakes: Sequence[tuple[LandedFile, Intake]], now: datetime
+    records: Sequence[FileRecord], intakes: Sequence[tuple[LandedFile, IngestedFile]], now: datetime
 ) -> set[str]:
     """The contents whose first scan lies before the time of their file, or of the one in which they land again."""
     live = {r.sha256 for r in records if not r.withdrawn}
@@ -182,7 +180,7 @@ def _copies(new: Sequence[str], landings: Sequence[_Landing], records: Sequence[
     return {p.path: owners[p.sha256] for p in landings if p.path in fresh and owners[p.sha256] != p.path}
 
 
-def _found(lake_session: LakeSession, intake: Intake, first_scan: datetime) -> StockFile:
+def _found(lake_session: LakeSession, intake: IngestedFile, first_scan: datetime) -> StoredFile:
     found = find(lake_session.lake.stock, intake.sha256, first_scan)
     if found is None:
         raise LandingError(
@@ -193,7 +191,7 @@ def _found(lake_session: LakeSession, intake: Intake, first_scan: datetime) -> S
 
 
 def _refuse_a_select_that_fits_nothing(
-    files: Mapping[str, StockFile], counted: Mapping[str, Counted], known: Mapping[str, FileRecord]
+    files: Mapping[str, StoredFile], counted: Mapping[str, Counted], known: Mapping[str, FileRecord]
 ) -> None:
     """A `select` over which every file fails, and under which no file was ever read, is what is wrong."""
     reasons = [counted[sha].refused or "" for sha, file in files.items() if file.refused is None and sha in counted]

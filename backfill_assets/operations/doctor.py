@@ -23,7 +23,7 @@ from backfill_assets.lake.model import Table
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
-from backfill_assets.landing.hashes import Hashes
+from backfill_assets.landing.files import Hashes
 from backfill_assets.load.landed_changes import compare, look
 from backfill_assets.operations.account import accounts
 from backfill_assets.operations.check_engine import examine_sail, is_on_sail

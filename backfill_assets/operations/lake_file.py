@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.texts import reason
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.landing.pattern import parse_pattern
+from backfill_assets.landing.listing import parse_pattern
 from backfill_assets.landing.select import expressions
 
 TEMPLATE = """\

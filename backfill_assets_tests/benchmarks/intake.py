@@ -1,7 +1,7 @@
 """Taking in landed text files of 10 columns: rows per CPU second and peak memory, in turns with an older checkout.
 
 Lives here: made-up CSV and JSON lines, plain and gzip, each taken in by its own process. Does not live here: Spark,
-which reads the copies, and the equality of the two ways to read CSV (`landing/test_intake_csv.py`).
+which reads the copies, and the equality of the two ways to read CSV (`landing/test_csv_records.py`).
 
 usage: python -m backfill_assets_tests.benchmarks.intake DIR [ROWS [OLDER_CHECKOUT]]
 """

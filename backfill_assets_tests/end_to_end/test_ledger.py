@@ -1,7 +1,7 @@
 """Every landed row ends in exactly one place: raw, quarantine or duplicates; every file is read, or listed with why.
 
 Lives here: files with every fault that senders are known for, counted by hand. Does not live here: the strict parsers
-alone (`landing.test_intake`) and listing (`landing.test_files`). One load judges many files: each fault has its own.
+alone (`landing.test_ingest`) and listing (`landing.test_listing`). One load judges many files: each fault has its own.
 """
 
 import gzip

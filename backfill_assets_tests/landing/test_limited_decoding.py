@@ -1,7 +1,7 @@
 """Parquet files decoded in a child of limited memory: what a file can do to the child, and what others can.
 
 Lives here: the child's deaths and what is said of the file. Does not live here: what a file is refused for while the
-child lives (`test_intake_parquet`, `test_intake_sizes`).
+child lives (`test_parquet_files`, `test_parquet_files`).
 """
 
 import base64
@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from backfill_assets.landing import limited_decoding
-from backfill_assets.landing.intake_bytes import Limits, Unreadable
 from backfill_assets.landing.limited_decoding import DecoderGone, examine_apart
+from backfill_assets.landing.text_lines import Limits, Unreadable
 
 pytestmark = pytest.mark.usefixtures("processes")
 

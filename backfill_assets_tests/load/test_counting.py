@@ -14,9 +14,10 @@ import pytest
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.ledger import FileRecord
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.landing.files import Listing, sha256_of
-from backfill_assets.landing.place import identity
-from backfill_assets.landing.stock import StockFile
+from backfill_assets.landing.content_store import StoredFile
+from backfill_assets.landing.files import sha256_of
+from backfill_assets.landing.listing import Listing
+from backfill_assets.landing.row_origin import identity
 from backfill_assets.load import counting
 from backfill_assets.load.counting import Counted, count_days, stocked, unless_flooding
 from backfill_assets_tests.lake.landed import land
@@ -37,15 +38,15 @@ class EngineError(Exception):
         return self._state
 
 
-def files(count: int) -> list[StockFile]:
-    return [StockFile(f"{i:02d}", Path(f"{i}"), {}, f"schema {i % 3}", SEEN) for i in range(count)]
+def files(count: int) -> list[StoredFile]:
+    return [StoredFile(f"{i:02d}", Path(f"{i}"), {}, f"schema {i % 3}", SEEN) for i in range(count)]
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, culprits: set[str], state: str) -> list[int]:
     """How many files each query was over; it fails where one of the culprits is among them."""
     asked: list[int] = []
 
-    def query(_session: object, over: Sequence[StockFile], _settings: object) -> dict[str, Counted]:
+    def query(_session: object, over: Sequence[StoredFile], _settings: object) -> dict[str, Counted]:
         asked.append(len(over))
         if culprits & {f.sha256 for f in over}:
             raise EngineError(state)

@@ -17,8 +17,8 @@ import pytest
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.payload import DEFAULT_PAYLOAD, MACHINERY
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.landing.intake import take
-from backfill_assets.landing.stock import StockFile, find
+from backfill_assets.landing.content_store import StoredFile, find
+from backfill_assets.landing.ingest import ingest
 from backfill_assets.load.deliveries import read_deliveries, split_day_rows
 from backfill_assets_tests.lake.landed import land
 
@@ -42,21 +42,21 @@ def settings(format: str, select: str = PLAIN) -> LakeSettings:
     )
 
 
-def stocked(folder: Path, name: str, content: bytes, home: date | None = None) -> StockFile:
+def stocked(folder: Path, name: str, content: bytes, home: date | None = None) -> StoredFile:
     format = name.split(".", 1)[1]
-    intake = take(land(folder / "landing", name, content), format, folder / "stock")
+    intake = ingest(land(folder / "landing", name, content), format, folder / "stock")
     found = find(folder / "stock", intake.sha256, SEEN, home)
     assert found is not None
     return found
 
 
-def parquet(folder: Path, name: str, columns: Mapping[str, Any]) -> StockFile:
+def parquet(folder: Path, name: str, columns: Mapping[str, Any]) -> StoredFile:
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table(dict(columns)), sink)
     return stocked(folder, name, sink.getvalue().to_pybytes())
 
 
-def judged(spark: "SparkSession", files: Sequence[StockFile], chosen: LakeSettings) -> list[dict[str, Any]]:
+def judged(spark: "SparkSession", files: Sequence[StoredFile], chosen: LakeSettings) -> list[dict[str, Any]]:
     rows = read_deliveries(spark, files, chosen).orderBy("sha256", "row_number").collect()
     return [r.asDict() for r in rows]
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.lake.ledger import FileRecord
-from backfill_assets.landing import hashes
-from backfill_assets.landing.files import LandedFile, list_landing, sha256_of
-from backfill_assets.landing.hashes import Hashes
+from backfill_assets.landing import files as landed_files
+from backfill_assets.landing.files import Hashes, LandedFile, sha256_of
+from backfill_assets.landing.listing import list_landing
 from backfill_assets.load.landed_changes import Comparison, compare
 from backfill_assets_tests.lake.landed import land
 
@@ -45,7 +45,7 @@ def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(file.name)
         return sha256_of(file)
 
-    monkeypatch.setattr(hashes, "sha256_of", counting)
+    monkeypatch.setattr(landed_files, "sha256_of", counting)
     return names
 
 
@@ -79,7 +79,7 @@ def test_what_is_remembered_can_be_lost_at_any_time(folder: Path, hashed: list[s
     record = recorded(folder, "a.csv", b"1")
     os.utime(folder / "a.csv", (1, 1))
     compared(folder, record)
-    (folder.parent / "stock" / hashes.NAME).write_text(damage)
+    (folder.parent / "stock" / landed_files.HASHES_NAME).write_text(damage)
     assert compared(folder, record) == Comparison([], [], [], [])
     assert hashed == ["a.csv", "a.csv"]
 

@@ -10,18 +10,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from backfill_assets.landing.intake_bytes import Unreadable
+from backfill_assets.landing.content_store import StoredFile
 from backfill_assets.landing.mapping import UnfitSelect
-from backfill_assets.landing.stock import StockFile
+from backfill_assets.landing.text_lines import Unreadable
 from backfill_assets.load import numbered
 
 SCANNED = datetime(2024, 3, 1, tzinfo=UTC)
 
 
-def stock_file(folder: Path, table: pa.Table) -> StockFile:
+def stock_file(folder: Path, table: pa.Table) -> StoredFile:
     path = folder / "a.parquet"
     pq.write_table(table, path, row_group_size=2)
-    return StockFile("a" * 64, path, {}, "", SCANNED)
+    return StoredFile("a" * 64, path, {}, "", SCANNED)
 
 
 def test_rows_are_numbered_from_one_across_row_groups_in_the_order_of_the_file(tmp_path: Path) -> None:
@@ -77,5 +77,5 @@ def test_rows_that_are_large_once_expanded_are_copied_as_they_were_judged(tmp_pa
     words = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array(["d" * 60_000]))
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"x": words}), path)
-    copy = numbered._copy(tmp_path, StockFile("b" * 64, path, {}, "", SCANNED))
+    copy = numbered._copy(tmp_path, StoredFile("b" * 64, path, {}, "", SCANNED))
     assert pq.read_metadata(copy).num_rows == rows

@@ -19,7 +19,7 @@ from backfill_assets.core.errors import LandingError
 from backfill_assets.lake.home import open_lake
 from backfill_assets.lake.ledger import FILES, read_files
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.landing.stock import StockFile
+from backfill_assets.landing.content_store import StoredFile
 from backfill_assets.load import counting
 from backfill_assets.load import scan as scanning
 from backfill_assets.load.counting import stocked
@@ -245,7 +245,7 @@ def poisoned(sha: str) -> Callable[..., Any]:
 
     poison = expr(f"if(sha256 = '{sha}', cast(1 / 0 AS string), reason)")
 
-    def read(session: "SparkSession", files: Sequence[StockFile], settings: LakeSettings) -> "DataFrame":
+    def read(session: "SparkSession", files: Sequence[StoredFile], settings: LakeSettings) -> "DataFrame":
         return read_deliveries(session, files, settings).withColumn("reason", poison)
 
     return read

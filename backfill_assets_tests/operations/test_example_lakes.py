@@ -7,7 +7,7 @@ import pytest
 
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake.home import open_lake
-from backfill_assets.landing.files import list_landing
+from backfill_assets.landing.listing import list_landing
 from backfill_assets.operations.example_lakes import examples, make_example
 from backfill_assets.pipeline.chosen import chosen_pipeline
 

@@ -1,9 +1,9 @@
-"""The stock: parquet copies of landed text files, named by content, each written once and whole or not at all.
+"""Parquet copies of landed text files in the content store: each written whole or not at all.
 
-Lives here: writing batches whose columns appear on the way, the facts kept in the copy's footer, and finding a copy
-again. Does not live here: parsing (`intake_json`, `intake_csv`) and reading the rows (Spark, `load.deliveries`). Every
-source column is text; three own columns come first. A batch with new columns opens a new segment, and the segments are
-joined at the end, so that a file is parsed once and never held in memory.
+Lives here: writing batches whose columns appear on the way, and the facts in a copy's footer. Does not live here:
+parsing (`json_lines`, `csv_records`) and the descriptions beside the copies (`content_store`). Every source column is
+text, behind three columns of our own. New columns open a new segment; the segments are joined at the end, so that a
+file is parsed once and never held in memory.
 """
 
 import json
@@ -17,9 +17,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from backfill_assets.landing.intake_rows import BAD_REASON, BAD_TEXT, ROW_NUMBER, Batch
-from backfill_assets.landing.intake_sizes import GROUP_BYTES, GROUP_ROWS
-from backfill_assets.landing.stock import PARSER_VERSION
+from backfill_assets.landing.batches import BAD_REASON, BAD_TEXT, ROW_NUMBER, Batch
+from backfill_assets.landing.content_store import PARSER_VERSION
+from backfill_assets.landing.parquet_files import GROUP_BYTES, GROUP_ROWS
 
 FACTS_KEY = b"backfill_assets.intake"
 OWN_FIELDS = (pa.field(ROW_NUMBER, pa.int64()), pa.field(BAD_TEXT, pa.string()), pa.field(BAD_REASON, pa.string()))
@@ -28,7 +28,7 @@ CODEC = "zstd"  # Spark brings it along; text comes out at about half of snappy'
 
 @dataclass(frozen=True)
 class Facts:
-    """What the footer of a copy says about the landed file: see `intake.Intake` for the fields."""
+    """The facts in the footer of a copy: see `content_store.IngestedFile` for the fields."""
 
     sha256: str
     rows: int
@@ -37,30 +37,30 @@ class Facts:
     unreadable: str | None = None
 
 
-def stock_path(stock_dir: Path, sha256: str, format: str) -> Path:
-    """Where the copy of a content lies. Starts with the 64 digits of the content, names format and parser version."""
-    return stock_dir / f"{sha256}.{format}-{PARSER_VERSION}.parquet"
+def copy_path(store: Path, sha256: str, format: str) -> Path:
+    """The path of a content's copy: the 64 digits of the content, the format and the parser version."""
+    return store / f"{sha256}.{format}-{PARSER_VERSION}.parquet"
 
 
 def read_facts(path: Path, sha256: str, limits: Sequence[int]) -> Facts | None:
-    """What an existing copy says; None where there is none, or it is torn, of another parser or of other limits."""
+    """Read the facts of a copy; None if it is absent, torn, or of another parser or other limits."""
     try:
         footer = pq.read_metadata(path)
-        said = json.loads((footer.metadata or {})[FACTS_KEY])
-        if (said["parser"], said["limits"], said["sha256"]) != (PARSER_VERSION, list(limits), sha256):
+        found = json.loads((footer.metadata or {})[FACTS_KEY])
+        if (found["parser"], found["limits"], found["sha256"]) != (PARSER_VERSION, list(limits), sha256):
             return None
-        facts = Facts(sha256, said["rows"], said["bad_rows"], dict(said["columns"]), said["unreadable"])
+        facts = Facts(sha256, found["rows"], found["bad_rows"], dict(found["columns"]), found["unreadable"])
     except (OSError, pa.ArrowException, KeyError, ValueError, TypeError):
         return None
     return facts if footer.num_rows == facts.rows else None
 
 
 def whole_file_batch(reason: str) -> Batch:
-    """The one unusable row, numbered 0, that stands for a file which cannot be read."""
+    """The one unusable row, numbered 0, of a file that cannot be read."""
     return Batch(0, 1, {}, {0: ("", reason)})
 
 
-class StockWriter:
+class CopyWriter:
     """Writes one copy in a folder of its own; see `writing`."""
 
     def __init__(self, folder: Path) -> None:
@@ -74,7 +74,7 @@ class StockWriter:
         self.first_reason = ""
 
     def write(self, batch: Batch) -> None:
-        """Append the records of a batch, whose columns are those of the batch before and perhaps more."""
+        """Append a batch; its columns begin with those of the batch before."""
         names = tuple(batch.columns)
         if self._writer is None or names != self._names:
             self.close()
@@ -99,7 +99,7 @@ class StockWriter:
         self.first_reason = self.first_reason or next((why for _, why in batch.bad.values()), "")
 
     def close(self) -> None:
-        """Let go of the segment that is being written."""
+        """Close the open segment."""
         if self._writer is not None:
             self._flush()
             self._writer.close()
@@ -111,20 +111,20 @@ class StockWriter:
         self._group, self._group_rows, self._group_bytes = [], 0, 0
 
     def publish(self, target: Path, facts: Facts, limits: Sequence[int]) -> None:
-        """Put the copy in its place, atomically, with the facts in its footer.
+        """Move the copy to `target`, atomically, with the facts in its footer.
 
-        Nothing is synced: of what a power cut tears no bytes are proven, and it is made again from the landing. Whoever
-        records a content has it brought to the disk, of all files at once (`load.scan`).
+        Nothing is synced: a copy that a power cut tears fails its proof and is written again. `load.scan` syncs all
+        copies at once before it records them.
         """
-        said = {"parser": PARSER_VERSION, "limits": list(limits), **vars(facts)}
+        footer = {"parser": PARSER_VERSION, "limits": list(limits), **vars(facts)}
         whole = self._writer if len(self._segments) == 1 else None
         whole = whole or self._joined()
-        whole.add_key_value_metadata({FACTS_KEY: json.dumps(said).encode()})
+        whole.add_key_value_metadata({FACTS_KEY: json.dumps(footer).encode()})
         self.close()
         self._segments[-1].replace(target)
 
     def _joined(self) -> pq.ParquetWriter:
-        """All segments written into one that has the columns of the last, and is still open."""
+        """Write all segments into one with the columns of the last; it is still open."""
         self.close()
         parts = list(self._segments)
         self._segments.append(self._folder / "joined.parquet")
@@ -139,11 +139,11 @@ class StockWriter:
 
 
 @contextmanager
-def writing(stock_dir: Path) -> Iterator[StockWriter]:
-    """A writer whose unfinished files vanish, whatever happens."""
-    stock_dir.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".writing-", dir=stock_dir) as folder:
-        writer = StockWriter(Path(folder))
+def writing(store: Path) -> Iterator[CopyWriter]:
+    """Yield a writer; its unfinished files are removed on exit."""
+    store.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".writing-", dir=store) as folder:
+        writer = CopyWriter(Path(folder))
         try:
             yield writer
         finally:

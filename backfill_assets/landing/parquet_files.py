@@ -1,9 +1,10 @@
-"""What a landed parquet file takes once it is expanded: a few kilobytes can stand for terabytes.
+"""Landed parquet files: decoded once from end to end, within bounds, so that Spark meets no broken page.
 
-Lives here: the bounds by the footer before anything is decoded, and those of decoded rows, whose dictionaries are
-never expanded to find out. Does not live here: types and broken pages (`intake_parquet`).
+Lives here: names, types, damage, and how far a file expands (a few kilobytes can stand for terabytes). Does not live
+here: the child process that runs `examine` (`limited_decoding`), and what the columns mean (`mapping`).
 """
 
+import json
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
@@ -11,17 +12,101 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from backfill_assets.landing.intake_bytes import Limits, Unreadable
-from backfill_assets.landing.intake_rows import shown
+from backfill_assets.landing.batches import folded_name, name_fault, shown
+from backfill_assets.landing.text_lines import Limits, Unreadable
 
 WINDOW_ROWS = 4_096  # Spark decodes so many rows of all columns at once
 WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 12, "BYTE_ARRAY": 4}
 GROUP_ROWS, GROUP_BYTES = 131_072, 32 << 20  # of a row group: enough for compression, little enough for one Spark task
 TEXTS = (pa.types.is_binary, pa.types.is_string, pa.types.is_large_binary, pa.types.is_large_string)
 SMALL_VALUE_BYTES = 16 << 10  # a dictionary of such values cannot blow up a window, and reads five times as fast plain
+DECIMAL_DIGITS = 38  # Spark's most
+READ_TYPES = frozenset({"None", "String", "Enum", "Decimal", "Date", "Timestamp", "Int", "Null", "JSON", "BSON"})
+# pyarrow raises these over hostile files; an OSError with a number is the machine's fault.
+CORRUPT = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError, OverflowError, MemoryError)
 
 
-def refuse_footer(footer: pq.FileMetaData, schema: pq.ParquetSchema, size: int, limits: Limits) -> None:
+def examine(source: BinaryIO, size: int, limits: Limits) -> tuple[int, tuple[str, ...]]:
+    """Decode a parquet file of `size` bytes; return its rows and column names, or raise Unreadable with the reason.
+
+    Flipped bits that still decode go unseen in files without page checksums; the content's SHA-256 keeps them as read.
+    """
+    if size == 0:
+        raise Unreadable("the file has 0 bytes")
+    try:
+        with pq.ParquetFile(source, pre_buffer=False) as file:
+            _refuse_schema(file.schema_arrow)
+            _refuse_footer(file.metadata, file.schema, size, limits)
+            _refuse_unknown_to_spark(file.schema, file.metadata)
+            expected, names = file.metadata.num_rows, tuple(file.schema_arrow.names)
+        rows = _decoded(source, limits)
+    except Unreadable:
+        raise
+    except MemoryError:
+        raise Unreadable("decoding it takes more memory than a file may") from None
+    except CORRUPT as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        lines = str(error).splitlines() or [type(error).__name__]
+        raise Unreadable(f"not a whole parquet file: {lines[0]}") from None
+    if rows != expected:
+        raise Unreadable(f"its footer promises {expected} rows, its pages hold {rows}")
+    return rows, names
+
+
+def _decoded(source: BinaryIO, limits: Limits) -> int:
+    """Decode every row and return their number."""
+    rows, expanded, kept = 0, _Expanded(limits), _large_dictionaries(source)
+    with pq.ParquetFile(source, page_checksum_verification=True, pre_buffer=False, read_dictionary=kept) as file:
+        for batch in file.iter_batches(WINDOW_ROWS, use_threads=False):
+            rows += batch.num_rows
+            expanded.add(batch)
+    return rows
+
+
+def _refuse_unknown_to_spark(schema: pq.ParquetSchema, footer: pq.FileMetaData) -> None:
+    """Refuse types and codecs over which Spark 4.2.0 ends the whole job, so that other files could not be read either.
+
+    Nanoseconds in a column of their own pass, because `nanoseconds` converts them; those in lists and structs do not.
+    """
+    for column in (schema.column(i) for i in range(footer.num_columns)):
+        kind = json.loads(column.logical_type.to_json())
+        name, unit = kind["Type"], kind.get("timeUnit")
+        if name == "Timestamp" and unit == "nanoseconds" and column.path != column.name:
+            raise Unreadable(f"{shown(column.path)} counts nanoseconds, which Spark does not read; write microseconds")
+        if name not in READ_TYPES or kind.get("precision", 0) > DECIMAL_DIGITS:
+            raise Unreadable(f"{shown(column.path)} has a type that Spark does not read: {column.logical_type}")
+    for group in (footer.row_group(i) for i in range(footer.num_row_groups)):
+        for chunk in (group.column(c) for c in range(group.num_columns)):
+            if chunk.compression in ("BROTLI", "LZO"):
+                raise Unreadable(f"it is compressed with {chunk.compression}, which Spark does not read")
+
+
+def _refuse_schema(schema: pa.Schema) -> None:
+    if not schema.names:
+        raise Unreadable("it has no columns")
+    for name in schema.names:
+        if why := name_fault(name):
+            raise Unreadable(why)
+    for names in _levels(list(schema)):
+        seen: set[str] = set()
+        for name in names:
+            if folded_name(name) in seen:
+                raise Unreadable(f"the name {shown(name)} occurs twice, case aside")
+            seen.add(folded_name(name))
+
+
+def _levels(fields: list[pa.Field]) -> Iterator[list[str]]:
+    """Yield each set of names that must differ: those of the file, then those of each struct in it."""
+    yield [f.name for f in fields]
+    for field in fields:
+        kind = field.type
+        if kind.num_fields:
+            inner = [kind.field(i) for i in range(kind.num_fields)]
+            yield from _levels(inner)
+
+
+def _refuse_footer(footer: pq.FileMetaData, schema: pq.ParquetSchema, size: int, limits: Limits) -> None:
     """Raise Unreadable for a file of `size` bytes whose footer promises more than the limits allow."""
     if footer.num_columns > limits.max_columns:
         raise Unreadable(f"it has {footer.num_columns} columns, more than the limit of {limits.max_columns}")
@@ -43,7 +128,7 @@ def refuse_footer(footer: pq.FileMetaData, schema: pq.ParquetSchema, size: int, 
 
 
 def grouped(source: pq.ParquetFile, schema: pa.Schema | None = None) -> Iterator[pa.Table]:
-    """All rows in order, cast to `schema`: read as they were judged, WINDOW_ROWS in turn, and given as row groups."""
+    """Yield all rows in order as row groups, cast to `schema`; reads WINDOW_ROWS in turn, as `examine` did."""
     waiting: list[pa.Table] = []
     for batch in source.iter_batches(WINDOW_ROWS, use_threads=False):
         table = pa.Table.from_batches([batch])
@@ -61,12 +146,12 @@ def _chunks(footer: pq.FileMetaData) -> Iterator[tuple[int, int, Any]]:
 
 
 def _mean_bytes(chunk: Any, limits: Limits) -> int:
-    """What its values take on average at least, headers of pages left out."""
+    """A lower bound of the mean size of its values; leaves out page headers."""
     return int(max(0, chunk.total_uncompressed_size - limits.max_row_bytes) // max(1, chunk.num_values))
 
 
-def large_dictionaries(source: BinaryIO) -> list[str]:
-    """The paths of columns whose dictionaries hold a large value: to be read without expanding them."""
+def _large_dictionaries(source: BinaryIO) -> list[str]:
+    """The paths of columns whose dictionaries hold a value above SMALL_VALUE_BYTES; these are read unexpanded."""
     with pq.ParquetFile(source, pre_buffer=False) as file:
         schema, footer = file.schema, file.metadata
     texts = [schema.column(i).path for i in range(len(schema)) if schema.column(i).physical_type == "BYTE_ARRAY"]
@@ -88,20 +173,20 @@ def _may_be_large(chunk: Any) -> bool:
 
 
 def _largest_entry(column: pa.Array) -> int:
-    """The longest value in a dictionary, whether or not a row uses it."""
+    """The length of the longest value in a dictionary, whether or not a row uses it."""
     if pa.types.is_dictionary(column.type):
         return pc.max(pc.binary_length(column.dictionary)).as_py() or 0
     return max(map(_largest_entry, _children(column)), default=0)
 
 
-class Expanded:
-    """Adds up what the decoded rows of one file take; `add` raises Unreadable where a limit is passed."""
+class _Expanded:
+    """Adds up the expanded size of one file's rows; `add` raises Unreadable above a limit."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits, self._total = limits, 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """At most WINDOW_ROWS rows in turn, dictionaries not expanded."""
+        """Add at most WINDOW_ROWS rows, whose dictionaries are not expanded."""
         window = 0
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             size, longest = _value_bytes(column)
@@ -118,7 +203,7 @@ class Expanded:
 
 
 def _value_bytes(column: pa.Array) -> tuple[int, int]:
-    """What the values take as plain bytes, and the longest of them (0 where they have a fixed width)."""
+    """The size of the values as plain bytes, and of the longest of them (0 for fixed widths)."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         lengths = pc.take(pc.binary_length(column.dictionary), column.indices)

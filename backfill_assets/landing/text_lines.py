@@ -1,10 +1,10 @@
-"""From the bytes of a landed file to its lines, with a bound on everything that a hostile file could make grow.
+"""From the bytes of a landed file to its physical lines, with a bound on all that a hostile file could make grow.
 
-Lives here: the limits, reading and hashing at once, gzip, the byte order mark, and cutting into physical lines. Does
-not live here: what a line means (`intake_json`, `intake_csv`) and which file it is (`landing`).
+Lives here: the limits, hashing while reading, gzip, the byte order mark, and lines. Does not live here: the meaning of
+a line (`json_lines`, `csv_records`) and opening the file (`files`).
 
-Whether a file is gzip is decided by its first two bytes, never by its name: what a content means must not depend on the
-name under which it came first, and no text file can start with them (the second is no UTF-8).
+The first two bytes decide whether a file is gzip, never its name: no text file can start with them (the second is not
+UTF-8), and the meaning of a content must not depend on the name of its first file.
 """
 
 import codecs
@@ -23,20 +23,20 @@ OTHER_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 
 @dataclass(frozen=True)
 class Limits:
-    """What a landed file may cost us. The first group decides what is refused, the second only how it is read.
+    """Bounds on a landed file. The first group decides which rows are refused, the second only how a file is read.
 
     max_row_bytes 1 MiB: the longest event of our sources has 40 KiB, and one row must fit many times into memory.
-    max_bytes 8 GiB, after decompression: a day of text at which one should deliver several files.
+    max_bytes 8 GiB, after decompression: a day of more text should come in several files.
     max_ratio 250, counted from bomb_floor_bytes 64 MiB on: logs compress 10 to 100 fold, deflate ends at 1,032 fold.
     max_depth 100 levels of JSON: MongoDB's bound, far below where Python's own parser gives up.
     max_columns 2,000: beyond it Spark's generated code no longer compiles well.
-    max_window_bytes 256 MiB that 4,096 rows of parquet may expand to: what Spark decodes at once, and a quarter of its
-    default heap at two tasks.
+    max_window_bytes 256 MiB for 4,096 rows of parquet, which Spark decodes at once: a quarter of its default heap at
+    two tasks.
     max_bad_rows 100,000 unusable rows of a file, and one for every 4 bytes of it: 65 kB of gzip can hold 33 million.
-    text_bytes 8 KiB kept of an unusable record: enough to find it in the landed file, which keeps the rest.
+    text_bytes 8 KiB kept of an unusable record: enough to find it in the landed file.
     batch_rows 512, batch_bytes, batch_cells, block_bytes: at most some 100 MB of Python objects, whatever the file;
-    measured, more rows at once are slower, because Python's garbage collector walks over all that wait.
-    plain_bytes 16 KiB: the least that is handed to pyarrow in one call, which costs as much as parsing 50 rows here.
+    larger batches are slower, because Python's garbage collector walks over all waiting rows (measured).
+    plain_bytes 16 KiB: the least for a call of pyarrow, which costs as much as parsing 50 rows here.
     """
 
     max_row_bytes: int = 1 << 20
@@ -56,32 +56,32 @@ class Limits:
     plain_bytes: int = 16 << 10
 
     def deciding(self) -> tuple[int, ...]:
-        """The limits that decide what becomes of a row, in a fixed order: a stock is as good as they are equal."""
+        """The limits that decide over rows, in a fixed order; a stored copy is valid only under equal ones."""
         return (
             self.max_row_bytes, self.max_bytes, self.max_ratio, self.bomb_floor_bytes,
             self.max_depth, self.max_columns, self.max_window_bytes, self.max_bad_rows, self.text_bytes,
         )  # fmt: skip
 
     def flood(self, bad_rows: int, size: int) -> str | None:
-        """Why a file of `size` bytes is refused as a whole for its unusable rows; None where it is not."""
+        """The reason to refuse a file of `size` bytes for its number of unusable rows; None within the bound."""
         most = self.max_bad_rows + size // BYTES_PER_BAD_ROW
         return f"more than {most} of its rows are unusable: too many to keep each" if bad_rows > most else None
 
 
 class Unreadable(Exception):
-    """The file cannot be used as a whole; the text says why. A finding for the ledger, never shown as a failure."""
+    """The file cannot be used as a whole; the text is the reason in the ledger. Never shown as a failure."""
 
 
 @dataclass
 class Oversized:
-    """A physical line longer than the limit, of which only the beginning is kept. `quotes` counts its `"`."""
+    """The beginning of a physical line longer than the limit, its size in bytes and its number of `"`."""
 
     head: bytes
     size: int = 0
     quotes: int = 0
 
     def extend(self, piece: bytes) -> None:
-        """Count a further piece of the line, keeping nothing of it."""
+        """Count a further piece of the line."""
         self.size += len(piece)
         self.quotes += piece.count(b'"')
 
@@ -96,22 +96,22 @@ class HashedReader:
         self._descriptor, self._block_bytes, self._digest = descriptor, block_bytes, hashlib.sha256()
 
     def blocks(self) -> Iterator[bytes]:
-        """The bytes from here to the end, in blocks that are never empty."""
+        """Yield the remaining bytes in blocks that are never empty."""
         while block := os.read(self._descriptor, self._block_bytes):
             self._digest.update(block)
             yield block
 
     def sha256(self) -> str:
-        """The SHA-256 of the whole file: reads on to the end where a parser gave up before it."""
+        """The SHA-256 of the whole file; reads the rest if a parser gave up early."""
         for _ in self.blocks():
             pass
         return self._digest.hexdigest()
 
 
 class TextLines:
-    """The physical lines of UTF-8 blocks, without their line feed; a last one without line feed counts.
+    """The physical lines of blocks of bytes, without their line feed; a last one without line feed counts.
 
-    A parser may take bytes from the front of the buffer (`ahead`, `skip`) between two lines.
+    Between two lines, a parser may take bytes from the front of the buffer by itself (`ahead`, `skip`).
     """
 
     def __init__(self, blocks: Iterator[bytes], limits: Limits) -> None:
@@ -131,7 +131,7 @@ class TextLines:
             yield self._within_limit(self._buffer[start:end])
 
     def ahead(self, pattern: re.Pattern[bytes]) -> bytes:
-        """What `pattern` matches at the front of the buffer: valid UTF-8 of at most max_row_bytes, without the mark."""
+        """The match of `pattern` at the front of the buffer: valid UTF-8, at most max_row_bytes, no byte order mark."""
         start, end = self._at, min(len(self._buffer), self._at + self._limits.max_row_bytes)
         if self._utf8_end <= start < end:
             self._utf8_end = start + _utf8_length(memoryview(self._buffer)[start:])
@@ -141,11 +141,11 @@ class TextLines:
         return found[0] if found else b""
 
     def skip(self, size: int) -> None:
-        """Leave out the next `size` bytes, which must be in the buffer: see `ahead`."""
+        """Drop the next `size` bytes, which `ahead` returned."""
         self._at += size
 
     def _line_across_blocks(self) -> Line | None:
-        """The line that begins at the end of the buffer and goes on in the next blocks; None behind the last line."""
+        """The line from the end of the buffer into the next blocks; None after the last line."""
         line = self._within_limit(self._buffer[self._at :])
         self._buffer, self._at, self._utf8_end = b"", 0, 0
         for block in self._blocks:
@@ -192,7 +192,7 @@ def text_lines(raw: Iterator[bytes], size: int, limits: Limits) -> TextLines:
 
 
 def _with_head(blocks: Iterator[bytes], size: int) -> Iterator[bytes]:
-    """The same bytes, the first block being at least `size` long if there are as many."""
+    """Join blocks so that the first is at least `size` bytes long, if there are as many."""
     head = b""
     for block in blocks:
         head += block
@@ -219,7 +219,7 @@ def _unmarked(blocks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _gunzipped(raw: Iterable[bytes], size: int, limits: Limits) -> Iterator[bytes]:
-    """The content of all gzip members in turn; zero bytes after a member are padding, as for GNU gzip."""
+    """Decompress all gzip members in turn; zero bytes after a member are padding, as for GNU gzip."""
     total, members, member = 0, 0, zlib.decompressobj(wbits=31)
     started = False
     for block in raw:
@@ -244,7 +244,7 @@ def _gunzipped(raw: Iterable[bytes], size: int, limits: Limits) -> Iterator[byte
 
 
 def _inflated(member: "zlib._Decompress", block: bytes, most: int) -> Iterator[bytes]:
-    """The pieces, none longer than `most`, that a member makes of a block."""
+    """Decompress a block of a member into pieces of at most `most` bytes."""
     while True:
         piece = member.decompress(block, most)
         if piece:

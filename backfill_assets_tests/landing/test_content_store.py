@@ -1,6 +1,6 @@
 """The stock of landed contents: copied or converted, named and proven by content, made again when it is gone.
 
-Lives here: describing and finding, without a JVM. Does not live here: copies of text (`test_intake_stock`).
+Lives here: describing and finding, without a JVM. Does not live here: copies of text (`test_text_copies`).
 """
 
 from datetime import UTC, date, datetime
@@ -10,17 +10,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from backfill_assets.landing.intake import Intake, take
-from backfill_assets.landing.stock import find
+from backfill_assets.landing.content_store import IngestedFile, find
+from backfill_assets.landing.ingest import ingest
 from backfill_assets_tests.lake.landed import land, take_in
 
 SEEN = datetime(2024, 3, 1, tzinfo=UTC)
 
 
-def taken(folder: Path, table: pa.Table) -> Intake:
+def taken(folder: Path, table: pa.Table) -> IngestedFile:
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, version="2.6")
-    return take(land(folder, "a.parquet", sink.getvalue().to_pybytes()), "parquet", folder / "stock")
+    return ingest(land(folder, "a.parquet", sink.getvalue().to_pybytes()), "parquet", folder / "stock")
 
 
 def test_a_parquet_file_is_found_by_its_content_with_its_rows_counted(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_what_is_not_whole_is_not_found(tmp_path: Path, lost: str) -> None:
 
 
 def test_only_json_objects_may_leave_out_a_column(tmp_path: Path) -> None:
-    intake = take(land(tmp_path, "a.jsonl", b'{"a": 1}\n'), "jsonl", tmp_path / "stock")
+    intake = ingest(land(tmp_path, "a.jsonl", b'{"a": 1}\n'), "jsonl", tmp_path / "stock")
     found = find(tmp_path / "stock", intake.sha256, SEEN)
     assert found is not None
     assert found.absent_is_null

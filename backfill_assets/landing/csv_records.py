@@ -1,13 +1,13 @@
 """CSV after RFC 4180, read strictly: a header, then records of as many fields, each other record with its reason.
 
-Lives here: where a record ends, its fields, and the header. Does not live here: physical lines (`intake_bytes`),
-batches (`intake_rows`), and what an empty field means (it stays the empty text; NULL tokens are for `[source] select`).
+Lives here: where a record ends, its fields, and the header. Does not live here: physical lines (`text_lines`), batches
+(`batches`), and NULL: an empty field is the empty text, NULL tokens are for `[source] select`.
 
-Decisions. Python's `csv` is not used: it takes quotes within unquoted fields, and its field limit is global. A record
-with broken quoting ends at the end of its physical line. A quote that is never closed makes everything from the
-beginning of its record to the end of the file one unusable record, because text inside quotes must never be taken for
-rows; the reason names the lines. Empty lines are no records, except in a file of one column, where they are its empty
-text. A header that cannot be used makes the file unreadable.
+Python's `csv` accepts quotes within unquoted fields, and pyarrow, DuckDB and polars change the accepted rows or values.
+So a strict regular expression proves whole records to be plain; pyarrow reads only these, and the parser here judges
+all others. A record with broken quoting ends at the end of its physical line. An unclosed quote makes everything from
+the beginning of its record to the end of the file one unusable record, because text inside quotes must never become
+rows. Empty lines are no records, except in a file of one column. An unusable header makes the file unreadable.
 """
 
 import re
@@ -17,8 +17,8 @@ from enum import Enum
 import pyarrow as pa
 import pyarrow.csv as pc
 
-from backfill_assets.landing.intake_bytes import Limits, Line, Oversized, TextLines, Unreadable
-from backfill_assets.landing.intake_rows import BadRecord, Batch, Collector, ColumnNames, Values, kept_text
+from backfill_assets.landing.batches import BadRecord, Batch, Collector, ColumnNames, Values, kept_text
+from backfill_assets.landing.text_lines import Limits, Line, Oversized, TextLines, Unreadable
 
 # Possessive throughout (`++`, `*+`), so that no line can make them take more than linear time.
 _BODY = rb'(?:[^"]++|"")*+'
@@ -35,7 +35,7 @@ Fields = Sequence[str | None]
 
 
 class _End(Enum):
-    """How a physical line ends: with its record, inside quotes, or with quoting that is broken."""
+    """The end of a physical line: its record ends too, it is inside quotes, or its quoting is broken."""
 
     RECORD = 0
     QUOTED = 1
@@ -50,7 +50,7 @@ def _end_of(line: bytes, inside: bool) -> _End:
 
 
 class _Cut:
-    """A record as bytes, or (`reason`) what is wrong with it; `record` then is its beginning."""
+    """A record as bytes; with a `reason` the beginning of an unusable one."""
 
     __slots__ = ("reason", "record")
 
@@ -67,11 +67,11 @@ class CsvRecords:
 
     @property
     def columns(self) -> dict[str, str]:
-        """The names of the header; all are STRING."""
+        """The names of the header, each with STRING."""
         return dict.fromkeys(self._names.known, "STRING")
 
     def batches(self, lines: TextLines) -> Iterator[Batch]:
-        """The records behind the header. Raises Unreadable for a header that cannot be used."""
+        """Yield the records behind the header. Raises Unreadable for an unusable header."""
         records = self._records(lines)
         self._take_header(next(records, None))
         width = len(self._names.known)
@@ -137,7 +137,7 @@ class CsvRecords:
                 yield self._quoted(line, source)
 
     def _quoted(self, line: Line, source: Iterator[Line]) -> _Cut:
-        """The record that begins with this line, taking from `source` the lines that its quotes span."""
+        """The record that begins with this line; takes the lines that its quotes span from `source`."""
         parts: list[bytes] = []
         size, start, inside = 0, self._line, False
         while True:
@@ -160,7 +160,7 @@ class CsvRecords:
             self._line += 1
 
     def _too_long(self, parts: list[bytes], line: Line, inside: bool, start: int, source: Iterator[Line]) -> _Cut:
-        """Skip to the end of a record that is too long, holding only its beginning. Here a quote is any `"`."""
+        """Skip to the end of a record that is too long, and keep its beginning. Every `"` counts as a quote here."""
         head = b"\n".join([*parts, line.head if isinstance(line, Oversized) else line])[: self._limits.text_bytes]
         open_quote = inside ^ _odd(line)
         while open_quote:
@@ -178,7 +178,7 @@ class CsvRecords:
 
 
 def _read_plain(stretch: bytes, names: Iterable[str]) -> pa.RecordBatch | None:
-    """Records that PLAIN_RECORDS matches, as text columns; None where pyarrow takes them for something else."""
+    """Read records that PLAIN_RECORDS matches into text columns; None if pyarrow refuses them."""
     try:
         table = pc.read_csv(
             pa.BufferReader(stretch),
@@ -198,7 +198,7 @@ def _odd(line: Line) -> bool:
 
 
 def _split(cut: _Cut) -> list[str]:
-    """The fields of a record, or BadRecord with the reason."""
+    """Split a record into fields; raises BadRecord with the reason."""
     if cut.reason is not None:
         raise BadRecord(cut.reason)
     try:

@@ -1,13 +1,13 @@
 """A row's place: numbers that follow from contents alone, and days that folders tell.
 
-Tested here: `landing.place`. Not tested here: loads of such rows (`end_to_end.test_own_payload`).
+Tested here: `landing.row_origin`. Not tested here: loads of such rows (`end_to_end.test_own_payload`).
 """
 
 from typing import TYPE_CHECKING
 
 import pytest
 
-from backfill_assets.landing.place import arrival_of, identity, place_of, uses_path
+from backfill_assets.landing.row_origin import arrival_of, identity, number_of, uses_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,7 +33,7 @@ def test_a_path_tells_the_day_whose_end_is_the_arrival(spark: "SparkSession") ->
 def test_the_number_of_a_row_grows_within_its_file_and_fits_64_bits(spark: "SparkSession") -> None:
     rows = [("f" * 64, 1), ("f" * 64, 2), ("0" * 64, 1)]
     frame = spark.createDataFrame(rows, "sha256 string, row_number bigint")
-    found = [r["n"] for r in frame.select(place_of(frame.sha256, frame.row_number).alias("n")).collect()]
+    found = [r["n"] for r in frame.select(number_of(frame.sha256, frame.row_number).alias("n")).collect()]
     assert found == [2**60, 2**60 + 1, 1]
 
 

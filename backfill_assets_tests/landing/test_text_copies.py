@@ -9,17 +9,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from backfill_assets.landing import intake_stock
-from backfill_assets.landing.intake_rows import Batch
-from backfill_assets.landing.intake_stock import Facts, read_facts, stock_path, whole_file_batch, writing
-from backfill_assets.landing.stock import PARSER_VERSION
+from backfill_assets.landing import text_copies
+from backfill_assets.landing.batches import Batch
+from backfill_assets.landing.content_store import PARSER_VERSION
+from backfill_assets.landing.text_copies import Facts, copy_path, read_facts, whole_file_batch, writing
 
 FACTS = Facts("f" * 64, 3, 1, {"a": "STRING", "b": "BIGINT"})
 BATCHES = [Batch(1, 2, {"a": ["x", None]}, {1: ("text", "why")}), Batch(3, 1, {"a": ["z"], "b": ["7"]}, {})]
 
 
 def written(folder: Path, batches: list[Batch], facts: Facts = FACTS) -> Path:
-    target = stock_path(folder, facts.sha256, "jsonl")
+    target = copy_path(folder, facts.sha256, "jsonl")
     with writing(folder) as writer:
         for batch in batches:
             writer.write(batch)
@@ -40,7 +40,7 @@ def test_every_source_column_is_text(tmp_path: Path) -> None:
 
 
 def test_row_groups_are_filled_from_many_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intake_stock, "GROUP_ROWS", 4)
+    monkeypatch.setattr(text_copies, "GROUP_ROWS", 4)
     batches = [Batch(i, 1, {"a": ["x"]}, {}) for i in range(1, 10)]
     footer = pq.read_metadata(written(tmp_path, batches))
     assert [footer.row_group(i).num_rows for i in range(footer.num_row_groups)] == [4, 4, 1]
@@ -65,8 +65,8 @@ def test_a_foreign_parquet_file_is_none(tmp_path: Path) -> None:
 
 def test_another_parser_version_is_another_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = written(tmp_path, BATCHES)
-    monkeypatch.setattr(intake_stock, "PARSER_VERSION", PARSER_VERSION + 1)
-    assert stock_path(tmp_path, FACTS.sha256, "jsonl") != before
+    monkeypatch.setattr(text_copies, "PARSER_VERSION", PARSER_VERSION + 1)
+    assert copy_path(tmp_path, FACTS.sha256, "jsonl") != before
     assert read_facts(before, FACTS.sha256, [1, 2]) is None
 
 

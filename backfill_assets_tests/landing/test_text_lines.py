@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.landing.intake_bytes import Limits, Oversized, Unreadable, text_lines
+from backfill_assets.landing.text_lines import Limits, Oversized, Unreadable, text_lines
 
 TEXT = b"alpha\nbeta\r\n\ngamma"
 

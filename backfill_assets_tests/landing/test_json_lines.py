@@ -1,7 +1,7 @@
 """Which lines are one usable object, and what becomes of their values.
 
 Lives here: JSON lines, by example and as a property over any mixture. Does not live here: long lines and gzip as bytes
-(`test_intake_bytes.py`).
+(`test_text_lines.py`).
 """
 
 import json
@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.landing.intake_bytes import Limits
-from backfill_assets.landing.intake_json import JsonLines, _object
-from backfill_assets.landing.intake_rows import BadRecord
+from backfill_assets.landing.batches import BadRecord
+from backfill_assets.landing.json_lines import JsonLines, _object
+from backfill_assets.landing.text_lines import Limits
 from backfill_assets_tests.lake.landed import bad_rows, good_rows, parse, parsed_rows, small, stock_rows, take_in
 
 DEEP = b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"

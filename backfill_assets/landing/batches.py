@@ -1,8 +1,7 @@
-"""Records on their way from a parser into the stock: batches of columns in which every record has its row.
+"""Records between a parser and a text copy: batches of columns in which every record has its row.
 
-Lives here: collecting good and unusable records in file order, which column names are allowed, and the text kept of an
-unusable record. Does not live here: deciding that a record is unusable (`intake_json`, `intake_csv`), and parquet files
-(`intake_stock`).
+Lives here: collecting usable and unusable records in file order, allowed column names, and the text kept of an unusable
+record. Does not live here: judging a record (`json_lines`, `csv_records`), and parquet files (`text_copies`).
 """
 
 import codecs
@@ -11,11 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from backfill_assets.landing.intake_bytes import Limits, TextLines
+from backfill_assets.landing.text_lines import Limits, TextLines
 
 ROW_NUMBER, BAD_TEXT, BAD_REASON = "__row_number", "__bad_text", "__bad_reason"
 NAME_CHARS = 1024  # parquet and Spark take any; a name as long as a row is an attack
-# Names that the reading of the stock needs for itself (`load.deliveries`), and Spark's own hidden column.
+# Names that `load.deliveries` uses itself, and Spark's hidden column.
 RESERVED = re.compile(
     r"__(row_number|bad_text|bad_reason|json|sha256|number|text|reason|raised|lacking|d\d+)|_metadata", re.IGNORECASE
 )
@@ -25,14 +24,15 @@ Row = TypeVar("Row")
 
 
 class BadRecord(Exception):
-    """A record cannot be used; the text says why. It goes on as an unusable row."""
+    """A record is unusable for the reason in the text; it becomes an unusable row."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Consecutive records: `first` is the number of the first one (from 1), `size` how many.
+    """`size` consecutive records from number `first` (the first record of a file is 1).
 
-    `columns` hold `size` values each, NULL for an unusable record; `bad` has text and reason per position in the batch.
+    `columns` hold `size` texts each (a sequence or an Arrow array), NULL for an unusable record; `bad` has text and
+    reason per position in the batch.
     """
 
     first: int
@@ -42,10 +42,10 @@ class Batch:
 
 
 class Parser(Protocol):
-    """What a text format must do. `columns` (name -> STRING, BIGINT, BOOLEAN) is complete once all batches are read."""
+    """The parser of a text format. `columns` (name -> STRING, BIGINT, BOOLEAN) is complete after the last batch."""
 
     def batches(self, lines: TextLines) -> Iterator[Batch]:
-        """The records of a file; raises Unreadable where the file cannot be used as a whole."""
+        """Yield the records of a file; raises Unreadable if the file cannot be used as a whole."""
 
     @property
     def columns(self) -> dict[str, str]:
@@ -54,7 +54,7 @@ class Parser(Protocol):
 
 @dataclass
 class Collector(Generic[Row]):
-    """Records waiting for their batch. `blank` stands for an unusable one; `cut` turns rows into columns."""
+    """Records of the next batch. `blank` is the row of an unusable one; `cut` turns rows into columns."""
 
     limits: Limits
     blank: Row
@@ -65,23 +65,23 @@ class Collector(Generic[Row]):
     size_bytes: int = 0
 
     def add(self, row: Row, size_bytes: int) -> None:
-        """A usable record and the length of its text."""
+        """Add a usable record and the length of its text."""
         self.rows.append(row)
         self.size_bytes += size_bytes
 
     def add_bad(self, text: str, reason: str) -> None:
-        """An unusable record."""
+        """Add an unusable record."""
         self.bad[len(self.rows)] = (text, reason)
         self.rows.append(self.blank)
         self.size_bytes += len(text)
 
     def is_full(self, width: int) -> bool:
-        """Whether the batch should go now that the file has `width` columns."""
+        """Whether the batch of `width` columns has reached a limit."""
         rows, limits = len(self.rows), self.limits
         return rows >= limits.batch_rows or self.size_bytes >= limits.batch_bytes or rows * width >= limits.batch_cells
 
     def batch(self) -> Batch:
-        """What was collected, as a batch (perhaps without records); collecting starts anew behind it."""
+        """Return the collected records (perhaps none) as a batch and start the next one."""
         made = Batch(self.first, len(self.rows), self.cut(self.rows), self.bad)
         self.first += len(self.rows)
         self.rows, self.bad, self.size_bytes = [], {}, 0
@@ -89,7 +89,7 @@ class Collector(Generic[Row]):
 
 
 class ColumnNames:
-    """The column names of a file, kept apart as Spark does: without regard to case."""
+    """The column names of a file; as for Spark, case makes no difference."""
 
     def __init__(self, limits: Limits) -> None:
         self.known: dict[str, None] = {}
@@ -97,7 +97,7 @@ class ColumnNames:
         self._most = limits.max_columns
 
     def admit(self, names: Iterable[str]) -> None:
-        """Add names that are not known yet, all or none; raises BadRecord naming the first that cannot be added."""
+        """Add new names, all or none; raises BadRecord naming the first unusable one."""
         fresh: dict[str, str] = {}
         for name in names:
             folded = folded_name(name)
@@ -113,12 +113,12 @@ class ColumnNames:
 
 
 def folded_name(name: str) -> str:
-    """The name as Spark compares it: to Spark, two names with one folded form are the same."""
+    """The name as Spark compares it: names of one folded form are the same to Spark."""
     return name.upper().lower()
 
 
 def name_fault(name: str) -> str | None:
-    """Why this cannot be a column's name, if it cannot."""
+    """The reason why this cannot be a column's name; None for a usable name."""
     if not name.strip():
         return "a column has a blank name"
     if len(name) > NAME_CHARS:
@@ -129,12 +129,12 @@ def name_fault(name: str) -> str | None:
 
 
 def shown(text: str) -> str:
-    """A name or value as it may stand in a reason: quoted, escaped, and cut at 80 characters."""
+    """A name or value quoted, escaped, and cut at 80 characters, for a reason."""
     return ascii(text if len(text) <= 80 else text[:77] + "...")
 
 
 def kept_text(record: bytes, limits: Limits) -> str:
-    """The beginning of an unusable record as text: bytes that are no UTF-8 as \\xNN, NUL as \\x00."""
+    """The beginning of an unusable record as text: invalid UTF-8 as \\xNN, NUL as \\x00."""
     decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
     text = decoder.decode(record[: limits.text_bytes], final=len(record) <= limits.text_bytes)
     return text.replace("\0", "\\x00")[: limits.text_bytes]

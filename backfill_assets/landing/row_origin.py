@@ -1,7 +1,7 @@
-"""A row's place in the landing: what stands in for a delivery number and an arrival time that files do not have.
+"""A row's path and number in the landing, as a delivery number and an arrival time for files without these.
 
-Lives here: the names by which `select` asks for it, whether it does, and what follows from it: the same at every load
-and whatever landed before. Does not live here: the files' names (`files`), and applying `select` (`mapping`).
+Lives here: the names for `select`, and values that are the same at every load. Does not live here: applying `select`
+(`mapping`).
 """
 
 import hashlib
@@ -13,27 +13,27 @@ if TYPE_CHECKING:
 
 FILE, ROW = "_file", "_row"  # the path below the landing's root; the number of the record, from 1
 HAVE_DEFAULTS = frozenset(["op", "seq", "arrival_ts", "version_ts"])
-# A day as folders or names of files tell it: 2024-03-01, dt=2024-03-01, 2024/03/01, year=2024/month=3/day=1.
-# Without looking behind or ahead, which Sail's regular expressions cannot.
+# A day in a path: 2024-03-01, dt=2024-03-01, 2024/03/01, year=2024/month=3/day=1.
+# No look-around: Sail's regular expressions have none.
 DAY = r"(?:^|[^0-9])([0-9]{4})(?:-|/(?:\w+=)?)([0-9]{1,2})(?:-|/(?:\w+=)?)([0-9]{1,2})(?:[^0-9]|$)"
 HASH_DIGITS = 15  # of hexadecimal: 60 bits, so that adding a row's number stays within 63
 
 
 @lru_cache(maxsize=16)
 def uses_path(select: str) -> bool:
-    """Whether a row's delivery depends on its file's path: then the path is part of what a file is."""
+    """Whether rows depend on their file's path; then the path is part of the content's name."""
     from backfill_assets.landing.select import names_of, words_of
 
     return FILE in words_of(select) or "arrival_ts" not in names_of(select)
 
 
 def identity(sha256: str, path: str) -> str:
-    """The name (64 hexadecimal digits) of a content that lies at a path, where both decide what it means."""
+    """The name (64 hexadecimal digits) of a content whose rows depend on its path."""
     return hashlib.sha256(f"{sha256} {path}".encode()).hexdigest()
 
 
-def place_of(sha256: "Column", row_number: "Column") -> "Column":
-    """The number of a row that has none: ascending within its file, and apart from those of other contents.
+def number_of(sha256: "Column", row_number: "Column") -> "Column":
+    """A delivery number from a row's place: ascending within its file, and distinct from other contents.
 
     Two files of a million rows share numbers once in 10^12 pairs; their rows would go to quarantine, none is lost.
     """
@@ -46,7 +46,7 @@ def place_of(sha256: "Column", row_number: "Column") -> "Column":
 def arrival_of(path: "Column") -> "Column":
     """The last microsecond (UTC) of the first day that a path names; NULL where it names none.
 
-    The end, because what came sometime on a day must not count as known before: a cut may lie within that day.
+    The end, because a row of that day must not count as known before it arrived: a cut may lie within the day.
     """
     from pyspark.sql import functions as F
 

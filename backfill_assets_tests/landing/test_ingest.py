@@ -1,7 +1,7 @@
 """The door of the intake: one content, one copy, every row accounted for.
 
 Lives here: naming by content, reuse, what happens when a file changes meanwhile, bounded memory. Does not live here:
-what makes a record unusable (`test_intake_json.py`, `test_intake_csv.py`) or a file (`test_intake_bytes.py`).
+what makes a record unusable (`test_json_lines.py`, `test_csv_records.py`) or a file (`test_text_lines.py`).
 """
 
 import gzip
@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.landing import intake as door
+from backfill_assets.landing import ingest as door
 from backfill_assets.landing.files import StillChanging
-from backfill_assets.landing.intake import take
-from backfill_assets.landing.intake_bytes import Limits
+from backfill_assets.landing.ingest import ingest
+from backfill_assets.landing.text_lines import Limits
 from backfill_assets_tests.lake.landed import bad_rows, good_rows, land, stock_rows, take_in
 
 LINES = b'{"id": 1, "ok": true}\n{"id": 2}{"id": 3}\n\n{"id": 4, "ok": null}\n'
@@ -87,9 +87,9 @@ def test_a_file_that_changes_while_it_is_parsed_is_left_for_the_next_scan(
     file = land(tmp_path / "landing", "a.jsonl", LINES)
     monkeypatch.setattr(door, "sha256_of", lambda _: "0" * 64)
     with pytest.raises(StillChanging):
-        take(file, "jsonl", tmp_path / "stock")
+        ingest(file, "jsonl", tmp_path / "stock")
     with pytest.raises(StillChanging):
-        take(replace(file, size=1), "jsonl", tmp_path / "stock")
+        ingest(replace(file, size=1), "jsonl", tmp_path / "stock")
     assert list((tmp_path / "stock").iterdir()) == []
 
 
@@ -101,7 +101,7 @@ def test_nothing_unfinished_stays_behind(tmp_path: Path, name: str) -> None:
 
 def test_an_unknown_format_is_a_setting_to_correct(tmp_path: Path) -> None:
     with pytest.raises(SettingsError):
-        take(land(tmp_path, "a.xml", b"<x/>"), "xml", tmp_path / "stock")
+        ingest(land(tmp_path, "a.xml", b"<x/>"), "xml", tmp_path / "stock")
 
 
 @pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf", b"\n\n \r\n"])
@@ -114,12 +114,12 @@ def test_an_empty_file_of_json_lines_has_no_rows_and_is_no_fault(tmp_path: Path,
 GIANTS = """
 import resource, sys
 from pathlib import Path
-from backfill_assets.landing.intake import take
-from backfill_assets.landing.files import list_landing
+from backfill_assets.landing.ingest import ingest
+from backfill_assets.landing.listing import list_landing
 folder = Path(sys.argv[1])
 def taken(name, format):
     (file,) = list_landing(name, folder, format).files
-    intake = take(file, format, folder / "stock")
+    intake = ingest(file, format, folder / "stock")
     print(name, intake.rows, intake.bad_rows, intake.unreadable)
 taken("warm.jsonl", "jsonl")
 used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()

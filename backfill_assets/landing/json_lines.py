@@ -1,8 +1,8 @@
 """JSON lines, read strictly: one object per line and nothing after it, each other line with its reason.
 
-Lives here: what a usable line is, the text and the type of its values. Does not live here: lines (`intake_bytes`),
-batches (`intake_rows`). Blank lines are no records. Numbers keep their digits as written, so that no float rounds them;
-nested values become compact JSON text. ColumnNames of unusable lines never become columns.
+Lives here: usable lines, the text and the type of their values. Does not live here: lines (`text_lines`) and batches
+(`batches`). Blank lines are no records. Numbers keep their digits as written, so that no float rounds them; nested
+values become compact JSON text. Names of unusable lines never become columns.
 """
 
 import json
@@ -12,14 +12,14 @@ from json.encoder import encode_basestring
 from operator import itemgetter
 from typing import Any
 
-from backfill_assets.landing.intake_bytes import Limits, TextLines
-from backfill_assets.landing.intake_rows import BadRecord, Batch, Collector, ColumnNames, Values, kept_text, shown
+from backfill_assets.landing.batches import BadRecord, Batch, Collector, ColumnNames, Values, kept_text, shown
+from backfill_assets.landing.text_lines import Limits, TextLines
 
 BLANKS = b" \t\r\n"
 BOOLEANS, INTEGERS, OTHERS = 1, 2, 4
 TYPES = {BOOLEANS: "BOOLEAN", INTEGERS: "BIGINT"}
 INT64 = range(-(1 << 63), 1 << 63)
-# A string without end is taken as one that reaches to the end, so that no character is looked at twice.
+# An unclosed string reaches to the end, so that the pattern reads no character twice.
 BRACKETS = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]')
 NULL = type(None)
 
@@ -56,11 +56,11 @@ class JsonLines:
 
     @property
     def columns(self) -> dict[str, str]:
-        """Name -> type: BOOLEAN or BIGINT where all values that are not null are so, else STRING."""
+        """Name -> type: BOOLEAN or BIGINT if all its non-null values are, else STRING."""
         return {n: TYPES.get(self._kinds.get(n, 0), "STRING") for n in self._names.known}
 
     def batches(self, lines: TextLines) -> Iterator[Batch]:
-        """The lines as records; the columns of a batch are those known at its end."""
+        """Yield the lines as records; a batch has the columns known at its end."""
         waiting: Collector[dict[str, Any]] = Collector(self._limits, {}, self._cut)
         for line in lines:
             if isinstance(line, bytes):
@@ -106,7 +106,7 @@ class JsonLines:
         return {name: self._column(name, _values(name, rows)) for name in self._names.known}
 
     def _column(self, name: str, values: list[Any]) -> Values:
-        """The values as text, taking note of their kinds."""
+        """The values as text; adds their kinds to the column's."""
         kinds = set(map(type, values)) - {NULL}
         found = 0
         if bool in kinds:
@@ -139,7 +139,7 @@ def _not_json(text: str, error: json.JSONDecodeError) -> str:
 
 
 def _refuse_depth(text: str, most: int) -> None:
-    """Raise BadRecord for deep nesting; not left to Python, whose bound depends on who called."""
+    """Raise BadRecord for deep nesting; Python's own bound depends on the depth of the call stack."""
     depth = 0
     for found in BRACKETS.finditer(text):
         sign = found[0]
@@ -156,7 +156,7 @@ def _refuse_surrogates(record: dict[str, Any]) -> None:
 
 
 def _compact(value: Any) -> str:
-    """A value as JSON text without blanks, its numbers as they were written."""
+    """A value as JSON text without blanks, numbers as written."""
     if isinstance(value, dict):
         return "{" + ",".join(f"{encode_basestring(n)}:{_compact(v)}" for n, v in value.items()) + "}"
     if isinstance(value, list):

@@ -1,7 +1,7 @@
 """Which records are usable, where a broken one ends, and which headers make a file unreadable.
 
 Lives here: CSV, by example and as a property over any mixture. Does not live here: long lines and gzip as bytes
-(`test_intake_bytes.py`).
+(`test_text_lines.py`).
 """
 
 from pathlib import Path
@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.landing.intake_bytes import Limits
-from backfill_assets.landing.intake_csv import CsvRecords
+from backfill_assets.landing.csv_records import CsvRecords
+from backfill_assets.landing.text_lines import Limits
 from backfill_assets_tests.lake.landed import bad_rows, good_rows, parse, parsed_rows, small, stock_rows, take_in
 
 UNUSABLE = {

@@ -1,14 +1,14 @@
 """ColumnNames that a file may use, batches in which no record is lost, and the text kept of a bad one.
 
-Lives here: what both text formats share. Does not live here: the formats (`test_intake_json.py`, `test_intake_csv.py`).
+Lives here: what both text formats share. Does not live here: the formats (`test_json_lines.py`, `test_csv_records.py`).
 """
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.landing.intake_bytes import Limits
-from backfill_assets.landing.intake_rows import BadRecord, Collector, ColumnNames, kept_text, name_fault, shown
+from backfill_assets.landing.batches import BadRecord, Collector, ColumnNames, kept_text, name_fault, shown
+from backfill_assets.landing.text_lines import Limits
 
 
 def test_a_record_with_one_bad_name_adds_none_of_its_names() -> None:

@@ -1,0 +1,177 @@
+"""The content store: one parquet file per landed content, named by its SHA-256; Spark reads these, never the landing.
+
+Lives here: the description beside each parquet file, proving its bytes, and finding it. Does not live here: writing the
+parquet (`ingest`) and which contents have landed (`lake.ledger`). The store holds copies or clones, never links, so
+that later changes of a landed file cannot reach it; it may be deleted at any time and is filled from the landing again.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+from backfill_assets.core.digests import digest_of
+
+VERSION = 2  # of the ingest rules and of these descriptions; a greater one ingests every content again
+PARSER_VERSION = 1  # of the text parsers; raise it whenever a file could be parsed differently
+ABSENT_IS_NULL = {"jsonl"}  # a JSON object may leave out what it does not know
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """A landed content in the store: its sha256, the parquet to read (named by it), the types of a text file's columns
+    (empty for parquet), its first scan (aware), and the day of its rows without a usable arrival time.
+
+    `rows` are counted apart from Spark. `inexact`: column -> why its values differ from the landed file. `refused`: why
+    no row of it can be judged; it then counts as one unusable row with number 0 and is not read. `path`: its path below
+    the landing's root, if its rows depend on that.
+    """
+
+    sha256: str
+    parquet: Path
+    types: Mapping[str, str]
+    schema: str
+    first_scan: datetime
+    home_day: date | None = None
+    absent_is_null: bool = False
+    rows: int = 0
+    inexact: Mapping[str, str] = field(default_factory=dict)
+    refused: str | None = None
+    path: str = ""
+
+    @property
+    def kind(self) -> tuple[str, str, bool, str]:
+        """The key of files that one frame can read together."""
+        return self.schema, digest_of(dict(self.types)), self.absent_is_null, digest_of(dict(self.inexact))
+
+
+@dataclass(frozen=True)
+class IngestedFile:
+    """A landed file in the content store.
+
+    `rows` counts all records, `bad_rows` the unusable ones among them; a file that cannot be read at all (`unreadable`
+    says why) counts as one unusable row with number 0. `parquet`: the file for Spark. `columns`: name -> STRING, BIGINT
+    or BOOLEAN, the types of a text copy's columns (empty for parquet files); `names`: the source's columns. `sha256` is
+    of the bytes, or of these and the path (`ingest`); `content`: of the bytes alone, where the parquet file is them.
+    """
+
+    sha256: str
+    rows: int
+    bad_rows: int
+    parquet: Path
+    columns: dict[str, str]
+    names: tuple[str, ...]
+    unreadable: str | None = None
+    content: str = ""
+
+
+@dataclass(frozen=True)
+class IngestRules:
+    """The format and limits of an ingest; an entry of other rules is ingested again."""
+
+    format: str
+    limits: Sequence[int]
+
+    def description(self) -> dict[str, Any]:
+        """The rules as plain values, with VERSION."""
+        return {"version": VERSION, "format": self.format, "limits": list(self.limits)}
+
+
+def put(store: Path, ingested: IngestedFile, rules: IngestRules) -> IngestedFile:
+    """Describe a content whose parquet lies in the store, as the last step of its ingest; return it with the parquet
+    that Spark can read."""
+    from backfill_assets.landing.nanoseconds import in_microseconds
+
+    parquet, inexact = ingested.parquet, dict[str, str]()
+    if parquet.name == f"{ingested.sha256}.parquet":
+        parquet, inexact = in_microseconds(parquet, store / f"{ingested.sha256}.us.parquet")
+    body = {
+        **rules.description(),
+        "parquet": parquet.name,
+        "sha256": _sha256(parquet),
+        "content": ingested.content or ingested.sha256,
+        "rows": ingested.rows,
+        "types": dict(ingested.columns),
+        "schema": _schema_digest(parquet),
+        "absent_is_null": rules.format in ABSENT_IS_NULL,
+        "inexact": inexact,
+        "refused": ingested.unreadable,
+    }
+    _write(_description(store, ingested.sha256), json.dumps(body, sort_keys=True))
+    return replace(ingested, parquet=parquet)
+
+
+def find(store: Path, sha256: str, first_scan: datetime, home_day: date | None = None) -> StoredFile | None:
+    """Find a content and prove its bytes; None if it is absent or altered."""
+    body = _body(store, sha256)
+    if body is None or not is_proven(store, sha256):
+        return None
+    return StoredFile(
+        sha256, store / body["parquet"], body["types"], body["schema"], first_scan, home_day, body["absent_is_null"],
+        body["rows"], body["inexact"], body["refused"],
+    )  # fmt: skip
+
+
+def is_proven(store: Path, sha256: str, rules: IngestRules | None = None) -> bool:
+    """Whether the entry of a content still has the bytes that `put` described, under `rules` if given.
+
+    Reads the file once, about a second per gigabyte: rows of another content must not pass under this name.
+    """
+    body = _body(store, sha256)
+    if body is None or (rules is not None and not rules.description().items() <= body.items()):
+        return False
+    exact: bool = body["parquet"] != f"{sha256}.parquet" or body["sha256"] == body.get("content", sha256)
+    return exact and body["sha256"] == _sha256(store / str(body["parquet"]))
+
+
+def discard(store: Path, sha256: str) -> None:
+    """Remove all files of a content, so that it is ingested from the landing again.
+
+    Unlinks every possible name: listing the whole store for each content would be quadratic.
+    """
+    parsed = (f"{kind}-{n}.parquet" for kind in ("csv", "jsonl", "parquet") for n in range(1, PARSER_VERSION + 1))
+    for ending in ("json", "parquet", "us.parquet", *parsed):
+        (store / f"{sha256}.{ending}").unlink(missing_ok=True)
+
+
+def _description(store: Path, sha256: str) -> Path:
+    return store / f"{sha256}.json"
+
+
+def _body(store: Path, sha256: str) -> dict[str, Any] | None:
+    try:
+        body: dict[str, Any] = json.loads(_description(store, sha256).read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+    return body if isinstance(body, dict) and body.get("version") == VERSION else None
+
+
+def _sha256(path: Path) -> str:
+    """The SHA-256 of a file of the store; an empty text without one."""
+    try:
+        with path.open("rb") as source:
+            return hashlib.file_digest(source, "sha256").hexdigest()
+    except FileNotFoundError:
+        return ""
+
+
+def _schema_digest(parquet: Path) -> str:
+    import pyarrow.parquet as pq
+
+    schema = pq.read_schema(parquet).remove_metadata()
+    return digest_of(sorted([f.name, str(f.type)] for f in schema))
+
+
+def _write(path: Path, text: str) -> None:
+    partial = path.with_suffix(f".{os.getpid()}.partial")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    finally:
+        with suppress(FileNotFoundError):
+            partial.unlink()

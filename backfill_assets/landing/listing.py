@@ -1,0 +1,199 @@
+"""Listing the landing folder: the files that `[source] files` offers for reading, and a reason for each other file.
+
+Lives here: the glob pattern and the walk below its fixed root. Does not live here: reading the files (`files`,
+`ingest`), and comparing them with the ledger (`load.landed_changes`).
+"""
+
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.texts import plain
+from backfill_assets.landing.files import LandedFile
+from backfill_assets.landing.text_lines import Limits
+
+WILDCARD = re.compile(r"[*?\[]")
+EXTENSIONS = {
+    "parquet": (".parquet",),
+    "csv": (".csv", ".csv.gz"),
+    "jsonl": (".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz"),
+}
+TEMPORARY = (".tmp", ".part", ".partial", ".crdownload", ".inprogress", ".swp", "~")
+
+
+@dataclass(frozen=True)
+class RefusedFile:
+    """A file or folder (name ends in `/`) below the root that is not read. `name` is escaped for printing."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The files below the fixed root of a pattern, sorted by name. `root_missing`: the root does not exist."""
+
+    files: tuple[LandedFile, ...] = ()
+    refused: tuple[RefusedFile, ...] = ()
+    root_missing: bool = False
+
+
+@dataclass(frozen=True)
+class Glob:
+    """A parsed pattern: the fixed root, and one wildcard text per folder and file below it.
+
+    `depth`: how many folders below the root it reaches into (None: any number). `only`: the file name of a pattern
+    without wildcard. Matching is case-sensitive and a wildcard never spans a slash, so that all machines list alike.
+    """
+
+    root: Path
+    segments: tuple[str, ...]
+    depth: int | None
+    only: str | None
+
+    def matches(self, name: str) -> bool:
+        """Whether the pattern matches the posix path `name` below the root."""
+        if self.only is not None:
+            return name == self.only
+        return _matches(tuple(name.split("/")), self.segments)
+
+
+def list_landing(pattern: str, base: Path, format: str) -> Listing:
+    """List the files that `pattern` (a glob below `base`, or absolute; `**` spans folders) offers for reading.
+
+    Every other file below the glob's fixed root is refused with a reason; a folder that is hidden, a link, or deeper
+    than the pattern reaches counts as one. A pattern without wildcard ignores the file's neighbours. The fixed root
+    itself may be a link or lie behind one: `lake.toml` names it, not the deliverer.
+    Opens no file. Raises SettingsError for an unusable pattern or an unknown format.
+    """
+    glob, extensions = parse_pattern(pattern, base), _extensions(format)
+    if not glob.root.exists():
+        return Listing(root_missing=True)
+    if not glob.root.is_dir() or (glob.only is not None and (glob.root / glob.only).is_dir()):
+        raise _bad_pattern(pattern, "it names a file as folder, or a folder as file")
+    files: list[LandedFile] = []
+    refused: list[RefusedFile] = []
+    for name, entry in _walk(glob, lambda n, why: refused.append(RefusedFile(n, why))):
+        found = _judge(name, entry, glob, extensions)
+        if isinstance(found, LandedFile):
+            files.append(found)
+        elif found is not None:
+            refused.append(found)
+    return Listing(tuple(sorted(files, key=lambda f: f.name)), tuple(sorted(refused, key=lambda r: r.name)))
+
+
+def parse_pattern(pattern: str, base: Path) -> Glob:
+    """Parse a pattern that is relative to `base` or absolute; raises SettingsError for an unusable one."""
+    if not pattern.strip() or "\0" in pattern or pattern.endswith("/"):
+        raise _bad_pattern(pattern, "it names no file")
+    if "{" in pattern or "}" in pattern:
+        raise _bad_pattern(pattern, "braces are no wildcard here")
+    parts = (base / pattern).parts
+    plain = len(base.parts) if not Path(pattern).is_absolute() else 0  # brackets in the lake's own path are no wildcard
+    first = next((i for i in range(plain, len(parts)) if WILDCARD.search(parts[i])), None)
+    if first is None:
+        return Glob(Path(*parts[:-1]), (), 0, parts[-1])
+    below = parts[first:]
+    if ".." in below:
+        raise _bad_pattern(pattern, "it goes up again behind a wildcard")
+    return Glob(Path(*parts[:first]), below, None if "**" in below else len(below) - 1, None)
+
+
+def _bad_pattern(pattern: str, why: str) -> SettingsError:
+    return SettingsError(
+        f"[source] files = {pattern!r}", why, "The landing folder was not looked at",
+        "Name a file, or a glob with * ? [seq] and ** such as landing/**/*.csv",
+    )  # fmt: skip
+
+
+def _matches(parts: tuple[str, ...], segments: tuple[str, ...]) -> bool:
+    if not segments or not parts:
+        return not segments and not parts
+    if segments[0] == "**":
+        rest = segments[1:] or ("*",)
+        return any(_matches(parts[i:], rest) for i in range(len(parts)))
+    return fnmatchcase(parts[0], segments[0]) and _matches(parts[1:], segments[1:])
+
+
+def _extensions(format: str) -> tuple[str, ...]:
+    if format not in EXTENSIONS:
+        raise SettingsError(
+            f"[source] format = {format!r}", "there is no such format", "The landing folder was not looked at",
+            f"Use one of {', '.join(EXTENSIONS)}",
+        )  # fmt: skip
+    return EXTENSIONS[format]
+
+
+def _walk(glob: Glob, refuse: Callable[[str, str], None]) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Yield every entry below the root that is not a folder; `refuse` folders that are not entered."""
+    pending: list[tuple[str, Path, int]] = [("", glob.root, 0)]
+    while pending:
+        prefix, folder, depth = pending.pop()
+        try:
+            with os.scandir(folder) as found:
+                entries = list(found)
+        except OSError as error:
+            refuse(plain(prefix) or "./", f"the folder cannot be listed ({error.strerror})")
+            continue
+        if glob.depth is not None and depth > glob.depth:
+            if entries:
+                refuse(plain(prefix), "a folder that the pattern does not reach into")
+            continue
+        for entry in entries:
+            if glob.only is not None and entry.name != glob.only:
+                continue
+            name = prefix + entry.name
+            if not entry.is_dir(follow_symlinks=False):
+                yield name, entry
+            elif why := _bad_name(entry.name):
+                refuse(plain(name) + "/", why)
+            else:
+                pending.append((name + "/", Path(entry.path), depth + 1))
+
+
+def _bad_name(name: str) -> str | None:
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return "its name is not UTF-8"
+    if any(ord(c) < 32 or 127 <= ord(c) < 160 for c in name):
+        return "its name has control characters"
+    return "hidden: its name starts with . or _" if name.startswith((".", "_")) else None
+
+
+def _judge(
+    name: str, entry: os.DirEntry[str], glob: Glob, extensions: tuple[str, ...]
+) -> LandedFile | RefusedFile | None:
+    """Return the file if it may be read, else the refusal; None if it vanished since the folder was listed."""
+    try:
+        found = os.lstat(entry.path)
+    except FileNotFoundError:
+        return None
+    why = _bad_name(entry.name) or _unfit(name, entry.path, found, glob, extensions)
+    if why:
+        return RefusedFile(plain(name), why)
+    return LandedFile(name, Path(entry.path), found.st_size, found.st_mtime_ns)
+
+
+def _unfit(name: str, path: str, found: os.stat_result, glob: Glob, extensions: tuple[str, ...]) -> str | None:
+    lower = name.lower()
+    if stat.S_ISLNK(found.st_mode):
+        return "a symbolic link, which is never followed"
+    if not stat.S_ISREG(found.st_mode):
+        return "not a regular file"
+    if lower.endswith(TEMPORARY):
+        return "temporary: its name says that it is still being written"
+    if not glob.matches(name):
+        return "does not match the pattern"
+    if not lower.endswith(extensions):
+        return f"its name does not end in {' or '.join(extensions)}"
+    if found.st_size > Limits.max_bytes:
+        return f"it has {found.st_size} bytes, more than the limit of {Limits.max_bytes}"
+    if found.st_size == 0 and lower.endswith(".gz"):
+        return "a gzip file of 0 bytes: it was cut off"
+    return None if os.access(path, os.R_OK) else "this user may not read it"

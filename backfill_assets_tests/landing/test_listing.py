@@ -1,0 +1,194 @@
+"""Listing the landing folder: what a pattern means, and which files are offered or refused.
+
+Lives here: tests of `landing.listing`. Does not live here: reading files (`test_files`) and contents (`test_ingest`).
+"""
+
+import os
+import socket
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.errors import SettingsError
+from backfill_assets.landing.files import StillChanging
+from backfill_assets.landing.listing import Listing, list_landing, parse_pattern
+from backfill_assets.landing.text_lines import Limits
+from backfill_assets_tests.lake.landed import land, names, refusals
+
+BASE = Path("/lake")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "root"),
+    [
+        ("landing/*.csv", "/lake/landing"),
+        ("landing/day=*/x.csv", "/lake/landing"),
+        ("*.csv", "/lake"),
+        ("/data/in/**/*.csv", "/data/in"),
+        ("landing/one.csv", "/lake/landing"),
+        ("../in/[ab].csv", "/lake/../in"),
+    ],
+)
+def test_the_fixed_root_is_the_longest_folder_without_wildcard(pattern: str, root: str) -> None:
+    assert parse_pattern(pattern, BASE).root == Path(root)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "expected"),
+    [
+        ("*.csv", "a.csv", True),
+        ("*.csv", "A.CSV", False),
+        ("*.csv", "a/b.csv", False),
+        ("**/*.csv", "b.csv", True),
+        ("**/*.csv", "a/b/c.csv", True),
+        ("**", "a/b/c.csv", True),
+        ("*/**/x?.csv", "a/x1.csv", True),
+        ("*/**/x?.csv", "x1.csv", False),
+        ("day=*/[ab].csv", "day=1/a.csv", True),
+        ("day=*/[!ab].csv", "day=1/a.csv", False),
+        ("a[!x]b.csv", "a/b.csv", False),
+        ("one.csv", "one.csv", True),
+        ("one.csv", "two.csv", False),
+    ],
+)
+def test_a_wildcard_stays_in_its_folder_and_two_stars_span_folders(pattern: str, name: str, expected: bool) -> None:
+    assert parse_pattern(pattern, BASE).matches(name) is expected
+
+
+def test_brackets_in_the_lakes_own_path_are_no_wildcard() -> None:
+    glob = parse_pattern("landing/*.csv", Path("/lakes/[new]"))
+    assert glob.root == Path("/lakes/[new]/landing")
+
+
+@pytest.mark.parametrize("pattern", ["", "landing/", "landing/{a,b}.csv", "landing/*/../x.csv", "a\0b"])
+def test_a_pattern_that_cannot_be_meant_is_a_setting_to_correct(pattern: str) -> None:
+    with pytest.raises(SettingsError, match=r"landing/\*\*/\*\.csv"):
+        parse_pattern(pattern, BASE)
+
+
+def test_a_listed_file_says_its_place_size_and_time(tmp_path: Path) -> None:
+    landed = land(tmp_path / "landing", "a/b.csv", b"x\n1\n")
+    listing = list_landing("landing/**/*.csv", tmp_path, "csv")
+    assert listing == Listing(files=(replace(landed, name="a/b.csv", path=tmp_path / "landing/a/b.csv"),))
+
+
+def test_files_come_sorted_by_name_whatever_the_folder_order(tmp_path: Path) -> None:
+    for name in ("b.csv", "a/z.csv", "a.csv", "c.csv.gz", "B.csv"):
+        land(tmp_path, name, b"x")
+    assert names("**", tmp_path) == sorted(["b.csv", "a/z.csv", "a.csv", "c.csv.gz", "B.csv"])
+
+
+def test_a_missing_root_is_an_empty_listing_and_says_so(tmp_path: Path) -> None:
+    assert list_landing("nowhere/*.csv", tmp_path, "csv") == Listing(root_missing=True)
+    assert not list_landing("*.csv", tmp_path, "csv").root_missing
+
+
+@pytest.mark.parametrize("name", ["_SUCCESS.csv", ".hidden.csv", "_x.csv"])
+def test_hidden_files_are_refused_and_never_silent(tmp_path: Path, name: str) -> None:
+    land(tmp_path, name, b"x")
+    assert "hidden" in refusals("*.csv", tmp_path)[name]
+
+
+def test_a_hidden_folder_is_refused_as_one(tmp_path: Path) -> None:
+    land(tmp_path, "_temporary/a.csv", b"x")
+    land(tmp_path, "_temporary/b.csv", b"x")
+    assert list(refusals("**/*.csv", tmp_path)) == ["_temporary/"]
+
+
+@pytest.mark.parametrize("suffix", [".tmp", ".part", ".PARTIAL", ".crdownload", ".inprogress", ".swp", "~"])
+def test_files_still_being_written_under_a_temporary_name_are_refused(tmp_path: Path, suffix: str) -> None:
+    land(tmp_path, "a.csv" + suffix, b"x")
+    assert names("*", tmp_path) == []
+    assert "temporary" in refusals("*", tmp_path)["a.csv" + suffix]
+
+
+def test_what_does_not_match_or_has_another_extension_is_refused(tmp_path: Path) -> None:
+    for name in ("day-1.csv", "day-2.txt", "other.csv"):
+        land(tmp_path, name, b"x")
+    assert names("day-*", tmp_path) == ["day-1.csv"]
+    assert refusals("day-*", tmp_path) == {
+        "day-2.txt": "its name does not end in .csv or .csv.gz",
+        "other.csv": "does not match the pattern",
+    }
+
+
+def test_a_folder_deeper_than_the_pattern_reaches_is_one_refusal(tmp_path: Path) -> None:
+    land(tmp_path, "archive/old/a.csv", b"x")
+    (tmp_path / "empty").mkdir()
+    land(tmp_path, "a.csv", b"x")
+    assert names("*.csv", tmp_path) == ["a.csv"]
+    assert refusals("*.csv", tmp_path) == {"archive/": "a folder that the pattern does not reach into"}
+
+
+def test_links_to_files_and_folders_are_never_followed(tmp_path: Path) -> None:
+    secret = land(tmp_path / "elsewhere", "secret.csv", b"x").path
+    (tmp_path / "landing").mkdir()
+    (tmp_path / "landing/file.csv").symlink_to(secret)
+    (tmp_path / "landing/folder").symlink_to(secret.parent)
+    assert names("landing/**", tmp_path) == []
+    assert set(refusals("landing/**", tmp_path)) == {"file.csv", "folder"}
+    assert "symbolic link" in refusals("landing/file.csv", tmp_path)["file.csv"]
+
+
+def test_the_root_itself_may_be_a_link_and_hard_links_are_files(tmp_path: Path) -> None:
+    real = land(tmp_path / "disk", "a.csv", b"x").path
+    os.link(real, real.with_name("b.csv"))
+    (tmp_path / "landing").symlink_to(real.parent)
+    assert names("landing/*.csv", tmp_path) == ["a.csv", "b.csv"]
+
+
+def test_fifos_and_sockets_are_refused_without_opening_them(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.csv")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "s.csv"))
+    assert refusals("*.csv", tmp_path) == {"pipe.csv": "not a regular file", "s.csv": "not a regular file"}
+
+
+def test_names_that_cannot_be_printed_are_refused_under_an_escaped_name(tmp_path: Path) -> None:
+    for raw in (b"caf\xe9.csv", b"line\nbreak.csv"):
+        Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + raw)).write_bytes(b"x")
+    assert refusals("*.csv", tmp_path) == {
+        "caf\\xe9.csv": "its name is not UTF-8",
+        "line\\x0abreak.csv": "its name has control characters",
+    }
+
+
+def test_an_empty_gzip_file_was_cut_off_but_an_empty_text_file_is_listed(tmp_path: Path) -> None:
+    land(tmp_path, "a.jsonl.gz", b"")
+    land(tmp_path, "b.jsonl", b"")
+    assert names("*", tmp_path, "jsonl") == ["b.jsonl"]
+    assert "cut off" in refusals("*", tmp_path, "jsonl")["a.jsonl.gz"]
+
+
+def test_a_file_that_may_not_be_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    land(tmp_path, "a.csv", b"x")
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may read everything
+    assert refusals("*.csv", tmp_path) == {"a.csv": "this user may not read it"}
+
+
+def test_an_unknown_format_is_a_setting_to_correct(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="parquet, csv, jsonl"):
+        list_landing("*", tmp_path, "xml")
+
+
+def test_a_name_that_would_reverse_or_break_a_line_is_escaped_in_refusals_and_errors(tmp_path: Path) -> None:
+    land(tmp_path, "\u202egnp.txt", b"x")
+    land(tmp_path, "\x1b[31m.csv", b"x")
+    assert set(refusals("*.csv", tmp_path)) == {"\\u202egnp.txt", "\\x1b[31m.csv"}
+    assert "\u202e" not in str(StillChanging("a\u202eb"))
+
+
+def test_the_fixed_root_may_be_a_link_of_who_writes_the_settings_and_nothing_below_it_may(tmp_path: Path) -> None:
+    land(tmp_path / "elsewhere", "a.csv", b"x")
+    (tmp_path / "landing").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "more").symlink_to(tmp_path)
+    (tmp_path / "elsewhere" / "b.csv").symlink_to(tmp_path / "elsewhere" / "a.csv")
+    assert names("landing/**/*.csv", tmp_path) == ["a.csv"]
+    assert set(refusals("landing/**/*.csv", tmp_path)) == {"b.csv", "more"}
+
+
+def test_a_file_larger_than_any_may_be_is_refused_before_a_byte_of_it_is_read(tmp_path: Path) -> None:
+    with land(tmp_path, "huge.csv", b"").path.open("r+b") as sparse:
+        sparse.truncate(Limits.max_bytes + 1)
+    assert refusals("*.csv", tmp_path) == {"huge.csv": "it has 8589934593 bytes, more than the limit of 8589934592"}
