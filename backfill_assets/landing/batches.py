@@ -87,6 +87,49 @@ class Collector(Generic[Row]):
         self.rows, self.bad, self.size_bytes = [], {}, 0
         return made
 
+    def given(self, columns: Mapping[str, Values]) -> Batch:
+        """Return usable records that are columns already as a batch; none may be waiting."""
+        made = Batch(self.first, len(next(iter(columns.values()))), columns, {})
+        self.first += made.size
+        return made
+
+
+@dataclass(frozen=True)
+class PlainLines:
+    """A pattern of whole lines that a library can read, and `read`, which gives their columns or None."""
+
+    pattern: re.Pattern[bytes]
+    read: Callable[[bytes], Mapping[str, Values] | None]
+
+
+def in_batches(
+    lines: TextLines,
+    waiting: Collector[Row],
+    names: "ColumnNames",
+    judged: Iterator[None],
+    plain: Callable[[], PlainLines | None],
+) -> Iterator[Batch]:
+    """Yield records in file order: plain lines as a library reads them, all others as `judged` adds them to `waiting`.
+
+    The last records stay in `waiting`. `plain` is asked before each record, because a parser learns what is plain.
+    """
+    done = object()
+    while True:
+        known = plain()
+        stretch = lines.ahead(known.pattern) if known else b""
+        if known and len(stretch) >= waiting.limits.plain_bytes and (columns := known.read(stretch)) is not None:
+            if waiting.rows:
+                yield waiting.batch()
+            yield waiting.given(columns)
+            lines.skip(stretch)
+            continue
+        behind = lines.number + stretch.count(b"\n")
+        while lines.number <= behind:
+            if next(judged, done) is done:
+                return
+            if waiting.is_full(len(names.known)):
+                yield waiting.batch()
+
 
 class ColumnNames:
     """The column names of a file; as for Spark, case makes no difference."""

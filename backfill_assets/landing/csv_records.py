@@ -11,13 +11,22 @@ rows. Empty lines are no records, except in a file of one column. An unusable he
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 
 import pyarrow as pa
 import pyarrow.csv as pc
 
-from backfill_assets.landing.batches import BadRecord, Batch, Collector, ColumnNames, Values, kept_text
+from backfill_assets.landing.batches import (
+    BadRecord,
+    Batch,
+    Collector,
+    ColumnNames,
+    PlainLines,
+    Values,
+    in_batches,
+    kept_text,
+)
 from backfill_assets.landing.text_lines import Limits, Line, Oversized, TextLines, Unreadable
 
 # Possessive throughout (`++`, `*+`), so that no line can make them take more than linear time.
@@ -63,7 +72,6 @@ class CsvRecords:
 
     def __init__(self, limits: Limits) -> None:
         self._limits, self._names = limits, ColumnNames(limits)
-        self._line = 0  # physical lines read so far
 
     @property
     def columns(self) -> dict[str, str]:
@@ -72,40 +80,24 @@ class CsvRecords:
 
     def batches(self, lines: TextLines) -> Iterator[Batch]:
         """Yield the records behind the header. Raises Unreadable for an unusable header."""
-        records = self._records(lines)
+        self._lines = lines
+        records = self._records(iter(lines))
         self._take_header(next(records, None))
-        width = len(self._names.known)
-        plain = re.compile(PLAIN_RECORDS % (width - 1))
+        names, width = self._names.known, len(self._names.known)
         waiting: Collector[Fields] = Collector(self._limits, [None] * width, self._columns)
-        while True:
-            stretch = lines.ahead(plain)
-            stretch_lines = stretch.count(b"\n")
-            if len(stretch) >= self._limits.plain_bytes and (read := _read_plain(stretch, self._names.known)):
-                if waiting.rows:
-                    yield waiting.batch()
-                yield Batch(waiting.first, read.num_rows, dict(zip(read.schema.names, read.columns, strict=True)), {})
-                waiting.first += read.num_rows
-                lines.skip(len(stretch))
-                self._line += stretch_lines
-                continue
-            behind = self._line + stretch_lines
-            for cut in records:
-                self._add(cut, waiting, width)
-                if waiting.is_full(width):
-                    yield waiting.batch()
-                if self._line > behind:
-                    break
-            else:
-                break
+        plain = PlainLines(re.compile(PLAIN_RECORDS % (width - 1)), lambda stretch: _read_plain(stretch, names))
+        yield from in_batches(lines, waiting, self._names, self._judged(records, waiting, width), lambda: plain)
         yield waiting.batch()
 
-    def _add(self, cut: _Cut, waiting: Collector[Fields], width: int) -> None:
-        if not cut.record and cut.reason is None and width > 1:
-            return
-        try:
-            waiting.add(self._fields(cut, width), len(cut.record))
-        except BadRecord as error:
-            waiting.add_bad(kept_text(cut.record, self._limits), str(error))
+    def _judged(self, records: Iterator[_Cut], waiting: Collector[Fields], width: int) -> Iterator[None]:
+        """Add one record to `waiting` per step."""
+        for cut in records:
+            if cut.record or cut.reason is not None or width == 1:
+                try:
+                    waiting.add(self._fields(cut, width), len(cut.record))
+                except BadRecord as error:
+                    waiting.add_bad(kept_text(cut.record, self._limits), str(error))
+            yield
 
     def _take_header(self, cut: _Cut | None) -> None:
         if cut is None:
@@ -127,10 +119,8 @@ class CsvRecords:
             raise BadRecord(f"{len(fields)} fields where the header has {width}")
         return fields
 
-    def _records(self, lines: Iterable[Line]) -> Iterator[_Cut]:
-        source = iter(lines)
+    def _records(self, source: Iterator[Line]) -> Iterator[_Cut]:
         for line in source:
-            self._line += 1
             if isinstance(line, bytes) and b'"' not in line:
                 yield _Cut(line.removesuffix(b"\r"))
             else:
@@ -139,7 +129,7 @@ class CsvRecords:
     def _quoted(self, line: Line, source: Iterator[Line]) -> _Cut:
         """The record that begins with this line; takes the lines that its quotes span from `source`."""
         parts: list[bytes] = []
-        size, start, inside = 0, self._line, False
+        size, start, inside = 0, self._lines.number, False
         while True:
             size += line.size if isinstance(line, Oversized) else len(line)
             if isinstance(line, Oversized) or size > self._limits.max_row_bytes:
@@ -150,14 +140,15 @@ class CsvRecords:
             if end is _End.RECORD:
                 return _Cut(b"\n".join(parts))
             if end is _End.BROKEN:
-                return _Cut(b"\n".join(parts), f"broken quoting on line {self._line}{self._since(start)}")
+                return _Cut(b"\n".join(parts), f"broken quoting on line {self._lines.number}{self._since(start)}")
             inside = True
             following = next(source, None)
             if following is None:
-                why = f"a quote is never closed: the record takes in lines {start} to {self._line}, the last one"
+                why = (
+                    f"a quote is never closed: the record takes in lines {start} to {self._lines.number}, the last one"
+                )
                 return _Cut(b"\n".join(parts), why)
             line, size = following, size + 1
-            self._line += 1
 
     def _too_long(self, parts: list[bytes], line: Line, inside: bool, start: int, source: Iterator[Line]) -> _Cut:
         """Skip to the end of a record that is too long, and keep its beginning. Every `"` counts as a quote here."""
@@ -167,17 +158,16 @@ class CsvRecords:
             following = next(source, None)
             if following is None:
                 break
-            self._line += 1
             open_quote ^= _odd(following)
         never = " and a quote in it is never closed" if open_quote else ""
-        why = f"longer than the limit of {self._limits.max_row_bytes} bytes{never}; ends on line {self._line}"
+        why = f"longer than the limit of {self._limits.max_row_bytes} bytes{never}; ends on line {self._lines.number}"
         return _Cut(head, why + self._since(start))
 
     def _since(self, start: int) -> str:
-        return "" if start == self._line else f" of a record that starts on line {start}"
+        return "" if start == self._lines.number else f" of a record that starts on line {start}"
 
 
-def _read_plain(stretch: bytes, names: Iterable[str]) -> pa.RecordBatch | None:
+def _read_plain(stretch: bytes, names: Iterable[str]) -> Mapping[str, pa.Array] | None:
     """Read records that PLAIN_RECORDS matches into text columns; None if pyarrow refuses them."""
     try:
         table = pc.read_csv(
@@ -190,7 +180,7 @@ def _read_plain(stretch: bytes, names: Iterable[str]) -> pa.RecordBatch | None:
         )
     except pa.ArrowInvalid:
         return None
-    return table.combine_chunks().to_batches()[0]
+    return dict(zip(table.column_names, table.combine_chunks().to_batches()[0].columns, strict=True))
 
 
 def _odd(line: Line) -> bool:

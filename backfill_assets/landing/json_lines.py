@@ -3,6 +3,9 @@
 Lives here: usable lines, the text and the type of their values. Does not live here: lines (`text_lines`) and batches
 (`batches`). Blank lines are no records. Numbers keep their digits as written, so that no float rounds them; nested
 values become compact JSON text. Names of unusable lines never become columns.
+
+Libraries change numbers or accept what is no JSON. Lines with the names of an earlier line in its order and simple
+values of the same types are read as columns by a regular expression; the parser here judges all others.
 """
 
 import json
@@ -10,10 +13,22 @@ import re
 from collections.abc import Iterator
 from json.encoder import encode_basestring
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
-from backfill_assets.landing.batches import BadRecord, Batch, Collector, ColumnNames, Values, kept_text, shown
-from backfill_assets.landing.text_lines import Limits, TextLines
+import pyarrow as pa
+
+from backfill_assets.landing.batches import (
+    BadRecord,
+    Batch,
+    Collector,
+    ColumnNames,
+    PlainLines,
+    Values,
+    in_batches,
+    kept_text,
+    shown,
+)
+from backfill_assets.landing.text_lines import Limits, Oversized, TextLines
 
 BLANKS = b" \t\r\n"
 BOOLEANS, INTEGERS, OTHERS = 1, 2, 4
@@ -22,6 +37,7 @@ INT64 = range(-(1 << 63), 1 << 63)
 # An unclosed string reaches to the end, so that the pattern reads no character twice.
 BRACKETS = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]')
 NULL = type(None)
+Shape = tuple[tuple[str, type], ...]  # of a line: its names in order, each with the type of its value
 
 
 class _Integer(str):
@@ -30,6 +46,39 @@ class _Integer(str):
 
 class _Number(str):
     """The digits of a JSON number with a fraction or an exponent."""
+
+
+class _PlainValue(NamedTuple):
+    """The pattern of a simple value between its quotes, if any, and the kind of its column."""
+
+    quote: str
+    pattern: str
+    kind: int
+
+
+PLAIN: dict[type, _PlainValue] = {
+    str: _PlainValue('"', r'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt])*+', OTHERS),
+    bool: _PlainValue("", "true|false", BOOLEANS),
+    _Integer: _PlainValue("", "-?(?:0|[1-9][0-9]{0,17}+)", INTEGERS),  # all within 64 bits
+    _Number: _PlainValue("", r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++(?:[eE][+-]?[0-9]++)?+|[eE][+-]?[0-9]++)", OTHERS),
+}
+UNPLAIN_NAME = re.compile(r'["\\\x00-\x1f]')
+MOST_SHAPES, MOST_PLAIN_COLUMNS = 8, 100  # patterns per file: compiling one costs as much as parsing 1,000 lines
+
+
+def _line_pattern(shape: Shape, group: str) -> bytes:
+    blank = r"[ \t\r]*+"
+    fields = [
+        f'"{re.escape(n)}"{blank}:{blank}{PLAIN[k].quote}{group}{PLAIN[k].pattern}){PLAIN[k].quote}{blank}'
+        for n, k in shape
+    ]
+    return (blank + r"\{" + blank + f",{blank}".join(fields) + r"\}" + blank + r"\n").encode()
+
+
+def _unescaped(text: bytes) -> bytes:
+    """The text of a JSON string's characters."""
+    found: str = json.loads(b'"' + text + b'"')
+    return found.encode()
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -50,6 +99,8 @@ class JsonLines:
 
     def __init__(self, limits: Limits) -> None:
         self._limits, self._names, self._kinds = limits, ColumnNames(limits), dict[str, int]()
+        self._shapes = dict[Shape, PlainLines | None]()
+        self._plain: PlainLines | None = None
         self._decoder = json.JSONDecoder(
             object_pairs_hook=_object, parse_int=_Integer, parse_float=_Number, parse_constant=_constant
         )
@@ -62,21 +113,50 @@ class JsonLines:
     def batches(self, lines: TextLines) -> Iterator[Batch]:
         """Yield the lines as records; a batch has the columns known at its end."""
         waiting: Collector[dict[str, Any]] = Collector(self._limits, {}, self._cut)
-        for line in lines:
-            if isinstance(line, bytes):
-                if not (stripped := line.strip(BLANKS)):
-                    continue
-                try:
-                    waiting.add(self._record(stripped), len(stripped))
-                except BadRecord as error:
-                    waiting.add_bad(kept_text(stripped, self._limits), str(error))
-            else:
-                reason = f"the line has {line.size} bytes, more than the limit of {self._limits.max_row_bytes}"
-                waiting.add_bad(kept_text(line.head, self._limits), reason)
-            if waiting.is_full(len(self._names.known)):
-                yield waiting.batch()
+        yield from in_batches(lines, waiting, self._names, self._judged(lines, waiting), lambda: self._plain)
         if waiting.rows:
             yield waiting.batch()
+
+    def _judged(self, lines: TextLines, waiting: Collector[dict[str, Any]]) -> Iterator[None]:
+        """Add one line to `waiting` per step; the first of a batch shows what plain lines look like."""
+        for line in lines:
+            if isinstance(line, Oversized):
+                reason = f"the line has {line.size} bytes, more than the limit of {self._limits.max_row_bytes}"
+                waiting.add_bad(kept_text(line.head, self._limits), reason)
+            elif stripped := line.strip(BLANKS):
+                try:
+                    record = self._record(stripped)
+                    if not waiting.rows:
+                        self._plain = self._plain_like(record) or self._plain
+                    waiting.add(record, len(stripped))
+                except BadRecord as error:
+                    waiting.add_bad(kept_text(stripped, self._limits), str(error))
+            yield
+
+    def _plain_like(self, record: dict[str, Any]) -> PlainLines | None:
+        """The lines with the names of `record` in its order and values of its kinds; None unless these are simple."""
+        shape: Shape = tuple((name, type(value)) for name, value in record.items())
+        if shape not in self._shapes and len(self._shapes) < MOST_SHAPES:
+            self._shapes[shape] = self._plain_lines(shape)
+        return self._shapes.get(shape)
+
+    def _plain_lines(self, shape: Shape) -> PlainLines | None:
+        if not 1 < len(shape) <= MOST_PLAIN_COLUMNS or any(k not in PLAIN or UNPLAIN_NAME.search(n) for n, k in shape):
+            return None
+        find = re.compile(_line_pattern(shape, "(")).findall
+        return PlainLines(
+            re.compile(b"(?:" + _line_pattern(shape, "(?:") + b")*+"),
+            lambda lines: self._read_plain(shape, find(lines)),
+        )
+
+    def _read_plain(self, shape: Shape, rows: list[tuple[bytes, ...]]) -> dict[str, Any]:
+        """The columns of rows of one shape, and their kinds added to the columns'."""
+        absent = pa.nulls(len(rows), pa.string())
+        columns = dict.fromkeys(self._names.known, absent)
+        for (name, kind), values in zip(shape, zip(*rows, strict=True), strict=True):
+            self._kinds[name] = self._kinds.get(name, 0) | PLAIN[kind].kind
+            columns[name] = pa.array([_unescaped(v) if b"\\" in v else v for v in values], pa.string())
+        return columns
 
     def _record(self, line: bytes) -> dict[str, Any]:
         try:

@@ -111,12 +111,14 @@ class HashedReader:
 class TextLines:
     """The physical lines of blocks of bytes, without their line feed; a last one without line feed counts.
 
-    Between two lines, a parser may take bytes from the front of the buffer by itself (`ahead`, `skip`).
+    `number` counts the lines so far. Between two lines, a parser may take whole lines from the front of the buffer by
+    itself (`ahead`, `skip`).
     """
 
     def __init__(self, blocks: Iterator[bytes], limits: Limits) -> None:
         self._blocks, self._limits = blocks, limits
         self._buffer, self._at, self._utf8_end = b"", 0, 0
+        self.number = 0
 
     def __iter__(self) -> Iterator[Line]:
         while True:
@@ -125,13 +127,17 @@ class TextLines:
                 line = self._line_across_blocks()
                 if line is None:
                     return
+                self.number += 1
                 yield line
                 continue
             self._at = end + 1
+            self.number += 1
             yield self._within_limit(self._buffer[start:end])
 
     def ahead(self, pattern: re.Pattern[bytes]) -> bytes:
         """The match of `pattern` at the front of the buffer: valid UTF-8, at most max_row_bytes, no byte order mark."""
+        if self._buffer.find(b"\n", self._at) < 0 and len(self._buffer) - self._at < self._limits.max_row_bytes:
+            self._buffer, self._at, self._utf8_end = self._buffer[self._at :] + next(self._blocks, b""), 0, 0
         start, end = self._at, min(len(self._buffer), self._at + self._limits.max_row_bytes)
         if self._utf8_end <= start < end:
             self._utf8_end = start + _utf8_length(memoryview(self._buffer)[start:])
@@ -140,9 +146,10 @@ class TextLines:
         found = pattern.match(self._buffer, start, min(end, self._utf8_end))
         return found[0] if found else b""
 
-    def skip(self, size: int) -> None:
-        """Drop the next `size` bytes, which `ahead` returned."""
-        self._at += size
+    def skip(self, stretch: bytes) -> None:
+        """Drop the whole lines that `ahead` returned."""
+        self._at += len(stretch)
+        self.number += stretch.count(b"\n")
 
     def _line_across_blocks(self) -> Line | None:
         """The line from the end of the buffer into the next blocks; None after the last line."""

@@ -7,6 +7,7 @@ Lives here: JSON lines, by example and as a property over any mixture. Does not 
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -188,3 +189,40 @@ def test_a_key_that_occurs_twice_is_found_in_linear_time() -> None:
     with pytest.raises(BadRecord, match=f"the key '{many - 1}' occurs twice"):
         _object([(_Counted(n), None) for n in [*range(many), many - 1]])
     assert _Counted.compared < 10 * many
+
+
+SHAPES = [
+    b'{"id":1,"v":"x"}', b'{"id": -7, "v": "\xc3\xa9\\n\\"", "w": true}',
+    b'{"n.(":1.50,"id":false}', b'{"id":null,"v":"x"}',
+]  # fmt: skip
+EDITS = [bytes([b]) for b in b'",{}\\:1.e\r\n\x00\xff '] + [b""]
+
+
+@given(
+    st.sampled_from(SHAPES),
+    st.lists(st.sampled_from([*SHAPES, b"", *(line for line, _ in UNUSABLE.values() if len(line) < 50)])),
+    st.lists(st.tuples(st.integers(0, 300), st.sampled_from(EDITS)), max_size=4),
+    st.sampled_from([1, 7, 40, 10_000]), st.sampled_from([20, 1 << 20]),
+)  # fmt: skip
+def test_plain_lines_are_read_as_the_strict_parser_reads_them(
+    shape: bytes, others: list[bytes], edits: list[tuple[int, bytes]], block_bytes: int, max_row_bytes: int
+) -> None:
+    content = b"".join(line + b"\n" for line in [shape, *[shape] * 3, *others, shape, shape])
+    for place, piece in edits:
+        content = content[:place] + piece + content[place + 1 :]
+    found = []
+    for plain_bytes in (1, 1 << 40):
+        limits = Limits(plain_bytes=plain_bytes, block_bytes=block_bytes, max_row_bytes=max_row_bytes, batch_rows=5)
+        parser = JsonLines(limits)
+        batches = parse(parser, content, limits)
+        bad = {b.first + i: kept for b in batches for i, kept in b.bad.items()}
+        found.append(([(n, bad.get(n, row)) for n, row in parsed_rows(batches)], parser.columns))
+    assert found[0] == found[1]
+
+
+def test_lines_like_the_first_are_read_as_columns() -> None:
+    content = b'{"id":1,"v":"a"}\n' + b'{ "id": 2, "v": "b\\n" }\n' * 4 + b'{"v":"c","id":3}\n'
+    batches = parse(JsonLines(Limits(plain_bytes=1)), content, Limits())
+    assert [(b.first, b.size, isinstance(b.columns["id"], pa.Array)) for b in batches] == [
+        (1, 1, False), (2, 4, True), (6, 1, False),
+    ]  # fmt: skip
