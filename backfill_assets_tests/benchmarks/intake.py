@@ -20,10 +20,10 @@ from pathlib import Path
 TAKE = """
 import sys
 from pathlib import Path
-from backfill_assets.landing.{module} import take
+from backfill_assets.landing.{0} import {1}
 from backfill_assets.landing.files import LandedFile
 path, stat = Path(sys.argv[1]), Path(sys.argv[1]).stat()
-taken = take(LandedFile(path.name, path, stat.st_size, stat.st_mtime_ns), sys.argv[2], Path(sys.argv[3]))
+taken = {1}(LandedFile(path.name, path, stat.st_size, stat.st_mtime_ns), sys.argv[2], Path(sys.argv[3]))
 assert not taken.bad_rows
 """
 NAMES = ("event_key", "op", "event_ts", "arrival_ts", "customer_id", "amount", "currency", "note", "is_return", "page")
@@ -58,10 +58,10 @@ def landed(folder: Path, count: int) -> dict[str, tuple[Path, str]]:
 
 def cost(checkout: Path, path: Path, format: str) -> tuple[float, float, int]:
     """Wall seconds, CPU seconds and peak MiB of taking a file in."""
-    module = "ingest" if (checkout / "backfill_assets/landing/ingest.py").exists() else "intake"
+    names = ("ingest", "ingest") if (checkout / "backfill_assets/landing/ingest.py").exists() else ("intake", "take")
     with tempfile.TemporaryDirectory(dir=path.parent) as stock:
         began = time.monotonic()
-        command = [sys.executable, "-c", TAKE.format(module=module), str(path), format, stock]
+        command = [sys.executable, "-c", TAKE.format(*names), str(path), format, stock]
         process = subprocess.Popen(command, cwd=checkout, env={**os.environ, "PYTHONPATH": str(checkout)})
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
