@@ -1,7 +1,7 @@
-"""The types that a column can have: read from Spark's SQL words, told in one spelling.
+"""The types of columns: parsed from Spark's SQL words, written in one spelling.
 
-Lives here: which types there are, and their parts (precision, scale, element). Does not live here: what an engine or a
-file format calls them (beside what reads or writes it), and which columns a table has (`contracts`, `payload`).
+Not here: the names of types in engines and file formats (`lake.type_names`), and the columns of a table (`contracts`,
+`payload`).
 """
 
 import re

@@ -1,7 +1,6 @@
-"""Contracts: what a table promises, readable aloud. Everything else is derived from them.
+"""Contracts: columns, keys, rules and input days of a table, readable aloud. Everything else is derived from them.
 
-Lives here: columns, keys, the days of other tables that a day is made from, and the gate of a table.
-Does not live here: how a table is computed (`pipeline`), written (`lake.replace`) or checked (`lake.gates`).
+Not here: how a table is computed (`pipeline`), written (`lake.replace`) or checked (`lake.gates`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -45,7 +44,7 @@ LANDING = "landing"  # what the landed table of a lake's only source is made fro
 
 
 class Basis(StrEnum):
-    """What of an input decides a day, and so what its input digest covers."""
+    """The part of an input that decides a day, covered by its input digest."""
 
     CONTENT = "content"  # the fingerprints of the input's days
     KNOWN_AT_CUT = "known_at_cut"  # what had arrived for those days by the cut of the day being made
@@ -71,12 +70,12 @@ class Input:
 
 @dataclass(frozen=True)
 class Rule:
-    """What must hold of every row: `expression` is SQL (Spark's) over the table's columns, for one row, with a truth
-    value. As with a CHECK constraint only FALSE breaks it; NULL does not (that is what `nullable` is for).
+    """A condition on every row: `expression` is Spark SQL over the table's columns. Only FALSE breaks it, as with
+    CHECK.
 
-    `per`: it must hold of every group of a day's rows with equal values of these columns instead, and speaks of them by
-    aggregates, e.g. `count(*) <= 3`; the day column makes the whole day one group. `only_warns`: where it is broken,
-    that is told and the day is written.
+    `per`: the condition holds instead for every group of a day's rows with equal values of these columns, by
+    aggregates, e.g. `count(*) <= 3`; the day column makes the whole day one group. `only_warns`: a day that breaks it
+    is written, with a warning.
     """
 
     name: str

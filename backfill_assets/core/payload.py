@@ -1,8 +1,7 @@
 """The payload of a delivery: the columns that travel unchanged from a landed file through raw and staging.
 
-Lives here: a payload's columns read from their words, the names that are not free, the payload that a lake has without
-declaring one, and which columns can name an entity. Does not live here: the settings that declare it
-(`lake.source_settings`), applying it to files (`landing.mapping`) and judging rows by it (`load.deliveries`).
+Not here: the settings that declare it (`lake.source_settings`), applying it to files (`landing.mapping`) and judging
+rows by it (`load.deliveries`).
 """
 
 import re

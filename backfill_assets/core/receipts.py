@@ -1,7 +1,6 @@
-"""Receipts: what every commit of ours says about itself, as JSON in Delta's `userMetadata`.
+"""Receipts: the record in every commit of this package, as JSON in Delta's `userMetadata`; the truth about a write.
 
-Lives here: the receipt, its days and its text form. Does not live here: reading them from a log (`lake.log`) and what
-they imply (`core.states`). The Delta log is the truth; whatever else tells of a write is derived from these.
+Not here: reading them from a log (`lake.log`) and deriving states (`core.states`).
 """
 
 import json
@@ -20,7 +19,7 @@ UNNUMBERED = 1  # the scheme of receipts from before they named it: never called
 
 
 class Built(StrEnum):
-    """What a write said of a day when it was made."""
+    """The kind of a day's write."""
 
     COMPLETE = "complete"
     INCOMPLETE = "incomplete"  # required input days were missing
@@ -121,10 +120,10 @@ class Receipt:
 
 
 def parse_receipt(text: str | None) -> Receipt | None:
-    """The receipt in a commit's `userMetadata`, or None where the commit is not ours.
+    """The receipt in a commit's `userMetadata`, or None for a foreign commit.
 
-    A text that claims to be ours and is not whole counts as foreign: nothing in it can be trusted. Raises BackfillError
-    for one of a newer version: taken for foreign, its days would be made again and what it holds or released be lost.
+    An incomplete receipt counts as foreign. Raises BackfillError for one of a newer version: taken for foreign, its
+    days would be rebuilt and its held or released days be lost.
     """
     try:
         body: Any = json.loads(text or "")
@@ -192,7 +191,7 @@ def _from_body(body: Mapping[str, Any]) -> Receipt:
 
 
 def _shared(counts: dict[str, dict[str, int]]) -> Mapping[str, Mapping[str, int]]:
-    """The counts of each day; days that count the same share them: of years of days most do, by half a KiB each."""
+    """The counts of each day; days with equal counts share one mapping, which saves half a KiB for most days."""
     known: dict[tuple[tuple[str, int], ...], dict[str, int]] = {}
     return {day: known.setdefault(tuple(found.items()), found) for day, found in counts.items()}
 

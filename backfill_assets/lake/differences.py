@@ -1,7 +1,6 @@
-"""The rows of two versions of a table side by side: added, removed, changed, per day and column, without a JVM.
+"""The rows of two versions of a table side by side: added, removed and changed, per day and column, without a JVM.
 
-Lives here: the queries over the files of some days, and a sample of the rows that differ. Does not live here: which
-versions are meant and what is said of them (`operations.compare`). Rows are told apart by the contract's key.
+Not here: the choice of versions and the report (`operations.compare`). The contract's key identifies a row.
 """
 
 from collections.abc import Mapping, Sequence

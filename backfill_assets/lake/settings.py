@@ -1,8 +1,7 @@
 """The settings of a lake: one file, `LAKE/lake.toml`, overridden by environment variables.
 
-Lives here: every key with its type, bounds and default, and the errors that say which file or variable gave a bad
-value. Does not live here: the keys of deliveries and features (`source_settings`), what the settings mean for a table
-(`pipeline`), and secrets, which are never in the file.
+Not here: the keys of deliveries and features (`source_settings`), the effect of settings on a table (`pipeline`), and
+secrets, which the file never holds.
 """
 
 import json
@@ -29,10 +28,11 @@ ENV_PREFIX = "BACKFILL_ASSETS__"  # e.g. BACKFILL_ASSETS__SPARK__MEMORY=4g
 
 
 class LabelSettings(Section):
-    """What is summed over the horizon (d, d + horizon], the rule that makes a label of it, and when it is mature.
+    """The measure that is summed over the horizon (d, d + horizon], the rule that makes a label of it, and its
+    maturity.
 
-    `label`, in place of `measure` and `rule`: an expression of aggregates ahead and behind, e.g. count_ahead() > 0.
-    `source`: the one that labels are made from, where a lake has several.
+    `label` replaces `measure` and `rule`: an expression of aggregates ahead and behind, e.g. count_ahead() > 0.
+    `source` names the source of labels in a lake with several.
     """
 
     measure: Literal["events", "flag", "value"] = "events"
@@ -102,7 +102,9 @@ class SparkSettings(Section):
 
 
 class AccessSettings(Section):
-    """Who else on this machine may read what is written to the lake from then on: nobody, its group, or everyone."""
+    """The users of this machine who may read what is written to the lake from then on: its owner, its group, or
+    everyone.
+    """
 
     readers: Literal["owner", "group", "everyone"] = "owner"
 
@@ -113,8 +115,11 @@ class AccessSettings(Section):
 
 
 class PipelineSettings(Section):
-    """The tables of the lake: `FILE.py:NAME` beside `lake.toml` or `MODULE:NAME`, where NAME gives them (None: this
-    product's). `sql`: a glob, relative to `lake.toml`, of tables written as SQL, which are added to those."""
+    """The tables of the lake: `FILE.py:NAME` beside `lake.toml` or `MODULE:NAME`, where NAME gives them (None: the
+    built-in).
+
+    `sql`: a glob, relative to `lake.toml`, of further tables written as SQL.
+    """
 
     tables: str | None = Field(default=None, pattern=r"^[\w./-]+:[A-Za-z_]\w*$")
     sql: str | None = Field(default=None, min_length=1)
@@ -127,7 +132,7 @@ class RetentionSettings(Section):
 
 
 class LakeSettings(DeliveredSettings):
-    """All of `lake.toml`. `as_of` (aware) stops the world there: later deliveries are not loaded."""
+    """All of `lake.toml`. `as_of` (aware): later deliveries are not loaded."""
 
     as_of: datetime | None = None
     features: FeatureSettings = FeatureSettings()
@@ -179,8 +184,7 @@ class LakeSettings(DeliveredSettings):
         return {"features": self.features.source, "labels": self.labels.source}
 
     def source_of(self, section: Literal["features", "labels"]) -> str:
-        """The name of the source that the built-in tables of a section are made from; raises SettingsError where there
-        are several and the section names none."""
+        """The name of the source of a section's built-in tables. Raises SettingsError if the section must name one."""
         return self.choice(section, self._chosen()[section])
 
     @property
@@ -190,7 +194,9 @@ class LakeSettings(DeliveredSettings):
 
 
 def load_settings(lake: Path, environ: dict[str, str] | None = None) -> LakeSettings:
-    """The settings of a lake; raises SettingsError for another user's, and by file or variable for every bad value."""
+    """The settings of a lake. Raises SettingsError for another user's lake, and for every bad value by file or
+    variable.
+    """
     refuse_foreign(lake)
     path = lake / FILE_NAME
     try:
@@ -215,7 +221,7 @@ def load_settings(lake: Path, environ: dict[str, str] | None = None) -> LakeSett
 
 
 def _overlay(path: Path, body: dict[str, Any], environ: dict[str, str]) -> dict[tuple[str, ...], str]:
-    """Put the environment's values over the file's; returns which variable set which key."""
+    """Put the environment's values over the file's; return the variable of each overridden key."""
     variables = {}
     for name, value in sorted(environ.items()):
         if name.startswith(ENV_PREFIX):
@@ -236,7 +242,7 @@ def _overlay(path: Path, body: dict[str, Any], environ: dict[str, str]) -> dict[
 
 
 def _typed(value: str) -> Any:
-    """A variable's value as TOML reads it (numbers, dates, lists), else as it stands."""
+    """A variable's value as TOML (numbers, dates, lists), else as text."""
     try:
         return tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
@@ -258,7 +264,7 @@ def _tell(error: Any, variables: dict[tuple[str, ...], str]) -> str:
 
 
 def _meant(keys: tuple[str, ...]) -> str:
-    """The setting beside a mistyped one that is spelt most like it, as a question; nothing where none is alike."""
+    """The known key most like a mistyped one, as a question; empty if none is alike."""
     model: Any = LakeSettings
     for key in keys[:-1]:
         model = getattr(getattr(model, "model_fields", {}).get(key), "annotation", None)

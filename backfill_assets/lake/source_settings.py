@@ -1,7 +1,7 @@
-"""The sections of `lake.toml` that say what is delivered and what is made of it: `[source]` or several, `[features]`.
+"""The sections of `lake.toml` for deliveries and features: `[source]` or several `[sources.NAME]`, and `[features]`.
 
-Lives here: their keys, bounds and defaults, and the base of all sections. Does not live here: reading the file and the
-other sections (`settings`), the meaning of a payload's words (`core.payload`), and of `select` (`landing.select`).
+Not here: reading the file and the other sections (`settings`), the types of a payload (`core.payload`), and `select`
+(`landing.select`).
 """
 
 import re
@@ -20,15 +20,15 @@ PositiveDays = Annotated[int, Field(strict=True, ge=1, le=WINDOW_DAYS_MAX)]
 
 
 class Section(BaseModel):
-    """A section: a value, in which every key must be a known one."""
+    """A section of `lake.toml`: immutable, without unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class SourceSettings(Section):
-    """Where deliveries land, their format, the Spark SQL that maps a file's columns onto a delivery's, and its payload.
+    """The landed files of a source, their format, the Spark SQL that maps their columns, and the payload.
 
-    `payload`: column -> type in Spark's words, perhaps with NOT NULL; None: entity, value and flag.
+    `payload`: column -> Spark type, perhaps with NOT NULL; None: entity, value and flag.
     """
 
     files: str = Field(min_length=1)
@@ -50,7 +50,7 @@ class SourceSettings(Section):
 
 
 class DeliveredSettings(Section):
-    """What is delivered from which day on, told once: in `[source]`, or by `[sources.NAME]` where there are several."""
+    """The first day and the sources: one in `[source]`, or several by `[sources.NAME]`."""
 
     start_date: date
     single: SourceSettings | None = Field(default=None, alias="source")
@@ -68,8 +68,7 @@ class DeliveredSettings(Section):
 
     @property
     def source(self) -> SourceSettings:
-        """The source of a lake that has one, or of settings narrowed to one; raises SettingsError where there are
-        several."""
+        """The only source. Raises SettingsError in a lake with several."""
         if self.single is None:
             told = f"it has several sources: {', '.join(self.sources)}"
             raise SettingsError("lake.toml", told, "Nothing was done", "Name one of them")
@@ -81,12 +80,14 @@ class DeliveredSettings(Section):
         return {"": self.single} if self.single is not None else dict(self.sources)
 
     def of_source(self, name: str) -> Self:
-        """The settings as if this source were the only one; themselves for ""."""
+        """The settings as if this source were the only one; unchanged for ""."""
         return self.model_copy(update={"single": self.sources[name], "sources": {}}) if name else self
 
     def payload_of(self, section: str, name: str | None) -> tuple[PayloadColumn, ...] | None:
-        """The payload that a section looks at which names a source; None while it must name one and does not. Raises
-        ValueError where there is no such source."""
+        """The payload for a section that names this source; None if it must name one and does not.
+
+        Raises ValueError for an unknown source.
+        """
         if name is not None and name not in self.sources:
             known = ", ".join(self.sources) or "one, without a name: leave this out"
             raise ValueError(f"{section}.source: there is no source {name!r}; the lake has {known}")
@@ -94,8 +95,7 @@ class DeliveredSettings(Section):
         return self.delivered[self.choice(section, name)].payload_columns if named else None
 
     def choice(self, section: str, name: str | None) -> str:
-        """The source that a section means which names this one: where there is only one, that; raises SettingsError
-        where it must name one and does not."""
+        """The source of a section that names this one, or the only source. Raises SettingsError if it must name one."""
         if name is not None and self.sources:
             return name
         if len(self.delivered) > 1:
@@ -109,8 +109,8 @@ class DeliveredSettings(Section):
 class FeatureColumnSettings(Section):
     """A declared feature: `agg` of `of` (Spark SQL over one event) over the `days` up to and including the day.
 
-    Only the events for which `where` is true count, and of them those whose `of` is not NULL. Of a DOUBLE so many
-    decimals as `scale` are summed.
+    Only events with a true `where` and an `of` that is not NULL count. `scale`: the decimals of a DOUBLE that are
+    summed.
     """
 
     name: str
@@ -137,9 +137,12 @@ class FeatureColumnSettings(Section):
 
 
 class FeatureSettings(Section):
-    """The two trailing windows (days, the day itself included), the grace (hours) after midnight of the cut, the
-    payload's columns that together name an entity, and the columns that are declared (none: the five built-in ones).
-    `source`: the one that features are made from, where a lake has several."""
+    """Features: the built-in windows (days, the day included), the grace (hours) of the cut, entity and declared
+    columns.
+
+    `entity`: the columns of the payload that together name one. `columns`: none means the built-in ones. `source` names
+    the source of features in a lake with several.
+    """
 
     entity: tuple[str, ...] = Field(default=("entity",), min_length=1)
     columns: tuple[FeatureColumnSettings, ...] = ()
