@@ -1,7 +1,6 @@
-"""`backfill-assets plan`: what a range will touch and cost, frozen in a file that `run` works by; and looking at it.
+"""`backfill-assets plan`: makes a plan, and lists, shows, pauses, resumes and cancels plans.
 
-Lives here: the commands and what may be asked. Does not live here: making a plan (`operations.plan`), drawing it
-(`plan_page`), running it (`run`).
+Elsewhere: making a plan (`operations.plan`), its output (`plan_page`), running it (`run`).
 """
 
 import time

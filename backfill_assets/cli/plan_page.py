@@ -1,6 +1,6 @@
-"""A plan as people read it: on the screen, and as a runbook in Markdown.
+"""Output of a plan: on the screen, as JSON, and as a runbook in Markdown.
 
-Lives here: how it looks. Does not live here: what it says (`core.plans`, `operations.plan_progress`).
+Elsewhere: the figures (`operations.plan_model`, `operations.plan_progress`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,15 +12,17 @@ import click
 
 from backfill_assets.cli.common import print_json
 from backfill_assets.cli.drawing import draw_table, number, say, size
-from backfill_assets.cli.look_page import LOOK_COLUMNS, look_lines, look_rows
-from backfill_assets.core.days import DayRange
-from backfill_assets.operations.plan_model import Plan, Price, TableImpact
+from backfill_assets.core.days import DayRange, contiguous
+from backfill_assets.core.plan_gates import described
+from backfill_assets.operations.plan_model import Plan, PlanLook, Price, TableImpact
 
 if TYPE_CHECKING:
     from backfill_assets.operations.plan_progress import ChunkProgress, Progress, Took
 
 SHOWN = 3
 CHUNK_COLUMNS = ("chunk", "days", "kind", "state", "expected", "took", "rows", "bytes")
+LOOK_COLUMNS = ("table", "day", "gains", "loses", "other content", "in the range")
+LISTED_DAYS = 31
 
 
 def draw_list(found: Sequence[tuple[Plan, str]]) -> None:
@@ -133,14 +135,8 @@ def _spans(spans: Sequence[DayRange], most: int = SHOWN) -> str:
 
 
 def _gates(plan: Plan) -> str:
-    bounds = plan.policy.tolerances
-    told = ["files read back equal receipts", "keys unique"]
-    told += [f"rows within {bounds.rows:.0%}"] if bounds.rows is not None else []
-    told += [f"NULL shares within {bounds.nulls:.0%} of usual"] if bounds.nulls is not None else []
-    told += [f"means within {bounds.means:.0%}"] if bounds.means is not None else []
-    told += [f"drift within {bounds.drift:g} (population stability index)"] if bounds.drift is not None else []
     act = "puts the chunk back and stops" if plan.policy.on_failure == "rollback" else "stops"
-    return f"{', '.join(told)}; a failed gate {act}"
+    return f"{', '.join(described(plan.policy.tolerances))}; a failed gate {act}"
 
 
 def _next(now: "Progress") -> str:
@@ -263,3 +259,30 @@ def priced(price: Price | None) -> str:
 def _seconds(price: Price) -> str:
     """E.g. `27 s (10..75, a guess)`."""
     return f"{price.seconds:.0f} s ({price.least:.0f}..{price.most:.0f}{', a guess' if price.is_guess else ''})"
+
+
+def look_rows(look: PlanLook, days: DayRange) -> list[list[str]]:
+    """The days that gain or lose keys, up to a month of them, first those beyond the range."""
+    moved = sorted((m for m in look.moves if m.gains or m.loses), key=lambda m: m.day in days)
+    return [
+        [m.table, str(m.day), f"+{m.gains}", f"-{m.loses}", str(m.changes), "yes" if m.day in days else "no"]
+        for m in moved[:LISTED_DAYS]
+    ]
+
+
+def look_lines(look: PlanLook, days: DayRange) -> Iterator[str]:
+    """Sums of moved rows per table, days beyond the range, and days that follow."""
+    if not look.moves:
+        yield "look: with today's settings what landed gives what stands there"
+        return
+    for table in dict.fromkeys(m.table for m in look.moves):
+        mine = [m for m in look.moves if m.table == table]
+        moved = sum(1 for m in mine if m.gains or m.loses)
+        told = f"{moved} day(s) gain or lose rows (+{sum(m.gains for m in mine)} -{sum(m.loses for m in mine)})"
+        yield f"look: {table}: {told}, {sum(m.changes for m in mine)} row(s) on {len(mine)} day(s) change content"
+    if beyond := look.beyond(days):
+        first, last = min(beyond[0], days.start), max(beyond[-1], days.last)
+        spans = ", ".join(map(str, contiguous(beyond)))
+        yield f"beyond the range: {spans} gain or lose rows too; plan --from {first} --to {last} to make them with it"
+    for table, follows in look.follows.items():
+        yield f"follows from these: {table} {', '.join(map(str, follows))}"

@@ -1,7 +1,7 @@
-"""`backfill-assets rollback` and `release`: days put back to what they held, and let go again.
+"""`backfill-assets rollback` and `release`: the commands, their options, and their output.
 
-Lives here: the commands, their options, and how a rollback is drawn. Does not live here: doing it
-(`operations.rollback`). No JVM, no Dagster: what was put back reaches Dagster by the next tick of `late_data`.
+Elsewhere: the rollback itself (`operations.rollback`). Needs neither JVM nor Dagster, which shows the days after the
+next tick of `late_data`.
 """
 
 from collections.abc import Callable
@@ -92,7 +92,7 @@ def release(as_json: bool, yes: bool, **which: Any) -> None:
 
 
 def said() -> "Provenance":
-    """Who types this."""
+    """The provenance of a command: the current user."""
     from backfill_assets.core.who import BY, whoami
     from backfill_assets.lake.replace import Provenance
 

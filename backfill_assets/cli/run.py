@@ -1,7 +1,6 @@
-"""`backfill-assets run`: the chunks of a plan in order, a gate after each, from wherever it stood.
+"""`backfill-assets run`: runs a plan, or what is left of it, and reports on stderr.
 
-Lives here: the command and what it tells while it works. Does not live here: the order and the gates
-(`operations.plan_run`) and the runs of Dagster (`runner`).
+Elsewhere: the order of chunks and the gates (`operations.plan_run`), the runs of Dagster (`runner`).
 """
 
 import time
@@ -71,7 +70,7 @@ def _run_chunk(lake: "Lake", plan: Plan, chunk: PlanChunk, parent: tuple[str, st
 
 
 def _now(lake: "Lake", plan: Plan, accepted: int, daemon: bool) -> "Progress":
-    """Run it here, or leave that to the daemon; how far it is then."""
+    """Run the plan here, or leave it to the daemon; gives its progress then."""
     from backfill_assets.operations.plan_progress import progress
     from backfill_assets.operations.plan_run import ask_for, run_plan
 
@@ -86,7 +85,7 @@ def _now(lake: "Lake", plan: Plan, accepted: int, daemon: bool) -> "Progress":
 
 
 def _tell(lake: "Lake", refused: GateRefused) -> None:
-    """An alert of the gate, as the same plan sends it from the browser."""
+    """Send the alert of a gate, as the job of the browser does."""
     from backfill_assets.cli.dagster_home import instance_of, silenced
     from backfill_assets.orchestration.gate_alerts import tell_gate
 
@@ -95,14 +94,14 @@ def _tell(lake: "Lake", refused: GateRefused) -> None:
 
 
 class CommandWorker:
-    """Makes days by runs of Dagster in this process, and tells of it on stderr."""
+    """Makes chunks by runs of Dagster, and reports on stderr."""
 
     def __init__(self, lake: "Lake", plan: Plan, tags: Mapping[str, str] | None = None) -> None:
         self.lake, self.plan, self.tags = lake, plan, dict(tags or {})
         self.began, self.rows, self.expected = time.monotonic(), 0, 0.0
 
     def make(self, works: "Sequence[ChunkWork]") -> list[str]:
-        """One run here, or several at once in processes of their own; the causes where they failed."""
+        """Make one chunk in this process, several at once in processes of their own; gives the causes of failures."""
         from backfill_assets.operations.plan_work import make_all
 
         if len(works) > 1:
@@ -146,5 +145,5 @@ class CommandWorker:
         aside(f"chunk {chunk.number} of {of} ({kind}{chunk.days}): {rate}about {seconds:.0f} s left")
 
     def gate_passed(self, chunk: PlanChunk) -> None:
-        """Say so."""
+        """Report it on stderr."""
         aside(f"chunk {chunk.number}: gate passed")

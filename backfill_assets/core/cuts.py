@@ -1,8 +1,7 @@
-"""Cuts and maturity: which instants and days decide what a day may know, each written down once.
+"""As-of cutoffs and maturity: the instants and days that bound what a day may know.
 
-Lives here: pure functions of days, instants and spans. Does not live here: the frontier, the instant up to which all
-that landed is loaded (`core.frontier`), and the way of Spark or SQL to apply these days (`pipeline`, `lake`).
-Who changes a rule here finds it told again by those who give a reason, a price or a digest: `core.digests`,
+Elsewhere: the frontier, the instant up to which everything landed is loaded (`core.frontier`), and the same rules in
+Spark and SQL (`pipeline`, `lake`). These modules apply a rule again and change with it: `core.digests`,
 `operations.why`, `operations.plan_impact`, `load.judging`, `pipeline.transforms.declared`, `lake.label_flips`.
 Instants are aware; days are UTC. A day `d` lasts until midnight after it, that instant excluded.
 """
@@ -25,17 +24,17 @@ def is_over(day: date, frontier: datetime | None) -> bool:
 
 
 def cut_of(day: date, grace: timedelta) -> datetime:
-    """The instant at which `day` is looked at by what may only know the past: midnight after it plus the grace."""
+    """The as-of cutoff of `day`: midnight after it plus `grace`."""
     return end_of(day) + grace
 
 
 def cut_has_passed(day: date, grace: timedelta, frontier: datetime | None) -> bool:
-    """Whether everything that arrived before the cut of `day` is loaded."""
+    """Whether everything that arrived before the cutoff of `day` is loaded."""
     return _is_reached(cut_of(day, grace), frontier)
 
 
 def last_known_day(day: date, grace: timedelta) -> date:
-    """The last arrival day of which any instant lies before the cut of `day`."""
+    """The last arrival day with an instant before the cutoff of `day`."""
     return (cut_of(day, grace) - LEAST).date()
 
 

@@ -1,11 +1,9 @@
-"""The gate after a chunk: a pure function of what its days held before, what they hold now, and the plan's tolerances.
+"""The gates after a chunk, an entry each in `PLAN_GATES`: pure functions of a day before and after, and of tolerances.
 
-Lives here: judging receipts before and after, what an independent reader found in the written files, and NULL shares
-against the history. Does not live here: gathering these figures (`operations.plan_gate`), and the checks that refuse a
-write before anybody can read it (`lake.gates`).
+Elsewhere: gathering the evidence (`operations.plan_gate`), the gates of a single write (`lake.gates`).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 
@@ -33,8 +31,16 @@ class Tolerances:
 
 
 @dataclass(frozen=True)
+class PlanGate:
+    """One gate: its description under some tolerances (empty: they do not bound it), and its findings for a day."""
+
+    description: "Callable[[Tolerances], str]"
+    evaluate: "Callable[[TableEvidence, date, Tolerances], Iterator[GateFinding]]"
+
+
+@dataclass(frozen=True)
 class GateFinding:
-    """A day of a table that the gate refuses: which rule, on which column ("" for none), and the figures in words."""
+    """A day of a table that a gate refuses: its rule, the column ("" for none), and the figures in words."""
 
     table: str
     day: date
@@ -45,8 +51,8 @@ class GateFinding:
 
 @dataclass(frozen=True)
 class TableEvidence:
-    """What is known of one table's days of a chunk. `before` and `after` are receipts' entries, `earlier` those of all
-    days as they were before the plan began; `read` and `read_before` what a reader found in the files, per day."""
+    """Evidence about one table's days of a chunk. `before`, `after` and `earlier` (all days before the plan began) are
+    partition records of receipts; `read` and `read_before` are profiles of the files by an independent reader."""
 
     contract: Contract
     before: Mapping[date, DayEntry]
@@ -57,18 +63,17 @@ class TableEvidence:
 
 
 def judge_chunk(evidence: TableEvidence, bounds: Tolerances) -> list[GateFinding]:
-    """Everything that the gate refuses about one table's days, ascending; empty: it is passed."""
-    found: list[GateFinding] = []
-    for day in sorted(evidence.after):
-        found += _read_back(evidence, day)
-        found += _rows(evidence, day, bounds)
-        found += _nulls(evidence, day, bounds)
-        found += _means(evidence, day, bounds)
-        found += _drift(evidence, day, bounds)
-    return found
+    """The findings of all gates for one table's days, ascending; empty: all passed."""
+    days = sorted(evidence.after)
+    return [finding for day in days for gate in PLAN_GATES for finding in gate.evaluate(evidence, day, bounds)]
 
 
-def _read_back(evidence: TableEvidence, day: date) -> Iterator[GateFinding]:
+def described(bounds: Tolerances) -> list[str]:
+    """The gates of a plan with these tolerances, a few words each."""
+    return [text for gate in PLAN_GATES if (text := gate.description(bounds))]
+
+
+def _read_back(evidence: TableEvidence, day: date, _: Tolerances) -> Iterator[GateFinding]:
     """The files hold what the receipt says, and what the contract asks."""
     name, entry, read = evidence.contract.name, evidence.after[day], evidence.read.get(day, DayProfile())
     if not entry.agrees_with(read):
@@ -146,3 +151,16 @@ def _drift(evidence: TableEvidence, day: date, bounds: Tolerances) -> Iterator[G
             told = f"population stability index {found.index:.2f} (allowed {bounds.drift:g})"
             told = f"the values of {column} drifted: {told}"
             yield GateFinding(evidence.contract.name, day, "distribution", told, column)
+
+
+def _unless_none(bound: float | None, text: str) -> str:
+    return "" if bound is None else text.format(bound)
+
+
+PLAN_GATES = (
+    PlanGate(lambda _: "files read back equal receipts, keys unique", _read_back),
+    PlanGate(lambda bounds: _unless_none(bounds.rows, "rows within {:.0%}"), _rows),
+    PlanGate(lambda bounds: _unless_none(bounds.nulls, "NULL shares within {:.0%} of usual"), _nulls),
+    PlanGate(lambda bounds: _unless_none(bounds.means, "means within {:.0%}"), _means),
+    PlanGate(lambda bounds: _unless_none(bounds.drift, "drift within {:g} (population stability index)"), _drift),
+)

@@ -1,7 +1,6 @@
-"""Rollbacks as receipts record them: to which version a day was put back, and which days are stale after one.
+"""Rollbacks in receipts: reasons, the version that a day went back to, and other days that become stale by one.
 
-Lives here: the words in reasons and tags, and what a rollback would do to the states of other days. Does not live here:
-files (`lake.restore`), and which days somebody asks for (`operations.rollback`).
+Elsewhere: files (`lake.restore`), which days of which tables (`operations.rollback`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,7 +20,7 @@ COMING = "rollback to come"
 
 
 def targets_text(targets: Mapping[date, int]) -> str:
-    """The versions that days are put back to, as the text of the tag."""
+    """The target versions of days, as the text of the tag `TO_VERSION`."""
     chosen = sorted(set(targets.values()))
     if len(chosen) == 1:
         return str(chosen[0])
@@ -30,7 +29,7 @@ def targets_text(targets: Mapping[date, int]) -> str:
 
 
 def target_of(receipt: Receipt, day: date) -> int | None:
-    """The version to which a rollback's receipt says it put `day` back; None where it names none."""
+    """The version to which a rollback's receipt restored `day`; None if it names none."""
     text = receipt.tags.get(TO_VERSION, "")
     try:
         if ":" not in text:
@@ -45,14 +44,14 @@ def target_of(receipt: Receipt, day: date) -> int | None:
 
 
 def unheld(states: States, days: Iterable[date]) -> list[DayRange]:
-    """The days as ranges, without those that any table holds: a range with one of them is refused whole."""
+    """The days as ranges, without days that are held in any table: a run of a range with one is refused as a whole."""
     return contiguous(d for d in days if all(states.of(name, d) is not State.HELD for name in states.contracts))
 
 
 def stale_after(states: States, entries: Mapping[str, Mapping[date, DayEntry]]) -> dict[str, frozenset[date]]:
-    """Per table the days that are not stale now and will be once these days (by table) say what they are put back to.
+    """Per table the days that become stale once `entries` are the partition records of these days.
 
-    Days that are put back themselves are held, and never among them; tables without such days are left out.
+    The days of a rollback are held, and never among them; tables without such days are left out.
     """
     tables = dict(states.view.tables)
     for name, days in entries.items():

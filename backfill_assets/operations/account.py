@@ -1,9 +1,8 @@
-"""The account of every landed row: what came in is in raw, in quarantine, a duplicate, too late, or not loaded yet.
+"""The account of every landed row: in raw, in quarantine, a duplicate, too late, or not loaded yet.
 
-Lives here: the account, from the ledger `files` (counted by the parser) and the receipts of raw, quarantine and
-`too_late` (counted by the load): figures of two origins, so that it can fail. Does not live here: printing it (`cli`).
-Nothing is the rest of a subtraction: duplicates are counted where they are found, and days that were loaded before that
-was done are listed as not counted.
+Elsewhere: printing it (`cli`). The ledger `files` has the parser's counts, receipts of raw, quarantine and `too_late`
+those of the load: figures of two origins, so that the account can fail. Duplicates are counted where they are found;
+days that were loaded before that was done are listed as not counted.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,12 +24,12 @@ PER = 1000
 
 @dataclass(frozen=True)
 class Account:
-    """Rows that landed and were not withdrawn, and what became of them. Of one set of days: every day there is.
+    """Rows that landed and were not withdrawn, over all days, by where they are.
 
-    `duplicates` are of the days that counted them; `uncounted` maps each loaded day that did not to the rows that it
-    leaves untold. `waiting` maps days to rows that are not loaded, `surplus` days to loaded rows whose files were
-    withdrawn or altered since: both end with the next load. `wrong` maps loaded days whose figures do not add up to
-    rows that landed minus rows that are accounted for.
+    `duplicates` are those of days that counted them; `uncounted` maps other loaded days to their remaining rows.
+    `waiting` maps days to rows that are not loaded, `surplus` days to loaded rows whose files were withdrawn or altered
+    since: both end with the next load. `wrong` maps loaded days to rows that landed minus rows accounted for, where
+    these differ.
     """
 
     files: int = 0
@@ -50,8 +49,7 @@ class Account:
         return self.raw + self.quarantine + self.too_late + self.duplicates + sum(self.uncounted.values())
 
     def parts(self) -> list[tuple[int, str]]:
-        """What all `rows` became, in words; the numbers add up to `rows`. Parts without rows are left out but for the
-        first three."""
+        """Numbers with words that add up to `rows`, without empty parts after the first three."""
         usual = [(self.raw, "in raw"), (self.quarantine, "in quarantine"), (self.duplicates, "duplicates")]
         others = [
             (self.too_late, "too late"),
@@ -84,7 +82,7 @@ def accounts(lake: Lake, view: LakeView) -> dict[str, Account]:
 
 
 def account(lake: Lake, source: Source, records: Iterable[FileRecord]) -> Account:
-    """The account of a source; `records` are those of its ledger `files`. A content at two paths is one file."""
+    """The account of a source by the `records` of its ledger `files`. A content at two paths is one file."""
     contents = {r.sha256: r for r in records if not r.withdrawn}
     landed: dict[date, int] = {}
     for record in contents.values():
@@ -110,7 +108,7 @@ def account(lake: Lake, source: Source, records: Iterable[FileRecord]) -> Accoun
 
 
 def together(found: Iterable[Account]) -> Account:
-    """Accounts of several sources as one; days are told with the sum of their rows."""
+    """The sum of the accounts of several sources."""
     of = tuple(found)
     return Account(
         files=sum(a.files for a in of),

@@ -1,12 +1,10 @@
-"""The older code of a plan (`plan --code REF`): the files that make the tables as git knows them, frozen in the lake.
+"""The older code of a plan (`plan --code REF`): the pipeline's files of one git commit, frozen in the lake.
 
-Lives here: taking them out of git, refusing where there is no such file, and working by them. Does not live here: which
-files these are (`[pipeline]` in `lake.toml`), reading them (`pipeline`), and pins (`plan_preflight`).
+Elsewhere: which files these are (`[pipeline]` in lake.toml), reading them (`pipeline`), pins (`plan_preflight`).
 
-Frozen are the pipeline file, every file that it imports from beside it, directly or through others, and the SQL files,
-all of one commit, in a folder named by a digest over them; installed packages are today's. The lake's settings are
-overridden for the plan's own processes by their environment variables, so that every door they use, also of the
-processes they begin, finds the older tables. Days made so show as outdated under today's code.
+Frozen are the pipeline file, the files beside it that it imports, directly or through others, and the SQL files, in a
+folder named by a digest over them; installed packages are today's. Environment variables override the lake's settings
+for the plan's processes, so that they all find the older tables. Such days show as outdated under today's code.
 """
 
 import ast
@@ -37,11 +35,11 @@ Files = Mapping[str, bytes]  # content by path below the frozen folder
 
 
 def pin_code(lake: Lake, ref: str, reached: Reach) -> PlanCode:
-    """The files that make the lake's tables as they were at a commit, branch or tag, frozen in the lake; `reached` (of
-    `pipeline.own_files`) tells which these are.
+    """Freeze the files that make the lake's tables as of `ref` (commit, branch or tag); `reached` (of
+    `pipeline.own_files`) gives a file and its imports.
 
-    Raises BackfillError where the lake's tables are not made by files that git knows at `ref`, or where one of these
-    imports a file beside it that git does not.
+    Raises BackfillError if git has no such files at `ref`, or if one of them imports a file beside it that git has
+    not.
     """
     pipeline = lake.settings.pipeline
     place, _, name = (pipeline.tables or "").rpartition(":")
@@ -85,7 +83,7 @@ def _python(path: Path, ref: str, commit: str, reached: Reach) -> Files:
 
 
 def _refuse_unknown(file: Path, folder: Path, today: Path, ref: str) -> None:
-    """Raise where a file of that commit imports one that lies beside it today and that git did not know then."""
+    """Raise if a file of that commit imports one that lies beside it today and that git did not have then."""
     for name in _imported(file):
         known = any((at / f"{name}.py").is_file() or (at / name).is_dir() for at in (folder, file.parent))
         if not known and ((today / f"{name}.py").is_file() or (today / name / "__init__.py").is_file()):
@@ -97,7 +95,7 @@ def _refuse_unknown(file: Path, folder: Path, today: Path, ref: str) -> None:
 
 
 def _imported(file: Path) -> Iterator[str]:
-    """The first names of what a file imports."""
+    """The top-level names of a file's imports."""
     for node in ast.walk(ast.parse(file.read_bytes())):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
@@ -134,7 +132,7 @@ def _exported(folder: Path, commit: str, names: str) -> Iterator[Path]:
 
 
 def _frozen(root: Path, files: Files) -> tuple[str, str]:
-    """A digest over the files, and the folder named by it, relative to the lake, in which they lie now."""
+    """Write the files into a folder named by a digest over them; gives digest and folder, relative to the lake."""
     told = "".join(f"{sha256(content).hexdigest()} {name}\n" for name, content in sorted(files.items()))
     digest = sha256(told.encode()).hexdigest()[:DIGEST_CHARS]
     frozen = root / FOLDER / CODE / digest
@@ -152,7 +150,7 @@ def _frozen(root: Path, files: Files) -> tuple[str, str]:
 
 @contextlib.contextmanager
 def working_by(code: PlanCode | None) -> Iterator[None]:
-    """Whoever opens the lake within, in this process or one that it begins, finds the tables of that code."""
+    """Within, this process and its children open the lake with the tables of that code."""
     if code is None:
         yield
         return
@@ -170,12 +168,12 @@ def working_by(code: PlanCode | None) -> Iterator[None]:
 
 
 def _commit(path: Path, ref: str) -> str:
-    """What `ref` is in the repository that the file lies in."""
+    """The commit of `ref` in the repository of the file."""
     return _git(path, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}").decode().strip()
 
 
 def _git(path: Path, *words: str) -> bytes:
-    """What git says of the repository that the file lies in."""
+    """The output of git in the repository of the file; raises BackfillError if git fails."""
     program = shutil.which("git")
     if program is None:
         raise _refused(str(path), "git is not installed here", "Install git, or plan without --code")

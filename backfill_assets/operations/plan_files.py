@@ -39,7 +39,7 @@ def new_id(now: datetime) -> str:
 
 
 def keep_plan(lake: Lake, plan: Plan) -> Path:
-    """Write the plan's file, atomically; raises BackfillError where one of that id is there."""
+    """Write the plan's file atomically; raises BackfillError if it exists."""
     path = _folder(lake) / f"{plan.id}.json"
     if path.exists():
         raise BackfillError(f"the plan {plan.id}", "it is there already", "Nothing was written", "Plan again")
@@ -48,7 +48,7 @@ def keep_plan(lake: Lake, plan: Plan) -> Path:
 
 
 def find_plan(lake: Lake, named: str) -> Plan:
-    """The plan of that id, or of the only id that begins so; raises BackfillError where none or several do."""
+    """The plan with this id, or the only one whose id begins so; raises BackfillError for none or several."""
     ids = [i for i in plan_ids(lake) if i.startswith(named)] if named else []
     if named in ids:
         ids = [named]
@@ -64,7 +64,7 @@ def plan_ids(lake: Lake) -> list[str]:
 
 
 def plans(lake: Lake) -> Iterator[Plan]:
-    """All plans, oldest first; a file that is not understood is left out (`find_plan` says why)."""
+    """All plans, oldest first, without files that cannot be read (`find_plan` says why)."""
     for found in plan_ids(lake):
         with contextlib.suppress(BackfillError):
             yield find_plan(lake, found)
@@ -90,7 +90,7 @@ def part_of(lake: Lake, plan_id: str, chunk: str) -> ChunkPart | None:
 
 
 def mark(lake: Lake, plan_id: str, name: Mark, told: str = "") -> None:
-    """Set a mark, with what is said; the first `started` and the first `ended` stay."""
+    """Set a mark with a text; a mark that is set stays as it is."""
     path = _mark(lake, plan_id, name)
     if not path.exists():
         _folder(lake)
@@ -98,12 +98,12 @@ def mark(lake: Lake, plan_id: str, name: Mark, told: str = "") -> None:
 
 
 def unmark(lake: Lake, plan_id: str, name: Mark) -> None:
-    """Take a mark away; nothing happens where it is not set."""
+    """Remove a mark, if it is set."""
     _mark(lake, plan_id, name).unlink(missing_ok=True)
 
 
 def marked(lake: Lake, plan_id: str, name: Mark) -> str | None:
-    """What the mark says; None where it is not set."""
+    """The text of a mark; None if it is not set."""
     try:
         return str(json.loads(_mark(lake, plan_id, name).read_text(encoding="utf-8"))["told"])
     except FileNotFoundError:
@@ -113,19 +113,18 @@ def marked(lake: Lake, plan_id: str, name: Mark) -> str | None:
 
 
 def active_plans(lake: Lake) -> list[Plan]:
-    """The plans that were started and neither finished nor cancelled, oldest first: their days are their own until
-    then. Costs nothing where a lake has none."""
+    """The plans that were started and neither finished nor cancelled, oldest first. Their days are left to them."""
     folder = lake.root / FOLDER
     started = {p.name.removesuffix(".started") for p in folder.glob("*.started")}
-    return [find_plan(lake, i) for i in sorted(started) if (folder / f"{i}.json").exists() and _goes_on(lake, i)]
-
-
-def _goes_on(lake: Lake, plan_id: str) -> bool:
-    return marked(lake, plan_id, "ended") is None
+    return [
+        find_plan(lake, i)
+        for i in sorted(started)
+        if (folder / f"{i}.json").exists() and marked(lake, i, "ended") is None
+    ]
 
 
 def days_of_active_plans(lake: Lake) -> dict[str, set[date]]:
-    """Per table the days of active plans: sensors and schedules leave them alone."""
+    """Per table the days of active plans, which sensors and schedules leave alone."""
     found: dict[str, set[date]] = {}
     for plan in active_plans(lake):
         for table in plan.tables:
@@ -134,13 +133,13 @@ def days_of_active_plans(lake: Lake) -> dict[str, set[date]]:
 
 
 def left_to_plans(planned: Mapping[str, Set[date]], tables: Iterable[str]) -> list[str]:
-    """A line per table of these whose `planned` days are left alone."""
+    """A line per table of `tables` that has days in `planned`."""
     told = "left alone: of an active plan (`backfill-assets plan list`)"
     return [f"{name}: {ranges(planned[name])} {told}" for name in tables if planned.get(name)]
 
 
 def refuse_overlap(lake: Lake, plan: Plan) -> None:
-    """Raise where another active plan has days of the same tables."""
+    """Raise if another active plan has days of the same tables."""
     for other in active_plans(lake):
         shared = sorted(set(other.tables) & set(plan.tables))
         days = sorted(set(other.days) & set(plan.days))
@@ -171,7 +170,7 @@ def _write(path: Path, text: str) -> None:
 
 @contextlib.contextmanager
 def only_runner(lake: Lake, plan: Plan) -> Iterator[None]:
-    """Nobody else runs the plan inside the block; raises BackfillError where somebody does."""
+    """Hold the lock of the plan's runner; raises BackfillError if another process has it."""
     try:
         lock = _runner(lake, plan).acquire(timeout=PATIENCE_SECONDS)
     except Timeout:
@@ -184,7 +183,7 @@ def only_runner(lake: Lake, plan: Plan) -> Iterator[None]:
 
 
 def is_running(lake: Lake, plan: Plan) -> bool:
-    """Whether some process runs the plan at this moment."""
+    """Whether a process holds the lock of the plan's runner now."""
     try:
         with _runner(lake, plan).acquire(timeout=0):
             return False
@@ -194,15 +193,14 @@ def is_running(lake: Lake, plan: Plan) -> bool:
 
 @contextlib.contextmanager
 def only_maker(lake: Lake, plan: Plan, chunk: PlanChunk) -> Iterator[None]:
-    """Nobody else makes the chunk inside the block: one that is still at it, because its runner was killed, is waited
-    for."""
+    """Hold the lock of a chunk's maker; waits for a process that is still at it because its runner was killed."""
     with _lock(lake, f"plan-{plan.id}-chunk-{chunk.number}.lock"):
         yield
 
 
 @contextlib.contextmanager
 def telling_stops(lake: Lake, plan: Plan) -> Iterator[None]:
-    """Whatever ends the block early is kept as the mark `stopped`: a person's turn. A killed process keeps nothing."""
+    """Set the mark `stopped` with the error that ends the block, so that a person looks. A kill sets no mark."""
     try:
         yield
     except BaseException as error:

@@ -58,8 +58,8 @@ def _evidence(lake: Lake, contract: Contract, chunk: PlanChunk, now: Progress) -
 
 
 def refusal(plan: Plan, chunk: PlanChunk, found: list[GateFinding], put_back: bool, failed: str = "") -> GateRefused:
-    """The error of a failed gate: days, columns, figures, what stands, and what to do next. `failed`: why the chunk
-    could not be put back (empty: it was, or nobody asked for it)."""
+    """The error of a failed gate: days, columns, figures, what is written, and what to do next. `failed`: why the
+    rollback of the chunk failed (empty: it did not, or none was wanted)."""
     shown = "; ".join(f"{f.table} {f.day} {f.rule}: {f.told}" for f in found[:SHOWN])
     more = f"; {len(found) - SHOWN} more" if len(found) > SHOWN else ""
     tables = [f"{t} {ranges({f.day for f in found if f.table == t})}" for t in dict.fromkeys(f.table for f in found)]
@@ -100,7 +100,7 @@ def _told(rows: int) -> str:
 
 
 def _versions(lake: Lake, states: States, table: Table, written: Mapping[date, object]) -> Iterator[GateFinding]:
-    """Of the days written, unless newer deliveries came for them since: those will be made again."""
+    """Findings for the days written, without days that are stale by newer deliveries, which will be rebuilt."""
     stamps = {
         day: stamp
         for day in sorted(written)
@@ -124,8 +124,8 @@ def _versions(lake: Lake, states: States, table: Table, written: Mapping[date, o
 def _counted(
     lake: Lake, states: States, table: Table, raw: Contract, version: int, days: Sequence[date]
 ) -> dict[date, tuple[int, int]]:
-    """Per event day the deliveries in raw at a version, and those superseded. Reads the arrival days that the ledger
-    lists for these days, which hold every delivery of their keys."""
+    """Per event day the deliveries in raw at a version, and those superseded. Reads the arrival days that the event-day
+    index has for these days, which hold every delivery of their keys."""
     if table.account is None:
         return {}
     arrived = {a for d in days for a, _ in states.view.source(raw.name).arrivals.get(d, ())}

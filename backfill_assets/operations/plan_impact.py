@@ -28,9 +28,9 @@ Frontiers = Mapping[str, Mapping[int, datetime | None]]
 def impacts(
     states: States, frontiers: Frontiers, tables: Sequence[str], days: DayRange, policy: Policy | None = None
 ) -> tuple[TableImpact, ...]:
-    """The impact on every table, upstream first; tables that the plan leaves out have only days that follow.
+    """The impact on every table, upstream first; tables that are not planned have only days that follow.
 
-    `frontiers` are those that receipts name, per table and version: they tell which labels have become mature.
+    `frontiers` are those of receipts, per table and version: they show which labels have become mature since.
     """
     how = policy or Policy()
     own = {t: {d: w for d in days if (w := _why(states, frontiers.get(t, {}), t, d, how))} for t in tables}
@@ -38,7 +38,7 @@ def impacts(
     changed: dict[str, Set[date]] = {}
     result = []
     for name, contract in states.contracts.items():
-        # Days that are stale already and will be so again: they follow as well, whoever makes them.
+        # Days that are stale already and become stale again follow as well, whichever run makes them.
         again = {d for d in touched(states, states, contract, changed) if states.of(name, d) is State.STALE}
         found[name] |= again - own.get(name, {}).keys()
         changed[name] = found[name] | own.get(name, {}).keys()
@@ -57,7 +57,7 @@ def impacts(
 
 
 def _why(states: States, frontiers: Mapping[int, datetime | None], table: str, day: date, how: Policy) -> str:
-    """Why a day is written; empty where it is right as it is, or must be left alone."""
+    """The reason to write a day; empty if it is up to date or held."""
     state = states.of(table, day)
     if state is State.HELD:
         return ""
@@ -71,7 +71,7 @@ def _why(states: States, frontiers: Mapping[int, datetime | None], table: str, d
 
 
 def _has_matured(states: States, frontiers: Mapping[int, datetime | None], table: str, day: date) -> bool:
-    """Whether a label became mature after the frontier that its receipt names."""
+    """Whether a label became mature after the frontier of its receipt."""
     ripe, stamp = states.contracts[table].matures_after_days, states.stamp(table, day)
     if ripe is None or stamp is None or not is_mature(day, ripe, states.frontier(table)):
         return False
@@ -86,7 +86,7 @@ def _by_why(why: Mapping[date, str]) -> dict[str, tuple[DayRange, ...]]:
 
 
 def _reads(states: States, contract: Contract, written: Iterable[date]) -> dict[str, tuple[DayRange, ...]]:
-    """Per input table the days that are read; of `landing` the arrival days."""
+    """Per input table the days that are read (arrival days of `landing`)."""
     view, days = states.view, sorted(written)
     found: dict[str, Set[date]] = {}
     for wanted in contract.inputs:
@@ -101,12 +101,12 @@ def _reads(states: States, contract: Contract, written: Iterable[date]) -> dict[
 
 
 def look_ahead(lake: Lake, states: States, days: DayRange) -> PlanLook:
-    """What moves near the range, and what follows. Nothing is written."""
+    """Preview the rows that move near the range, and the days that follow. Writes nothing; needs the engine."""
     return look_of(states, moved_rows(LakeSession(lake), states, days))
 
 
 def look_of(states: States, moves: Iterable[DayMove]) -> PlanLook:
-    """The look that these moves give: per table downstream of them the days that their windows reach."""
+    """The preview of these moves, with the days per downstream table that their windows reach."""
     found = tuple(moves)
     changed: dict[str, Set[date]] = {}
     for move in found:

@@ -1,4 +1,4 @@
-"""A plan: a range of days of some tables, cut into chunks, with its pins, impact, preflight and prices. And its JSON.
+"""A plan and its JSON: a range of days of some tables in chunks, with its pins, impact, preflight and prices.
 
 Elsewhere: making a plan (`plan`), its file (`plan_files`), how far it is (`plan_progress`). Plans never change. Fields
 that older files lack have defaults; keys that newer code does not know are left out when a file is read.
@@ -38,7 +38,7 @@ Instant = Annotated[datetime, PlainSerializer(datetime.isoformat)]
 
 
 class ChunkKind(StrEnum):
-    """What a chunk is there for."""
+    """The purpose of a chunk."""
 
     CANARY = "canary"  # the first days, alone: what is wrong everywhere shows here
     CHUNK = "chunk"
@@ -47,9 +47,9 @@ class ChunkKind(StrEnum):
 
 @dataclass(frozen=True)
 class PlanChunk:
-    """Contiguous days of all tables of a plan. `number` counts from 1 in the order in which chunks are run.
+    """Contiguous days of all tables of a plan. `number` counts from 1 in the order of the runs.
 
-    Of the last one, of kind `seams`, the days are those of the whole plan; which of them it makes shows when it runs.
+    The final boundary chunk has the plan's full range; the days that it rebuilds are computed when it runs.
     """
 
     number: int
@@ -59,9 +59,9 @@ class PlanChunk:
 
 @dataclass(frozen=True)
 class Policy:
-    """How a plan is run. `canary` are days (0: none). `on_failure`: a failed gate leaves the chunk as it is, or puts it
-    back. `max_parallel` bounds the chunks that run at once. `force`: also days that are known to be right.
-    `keep_removed`: a merge keeps rows that the new ones lack; without it, it is refused where there are such."""
+    """How a plan is run. `canary`: days (0: none). `on_failure`: a failed gate leaves the chunk as it is, or rolls it
+    back. `max_parallel`: chunks at once, at most. `force`: rebuild days that are up to date, too. `keep_removed`: a
+    merge keeps rows that the new ones lack; otherwise such a merge is refused."""
 
     chunk: str = "7d"
     canary: int = 1
@@ -87,7 +87,7 @@ class Policy:
 
 @dataclass(frozen=True)
 class Pins:
-    """What a plan was made with: `codes` and `settings` are digests per table, `versions` table heads (-1: none)."""
+    """Digests of code and settings per table, packages, and table `versions` (-1: no table) when a plan was made."""
 
     codes: Mapping[str, str]
     settings: Mapping[str, str]
@@ -98,9 +98,8 @@ class Pins:
 
 @dataclass(frozen=True)
 class Price:
-    """What a piece of work costs: seconds as expected, at least and at most; rows; bytes. `writes` are the past writes
-    that it was learnt from (0: a guess). `cpu` are processor seconds as expected, within the same interval (None:
-    no past write tells)."""
+    """Expected cost of writes: seconds with bounds, rows, bytes, processor seconds `cpu` (None: unknown). `writes`
+    counts the past writes behind it (0: a guess)."""
 
     seconds: float
     least: float
@@ -111,7 +110,7 @@ class Price:
     cpu: float | None = None
 
     def __add__(self, other: "Price") -> "Price":
-        """Both together. Learnt from as many writes as the less known of the two."""
+        """The sum, with the smaller number of past writes."""
         cpu = None if self.cpu is None or other.cpu is None else self.cpu + other.cpu
         return Price(
             self.seconds + other.seconds, self.least + other.least, self.most + other.most,
@@ -120,17 +119,14 @@ class Price:
 
     @property
     def is_guess(self) -> bool:
-        """Whether no past write of this lake tells it."""
+        """Whether no past write is behind it."""
         return not self.writes
 
 
 @dataclass(frozen=True)
 class TableImpact:
-    """What a plan does to one table: days to write by why, the source days read, and days that follow by themselves.
-
-    `write` holds days inside the range only, each once; `follows` days outside the range, or of tables that the plan
-    leaves out, which will be stale once the plan is done. `reads` are input days per table.
-    """
+    """Impact of a plan on one table: days to `write` by reason (inside the range, each once), input days per table that
+    it `reads`, days that are `held`, and days that it makes stale and does not rebuild (`follows`)."""
 
     table: str
     key: tuple[str, ...]
@@ -141,14 +137,14 @@ class TableImpact:
     price: Price | None = None
 
     def days(self) -> frozenset[date]:
-        """All days that the plan writes in this table, whatever the reason."""
+        """All days to write, whatever the reason."""
         return frozenset(d for spans in self.write.values() for span in spans for d in span)
 
 
 @dataclass(frozen=True)
 class PlanCode:
-    """The older code that a plan works by: what was asked for, the commit that this was, `FILE:NAME` of the frozen
-    tables and the pattern of the frozen SQL files (empty: none), relative to the lake; a digest over all `files`."""
+    """Older code of a plan: the git `ref` and its `commit`, `FILE:NAME` of the frozen tables and the pattern of the
+    frozen SQL files (empty: none), relative to the lake; the number of `files` and a digest over them."""
 
     ref: str
     commit: str
@@ -163,20 +159,20 @@ class PlanCode:
 
 @dataclass(frozen=True)
 class PlanLook:
-    """What a look at what landed found: days with moves, also outside the range, and per table downstream of these the
-    days that follow through its windows."""
+    """Preview of a diff under today's settings: days with moved rows, also outside the range, and days per downstream
+    table that follow through its windows."""
 
     moves: tuple[DayMove, ...] = ()
     follows: Mapping[str, tuple[Days, ...]] = field(default_factory=dict)
 
     def beyond(self, days: DayRange) -> list[date]:
-        """The days outside of `days` that gain or lose rows, ascending, whichever the table."""
+        """The days outside of `days` on which any table gains or loses rows, ascending."""
         return sorted({m.day for m in self.moves if (m.gains or m.loses) and m.day not in days})
 
 
 @dataclass(frozen=True)
 class PreflightTick:
-    """One computed answer of the preflight; `passed` False refuses the run."""
+    """One check of the preflight; if it did not pass, the plan may not run."""
 
     name: str
     passed: bool
@@ -213,13 +209,13 @@ class Plan:
 
     @property
     def nothing_to_do(self) -> str:
-        """That none of its days needs anything, in a line; empty where some do, or are held by a rollback."""
+        """A line saying that no day needs a rebuild; empty if some do, or are held."""
         if any(i.days() or i.held for i in self.impacts if i.table in self.tables):
             return ""
         return f"nothing to do: {self.days} of {', '.join(self.tables)} need nothing (--force makes them all the same)"
 
     def chunk(self, number: int) -> PlanChunk:
-        """The chunk of that number; raises BackfillError where there is none."""
+        """The chunk with this number; raises BackfillError if there is none."""
         if 1 <= number <= len(self.chunks):
             return self.chunks[number - 1]
         raise BackfillError(
@@ -228,18 +224,18 @@ class Plan:
         )  # fmt: skip
 
     def waves(self) -> list[tuple[PlanChunk, ...]]:
-        """The chunks that may run at once, in order: canary and seams alone, the others at most `max_parallel`."""
+        """The chunks that may run at once, in order: canary and boundary chunk alone, others up to `max_parallel`."""
         alone = [(c,) for c in self.chunks if c.kind is ChunkKind.CANARY]
         last = [(c,) for c in self.chunks if c.kind is ChunkKind.BOUNDARY]
         others, most = [c for c in self.chunks if c.kind is ChunkKind.CHUNK], self.policy.max_parallel
         return [*alone, *(tuple(others[i : i + most]) for i in range(0, len(others), most)), *last]
 
     def impact(self, table: str) -> TableImpact:
-        """What it does to a table; raises KeyError."""
+        """The impact on a table; raises KeyError."""
         return {i.table: i for i in self.impacts}[table]
 
     def tags(self, chunk: PlanChunk) -> dict[str, str]:
-        """The tags of every receipt that a run of the chunk writes."""
+        """The tags of the receipts of a chunk's runs."""
         mode = {MODE_TAG: MERGE_KEEPING if self.policy.keep_removed else MERGE} if self.policy.merges else {}
         code = {CODE_TAG: str(self.code)} if self.code is not None else {}
         return {PLAN_TAG: self.id, CHUNK_TAG: str(chunk.number), **mode, **code}

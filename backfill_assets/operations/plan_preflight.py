@@ -22,7 +22,7 @@ from backfill_assets.operations.plan_model import Pins, Plan, PreflightTick
 from backfill_assets.operations.why import ranges
 
 PACKAGES = ("backfill-assets", "dagster", *LIBRARIES)
-# Names whose value differs from call to call: a day made with them comes out otherwise each time.
+# Names whose value differs from call to call, and with it a day made with them.
 UNSTEADY_NAMES = frozenset({
     "now", "today", "utcnow", "time", "time_ns", "random", "rand", "randn", "uuid", "uuid1", "uuid4", "current_date",
     "current_timestamp", "localtimestamp", "unix_timestamp", "monotonically_increasing_id", "shuffle",
@@ -35,7 +35,7 @@ UNSTEADY_SQL = re.compile(
 
 
 def preflight(lake: Lake, pipeline: Pipeline, states: States, plan: Plan) -> tuple[PreflightTick, ...]:
-    """All answers, in a fixed order."""
+    """All checks, in a fixed order."""
     tables = [pipeline.table(name) for name in plan.tables]
     return (_deterministic(tables), _inputs(states, plan), _held(plan), _rollback(lake, states, plan))
 
@@ -57,7 +57,7 @@ def _unsteady_in(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def unsteady(source: str) -> Iterator[tuple[int, str]]:
-    """Lines that call what differs from call to call: by a name of Python, or in a text that Spark parses."""
+    """Line and name of each call whose value differs from call to call, in Python or in a text that Spark parses."""
     nodes = tuple(ast.walk(ast.parse(source)))
     prose = {id(n.value) for n in nodes if isinstance(n, ast.Expr)}
     for node in nodes:
@@ -71,7 +71,7 @@ def unsteady(source: str) -> Iterator[tuple[int, str]]:
 
 
 def _inputs(states: States, plan: Plan) -> PreflightTick:
-    """The day itself must exist in every input table, or be made by the plan before it."""
+    """Check that the day itself exists in every input table, or that the plan makes it before."""
     lacking = []
     for impact in plan.impacts:
         for wanted in states.contracts[impact.table].inputs:
@@ -95,8 +95,8 @@ def _held(plan: Plan) -> PreflightTick:
 
 
 def _rollback(lake: Lake, states: States, plan: Plan) -> PreflightTick:
-    """Whether the files that the days to be written hold now are there as the log names them: by these alone the days
-    can be put back. Raw is never put back."""
+    """Check that the files of the days to write are there as the log names them: a rollback needs these. Raw is never
+    rolled back."""
     gone, held, never = [], [], []
     for impact in plan.impacts:
         contract, days = states.contracts[impact.table], impact.days()
@@ -118,7 +118,7 @@ def _rollback(lake: Lake, states: States, plan: Plan) -> PreflightTick:
 
 
 def take_pins(lake: Lake, pipeline: Pipeline, states: States) -> Pins:
-    """Today's code, settings, packages, engine, table heads and `as_of`."""
+    """Pin today's code, settings, packages, engine, table versions and `as_of`."""
     return Pins(
         {name: c.code_digest for name, c in pipeline.codes.items()},
         {name: c.settings_digest for name, c in pipeline.codes.items()},
@@ -129,7 +129,7 @@ def take_pins(lake: Lake, pipeline: Pipeline, states: States) -> Pins:
 
 
 def refuse_moved(plan: Plan, lake: Lake, pipeline: Pipeline, states: States) -> None:
-    """Raise where a pin of the plan holds no longer: code, settings, packages, engine or `as_of`."""
+    """Raise if code, settings, packages, engine or `as_of` differ from the plan's pins."""
     moved = list(moved_pins(plan.pins, take_pins(lake, pipeline, states), plan.tables))
     if moved:
         more = f"; {len(moved) - 3} more" if len(moved) > 3 else ""
@@ -142,7 +142,7 @@ def refuse_moved(plan: Plan, lake: Lake, pipeline: Pipeline, states: States) -> 
 
 
 def moved_pins(pinned: Pins, now: Pins, tables: Sequence[str]) -> Iterator[str]:
-    """What moved, in words: the pinned value, then today's."""
+    """A text per pin that moved, with the pinned value and today's."""
     for name in tables:
         yield from _moved(f"the code of {name}", pinned.codes.get(name, "none"), now.codes.get(name, "none"))
         yield from _moved(f"the settings of {name}", pinned.settings.get(name, "none"), now.settings.get(name, "none"))

@@ -94,7 +94,7 @@ class Progress:
 
     @property
     def is_done(self) -> bool:
-        """Whether every chunk is; of a finished plan, a chunk that was put back since is not."""
+        """Whether every chunk is done; a chunk of a finished plan that was rolled back since is not."""
         return all(c.state is ChunkState.DONE for c in self.chunks)
 
     def took(self, table: str) -> Took | None:
@@ -107,7 +107,7 @@ class Progress:
 
 
 def progress(lake: Lake, pipeline: Pipeline, plan: Plan) -> Progress:
-    """How far the plan is now."""
+    """Read how far the plan is now."""
     writes = {name: _writes(lake, plan, name) for name in plan.tables}
     states = pipeline.states(read_view(lake, pipeline.contracts))
     told = state_of(lake, plan)
@@ -131,8 +131,8 @@ def _writes(lake: Lake, plan: Plan, table: str) -> PlanWrites:
 
 
 def state_of(lake: Lake, plan: Plan) -> str:
-    """What the marks say: `new`, `active`, `paused`, `stopped` (its last run ended early and said why), `finished` or
-    `cancelled`. A plan whose runner was killed is `active`: it could say nothing."""
+    """The state of a plan by its marks: `new`, `active`, `paused`, `stopped` (its last run ended early with a reason),
+    `finished` or `cancelled`. A plan whose runner was killed is `active`."""
     ended = marked(lake, plan.id, "ended")
     if ended is not None:
         return CANCELLED if ended.startswith(CANCELLED) else FINISHED
@@ -144,13 +144,13 @@ def state_of(lake: Lake, plan: Plan) -> str:
 
 
 def why_waiting(lake: Lake, plan: Plan, told: str) -> str:
-    """Why a plan in the state `told` waits for a person; empty where it does not."""
+    """Why a plan in the state `told` waits for a person; empty if it does not."""
     return next((marked(lake, plan.id, name) or "" for name in WAITING if name == told), "")
 
 
 def held_back(lake: Lake, also_idle: bool = False) -> dict[str, str]:
-    """Per id of an active plan that waits for a person, in a line, why, which days it keeps from all others, and which
-    command frees them. `also_idle`: also plans that no process runs now, because theirs was killed."""
+    """Per id of an active plan that waits for a person, a line: why, which days it holds back, and which command frees
+    them. `also_idle`: also plans whose runner was killed."""
     found = {}
     for plan in active_plans(lake):
         told = state_of(lake, plan)

@@ -1,7 +1,7 @@
-"""Running a plan: chunk after chunk, a gate after each, from wherever it stood when it was last ended or killed.
+"""Runs a plan chunk by chunk with a gate after each, from wherever it stood when it last ended or was killed.
 
-Lives here: the order of things. Does not live here: how days are made, which the caller hands in (a run of Dagster),
-and how far a plan is (`plan_progress`). Nothing is remembered here: every look is a new one at receipts.
+Elsewhere: the runs that make days, which the caller hands in as a `Worker` (`plan_work`), and how far a plan is
+(`plan_progress`). Nothing is remembered between waves: receipts are read again.
 """
 
 from collections.abc import Sequence
@@ -36,28 +36,28 @@ from backfill_assets.operations.plan_work import ChunkWork, Opener
 from backfill_assets.operations.rollback import RollbackRequest, roll_back
 from backfill_assets.operations.why import ranges
 
-MOST_TIMES = 3  # that days of a chunk are made: each time more may land for them while its run is at work
+MOST_TIMES = 3  # runs of a chunk: more may land for its days while one is at work
 
 
 class Worker(Protocol):
-    """Who makes days, and who hears of the plan."""
+    """Makes the days of chunks, and reports on the way."""
 
     def make(self, works: Sequence[ChunkWork]) -> list[str]:
-        """Make the days of each, at once where it can; gives per work the cause where it failed, else an empty text."""
+        """Make the days of each work; gives per work the cause of its failure, or an empty text."""
 
     def chunk_began(self, progress: Progress, chunk: PlanChunk) -> None:
-        """A chunk is to be made, or made further."""
+        """Report that a chunk starts or goes on."""
 
     def gate_passed(self, chunk: PlanChunk) -> None:
-        """Its gate found nothing."""
+        """Report that the gate of a chunk found nothing."""
 
 
 def run_plan(open_lake: Opener, plan: Plan, worker: Worker, accepted: int = 0) -> Progress:
-    """Run what is left of the plan, and give how far it is then: finished, or paused by a mark.
+    """Run what is left of the plan and give its progress then: finished, or paused by a mark.
 
-    The gate of chunk `accepted` is passed over: someone has looked. Raises BackfillError where the plan may not run,
-    where a run fails (after the retries that the plan allows) and where a gate refuses; the plan's mark `stopped` then
-    says why, and no sensor goes on with it. Killed, it leaves no mark.
+    `accepted` is a chunk whose gate is skipped, because a person has looked. Raises BackfillError if the plan may not
+    run, a run fails (after the retries that the plan allows) or a gate refuses; the plan's mark `stopped` then says
+    why, and no sensor goes on with it. A kill leaves no mark.
     """
     lake, pipeline = open_lake()
     with only_runner(lake, plan):
@@ -74,9 +74,11 @@ def run_plan(open_lake: Opener, plan: Plan, worker: Worker, accepted: int = 0) -
 
 
 def ask_for(lake: Lake, pipeline: Pipeline, plan: Plan) -> bool:
-    """Make the plan active without running it: its days are its own from now on, and a runner (this process, or the
-    daemon's sensor `plans`) takes it from there. Returns whether there is anything left to run; changes nothing where
-    the plan is finished. Raises BackfillError where it may not run."""
+    """Make the plan active without running it, so that sensors and other plans leave its days to it; this process or
+    the daemon's sensor `plans` runs it then.
+
+    Returns whether anything is left to run; a finished plan is not changed. Raises BackfillError if it may not run.
+    """
     lake.locks.mkdir(parents=True, exist_ok=True)
     with FileLock(lake.locks / "plans.lock"):  # two plans that start at once see each other
         now = progress(lake, pipeline, plan)
@@ -89,8 +91,8 @@ def ask_for(lake: Lake, pipeline: Pipeline, plan: Plan) -> bool:
 
 
 def refuse(lake: Lake, pipeline: Pipeline, plan: Plan, now: Progress) -> None:
-    """Raise where the plan may not run (on): cancelled, paused, its preflight failed, its days are another active
-    plan's, or a pin holds no longer. Changes nothing."""
+    """Raise if the plan is cancelled or paused, its preflight failed, another active plan has its days, or a pin holds
+    no longer. Changes nothing."""
     told = now.told
     if told == CANCELLED:
         raise BackfillError(
@@ -112,7 +114,7 @@ def refuse(lake: Lake, pipeline: Pipeline, plan: Plan, now: Progress) -> None:
 
 
 def _run_wave(open_lake: Opener, plan: Plan, wave: Sequence[PlanChunk], worker: Worker, accepted: int) -> None:
-    """Make what is left of the chunks of a wave, then judge each, unless receipts prove that this was done."""
+    """Make what is left of the chunks of a wave, then pass the gate of each that receipts do not prove passed."""
     lake, pipeline = open_lake()
     now = progress(lake, pipeline, plan)
     refuse_moved(plan, lake, pipeline, now.states)
@@ -131,11 +133,12 @@ def _run_wave(open_lake: Opener, plan: Plan, wave: Sequence[PlanChunk], worker: 
 
 
 def _judge(lake: Lake, pipeline: Pipeline, plan: Plan, chunk: PlanChunk, now: Progress, worker: Worker) -> None:
-    """Raise where the gate of a chunk finds something, after putting it back where the plan says so."""
+    """Raise if the gate of a chunk finds something, after rolling it back if the plan says so."""
     found, put_back, failed = judge(lake, pipeline, chunk, now), False, ""
     if found and plan.policy.on_failure == "rollback":
         try:
-            put_back = roll_back(lake, pipeline, _undoing(plan, chunk), _said()).is_done
+            asked = RollbackRequest(plan.id, str(chunk.number), note="its gate refused")
+            put_back = roll_back(lake, pipeline, asked, Provenance("", tags={BY: whoami()})).is_done
         except (BackfillError, OSError) as error:  # what the gate found is why the plan stops
             failed = str(error)
     if found:
@@ -144,8 +147,9 @@ def _judge(lake: Lake, pipeline: Pipeline, plan: Plan, chunk: PlanChunk, now: Pr
 
 
 def _make_whole(open_lake: Opener, plan: Plan, chunks: Sequence[PlanChunk], worker: Worker) -> Progress:
-    """Make chunks, and again what became stale meanwhile: late data landed, or a chunk made at the same time changed
-    inputs. The seams do that where the plan has some. Raises BackfillError where days are left after `MOST_TIMES`."""
+    """Make chunks, and again days that became stale meanwhile: late data landed, or a chunk made at the same time
+    changed inputs. A boundary chunk does that if the plan has one. Raises BackfillError if days are left after
+    `MOST_TIMES` runs."""
     left = [*chunks]
     for _ in range(MOST_TIMES):
         _make(open_lake, plan, left, worker)
@@ -157,7 +161,7 @@ def _make_whole(open_lake: Opener, plan: Plan, chunks: Sequence[PlanChunk], work
 
 
 def _make(open_lake: Opener, plan: Plan, chunks: Sequence[PlanChunk], worker: Worker) -> None:
-    """The runs of chunks: one for all tables of each; of the seams one per table and range, as the states say then."""
+    """Run chunks: one run for all tables of each; of the boundary chunk one per table and range, by the states then."""
     if chunks[0].kind is not ChunkKind.BOUNDARY:
         _tried(plan, [ChunkWork(plan, c, plan.tables, c.days) for c in chunks], worker)
         return
@@ -169,7 +173,7 @@ def _make(open_lake: Opener, plan: Plan, chunks: Sequence[PlanChunk], worker: Wo
 
 
 def _tried(plan: Plan, works: Sequence[ChunkWork], worker: Worker) -> None:
-    """Make them; those that fail again, as often as the plan allows. Raises the first cause that is left then."""
+    """Do works, and those that fail again as often as the plan allows. Raises the first cause that is left then."""
     failed: list[tuple[ChunkWork, str]] = []
     for _ in range(1 + plan.policy.retries):
         failed = [(w, cause) for w, cause in zip(works, worker.make(works), strict=True) if cause]
@@ -185,16 +189,8 @@ def _tried(plan: Plan, works: Sequence[ChunkWork], worker: Worker) -> None:
     )
 
 
-def _undoing(plan: Plan, chunk: PlanChunk) -> RollbackRequest:
-    return RollbackRequest(plan.id, str(chunk.number), note="its gate refused")
-
-
-def _said() -> Provenance:
-    return Provenance("", tags={BY: whoami()})
-
-
 def _undone(plan: Plan, chunk: PlanChunk, now: Progress) -> dict[str, list[date]]:
-    """Per table the days of a chunk that are still to be made before the next one may run."""
+    """Per table the days of a chunk to make before the next one may run."""
     left = undone(plan, chunk, now.states, now.writes)
     if chunk.kind is not ChunkKind.BOUNDARY and plan.chunks[-1].kind is ChunkKind.BOUNDARY:
         left = {t: [d for d in days if now.states.of(t, d) is not State.STALE] for t, days in left.items()}

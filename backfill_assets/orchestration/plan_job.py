@@ -1,9 +1,11 @@
-"""The job `backfill_range`: a plan made and run from the browser, with a launchpad that is typed and filled in.
+"""The job `backfill_range`: makes and runs a plan from the browser, with a typed launchpad.
 
-Lives here: its settings, the runs of its chunks and what it tells. Does not live here: making a plan
-(`operations.plan`), the order of chunks and the gates (`operations.plan_run`), which are those of the command line.
+Elsewhere: making a plan (`operations.plan`), the order of chunks and the gates (`operations.plan_run`).
 """
 
+import uuid
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from typing import Literal
 
@@ -13,29 +15,42 @@ from pydantic import Field
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import ONE_DAY, DayRange, from_inclusive, parse_day
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plans import PLAN_TAG
+from backfill_assets.core.plans import PLAN_REASON, PLAN_TAG
+from backfill_assets.core.who import whoami
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.plan import PlanRequest, make_plan, refuse_append
 from backfill_assets.operations.plan_code import working_by
 from backfill_assets.operations.plan_files import find_plan, keep_plan, plans, refuse_overlap
-from backfill_assets.operations.plan_model import Plan, Policy
+from backfill_assets.operations.plan_model import Plan, PlanChunk, Policy
 from backfill_assets.operations.plan_progress import Progress, state_of
 from backfill_assets.operations.plan_run import run_plan
+from backfill_assets.operations.plan_work import PARENT, ROOT, ChunkWork, make_all
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.gate_alerts import telling_gates
+from backfill_assets.orchestration.history import cause_of
 from backfill_assets.orchestration.interrupts import ends_when_interrupted
 from backfill_assets.orchestration.io_manager import as_failures
 from backfill_assets.orchestration.markers import markers_of
-from backfill_assets.orchestration.plan_chunks import ChunkRuns, JobOf, Parent
-from backfill_assets.orchestration.runs import LAKE_TAG
+from backfill_assets.orchestration.runs import (
+    BY_TAG,
+    LAKE_TAG,
+    NOTE_TAG,
+    REASON_TAG,
+    SILENCE,
+    op_name,
+    range_tags,
+)
 
 BACKFILL_RANGE, RUN_CHUNKS = "backfill_range", "run_chunks"
 NO_RETRY = {"dagster/max_retries": "0"}  # the sensor `plans` goes on with a plan whose runner was killed
 
 
+JobOf = Callable[[Collection[str]], dg.JobDefinition]
+
+
 class BackfillConfig(dg.Config):
-    """What a person says in the launchpad; the descriptions are what it shows beside each field."""
+    """The fields of the launchpad, with the descriptions that it shows."""
 
     start_date: str = Field(description="The first day, YYYY-MM-DD.")
     end_date: str = Field(description="The last day, included.")
@@ -52,6 +67,53 @@ class BackfillConfig(dg.Config):
     force: bool = Field(default=False, description="Make even what is known to be right.")
     note: str = Field(default="", description="Why, in your words: it goes into the receipts.")
     plan: str = Field(default="", description="Go on with this plan; all else above is then its own.")
+
+
+@dataclass(frozen=True)
+class ChunkRuns:
+    """Makes chunks of a plan by runs of the job `rebuild`, which `rebuild_of(tables)` gives. `parent` and `root` are
+    the ids of the run that works on the plan and of its root run; `log` takes a line."""
+
+    instance: dg.DagsterInstance
+    lake_context: LakeContext
+    rebuild_of: JobOf
+    parent: str
+    root: str
+    log: Callable[[str], None]
+
+    def make(self, works: Sequence[ChunkWork]) -> list[str]:
+        """Make one chunk in this process, several at once in processes that open the tables of the lake's settings."""
+        context, options = self.lake_context, ("--parent", self.parent, self.root)
+        return make_all(context.root, context.open, works, self._make, options)
+
+    def _make(self, work: ChunkWork) -> str:
+        plan = work.plan
+        config = {op_name(name): {"config": {"force": work.forces(name), "note": plan.note}} for name in work.tables}
+        result = self.rebuild_of(work.tables).execute_in_process(
+            instance=self.instance,
+            run_id=str(uuid.uuid4()),
+            tags=self._tags(plan, work),
+            run_config={"loggers": SILENCE, "ops": config},
+            raise_on_error=False,
+        )
+        if result.success:
+            return ""
+        return next((cause_of(e) for e in result.all_events if e.is_step_failure), "the run failed")
+
+    def _tags(self, plan: Plan, work: ChunkWork) -> Mapping[str, str]:
+        return {
+            **range_tags(work.days), REASON_TAG: PLAN_REASON, BY_TAG: whoami(), LAKE_TAG: str(self.lake_context.root),
+            **({NOTE_TAG: plan.note} if plan.note else {}), **work.tags,
+            PARENT: self.parent, ROOT: self.root,
+        }  # fmt: skip
+
+    def chunk_began(self, progress: Progress, chunk: PlanChunk) -> None:
+        """Log it in the run."""
+        self.log(f"chunk {chunk.number} of {len(progress.plan.chunks)}: {chunk.days}")
+
+    def gate_passed(self, chunk: PlanChunk) -> None:
+        """Log it in the run."""
+        self.log(f"chunk {chunk.number}: gate passed")
 
 
 def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> dg.JobDefinition:
@@ -71,7 +133,8 @@ def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> d
                 return
             context.instance.add_run_tags(context.run_id, {PLAN_TAG: plan.id})
             context.log.info(f"plan {plan.id}: {plan.days} in {len(plan.chunks)} chunks")
-            runs = ChunkRuns(context.instance, lake_context, rebuild_of, Parent.of(context.run), context.log.info)
+            root = context.run.root_run_id or context.run_id
+            runs = ChunkRuns(context.instance, lake_context, rebuild_of, context.run_id, root, context.log.info)
             with working_by(plan.code):
                 now = run_plan(lake_context.open, plan, runs)
             context.add_output_metadata({"plan": plan.id, "chunks": dg.MetadataValue.md(_told(now))})
@@ -92,8 +155,8 @@ def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> d
 
 
 def _planned(lake: Lake, pipeline: Pipeline, config: BackfillConfig) -> Plan:
-    """The plan of what was said, kept if there is anything to do; raises BackfillError where it may not be asked for. A
-    run that is launched again with the same settings goes on with the plan that it left."""
+    """Make the plan of the settings, and keep it if there is anything to do; raises BackfillError if it is not allowed.
+    A run launched again with the same settings goes on with the plan that it left."""
     if config.write_mode == "append":
         raise refuse_append()
     days = from_inclusive(parse_day(config.start_date), parse_day(config.end_date))

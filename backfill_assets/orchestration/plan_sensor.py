@@ -1,8 +1,7 @@
-"""The sensor `plans`: a plan that was begun, or asked for, and that nobody runs, is run by the daemon.
+"""The sensor `plans`: requests a run of `backfill_range` for each active plan that no process runs.
 
-Lives here: which plans that are, and the request of a run of `backfill_range` for each. Does not live here: running one
-(`operations.plan_run`), whose lock lets no second runner in. Nothing is remembered: a plan that ended early and said
-why, was paused or cancelled has a mark that says so; one whose runner was killed has none and is taken up.
+Elsewhere: running a plan (`operations.plan_run`), whose lock lets no second runner in. A plan that stopped with a
+reason, was paused or cancelled has a mark; a plan whose runner was killed has none and is taken up.
 """
 
 import dagster as dg
@@ -44,8 +43,8 @@ def plans_sensor(lake_context: LakeContext, job: dg.JobDefinition) -> dg.SensorD
 
 
 def plans_tick(instance: dg.DagsterInstance, lake_context: LakeContext) -> Tick:
-    """Ask for a run of each active plan that has no runner; at most `[lateness] attempts` times without any write of
-    its tables in between."""
+    """Request a run of each active plan without a runner, at most `[lateness] attempts` times without a write of its
+    tables in between."""
     lake, pipeline = lake_context.open()
     tick, active = Tick(), active_plans(lake)
     if not active:

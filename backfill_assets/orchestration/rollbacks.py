@@ -1,7 +1,6 @@
-"""The jobs `rollback` and `release`: days put back and let go from the browser, each with a launchpad filled in.
+"""The jobs `rollback` and `release` for the browser, with typed launchpads, and their events of days.
 
-Lives here: their typed settings, what a run logs, and its events of the days. Does not live here: doing it
-(`operations.rollback`), and events of what the command line did (`reconcile`).
+Elsewhere: the rollback itself (`operations.rollback`), events of rollbacks by command (`reconcile`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,7 +25,7 @@ PUT_BACK, LET_GO = "put_days_back", "let_days_go"
 
 
 class WhichDays(dg.Config):
-    """Which days are meant; the descriptions are what the launchpad shows beside each field."""
+    """Which days; the launchpad shows the descriptions beside the fields."""
 
     plan: str = Field(default="", description="All that this plan wrote, through all its tables. Else leave it empty.")
     chunk: str = Field(default="", description="Only this chunk of the plan.")
@@ -36,7 +35,7 @@ class WhichDays(dg.Config):
     act: bool = Field(default=False, description="false: only say what would be done. true: do it.")
 
     def request(self, to_version: int = -1, over_newer: bool = False) -> RollbackRequest:
-        """What was requested; raises BackfillError where that is neither a plan nor days of a table."""
+        """The request; raises BackfillError if it names neither a plan nor days of a table, or both."""
         if bool(self.plan) == bool(self.table and self.days):
             raise BackfillError(
                 "the config", "it names neither a plan nor a table with days, or both", "Nothing was done",

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-from backfill_assets.cli.look_page import look_lines, look_rows
+from backfill_assets.cli.plan_page import look_lines, look_rows
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.plans import DayMove
 from backfill_assets.lake.view import read_view
