@@ -23,7 +23,8 @@ from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration.assemble import rebuild_job
 from backfill_assets.orchestration.history import cause_of
 from backfill_assets.orchestration.interrupts import Interrupted, ends_when_interrupted, processes_hear_none
-from backfill_assets.orchestration.markers import markers_of
+from backfill_assets.orchestration.metadata import rewritten
+from backfill_assets.orchestration.run_liveness import markers_of
 from backfill_assets.orchestration.runs import (
     BY_TAG,
     NOTE_TAG,
@@ -33,7 +34,6 @@ from backfill_assets.orchestration.runs import (
     range_tags,
     table_made_by,
 )
-from backfill_assets.orchestration.summary import rewritten
 from backfill_assets.pipeline.chosen import tables_at
 
 

@@ -1,8 +1,8 @@
 """Which process is meant: the system uses a number again, so a process is its number and when it was created.
 
 Lives here: the identity of a process on this machine and of one anywhere, whether it still lives, and ending it. Does
-not live here: who keeps such identities and why (`server_state`, `orchestration.markers`). The only module that asks
-the system for processes by number.
+not live here: files with such identities (`server_state`, `orchestration.run_liveness`). The only module that asks the
+system for processes by number.
 """
 
 import os

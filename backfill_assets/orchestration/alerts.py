@@ -1,19 +1,19 @@
-"""Alerts: a failed run, findings of checks, or what needs a person, sent to a webhook or to mail addresses.
+"""Alerts of failed runs, findings of checks, refused gates, and of what needs a person: to a webhook or mail addresses.
 
-Lives here: the sensors, their messages, and that nothing is sent twice. Does not live here: keeping messages until
-they are delivered (`outbox`) and sending them (`alert_channels`). Off until an address is set. No run and no other
-sensor is ever touched by it.
+Lives here: the sensors, the messages, and sending each once. Does not live here: keeping messages until they are
+delivered (`outbox`) and sending them (`alert_channels`). Off until an address is set.
 """
 
+import contextlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
 from backfill_assets.core.days import DayRange, from_inclusive, parse_day
-from backfill_assets.core.errors import SettingsError
+from backfill_assets.core.errors import GateRefused, SettingsError
 from backfill_assets.orchestration.alert_channels import Channels, Message, ui_url
 from backfill_assets.orchestration.dagster_private import instance_id
 from backfill_assets.orchestration.history import cause, evaluations_of, failed_steps, message_of
@@ -160,3 +160,41 @@ def _facts(run: dg.DagsterRun) -> dict[str, str]:
         "reason": run.tags.get(REASON_TAG, "manual"), "first_day": first, "last_day": last,
         "url": f"{ui_url(os.environ)}/runs/{run.run_id}",
     }  # fmt: skip
+
+
+@contextlib.contextmanager
+def telling_gates(root: Path, instance: dg.DagsterInstance, run_id: str = "") -> Iterator[None]:
+    """A gate that refuses within is told, then raised on; the run `run_id`, if any, is tagged with its chunk."""
+    try:
+        yield
+    except GateRefused as refused:
+        if run_id:
+            instance.add_run_tags(run_id, {GATE_TAG: f"chunk {refused.facts['chunk']} refused"})
+        tell_gate(root, instance, refused, run_id)
+        raise
+
+
+def tell_gate(root: Path, instance: dg.DagsterInstance, refused: GateRefused, run_id: str = "") -> None:
+    """Keep the alert, and send it at once where an address is set here: no daemon is needed. The same words once a day.
+
+    Where none is set it waits for the daemon, if alerts were ever kept in this lake; else nothing is told.
+    """
+    box = outbox(root, instance)
+    if not (is_wanted() or box.folder.is_dir()):
+        return
+    said = message(root, refused, run_id)
+    box.tell({said.subject: said.text}, (), lambda _: said, TELL_AGAIN_SECONDS)
+    with contextlib.suppress(SettingsError):  # the daemon names an address that cannot be one
+        channels = Channels.of(os.environ)
+        if channels:
+            box.deliver(channels)  # what an address did not take is kept
+
+
+def message(root: Path, refused: GateRefused, run_id: str) -> Message:
+    """What is said: the plan and chunk, the findings in a line, what to type."""
+    url = ui_url(os.environ)
+    facts = {
+        **refused.facts, "lake": str(root), "reason": "gate", "run_id": run_id,
+        "url": f"{url}/runs/{run_id}" if run_id else url,
+    }  # fmt: skip
+    return Message(f"Gate refused: chunk {refused.facts['chunk']} of plan {refused.facts['plan']}", str(refused), facts)

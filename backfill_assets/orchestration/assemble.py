@@ -1,7 +1,7 @@
 """The assembler: a pipeline and a lake's folder become Dagster definitions.
 
-Lives here: the one partitions definition, the in-process executor, the assets and the job `rebuild`. Does not live
-here: any particular table, and what stands beside these (`besides`). A user's own pipeline goes through the same door.
+Lives here: the one partitions definition, the in-process executor, the assets and the job `rebuild`, also for a user's
+own pipeline. Does not live here: any particular table, and all other definitions (`lake_definitions`).
 """
 
 import warnings
@@ -15,7 +15,7 @@ from backfill_assets.core.who import whoami
 from backfill_assets.lake.folder import DAGSTER_FOLDER, close_folder
 from backfill_assets.lake.home import Lake
 from backfill_assets.orchestration.assets import GROUP, IO_MANAGER, lake_asset
-from backfill_assets.orchestration.beginning import is_there, sample_job, stand_in
+from backfill_assets.orchestration.bootstrap import is_there, sample_job, stand_in
 from backfill_assets.orchestration.context import LakeContext, Opened, TablesOf
 from backfill_assets.orchestration.io_manager import Hears, LakeIOManager
 from backfill_assets.orchestration.ledgers import ledger_specs
@@ -90,10 +90,10 @@ def _made(
     )
     if rebuilt is not None:
         return defs
-    from backfill_assets.orchestration.besides import besides
+    from backfill_assets.orchestration.lake_definitions import rest_of_definitions
 
     def rebuild_of(tables: Collection[str]) -> dg.JobDefinition:
         """The job `rebuild` of some tables, as a run of a chunk needs it."""
         return assemble(lake_context.root, lake_context.tables_of, tables).resolve_job_def(REBUILD)
 
-    return dg.Definitions.merge(defs, besides(lake_context, opened, rebuild, rebuild_of))
+    return dg.Definitions.merge(defs, rest_of_definitions(lake_context, opened, rebuild, rebuild_of))

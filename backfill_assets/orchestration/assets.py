@@ -26,7 +26,13 @@ from backfill_assets.lake.session import LakeSession
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.operations.unusable import unusable
-from backfill_assets.orchestration.checks import check_outputs, check_specs, evaluations, newest_day_results
+from backfill_assets.orchestration.checks import (
+    check_outputs,
+    check_specs,
+    evaluations,
+    newest_day_results,
+    tell_verdicts,
+)
 from backfill_assets.orchestration.context import Opened
 from backfill_assets.orchestration.interrupts import ends_when_interrupted, hear
 from backfill_assets.orchestration.io_manager import Handover, as_failures
@@ -42,7 +48,6 @@ from backfill_assets.orchestration.runs import (
     days_of,
     op_name,
 )
-from backfill_assets.orchestration.standing import tell_verdicts
 
 IO_MANAGER = "lake_io_manager"
 GROUP = "lake"  # one group: with two or more the lineage page opens with all of them collapsed

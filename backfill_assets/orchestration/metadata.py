@@ -1,22 +1,23 @@
-"""What Dagster is told: metadata of assets and of every written day. Few names, Dagster's own where they exist.
+"""Metadata of assets and of every written day, under Dagster's own names where they exist, and a run's summary table.
 
-Lives here: names and values. Does not live here: when they are recorded. Each entry of each day costs storage and
-time (an event is 8 to 10 ms), so what a receipt already says is not repeated beyond what a person looks for.
+Lives here: names and values. Does not live here: recording them (`io_manager`, `reconcile`). Each entry of each day
+costs storage and time, so that only what a person looks for is repeated from the receipt.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from datetime import date
 from typing import Any
 
 import dagster as dg
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.days import parse_day
+from backfill_assets.core.days import contiguous, parse_day
 from backfill_assets.core.ledgers import QUARANTINE
 from backfill_assets.core.plans import PLAN_TAG
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import written_as
+from backfill_assets.core.view import TableView
 from backfill_assets.lake.data_files import day_bytes
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Table, source_files
@@ -24,7 +25,6 @@ from backfill_assets.lake.replace import Published
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.operations.compare import short_compare
 from backfill_assets.orchestration.dagster_private import newest_materializations
-from backfill_assets.orchestration.summary import rewritten, summary
 
 PREFIX = "backfill_assets/"
 FINGERPRINT, INPUT_DIGEST = PREFIX + "fingerprint", PREFIX + "input_digest"
@@ -43,6 +43,7 @@ NEWS = (ROWS, *(PREFIX + name for name in (
     "state", "summary", "compare", "unchanged", "rewritten", "recorded_from", "quarantine_rows", "duplicate_rows",
     "too_late_rows", "label_flips",
 )))  # fmt: skip
+LISTED_DAYS = 31  # a month; the dialog that shows it is about that high
 IDENTITIES = (PREFIX + "version", WRITE_ID, FINGERPRINT, INPUT_DIGEST)
 
 
@@ -191,3 +192,53 @@ def _is_of(materialized: dg.AssetMaterialization, entry: DayEntry) -> bool:
     """Whether it speaks of this content of this lake: an instance may serve several."""
     said = {k: v.value for k, v in materialized.metadata.items() if k in (FINGERPRINT, INPUT_DIGEST)}
     return said == {FINGERPRINT: entry.fingerprint, INPUT_DIGEST: entry.input_digest}
+
+
+def rewritten(before: TableView, after: Mapping[date, DayEntry], published: Published) -> frozenset[date]:
+    """The days whose rows were replaced by the same rows, because somebody insisted (`force`)."""
+    same = {d for d, s in before.stamps.items() if d in after and s.entry.content == after[d].content}
+    return frozenset(published.changed & same - before.foreign)
+
+
+def summary(
+    before: Mapping[date, DayEntry],
+    after: Mapping[date, DayEntry],
+    published: Published,
+    again: Set[date] = frozenset(),
+) -> str:
+    """Rows before and after of every changed day, the newest first up to a month of them, and the sums over all.
+
+    `before` holds the days that had a receipt, `after` all days of the run, `again` those that were only rewritten.
+    """
+    changed = sorted((d for d in after if d in published.changed and d not in again), reverse=True)
+    lines = [_headline(changed, len(after) - len(changed), len(again), published)]
+    if changed:
+        lines += ["", "| day | rows before | rows now | change |", "|---|---:|---:|---:|"]
+        lines += [_day_line(d, before.get(d), after[d]) for d in changed[:LISTED_DAYS]]
+        if len(changed) > LISTED_DAYS:
+            lines.append(f"| … {len(changed) - LISTED_DAYS} more | | | |")
+        was = sum(before[d].rows for d in changed if d in before)
+        lines.append(_line("**all changed**", was, sum(after[d].rows for d in changed)))
+    return "\n".join(lines)
+
+
+def _headline(changed: list[date], kept: int, again: int, published: Published) -> str:
+    written = f", {again} of them written again" if again else ""
+    if not changed:
+        new = ", the receipts are new" if published.receipted else ""
+        return f"Nothing changed: {kept} day(s) hold what they held{written}{new}."
+    ranges = ", ".join(map(str, contiguous(sorted(changed))[:3]))
+    more = " …" if len(contiguous(changed)) > 3 else ""
+    others = f"; {kept} other(s) hold what they held{written}" if kept else ""
+    return f"{len(changed)} day(s) changed in version {published.version}: {ranges}{more}{others}."
+
+
+def _day_line(day: date, was: DayEntry | None, now: DayEntry) -> str:
+    if was is not None and was.scheme != now.scheme:  # nothing can say whether they are the same rows
+        return _line(str(day), was.rows, now.rows, "as many rows")
+    return _line(str(day), was.rows if was else None, now.rows)
+
+
+def _line(name: str, was: int | None, now: int, same: str = "same rows, other content") -> str:
+    change = "new" if was is None else f"{now - was:+,}" if now != was else same
+    return f"| {name} | {'–' if was is None else f'{was:,}'} | {now:,} | {change} |"

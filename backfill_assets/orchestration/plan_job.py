@@ -26,12 +26,12 @@ from backfill_assets.operations.plan_model import Plan, PlanChunk, Policy
 from backfill_assets.operations.plan_progress import Progress, state_of
 from backfill_assets.operations.plan_run import run_plan
 from backfill_assets.operations.plan_work import PARENT, ROOT, ChunkWork, make_all
+from backfill_assets.orchestration.alerts import telling_gates
 from backfill_assets.orchestration.context import LakeContext
-from backfill_assets.orchestration.gate_alerts import telling_gates
 from backfill_assets.orchestration.history import cause_of
 from backfill_assets.orchestration.interrupts import ends_when_interrupted
 from backfill_assets.orchestration.io_manager import as_failures
-from backfill_assets.orchestration.markers import markers_of
+from backfill_assets.orchestration.run_liveness import markers_of
 from backfill_assets.orchestration.runs import (
     BY_TAG,
     LAKE_TAG,

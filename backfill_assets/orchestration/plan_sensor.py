@@ -15,11 +15,11 @@ from backfill_assets.operations.plan_files import WAITING, active_plans, is_runn
 from backfill_assets.operations.plan_model import Plan
 from backfill_assets.operations.plan_progress import held_back, state_of, why_waiting
 from backfill_assets.orchestration import runs
-from backfill_assets.orchestration.beginning import is_there, no_lake
+from backfill_assets.orchestration.backfill_requests import next_attempt, said
+from backfill_assets.orchestration.bootstrap import is_there, no_lake
 from backfill_assets.orchestration.context import LakeContext
-from backfill_assets.orchestration.markers import end_dead_runs
 from backfill_assets.orchestration.plan_job import BACKFILL_RANGE, RUN_CHUNKS
-from backfill_assets.orchestration.requesting import next_attempt, said
+from backfill_assets.orchestration.run_liveness import end_dead_runs
 from backfill_assets.orchestration.sensors import INTERVAL_SECONDS, tick_result
 from backfill_assets.orchestration.ticks import Tick
 

@@ -1,8 +1,8 @@
 """The start-up reconcile: Dagster's records follow the tables, never the other way round.
 
-Lives here: recording commits whose run died before its event, and when days are healed. Does not live here: which
-days need that (`healing`), ending runs whose process is gone and remembering what was looked at (`markers`), repairing
-tables (nothing to repair: a commit is whole or absent). Runs at the start of every step, and at ticks of `late_data`.
+Lives here: recording commits whose run died before its event, and when events are repaired. Does not live here: which
+days need that (`event_repair`), ending runs whose process is gone (`run_liveness`), repairing tables (a commit is whole
+or absent). Runs at the start of every run, and at ticks of `late_data`.
 """
 
 from collections.abc import Callable, Set
@@ -19,9 +19,9 @@ from backfill_assets.core.view import Stamp
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import Commit
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.orchestration.healing import TOLD_FROM, UNDONE, heal
-from backfill_assets.orchestration.markers import end_dead_runs, markers_of
+from backfill_assets.orchestration.event_repair import TOLD_FROM, UNDONE, heal
 from backfill_assets.orchestration.metadata import WRITE_ID, retold
+from backfill_assets.orchestration.run_liveness import end_dead_runs, markers_of
 from backfill_assets.orchestration.runs import ENDED, records_of
 
 RecordedBy = Callable[[str], Set[tuple[str, str]]]

@@ -1,7 +1,7 @@
 """What Dagster's runs cover and have tried, as days of tables.
 
 Lives here: the names of tags and of the job, the days of queued and running runs, the attempts at a request, runs of
-the last day. Does not live here: what the lake needs (`core.needs`) and requests (`requesting`). Read anew at
+the last day. Does not live here: what the lake needs (`core.needs`) and requests (`backfill_requests`). Read anew at
 every tick and never from the newest runs only: a cursor may be wiped, runs are kept. One instance may serve several
 lakes: a run that names another lake is none of ours.
 """

@@ -15,7 +15,7 @@ from backfill_assets.core.states import State, States
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.plan_files import days_of_active_plans
 from backfill_assets.orchestration import runs
-from backfill_assets.orchestration.beginning import is_there, no_lake
+from backfill_assets.orchestration.bootstrap import is_there, no_lake
 from backfill_assets.orchestration.context import LakeContext
 
 DAILY, ROLLING = "daily_load", "rolling_reprocess"

@@ -15,11 +15,11 @@ from backfill_assets.lake.session import LakeSession, telling_losses
 from backfill_assets.load.sources import scan_all
 from backfill_assets.operations.attention import keep_attention
 from backfill_assets.orchestration.alerts import tell_alarms
-from backfill_assets.orchestration.beginning import is_there, no_lake
+from backfill_assets.orchestration.bootstrap import is_there, no_lake
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.dagster_private import instance_id
 from backfill_assets.orchestration.io_manager import as_failure
-from backfill_assets.orchestration.markers import markers_of
+from backfill_assets.orchestration.run_liveness import markers_of
 from backfill_assets.orchestration.runs import LAKE_TAG
 from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN, Tick, landing_tick, late_data_tick
 

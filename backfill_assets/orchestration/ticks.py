@@ -28,11 +28,17 @@ from backfill_assets.operations.attention import unlike_days
 from backfill_assets.operations.plan_files import left_to_plans
 from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration import runs
+from backfill_assets.orchestration.backfill_requests import (
+    LakeSnapshot,
+    RunRequests,
+    as_request,
+    look_around,
+    next_attempt,
+    said,
+)
+from backfill_assets.orchestration.checks import changed_verdicts
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.reconcile import follow_receipts
-from backfill_assets.orchestration.requesting import RunRequests, as_request, next_attempt, said
-from backfill_assets.orchestration.snapshot import LakeSnapshot, look_around
-from backfill_assets.orchestration.standing import changed_verdicts
 
 SCAN = "scan_landing"
 LATE_DATA, LANDING = "late_data", "landing"

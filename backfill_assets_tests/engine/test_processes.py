@@ -1,7 +1,7 @@
 """The identity of processes: whom it means, and that nobody asks for a process by its number alone.
 
 Tested here: `engine.processes` on this very process and on children that end. Not tested here: what follows for servers
-(`test_server`) and for runs (`orchestration/test_markers`).
+(`test_server`) and for runs (`orchestration/test_run_liveness`).
 """
 
 import ast

@@ -1,6 +1,6 @@
 """A gate that refuses is told once, with the command that comes next, by a run in the browser and by the command line.
 
-Tested here: `orchestration.gate_alerts` with a local webhook; the failed step's metadata. Not tested here: the gate
+Tested here: `orchestration.alerts` with a local webhook; the failed step's metadata. Not tested here: the gate
 (`operations/test_plan_gate.py`), keeping and sending (`test_outbox.py`).
 """
 
@@ -14,8 +14,7 @@ from backfill_assets.cli.run import _tell
 from backfill_assets.core.errors import GateRefused
 from backfill_assets.core.plan_gates import GateFinding
 from backfill_assets.operations.plan_gate import refusal
-from backfill_assets.orchestration.alerts import GATE_TAG, alert_sensors, outbox
-from backfill_assets.orchestration.gate_alerts import telling_gates
+from backfill_assets.orchestration.alerts import GATE_TAG, alert_sensors, outbox, telling_gates
 from backfill_assets.orchestration.io_manager import as_failure
 from backfill_assets_tests.operations.planning import planned
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake

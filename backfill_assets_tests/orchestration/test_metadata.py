@@ -19,8 +19,8 @@ from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.candidate import Candidate, RebuildRequest
 from backfill_assets.load.rebuild import Rebuild
+from backfill_assets.orchestration.checks import judged
 from backfill_assets.orchestration.metadata import day_metadata, entry_metadata, news_first, table_metadata
-from backfill_assets.orchestration.standing import judged
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.files import bare_lake, publish_by_hand

@@ -1,7 +1,7 @@
 """Records follow the tables: a commit whose run told nothing is told from its receipt, once, when its run has ended.
 
-Tested here: `orchestration.reconcile` on logs alone. Not tested here: healing days (`test_healing`), dead runs
-(`test_markers`), and processes that are really killed (`end_to_end.test_killed`).
+Tested here: `orchestration.reconcile` on logs alone. Not tested here: healing days (`test_event_repair`), dead runs
+(`test_run_liveness`), and processes that are really killed (`end_to_end.test_killed`).
 """
 
 from typing import Any

@@ -25,7 +25,7 @@ from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.files import LandedFile
 from backfill_assets.load.landed_changes import Comparison
 from backfill_assets.orchestration import runs
-from backfill_assets.orchestration.snapshot import LakeSnapshot
+from backfill_assets.orchestration.backfill_requests import LakeSnapshot
 from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN, Tick, landing, late_data
 from backfill_assets_tests.builders import CONTRACTS, START, day, loaded
 from backfill_assets_tests.clocks import jumps

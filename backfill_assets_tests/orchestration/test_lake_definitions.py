@@ -1,6 +1,6 @@
 """What stands beside the tables and the job `rebuild`: there for the browser, not imported by a command that runs it.
 
-Tested here: `orchestration.besides`. Not tested here: what each of the jobs, sensors and schedules does.
+Tested here: `orchestration.lake_definitions`. Not tested here: what each of the jobs, sensors and schedules does.
 """
 
 from pathlib import Path
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.orchestration.assemble import assemble
-from backfill_assets.orchestration.spark_resource import PYSPARK
+from backfill_assets.orchestration.lake_definitions import PYSPARK
 from backfill_assets_tests.lakes import make_lake, toy
 from backfill_assets_tests.processes import run_python
 
@@ -35,4 +35,6 @@ def test_who_asks_for_the_job_of_some_tables_gets_nothing_beside_it(tmp_path: Pa
 @pytest.mark.usefixtures("processes")
 def test_a_command_that_runs_tables_does_not_import_it() -> None:
     code = "import sys; import backfill_assets.cli.runner; print(*sys.modules)"
-    assert {"dagster_pyspark", "backfill_assets.orchestration.besides"} & set(run_python(code).split()) == set()
+    assert {"dagster_pyspark", "backfill_assets.orchestration.lake_definitions"} & set(
+        run_python(code).split()
+    ) == set()

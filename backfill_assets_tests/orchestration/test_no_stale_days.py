@@ -1,6 +1,6 @@
 """The standing fact `no_stale_days` tells itself: at the first tick, when verdict or days change, and only then.
 
-Tested here: `orchestration.standing` by way of ticks and of runs that change nothing, on a lake of logs. Not tested
+Tested here: `orchestration.checks` by way of ticks and of runs that change nothing, on a lake of logs. Not tested
 here: its button (`test_runs`).
 """
 
@@ -13,8 +13,8 @@ import pytest
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.orchestration.checks import STANDING
 from backfill_assets.orchestration.context import LakeContext
-from backfill_assets.orchestration.standing import STANDING
 from backfill_assets.orchestration.ticks import late_data_tick
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.lakes import run_rebuild

@@ -1,7 +1,7 @@
 """Attempts: what failed is tried so many times and then given up, loudly, and neither keeps nor hides anything else.
 
-Tested here: `orchestration.requesting` through ticks. Not tested here: what a tick asks for at first (`test_ticks`),
-and a long life of them (`test_simulation`).
+Tested here: `orchestration.backfill_requests` through ticks. Not tested here: first requests
+(`test_ticks`), and a long life of them (`test_simulation`).
 """
 
 from dataclasses import replace
@@ -18,8 +18,8 @@ from backfill_assets.lake.model import Pipeline, Table
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
 from backfill_assets.orchestration import runs
+from backfill_assets.orchestration.backfill_requests import given_up_now
 from backfill_assets.orchestration.context import LakeContext
-from backfill_assets.orchestration.requesting import given_up_now
 from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN, late_data_tick
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.operations.synthetic import build, synthetic_lake

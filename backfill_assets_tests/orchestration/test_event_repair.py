@@ -1,7 +1,7 @@
-"""Healing: after runs that ended without a word, Dagster shows each day as its receipt says, and nothing else moves.
+"""Event repair: after runs that ended without an event, Dagster shows each day as its receipt says; nothing else moves.
 
-Tested here: `orchestration.healing` by way of ticks and starts, on lakes of logs with Dagster's own storage. Not tested
-here: runs that are really killed (`end_to_end.test_killed`) and what a page shows (`browser`).
+Tested here: `orchestration.event_repair` by ticks and starts of runs, on lakes of logs with Dagster's own storage. Not
+tested here: runs that are really killed (`end_to_end.test_killed`) and what a page shows (`browser`).
 """
 
 import time
@@ -22,7 +22,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import versions
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
-from backfill_assets.orchestration import healing, runs
+from backfill_assets.orchestration import event_repair, runs
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.dagster_private import (
@@ -157,7 +157,7 @@ def test_what_was_healed_is_not_told_again(lake: Made, instance: dg.DagsterInsta
 def test_a_look_heals_a_bounded_number_of_days_and_the_next_goes_on(lake: Made, instance: dg.DagsterInstance) -> None:
     ended(instance, planned(lake, instance, range(DAYS), ["staging", "features"]), FAILURE)
     seen: dict[str, int] = {}
-    told = [healing.heal(instance, *lake, seen, at_once=3) for _ in range(4)]
+    told = [event_repair.heal(instance, *lake, seen, at_once=3) for _ in range(4)]
     assert [len(lines) for lines in told] == [1, 2, 1, 0]
     assert shown(instance, "staging") == shown(instance, "features") == healed(DAYS)
 
@@ -249,7 +249,7 @@ def test_where_no_run_failed_the_storage_is_hardly_asked(
     lake: Made, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(healing, "check_rows", lambda *_: asked.append("rows"))
+    monkeypatch.setattr(event_repair, "check_rows", lambda *_: asked.append("rows"))
     planned(lake, instance, range(DAYS), ["staging"])
     assert follow_receipts(instance, *lake) == []
     assert asked == []

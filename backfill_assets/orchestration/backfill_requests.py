@@ -1,13 +1,13 @@
-"""From days that are ready to requests of runs: what was tried already, what was given up, and in which order.
+"""From days that are ready to requests of runs: the state a tick decides by, attempts, run keys, Dagster's RunRequest.
 
-Lives here: the identities and attempts of days, run keys that Dagster would drop, and a request as Dagster takes it.
-Does not live here: which days are ready (`core.needs`), how many runs a tick may request (`ticks`).
+Lives here: reading that state once per tick, counting the attempts at days, and giving up. Does not live here: which
+days are ready (`core.needs`), how many runs a tick may request (`ticks`).
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass
-from datetime import date
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
 
 import dagster as dg
 
@@ -17,9 +17,14 @@ from backfill_assets.core.needs import needs
 from backfill_assets.core.requests import RunRequest, identities, run_requests
 from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.view import read_view
+from backfill_assets.operations.plan_files import days_of_active_plans
 from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration import runs
+from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.dagster_private import tag_values
+from backfill_assets.orchestration.run_liveness import end_dead_runs
 
 Days = Mapping[str, Iterable[date]]
 
@@ -136,3 +141,42 @@ def next_attempt(instance: dg.DagsterInstance, sensor: str, base: str, most: int
     keys = {f"{base} attempt {n}": n for n in range(most)}
     used = [keys[key] + 1 for key in runs.used_keys(instance, sensor, keys)]
     return max(*used, 0, instance.get_runs_count(dg.RunsFilter(tags={runs.REQUEST_TAG: base})))
+
+
+@dataclass(frozen=True)
+class LakeSnapshot:
+    """The lake and Dagster's runs at one moment. `until` is the first day (exclusive end) that is no partition yet;
+    `planned` are the days of active plans: no run is requested for them here."""
+
+    instance: dg.DagsterInstance
+    lake: Lake
+    pipeline: Pipeline
+    states: States
+    busy: Mapping[str, Set[date]]
+    now: datetime
+    planned: Mapping[str, Set[date]] = field(default_factory=dict)
+
+    @property
+    def until(self) -> date:
+        """Today by the clock: its partition begins to exist when it is over."""
+        return self.now.astimezone(UTC).date()
+
+    @property
+    def asker(self) -> RequestPlanner:
+        """Who knows what was tried."""
+        taken = {n: {*self.busy.get(n, ()), *self.planned.get(n, ())} for n in {*self.busy, *self.planned}}
+        return RequestPlanner(self.instance, self.lake, self.states, taken)
+
+    def free(self, name: str, days: Set[date]) -> Set[date]:
+        """The days of a table that are no active plan's."""
+        return days - self.planned.get(name, frozenset())
+
+
+def look_around(instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime) -> LakeSnapshot:
+    """Everything a tick decides by. Ends runs whose process is gone, so that their days do not look busy for ever."""
+    lake, pipeline = lake_context.open()
+    end_dead_runs(instance, lake)
+    names = [t.name for t in pipeline.tables]
+    busy = runs.busy_days(instance, str(lake.root), names)
+    states = pipeline.states(read_view(lake, pipeline.contracts))
+    return LakeSnapshot(instance, lake, pipeline, states, busy, now, days_of_active_plans(lake))

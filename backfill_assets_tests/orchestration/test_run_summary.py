@@ -1,6 +1,6 @@
 """What a run did, as Markdown: changed days with rows before and after, never more than a month of lines.
 
-Tested here: `orchestration.summary`.
+Tested here: `orchestration.metadata`.
 """
 
 from datetime import date
@@ -8,7 +8,7 @@ from datetime import date
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.view import Stamp, TableView
 from backfill_assets.lake.replace import Published
-from backfill_assets.orchestration.summary import LISTED_DAYS, rewritten, summary
+from backfill_assets.orchestration.metadata import LISTED_DAYS, rewritten, summary
 from backfill_assets_tests.builders import day
 
 

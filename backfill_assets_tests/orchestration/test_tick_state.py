@@ -1,6 +1,6 @@
 """What a tick sees: one lake, one moment, and the days that are spoken for.
 
-Tested here: `orchestration.snapshot` on a lake without an engine. Not tested here: what follows (`test_ticks`).
+Tested here: `orchestration.backfill_requests` on a lake without an engine. Not tested here: what follows (`test_ticks`).
 """
 
 from datetime import UTC, date, datetime
@@ -9,8 +9,8 @@ from pathlib import Path
 import dagster as dg
 
 from backfill_assets.core.states import State
+from backfill_assets.orchestration.backfill_requests import LakeSnapshot, look_around
 from backfill_assets.orchestration.context import LakeContext
-from backfill_assets.orchestration.snapshot import LakeSnapshot, look_around
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 

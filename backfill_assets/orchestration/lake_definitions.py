@@ -1,0 +1,70 @@
+"""A lake's definitions beside its tables and the job `rebuild`: checks, jobs, sensors, schedules, the Spark resource.
+
+Lives here: their list, and the resource `pyspark`, dagster-pyspark's over the lake's engine. Does not live here: tables
+and `rebuild` (`assemble`), which a command that runs that job needs alone, without importing this.
+"""
+
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+from dagster_pyspark import PySparkResource
+from pydantic import Field
+
+from backfill_assets.lake.home import open_lake
+from backfill_assets.lake.session import LakeSession
+from backfill_assets.orchestration.alerts import alert_sensors
+from backfill_assets.orchestration.checks import no_stale_days
+from backfill_assets.orchestration.context import LakeContext, Opened
+from backfill_assets.orchestration.plan_job import backfill_job
+from backfill_assets.orchestration.plan_sensor import plans_sensor
+from backfill_assets.orchestration.rollbacks import rollback_jobs
+from backfill_assets.orchestration.schedules import lake_schedules
+from backfill_assets.orchestration.sensors import lake_sensors, scan_job
+
+PYSPARK = "pyspark"  # the name that Dagster's own examples ask for
+
+
+def rest_of_definitions(
+    lake_context: LakeContext,
+    opened: Opened,
+    rebuild: Any,
+    rebuild_of: Callable[[Collection[str]], dg.JobDefinition],
+) -> dg.Definitions:
+    """Everything beside the tables and the job `rebuild` (Any: its class has no public name).
+
+    `rebuild_of(tables)` returns that job for some tables, for the runs of chunks.
+    """
+    lake, scanning = opened.lake, scan_job(lake_context)
+    ranged = backfill_job(lake_context, lake.settings.start_date, rebuild_of)
+    return dg.Definitions(
+        asset_checks=[no_stale_days(opened, table.contract) for table in opened.pipeline.tables],
+        jobs=[scanning, ranged, *rollback_jobs(lake_context)],
+        sensors=[
+            *lake_sensors(lake_context, [rebuild, scanning]),
+            plans_sensor(lake_context, ranged),
+            *alert_sensors(lake.root),
+        ],
+        schedules=lake_schedules(lake_context, rebuild),
+        resources={PYSPARK: LakePySparkResource(folder=str(lake.root))},
+    )
+
+
+class LakePySparkResource(PySparkResource):
+    """A `PySparkResource` whose session is that of the lake in `folder`: the same engine, settings and jars.
+
+    The engine starts when `spark_session` is first asked for, never before; a session that is lost is replaced when it
+    is asked for again. `spark_config` is not used: `[spark]` in `lake.toml` says how the engine is.
+    """
+
+    spark_config: dict[str, Any] = Field(default_factory=dict)
+    folder: str
+
+    def setup_for_execution(self, context: dg.InitResourceContext) -> None:
+        """Start nothing."""
+
+    @property
+    def spark_session(self) -> Any:
+        """A live session on the lake's engine; raises SettingsError where there is no lake, EngineLost without one."""
+        return LakeSession(open_lake(Path(self.folder))).spark()
