@@ -133,7 +133,7 @@ def _steps(
     lake, pipeline = opened.lake, opened.pipeline
     if opened.is_first_step(context.run.run_id):
         context.instance.add_run_tags(context.run.run_id, {LAKE_TAG: str(lake.root), **_shown(context, opened, days)})
-        reconcile(context.instance, lake, pipeline, context.run.run_id)
+        reconcile(context.instance, lake, opened.states(), context.run.run_id)
     rebuild = Rebuild(_asked(context, opened, days, pipeline.table(name), config))
     landed, source = rebuild.table.is_landed, rebuild.table.contract.source
     guard = load_lock(lake.locks, source) if landed else contextlib.nullcontext()

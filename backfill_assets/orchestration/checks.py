@@ -18,7 +18,6 @@ from backfill_assets.core.states import State, States
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.gates import ALL_CHECKS, Finding, checks_of, gates_of
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.lake.view import read_view
 from backfill_assets.load.judging import bench, may_be_empty
 from backfill_assets.load.rebuild import Rebuild
 from backfill_assets.operations.why import ranges
@@ -80,8 +79,7 @@ def evaluations(
 def newest_day_results(opened: Opened, contract: Contract) -> Iterator[dg.AssetCheckResult]:
     """For buttons that start checks without a partition: the newest written day, read and judged again as the load
     judged it: by `[gates]`, against the receipts of earlier days, required days included."""
-    lake, pipeline = opened.lake, opened.pipeline
-    states = pipeline.states(read_view(lake, pipeline.contracts))
+    lake, states = opened.lake, opened.states()
     table = states.view.table(contract.name)
     newest = max((d for d, s in table.stamps.items() if s.entry.rows), default=None)
     if newest is None:

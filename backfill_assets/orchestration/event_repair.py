@@ -1,12 +1,10 @@
-"""Healing: what Dagster shows of each day follows its receipt again, after runs that planned it and never came to it.
+"""Event repair: what Dagster shows of each day follows its receipt again, after runs that planned it and died.
 
-Lives here: which days are shown wrong, and recording them from their receipts: a materialization and the four
-checks; of days that were put back or let go the checks alone. Does not live here: when it is looked at, and commits
-that Dagster never heard of (`reconcile`). Nothing is read
-but receipts, nothing is written but Dagster's events, and what was healed needs no healing.
+Lives here: finding such days, and recording them from their receipts: a materialization and its checks; for days after
+a rollback or release the checks alone. Does not live here: commits that Dagster never heard of (`reconcile`).
 
-Left as they are: days that no receipt names; stale days (the attempt that failed is news); days that a check refused;
-days of runs that go on, until they end.
+Left as they are: days without a receipt; stale days (a failed attempt is news); days that a check refused; days of runs
+that go on, until they end.
 """
 
 from collections.abc import Iterable, Mapping, Set
@@ -20,8 +18,6 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.gates import ALL_CHECKS, Finding, checks_of
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.view import read_view
 from backfill_assets.load.judging import judged_by_receipts
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.dagster_private import (
@@ -34,18 +30,20 @@ from backfill_assets.orchestration.dagster_private import (
 )
 from backfill_assets.orchestration.metadata import retold
 
-DAYS_AT_ONCE = 100  # of tables, in one look: five hundred events, two or three seconds; the next look goes on
-LOOKED = "ended runs"  # what was looked at, beside the versions of tables: no table has a blank in its name
-UNDONE = "days undone"  # 1 while checks of days that were put back or let go are to be told anew
+DAYS_PER_CALL = 100  # of all tables: five hundred events, two or three seconds; the next call goes on
+LOOKED = "ended runs"  # key beside the versions of tables: no table has a blank in its name
+UNDONE = "days undone"  # 1 while checks of days after a rollback or release are to be recorded again
 TOLD_FROM = "the receipt: the run ended before it could say so"
 JUDGED_FROM = "the receipt of the rows that stand there now"
 UNHAPPY = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 
 
 @dataclass(frozen=True)
-class Sick:
-    """The days of one table that are shown wrong, in the order of their newest plans: `unmade` are materialized anew,
-    `rows` are the verdicts given anew, by day and check. `postponed`: other days are, that a run still works on."""
+class WrongDays:
+    """The days of one table that Dagster shows wrong, in the order of their newest plans.
+
+    `unmade` need a materialization, `rows` (by day and check) an evaluation. `postponed`: a run still works on others.
+    """
 
     contract: Contract
     days: list[date] = field(default_factory=list)
@@ -54,27 +52,25 @@ class Sick:
     postponed: bool = False
 
 
-def heal(
-    instance: dg.DagsterInstance, lake: Lake, pipeline: Pipeline, seen: dict[str, int], at_once: int = DAYS_AT_ONCE
+def repair_events(
+    instance: dg.DagsterInstance, lake: Lake, states: States, seen: dict[str, int], limit: int = DAYS_PER_CALL
 ) -> list[str]:
-    """Look at all days, if a run failed or was cancelled since the last look or days were put back or let go (`UNDONE`
-    in `seen`), and heal up to `at_once` of them.
+    """Repair up to `limit` days, if a run failed since the last call or days were put back (`UNDONE` in `seen`).
 
-    `seen` holds what was looked at, and gets it where nothing was left. Returns what was done, a line per table.
+    `seen` says what earlier calls finished, and is updated once no day is left. Returns a line per table.
     """
     unhappy = _unhappy(instance)
     if unhappy == seen.get(LOOKED, 0) and not seen.get(UNDONE):
         return []
-    states = pipeline.states(read_view(lake, pipeline.contracts))
-    busy = runs.busy_days(instance, str(lake.root), [t.name for t in pipeline.tables])
-    left, lines, whole = at_once, [], True
-    for contract in pipeline.contracts:
-        sick = sick_days(instance, states, contract, busy.get(contract.name, frozenset()))
-        now = Sick(contract, sick.days[:left], sick.unmade, sick.rows)
+    busy = runs.busy_days(instance, str(lake.root), list(states.contracts))
+    left, lines, whole = limit, [], True
+    for contract in states.contracts.values():
+        wrong = wrong_days(instance, states, contract, busy.get(contract.name, frozenset()))
+        now = WrongDays(contract, wrong.days[:left], wrong.unmade, wrong.rows)
         left -= len(now.days)
-        whole = whole and not sick.postponed and len(now.days) == len(sick.days)
+        whole = whole and not wrong.postponed and len(now.days) == len(wrong.days)
         if now.days:
-            _tell(instance, lake, states, now)
+            _record(instance, lake, states, now)
             lines.append(f"{contract.name}: {len(now.days)} day(s) shown again from their receipts")
     if whole:
         seen |= {UNDONE: 0, LOOKED: unhappy}
@@ -82,8 +78,10 @@ def heal(
 
 
 def _unhappy(instance: dg.DagsterInstance) -> int:
-    """A number that is another one after each run that failed or was cancelled, and 0 where none did. Times alone are
-    none: the clock may be set back."""
+    """A number that changes with each run that failed or was cancelled; 0 without any.
+
+    Times alone would not do: the clock may be set back.
+    """
     wanted = dg.RunsFilter(statuses=UNHAPPY)
     newest = instance.get_run_records(wanted, limit=1, order_by="update_timestamp", ascending=False)
     # Storage keeps UTC without saying so.
@@ -91,8 +89,8 @@ def _unhappy(instance: dg.DagsterInstance) -> int:
     return at + instance.get_runs_count(wanted)
 
 
-def sick_days(instance: dg.DagsterInstance, states: States, contract: Contract, busy: Set[date]) -> Sick:
-    """The written days of a table of which Dagster shows a plan that came to nothing, or checks of something older."""
+def wrong_days(instance: dg.DagsterInstance, states: States, contract: Contract, busy: Set[date]) -> WrongDays:
+    """The written days of a table whose newest plan came to nothing, or whose checks belong to an older write."""
     blocks = checks_of(contract)
     rows = [(day, r) for r in check_rows(instance, contract.name, blocks) if (day := _day(r.partition)) is not None]
     plans = {d: run_id for p, run_id in planned_partitions(instance, contract.name).items() if (d := _day(p))}
@@ -112,7 +110,7 @@ def sick_days(instance: dg.DagsterInstance, states: States, contract: Contract, 
     orders = {d: r.order for d, r in rows}
     found = sorted(unmade | {d for d, _ in unjudged}, key=lambda d: (orders.get(d, 0), d))
     days = [d for d in found if d not in busy]
-    return Sick(contract, days, unmade, unjudged, len(days) < len(found))
+    return WrongDays(contract, days, unmade, unjudged, len(days) < len(found))
 
 
 def _day(partition: str | None) -> date | None:
@@ -123,30 +121,30 @@ def _day(partition: str | None) -> date | None:
 
 
 def _alive(instance: dg.DagsterInstance, run_ids: Iterable[str]) -> set[str]:
-    """Those that still go on; a run that was deleted does not."""
+    """The runs that still go on; a deleted one does not."""
     wanted = [r for r in run_ids if r]
     if not wanted:
         return set()
     return {r.run_id for r in instance.get_runs(dg.RunsFilter(run_ids=wanted, statuses=runs.ACTIVE))}
 
 
-def _tell(instance: dg.DagsterInstance, lake: Lake, states: States, sick: Sick) -> None:
-    """One materialization per unmade day, then the verdicts of all, aimed at what is newest now."""
-    name, stamps = sick.contract.name, states.view.table(sick.contract.name).stamps
-    keys = [str(d) for d in sick.days]
+def _record(instance: dg.DagsterInstance, lake: Lake, states: States, wrong: WrongDays) -> None:
+    """One materialization per unmade day, then the evaluations of all days for their newest materializations."""
+    name, stamps = wrong.contract.name, states.view.table(wrong.contract.name).stamps
+    keys = [str(d) for d in wrong.days]
     before = newest_materializations(instance, name, keys)
-    for day in (d for d in sick.days if d in sick.unmade):
+    for day in (d for d in wrong.days if d in wrong.unmade):
         said = retold(before.get(str(day)), stamps[day].entry, stamps[day].version, TOLD_FROM)
         instance.report_runless_asset_event(dg.AssetMaterialization(name, partition=str(day), metadata=said))
     targets = newest_materializations(instance, name, keys)
-    judged = judged_by_receipts(lake.settings, states, sick.contract, sick.days)
-    wanted = list({r.run_id for r in sick.rows.values() if r.run_id})
+    judged = judged_by_receipts(lake.settings, states, wrong.contract, wrong.days)
+    wanted = list({r.run_id for r in wrong.rows.values() if r.run_id})
     jobs = {r.run_id: r.job_name for r in instance.get_runs(dg.RunsFilter(run_ids=wanted))} if wanted else {}
-    for day in sick.days:
+    for day in wrong.days:
         for finding in judged[day]:
-            row = sick.rows.get((day, finding.check))
+            row = wrong.rows.get((day, finding.check))
             if row is not None and row.run_id:  # else no run ever planned it
-                source = TOLD_FROM if day in sick.unmade else JUDGED_FROM
+                source = TOLD_FROM if day in wrong.unmade else JUDGED_FROM
                 told = _evaluation(name, finding, targets[str(day)], source)
                 report_evaluation(instance, row.run_id, jobs.get(row.run_id, ""), told)
 

@@ -12,14 +12,13 @@ from functools import cache, partial
 import dagster as dg
 from filelock import FileLock
 
-from backfill_assets.core.contracts import Contract
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.rollbacks import RELEASE, ROLLBACK
+from backfill_assets.core.states import States
 from backfill_assets.core.view import Stamp
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import Commit
-from backfill_assets.lake.model import Pipeline
-from backfill_assets.orchestration.event_repair import TOLD_FROM, UNDONE, heal
+from backfill_assets.orchestration.event_repair import TOLD_FROM, UNDONE, repair_events
 from backfill_assets.orchestration.metadata import WRITE_ID, retold
 from backfill_assets.orchestration.run_liveness import end_dead_runs, markers_of
 from backfill_assets.orchestration.runs import ENDED, records_of
@@ -30,65 +29,73 @@ UNDONE_FROM = "a rollback or release: no run made it"
 ELSEWHERE_FROM = "the receipt: the run is one of another Dagster instance"
 
 
-def reconcile(instance: dg.DagsterInstance, lake: Lake, pipeline: Pipeline, run_id: str) -> list[str]:
-    """End runs without a process, then let Dagster's records follow the tables. Returns what was done, a line each."""
+def reconcile(instance: dg.DagsterInstance, lake: Lake, states: States, run_id: str) -> list[str]:
+    """Mark the run as alive, fail runs whose process is gone, and record what Dagster missed.
+
+    Returns a line per change.
+    """
     markers_of(instance, lake).mark(run_id)
-    return end_dead_runs(instance, lake) + follow_receipts(instance, lake, pipeline)
+    return end_dead_runs(instance, lake) + follow_receipts(instance, lake, states)
 
 
-def follow_receipts(instance: dg.DagsterInstance, lake: Lake, pipeline: Pipeline) -> list[str]:
-    """Record commits without an event, and days that are shown wrong. Returns what was done, a line each.
+def follow_receipts(instance: dg.DagsterInstance, lake: Lake, states: States) -> list[str]:
+    """Record commits without an event, up to the versions in `states`, and repair days that Dagster shows wrong.
 
-    Where nothing happened since the last time, that is one look per table's log and one at the newest runs.
+    Returns a line per change. Where nothing happened since the last call, it reads one log per table and the newest
+    runs.
     """
     markers = markers_of(instance, lake)
     with FileLock(lake.locks / "reconcile.lock"):
         seen = markers.reported()
         before, done = dict(seen), list[str]()
         recorded_by = cache(partial(_recorded, instance))
-        for table in (t.name for t in pipeline.tables):
+        for table in states.contracts:
+            newest = states.view.table(table).version  # later commits are for the next call: `states` lacks their days
             for commit in lake.store.commits(table, seen.get(table, -1)):
+                if commit.version > newest:
+                    break
                 if commit.receipt is not None:
-                    settled, lines = _record(instance, lake, pipeline.table(table).contract, commit, recorded_by)
+                    settled, lines = _record(instance, states, table, commit, recorded_by)
                     done += lines
                     if not settled:
                         break
                     if commit.receipt.reason in UNDOING:
                         seen[UNDONE] = 1
                 seen[table] = commit.version
-        done += heal(instance, lake, pipeline, seen)
+        done += repair_events(instance, lake, states, seen)
         if seen != before:
             markers.keep_reported(seen)
     return done
 
 
 def _record(
-    instance: dg.DagsterInstance, lake: Lake, contract: Contract, commit: Commit, recorded_by: RecordedBy
+    instance: dg.DagsterInstance, states: States, table: str, commit: Commit, recorded_by: RecordedBy
 ) -> tuple[bool, list[str]]:
-    """Whether Dagster knows all days of the commit now; False while its run still goes on.
+    """Record the days of a commit that Dagster does not know, and say so in a line; False while its run goes on.
 
-    A rollback or release mostly has no run, and the run of another commit may be known to another Dagster instance
-    alone: then only the days whose newest receipt it is are told, since this one hears of them late, and may know of
-    newer writes already. A commit that names no run is nobody's to tell.
+    A rollback or release mostly has no run, and another Dagster instance may own the run of a commit: then only days
+    whose newest receipt is the commit's are recorded, since this instance may know newer writes already. A commit
+    without a run id is left out.
     """
-    receipt, version, name = commit.receipt, commit.version, contract.name
+    receipt, version = commit.receipt, commit.version
     if receipt is None:
         return True, []
     undoing = receipt.reason in UNDOING
     run = instance.get_run_by_id(receipt.run_id) if receipt.run_id else None
     if run is None and not undoing and not receipt.run_id:
         return True, []
-    days = _newest(lake, contract, commit) if undoing or run is None else list(receipt.days)
     if run is not None and run.status not in ENDED:
         return False, []
+    stamps = states.view.table(table).stamps
+    newest = sorted(d for d, s in stamps.items() if s.version == version)
+    days = newest if undoing or run is None else list(receipt.days)
     known = recorded_by(run.run_id) if run is not None else frozenset()
-    lost = [d for d in days if (name, str(d)) not in known]
+    lost = [d for d in days if (table, str(d)) not in known]
     source = UNDONE_FROM if undoing else TOLD_FROM if run is not None else ELSEWHERE_FROM
     for day in lost:
-        told = _event(name, day, receipt.days[day], version, receipt.write_id, source)
-        instance.report_runless_asset_event(told)
+        instance.report_runless_asset_event(_event(table, day, receipt.days[day], version, receipt.write_id, source))
     how = ", put back or released," if undoing else ""
-    return True, [f"{name}: {len(lost)} day(s) of version {version}{how} recorded from the receipt"] if lost else []
+    return True, [f"{table}: {len(lost)} day(s) of version {version}{how} recorded from the receipt"] if lost else []
 
 
 def _recorded(instance: dg.DagsterInstance, run_id: str) -> frozenset[tuple[str, str]]:
@@ -97,14 +104,8 @@ def _recorded(instance: dg.DagsterInstance, run_id: str) -> frozenset[tuple[str,
     return frozenset((e.asset_key.to_user_string(), e.partition) for e in events if e.asset_key and e.partition)
 
 
-def _newest(lake: Lake, contract: Contract, commit: Commit) -> list[date]:
-    """The days whose newest receipt is the commit's."""
-    stamps = lake.store.view(contract.name, contract.day_column).stamps
-    return sorted(d for d, s in stamps.items() if s.version == commit.version)
-
-
 def undoing_event(table: str, day: date, stamp: Stamp) -> dg.AssetMaterialization:
-    """What Dagster is told of a day that was put back or let go."""
+    """The materialization that records a day after a rollback or release."""
     return _event(table, day, stamp.entry, stamp.version, stamp.write_id, UNDONE_FROM)
 
 

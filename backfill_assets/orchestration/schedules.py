@@ -12,6 +12,7 @@ import dagster as dg
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.rollbacks import unheld
 from backfill_assets.core.states import State, States
+from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.plan_files import days_of_active_plans
 from backfill_assets.orchestration import runs
@@ -49,10 +50,10 @@ def lake_schedules(lake_context: LakeContext, rebuild: Any) -> list[dg.ScheduleD
         if not is_there(lake_context.root):
             return dg.SkipReason(str(no_lake(lake_context.root)))
         asked = _today(context)
-        days = rolling_span(lake_context, asked)
+        lake, pipeline = lake_context.open()
+        days = rolling_span(lake.settings, asked)
         if days is None:
             return dg.SkipReason("the lake's first day is not that long ago")
-        lake, pipeline = lake_context.open()
         if any(set(days) & planned for planned in days_of_active_plans(lake).values()):
             return dg.SkipReason(
                 f"{days} has days of an active plan, which are left alone: `backfill-assets plan list`"
@@ -92,12 +93,11 @@ def _is_missing(states: States, day: date) -> bool:
     return any(states.of(name, day) is State.MISSING for name in states.contracts)
 
 
-def rolling_span(lake_context: LakeContext, today: date) -> DayRange | None:
+def rolling_span(settings: LakeSettings, today: date) -> DayRange | None:
     """The `rolling_days` days that ended `delay_days` before `today`, none before the lake's first day."""
-    lake, _ = lake_context.open()
-    lateness = lake.settings.lateness
+    lateness = settings.lateness
     end = today - ONE_DAY * lateness.delay_days
-    start = max(lake.settings.start_date, end - ONE_DAY * lateness.rolling_days)
+    start = max(settings.start_date, end - ONE_DAY * lateness.rolling_days)
     return DayRange(start, end) if start < end else None
 
 

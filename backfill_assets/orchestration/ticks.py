@@ -65,9 +65,9 @@ class Tick:
 def late_data_tick(instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime) -> Tick:
     """Request the days of the built tables that need making and whose inputs are in place, upstream first."""
     seen = look_around(instance, lake_context, now)
-    healed = follow_receipts(instance, seen.lake, seen.pipeline)
+    recorded = follow_receipts(instance, seen.lake, seen.states)
     tick = late_data(seen)
-    tick.notes += healed
+    tick.notes += recorded
     return tick
 
 

@@ -1,7 +1,7 @@
 """What needs a person stands in the lake while it is so, and `status` says it.
 
 Tested here: `operations.attention`, what the sensors keep there, and the line of `status`. Not tested here: finding it
-(`orchestration.test_requesting`).
+(`orchestration.test_backfill_requests`).
 """
 
 import json

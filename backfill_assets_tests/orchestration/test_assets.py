@@ -24,6 +24,7 @@ from backfill_assets.orchestration.runs import BY_TAG, DAYS_TAG, LAKE_TAG, TABLE
 from backfill_assets_tests.builders import CHECKS
 from backfill_assets_tests.lakes import run_rebuild
 from backfill_assets_tests.operations.synthetic import START, build
+from backfill_assets_tests.orchestration.ticking import seen
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -116,5 +117,5 @@ def test_a_failed_attempt_at_a_day_is_seen_and_days_that_were_right_are_shown_ag
     monkeypatch.setattr(Rebuild, "prepare", broken)
     result = run_rebuild(lake[0], START, NEXT, instance, ["staging"])
     assert not result.success
-    follow_receipts(instance, *lake)
+    follow_receipts(instance, *seen(*lake))
     assert planned_partitions(instance, "staging") == {str(NEXT): result.run_id}

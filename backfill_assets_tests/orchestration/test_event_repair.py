@@ -37,6 +37,7 @@ from backfill_assets.orchestration.ticks import late_data_tick
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import CHECKS, make_commit
 from backfill_assets_tests.operations.synthetic import START, build, end_of, synthetic_lake
+from backfill_assets_tests.orchestration.ticking import seen
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -82,7 +83,7 @@ def made(lake: Made, instance: dg.DagsterInstance, numbers: Sequence[int], named
     """Days as a good run leaves them."""
     run = planned(lake, instance, numbers, named)
     ended(instance, run, FAILURE)
-    follow_receipts(instance, *lake)
+    follow_receipts(instance, *seen(*lake))
 
 
 def shown(instance: dg.DagsterInstance, table: str) -> dict[str, int]:
@@ -138,26 +139,26 @@ def test_days_of_a_run_that_died_after_the_clock_was_set_back_are_healed_as_well
     with monkeypatch.context() as ahead:
         ahead.setattr(time, "time", lambda real=time.time: real() + 10 * 365 * 86_400.0)
         ended(instance, planned(lake, instance, [0], ["labels"]), FAILURE)
-    assert follow_receipts(instance, *lake)
+    assert follow_receipts(instance, *seen(*lake))
     ended(instance, planned(lake, instance, range(DAYS), ["staging"]), FAILURE)
-    assert follow_receipts(instance, *lake)
-    assert follow_receipts(instance, *lake) == []
+    assert follow_receipts(instance, *seen(*lake))
+    assert follow_receipts(instance, *seen(*lake)) == []
 
 
 def test_what_was_healed_is_not_told_again(lake: Made, instance: dg.DagsterInstance) -> None:
     ended(instance, planned(lake, instance, range(DAYS), ["staging"]), FAILURE)
-    assert follow_receipts(instance, *lake)
+    assert follow_receipts(instance, *seen(*lake))
     before = events(instance)
-    assert follow_receipts(instance, *lake) == []
+    assert follow_receipts(instance, *seen(*lake)) == []
     ended(instance, planned(lake, instance, [0], ["labels"]), FAILURE)  # another look, at another table's day
-    assert follow_receipts(instance, *lake) == ["labels: 1 day(s) shown again from their receipts"]
+    assert follow_receipts(instance, *seen(*lake)) == ["labels: 1 day(s) shown again from their receipts"]
     assert events(instance) == before + 6  # a materialization, the four checks, and `rules`
 
 
 def test_a_look_heals_a_bounded_number_of_days_and_the_next_goes_on(lake: Made, instance: dg.DagsterInstance) -> None:
     ended(instance, planned(lake, instance, range(DAYS), ["staging", "features"]), FAILURE)
-    seen: dict[str, int] = {}
-    told = [event_repair.heal(instance, *lake, seen, at_once=3) for _ in range(4)]
+    known: dict[str, int] = {}
+    told = [event_repair.repair_events(instance, *seen(*lake), known, limit=3) for _ in range(4)]
     assert [len(lines) for lines in told] == [1, 2, 1, 0]
     assert shown(instance, "staging") == shown(instance, "features") == healed(DAYS)
 
@@ -165,10 +166,10 @@ def test_a_look_heals_a_bounded_number_of_days_and_the_next_goes_on(lake: Made, 
 def test_days_of_a_run_that_goes_on_are_left_until_it_ends(lake: Made, instance: dg.DagsterInstance) -> None:
     going = planned(lake, instance, [0, 1], ["staging"])
     ended(instance, planned(lake, instance, range(DAYS), ["staging"]), CANCELED)
-    follow_receipts(instance, *lake)
+    follow_receipts(instance, *seen(*lake))
     assert shown(instance, "staging") == {"check good": 8, "check skipped": 8, "made": 2}
     ended(instance, going, CANCELED)
-    follow_receipts(instance, *lake)
+    follow_receipts(instance, *seen(*lake))
     assert shown(instance, "staging") == healed(DAYS)
 
 
@@ -183,7 +184,7 @@ def test_an_overtaken_run_does_not_hide_the_verdicts_of_the_one_that_made_the_da
     ended(instance, making, CANCELED)
     ended(instance, overtaken, CANCELED)
     assert shown(instance, "staging") == {"check skipped": 4 * DAYS, "made": DAYS}
-    follow_receipts(instance, *lake)
+    follow_receipts(instance, *seen(*lake))
     assert shown(instance, "staging") == healed(DAYS)
 
 
@@ -191,7 +192,7 @@ def test_stale_days_and_days_without_a_receipt_stay_as_they_are(lake: Made, inst
     made(lake, instance, [0, 1], ["staging"])
     build(*lake, "staging", {day(1): 3, day(2): 3}, digests={day(1): "older", day(2): "older"})
     ended(instance, planned(lake, instance, range(DAYS + 1), ["staging"]), FAILURE)
-    follow_receipts(instance, *lake)
+    follow_receipts(instance, *seen(*lake))
     assert set(planned_partitions(instance, "staging")) == {str(day(n)) for n in (1, 2, DAYS)}
     assert shown(instance, "staging") == {"check good": 12, "check failed to run": 8, "made": 3, "failed": 3}
 
@@ -208,7 +209,7 @@ def test_a_day_that_a_check_refused_stays_red(lake: Made, instance: dg.DagsterIn
         ),
     )  # fmt: skip
     ended(instance, run, FAILURE)
-    follow_receipts(instance, *lake)
+    follow_receipts(instance, *seen(*lake))
     assert shown(instance, "staging") == {"check good": 4 * DAYS - 1, "check bad": 1, "made": DAYS, "failed": 1}
 
 
@@ -217,7 +218,7 @@ def test_the_newest_row_of_every_check_speaks_of_the_newest_day_that_was_told_so
 ) -> None:
     ended(instance, planned(lake, instance, [2, 3], ["staging"]), FAILURE)
     ended(instance, planned(lake, instance, [0, 1], ["staging"]), FAILURE)
-    follow_receipts(instance, *lake)
+    follow_receipts(instance, *seen(*lake))
     (newest,) = instance.fetch_materializations(dg.AssetKey("staging"), limit=1).records
     storage: Any = instance.event_log_storage
     for check in CHECKS:
@@ -238,7 +239,7 @@ def test_facts_that_only_computing_gives_are_told_again_where_the_content_is_the
     )
     instance.report_runless_asset_event(more)
     ended(instance, planned(lake, instance, [0], ["staging"]), FAILURE)
-    follow_receipts(instance, *lake)
+    follow_receipts(instance, *seen(*lake))
     (again,) = newest_materializations(instance, "staging", [str(day(0))]).values()
     assert again.asset_materialization is not None
     assert again.storage_id != record.storage_id
@@ -251,7 +252,7 @@ def test_where_no_run_failed_the_storage_is_hardly_asked(
     asked: list[str] = []
     monkeypatch.setattr(event_repair, "check_rows", lambda *_: asked.append("rows"))
     planned(lake, instance, range(DAYS), ["staging"])
-    assert follow_receipts(instance, *lake) == []
+    assert follow_receipts(instance, *seen(*lake)) == []
     assert asked == []
 
 
@@ -264,8 +265,8 @@ def test_checks_of_days_that_were_put_back_are_told_anew_of_the_rows_that_stand_
     assert stamp
     path, back = there.table_path("staging"), replace(stamp.entry, rows=0, fingerprint="0", built=Built.HELD)
     make_commit(path, len(versions(path)), Receipt("w", "staging", ROLLBACK, {day(1): back}))
-    follow_receipts(on_disk, *lake)
+    follow_receipts(on_disk, *seen(*lake))
     assert shown(on_disk, "staging") == {"check good": 4 * DAYS - 1, "check bad": 1, "made": DAYS}
     before = events(on_disk)
-    follow_receipts(on_disk, *lake)
+    follow_receipts(on_disk, *seen(*lake))
     assert events(on_disk) == before

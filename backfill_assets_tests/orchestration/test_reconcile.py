@@ -20,6 +20,7 @@ from backfill_assets.orchestration.metadata import WRITE_ID
 from backfill_assets.orchestration.reconcile import follow_receipts, undoing_event
 from backfill_assets_tests.builders import make_commit, receipt
 from backfill_assets_tests.operations.synthetic import START
+from backfill_assets_tests.orchestration.ticking import seen
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -31,7 +32,7 @@ DAYS = {START: DayEntry(4, "G", "digest"), START + ONE_DAY: DayEntry(5, "H", "di
 @pytest.fixture
 def lake(lake: Made, instance: dg.DagsterInstance) -> Made:
     """What is there was looked at before."""
-    follow_receipts(instance, *lake)
+    follow_receipts(instance, *seen(*lake))
     return lake
 
 
@@ -57,9 +58,11 @@ def run(instance: dg.DagsterInstance, status: dg.DagsterRunStatus) -> str:
 
 def test_a_commit_whose_run_ended_without_an_event_is_recorded_once(lake: Made, instance: dg.DagsterInstance) -> None:
     version = commit(lake, run(instance, FAILURE))
-    assert f"staging: 2 day(s) of version {version} recorded from the receipt" in follow_receipts(instance, *lake)
+    assert f"staging: 2 day(s) of version {version} recorded from the receipt" in follow_receipts(
+        instance, *seen(*lake)
+    )
     assert told(instance) == dict.fromkeys(map(str, DAYS), f"w-{version}")
-    assert follow_receipts(instance, *lake) == []
+    assert follow_receipts(instance, *seen(*lake)) == []
 
 
 def test_a_commit_of_a_run_that_goes_on_waits_for_its_end_and_later_ones_behind_it(
@@ -68,9 +71,9 @@ def test_a_commit_of_a_run_that_goes_on_waits_for_its_end_and_later_ones_behind_
     going = run(instance, STARTED)
     first = commit(lake, going)
     second = commit(lake, run(instance, FAILURE))
-    assert follow_receipts(instance, *lake) == []
+    assert follow_receipts(instance, *seen(*lake)) == []
     instance.report_run_failed(_run(instance, going))
-    done = follow_receipts(instance, *lake)
+    done = follow_receipts(instance, *seen(*lake))
     assert [line for line in done if "version" in line] == [
         f"staging: 2 day(s) of version {v} recorded from the receipt" for v in (first, second)
     ]
@@ -84,7 +87,7 @@ def _run(instance: dg.DagsterInstance, run_id: str) -> dg.DagsterRun:
 
 def test_days_that_were_put_back_are_told_though_no_run_did_it(lake: Made, instance: dg.DagsterInstance) -> None:
     version = commit(lake, "", reason=ROLLBACK)
-    done = follow_receipts(instance, *lake)
+    done = follow_receipts(instance, *seen(*lake))
     assert f"staging: 2 day(s) of version {version}, put back or released, recorded from the receipt" in done
     assert told(instance) == dict.fromkeys(map(str, DAYS), f"w-{version}")
 
@@ -93,12 +96,12 @@ def test_days_that_a_run_of_another_instance_wrote_are_told_by_their_newest_comm
     lake: Made, instance: dg.DagsterInstance
 ) -> None:
     older, newer = (commit(lake, f"of-another-home-{n}") for n in range(2))
-    done = [line for line in follow_receipts(instance, *lake) if "staging" in line]
+    done = [line for line in follow_receipts(instance, *seen(*lake)) if "staging" in line]
     assert done == [f"staging: 2 day(s) of version {newer} recorded from the receipt"]
     assert told(instance) == dict.fromkeys(map(str, DAYS), f"w-{newer}")
     assert older < newer
     commit(lake, "")
-    assert follow_receipts(instance, *lake) == []
+    assert follow_receipts(instance, *seen(*lake)) == []
 
 
 def test_what_is_told_of_a_day_that_was_put_back_names_its_write_and_no_run(lake: Made) -> None:

@@ -16,6 +16,7 @@ from backfill_assets.orchestration.reconcile import follow_receipts
 from backfill_assets.orchestration.rollbacks import LET_GO, PUT_BACK, rollback_jobs
 from backfill_assets_tests.builders import CONTRACTS, day
 from backfill_assets_tests.operations.planned import DAYS, Planned
+from backfill_assets_tests.orchestration.ticking import seen
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -77,7 +78,7 @@ def test_a_chunk_put_back_in_the_browser_is_held_there_and_after_its_release_fre
     assert made.values("staging")[3:5] == made.values("features")[3:5] == [1, 1]
     assert states(instance, "staging") == states(instance, "features") == {str(day(n)): "held" for n in (3, 4)}
     assert made.view("staging").stamps[day(3)].run_id == result.run_id
-    assert follow_receipts(instance, made.lake, made.pipeline) == [], "its run told all"
+    assert follow_receipts(instance, *seen(made.lake, made.pipeline)) == [], "its run told all"
     assert run(made, instance, RELEASE, table="staging", days=f"{day(3)}..{day(4)}", act=True).success
     assert states(instance, "staging") == {str(day(n)): "fresh" for n in (3, 4)}
 
@@ -85,10 +86,10 @@ def test_a_chunk_put_back_in_the_browser_is_held_there_and_after_its_release_fre
 def test_what_the_command_line_put_back_is_told_to_dagster_once(made: Planned, instance: dg.DagsterInstance) -> None:
     roll_back(made.lake, made.pipeline, ASKED, SAID)
     release(made.lake, made.pipeline, RollbackRequest(table="staging", days=DayRange(day(4), day(5))), SAID)
-    assert len(follow_receipts(instance, made.lake, made.pipeline)) == 3
+    assert len(follow_receipts(instance, *seen(made.lake, made.pipeline))) == 3
     assert states(instance, "staging") == {str(day(3)): "held", str(day(4)): "fresh"}
     assert states(instance, "features") == {str(day(3)): "held", str(day(4)): "held"}
-    assert follow_receipts(instance, made.lake, made.pipeline) == []
+    assert follow_receipts(instance, *seen(made.lake, made.pipeline)) == []
 
 
 def test_a_rollback_of_which_dagster_hears_after_a_newer_write_is_no_news(
@@ -97,7 +98,7 @@ def test_a_rollback_of_which_dagster_hears_after_a_newer_write_is_no_news(
     roll_back(made.lake, made.pipeline, ASKED, SAID)
     release(made.lake, made.pipeline, ASKED, SAID)
     made.chunk(4, (3, 4), 5)
-    lines = follow_receipts(instance, made.lake, made.pipeline)
+    lines = follow_receipts(instance, *seen(made.lake, made.pipeline))
     assert not [line for line in lines if "put back or released" in line]
     assert set(states(instance, "staging").values()) == {"fresh"}
 

@@ -1,7 +1,7 @@
 """Markers of runs: a living run is never ended, a dead one is, and two instances of Dagster keep out of each other's.
 
-Tested here: `orchestration.run_liveness` and what the reconcile remembers per instance. Not tested here: recording commits
-(`test_runs`), and processes that are really killed (`end_to_end.test_killed`).
+Tested here: `orchestration.run_liveness` and what the reconcile remembers per instance. Not tested here: recording
+commits (`test_runs`), and processes that are really killed (`end_to_end.test_killed`).
 """
 
 import json
@@ -24,6 +24,7 @@ from backfill_assets.orchestration.run_liveness import end_dead_runs, markers_of
 from backfill_assets_tests.builders import make_commit, receipt
 from backfill_assets_tests.engine.test_processes import step_the_clock
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
+from backfill_assets_tests.orchestration.ticking import seen
 
 pytestmark = pytest.mark.usefixtures("storages")
 
@@ -117,9 +118,9 @@ def test_a_commit_is_recorded_once_by_each_instance_and_not_only_by_the_one_whos
     said = receipt("staging", {START: DayEntry(3, "F", "digest")}, run_id=run_id)
     make_commit(lake[0].table_path("staging"), 2, said)
     for looking in (other, instance):
-        lines = reconcile(looking, *lake, "a run")
+        lines = reconcile(looking, *seen(*lake), "a run")
         assert "staging: 1 day(s) of version 2 recorded from the receipt" in lines
-        assert reconcile(looking, *lake, "a run") == []
+        assert reconcile(looking, *seen(*lake), "a run") == []
 
 
 @pytest.mark.parametrize(

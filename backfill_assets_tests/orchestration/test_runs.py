@@ -24,6 +24,7 @@ from backfill_assets.orchestration.run_liveness import markers_of
 from backfill_assets.orchestration.runs import LAKE_TAG, REBUILD
 from backfill_assets_tests.builders import CHECKS
 from backfill_assets_tests.lakes import content, delivery, land, make_lake, run_rebuild, snapshot, toy
+from backfill_assets_tests.orchestration.ticking import seen
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -189,10 +190,10 @@ def test_the_reconcile_records_from_receipts_what_dagster_forgot_and_ends_dead_r
     with dg.DagsterInstance.local_temp(str(tmp_path)) as other:
         run_id = ran.result.run_id
         other.add_run(dg.DagsterRun(REBUILD, run_id=run_id, status=dg.DagsterRunStatus.STARTED))
-        assert reconcile(other, ran.lake, pipeline, "me") == []  # as far as we know it goes on
+        assert reconcile(other, *seen(ran.lake, pipeline), "me") == []  # as far as we know it goes on
         gone = replace(PlacedProcess.this(), started=0.0)
         (markers_of(other, ran.lake).folder / run_id).write_text(json.dumps(asdict(gone)))
-        lines = reconcile(other, ran.lake, pipeline, "me")
+        lines = reconcile(other, *seen(ran.lake, pipeline), "me")
         run = other.get_run_by_id(run_id)
         assert run is not None
         assert run.status is dg.DagsterRunStatus.FAILURE
@@ -201,4 +202,4 @@ def test_the_reconcile_records_from_receipts_what_dagster_forgot_and_ends_dead_r
         said = metadata(other, "sums", FIRST)
         assert said["backfill_assets/recorded_from"].startswith("the receipt")
         assert said["dagster/partition_row_count"] == 1
-        assert reconcile(other, ran.lake, pipeline, "me") == []
+        assert reconcile(other, *seen(ran.lake, pipeline), "me") == []

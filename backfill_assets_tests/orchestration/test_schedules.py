@@ -93,4 +93,4 @@ def test_the_rolling_reprocess_is_off_and_asks_for_the_last_days_but_the_newest_
     statuses = {name: schedule.default_status for name, schedule in schedules_of(lake).items()}
     assert statuses == {DAILY: dg.DefaultScheduleStatus.RUNNING, ROLLING: dg.DefaultScheduleStatus.STOPPED}
     assert asked(lake, ROLLING, day(DAYS)) == [(str(day(DAYS - 5)), str(day(DAYS - 3)), 5)]
-    assert rolling_span(LakeContext(lake.root, tables), START + timedelta(days=2)) is None
+    assert rolling_span(lake.settings, START + timedelta(days=2)) is None

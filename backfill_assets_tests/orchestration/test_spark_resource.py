@@ -1,7 +1,7 @@
 """The resource `pyspark`: a user's own op gets the lake's session, and nothing starts before it asks.
 
-Tested here: `orchestration.lake_definitions` in the definitions, without an engine. Not tested here: that an op gets the
-session when it asks (`end_to_end.test_own_tables`).
+Tested here: `orchestration.lake_definitions` in the definitions, without an engine. Not tested here: that an op gets
+the session when it asks (`end_to_end.test_own_tables`).
 """
 
 from pathlib import Path

@@ -1,6 +1,7 @@
 """What a tick sees: one lake, one moment, and the days that are spoken for.
 
-Tested here: `orchestration.backfill_requests` on a lake without an engine. Not tested here: what follows (`test_ticks`).
+Tested here: `orchestration.backfill_requests` on a lake without an engine. Not tested here: decisions
+(`test_ticks`).
 """
 
 from datetime import UTC, date, datetime

@@ -1,7 +1,7 @@
 """What a tick asks for: from the lake and Dagster's runs as they are, whatever an earlier tick did or forgot.
 
 Tested here: `orchestration.ticks` and `orchestration.runs` on lakes without an engine. Not tested here: attempts
-(`test_backfill_requests`), what runs make of it (`end_to_end.test_late_data`), and which days need making (`core.test_needs`).
+(`test_backfill_requests`), the runs (`end_to_end.test_late_data`), and which days need making (`core.test_needs`).
 """
 
 from datetime import UTC, datetime, timedelta

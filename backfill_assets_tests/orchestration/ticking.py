@@ -11,8 +11,10 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.core.days import ONE_DAY
+from backfill_assets.core.states import States
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.model import Pipeline, make_pipeline
+from backfill_assets.lake.view import read_view
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.ticks import Tick, landing_tick, late_data_tick
@@ -96,3 +98,8 @@ def empty_lake(root: Path) -> tuple[Lake, Pipeline]:
     (root / "lake.toml").write_text(TOML.format(start=START, windows=[2, 3]))
     lake = open_lake(root)
     return lake, make_pipeline(tables(lake.settings))
+
+
+def seen(lake: Lake, pipeline: Pipeline) -> tuple[Lake, States]:
+    """The lake and its states as they are now, as a run or tick reads them."""
+    return lake, pipeline.states(read_view(lake, pipeline.contracts))
