@@ -31,6 +31,7 @@ STANDING = "no_stale_days"
 SAMPLE_RANGES = 10
 WHICH, GIVEN_UP = "which", "given up"
 
+
 def check_specs(contract: Contract, partitions: dg.DailyPartitionsDefinition) -> list[dg.AssetCheckSpec]:
     """One check per day and gate of a table."""
     return [
