@@ -87,10 +87,10 @@ def _now(lake: "Lake", plan: Plan, accepted: int, daemon: bool) -> "Progress":
 def _tell(lake: "Lake", refused: GateRefused) -> None:
     """Send the alert of a gate, as the job of the browser does."""
     from backfill_assets.cli.dagster_home import instance_of, silenced
-    from backfill_assets.orchestration.alerts import tell_gate
+    from backfill_assets.orchestration.alerts import report_gate
 
     with silenced(), instance_of(lake) as instance:
-        tell_gate(lake.root, instance, refused)
+        report_gate(lake.root, instance, refused)
 
 
 class CommandWorker:

@@ -23,7 +23,7 @@ from backfill_assets.orchestration.runs import ATTEMPT_TAG, LAKE_TAG, REASON_TAG
 TOLD_FINDINGS = 10
 TOLD_TABLES = 3
 INTERVAL_SECONDS = 10  # Dagster looks at five ended runs a tick; the sensors of the lake start up to eight
-GATE_TAG = "gate"  # of a run whose plan a gate stopped: that was told already (`gate_alerts`)
+GATE_TAG = "gate"  # of a run whose plan a gate stopped: `report_gate` has sent it
 NO_ADDRESS = "no address is set for alerts: see README"
 
 
@@ -43,7 +43,7 @@ def alert_sensors(root: Path) -> list[dg.SensorDefinition]:
         """One message per failed run, unless the same was sent or tried before."""
         if not is_wanted():
             return dg.SkipReason(NO_ADDRESS)
-        _tell_failure(root, context.instance, context.dagster_run, context.failure_event.message or "")
+        _report_failure(root, context.instance, context.dagster_run, context.failure_event.message or "")
         return None  # a SkipReason would end the tick after this one run
 
     @dg.run_status_sensor(
@@ -55,7 +55,7 @@ def alert_sensors(root: Path) -> list[dg.SensorDefinition]:
         """One message per run whose checks found something that was not sent before."""
         if not is_wanted():
             return dg.SkipReason(NO_ADDRESS)
-        _tell_findings(root, context.instance, context.dagster_run)
+        _report_findings(root, context.instance, context.dagster_run)
         return None  # as above
 
     @dg.sensor(
@@ -78,7 +78,7 @@ def outbox(root: Path, instance: dg.DagsterInstance) -> Outbox:
     return Outbox(root / ".alerts" / instance_id(instance))
 
 
-def tell_alarms(root: Path, instance: dg.DagsterInstance, sensor: str, alarms: Mapping[str, str]) -> None:
+def report_alarms(root: Path, instance: dg.DagsterInstance, sensor: str, alarms: Mapping[str, str]) -> None:
     """Alert of what a tick of a sensor found that needs a person: once, and again when its text changes or it comes
     back. Nothing where no address is set."""
     if not is_wanted():
@@ -104,14 +104,14 @@ def is_wanted() -> bool:
         return True
 
 
-def _tell_failure(root: Path, instance: dg.DagsterInstance, run: dg.DagsterRun, said: str) -> None:
+def _report_failure(root: Path, instance: dg.DagsterInstance, run: dg.DagsterRun, said: str) -> None:
     """Unless it is a retry, which is sent when it is given up, or a gate stopped it; the same words once a day."""
     if ATTEMPT_TAG not in run.tags and GATE_TAG not in run.tags:
         message = failure(instance, run, said)
         outbox(root, instance).tell({message.subject: message.text}, (), lambda _: message, TELL_AGAIN_SECONDS)
 
 
-def _tell_findings(root: Path, instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
+def _report_findings(root: Path, instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
     given = {_name(e): e for e in evaluations_of(instance, run.run_id)}
     found = {name: message_of(e) for name, e in given.items() if not e.passed}
     good = given.keys() - found.keys()
@@ -163,21 +163,24 @@ def _facts(run: dg.DagsterRun) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def telling_gates(root: Path, instance: dg.DagsterInstance, run_id: str = "") -> Iterator[None]:
-    """A gate that refuses within is told, then raised on; the run `run_id`, if any, is tagged with its chunk."""
+def reporting_gates(root: Path, instance: dg.DagsterInstance, run_id: str = "") -> Iterator[None]:
+    """Send an alert of a gate that refuses within the block, and raise its error on.
+
+    The run `run_id`, if any, gets a tag with the chunk.
+    """
     try:
         yield
     except GateRefused as refused:
         if run_id:
             instance.add_run_tags(run_id, {GATE_TAG: f"chunk {refused.facts['chunk']} refused"})
-        tell_gate(root, instance, refused, run_id)
+        report_gate(root, instance, refused, run_id)
         raise
 
 
-def tell_gate(root: Path, instance: dg.DagsterInstance, refused: GateRefused, run_id: str = "") -> None:
-    """Keep the alert, and send it at once where an address is set here: no daemon is needed. The same words once a day.
+def report_gate(root: Path, instance: dg.DagsterInstance, refused: GateRefused, run_id: str = "") -> None:
+    """Keep the alert, and send it at once if this process knows an address, without the daemon; the same once a day.
 
-    Where none is set it waits for the daemon, if alerts were ever kept in this lake; else nothing is told.
+    Without an address it waits for the daemon, if the lake ever kept alerts; else nothing is kept.
     """
     box = outbox(root, instance)
     if not (is_wanted() or box.folder.is_dir()):

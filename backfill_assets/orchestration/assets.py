@@ -31,13 +31,13 @@ from backfill_assets.orchestration.checks import (
     check_specs,
     evaluations,
     newest_day_results,
-    tell_verdicts,
+    report_standing_checks,
 )
 from backfill_assets.orchestration.context import Opened
 from backfill_assets.orchestration.interrupts import ends_when_interrupted, hear
 from backfill_assets.orchestration.io_manager import Handover, as_failures
-from backfill_assets.orchestration.ledgers import tell_ledgers
-from backfill_assets.orchestration.metadata import asset_metadata, told_before
+from backfill_assets.orchestration.ledgers import report_ledgers
+from backfill_assets.orchestration.metadata import asset_metadata, earlier_facts
 from backfill_assets.orchestration.reconcile import reconcile
 from backfill_assets.orchestration.runs import (
     DAYS_TAG,
@@ -63,7 +63,7 @@ RECEIPT_TAGS = (
 
 
 class LoadConfig(dg.Config):
-    """What a person may say in the launchpad; the descriptions are what it shows beside each field."""
+    """The launchpad's settings; it shows the descriptions beside the fields."""
 
     force: bool = Field(False, description="Compute and rewrite days even if their receipts say that they are right.")
     note: str = Field("", description="Why, in your words: it goes into every receipt of this run.")
@@ -132,7 +132,9 @@ def _steps(
 ) -> Iterator[Any]:
     lake, pipeline = opened.lake, opened.pipeline
     if opened.is_first_step(context.run.run_id):
-        context.instance.add_run_tags(context.run.run_id, {LAKE_TAG: str(lake.root), **_shown(context, opened, days)})
+        context.instance.add_run_tags(
+            context.run.run_id, {LAKE_TAG: str(lake.root), **_list_tags(context, opened, days)}
+        )
         reconcile(context.instance, lake, opened.states(), context.run.run_id)
     rebuild = Rebuild(_asked(context, opened, days, pipeline.table(name), config))
     landed, source = rebuild.table.is_landed, rebuild.table.contract.source
@@ -145,10 +147,10 @@ def _steps(
                 raise rebuild.refusal()
             yield from _published(context, rebuild)
             if landed:
-                tell_ledgers(context.instance, opened, rebuild.table.contract, context.run.run_id)
+                report_ledgers(context.instance, opened, rebuild.table.contract, context.run.run_id)
                 if kept := str(unusable(lake.of_source(source), days)):
                     context.log.warning(kept)
-            tell_verdicts(context.instance, opened, [name, *_left_to_themselves(context, opened)])
+            report_standing_checks(context.instance, opened, [name, *_other_tables(context, opened)])
         finally:
             with contextlib.suppress(Exception):
                 rebuild.release()
@@ -170,14 +172,16 @@ def _asked(
 
 
 def asked_by(tags: Mapping[str, str], by: str = "") -> dict[str, str]:
-    """Who asked for a run, as its receipts tell it: `by`, the user whose command it is; else Dagster, with what it says
-    of sensors and schedules. No tag is believed to name a person: whoever reaches Dagster's port can set it."""
+    """Who requested a run, for its receipts: `by`, the user of the command; else Dagster, with its sensor or schedule.
+
+    No tag is trusted to name a person: everybody who reaches Dagster's port can set it.
+    """
     return {BY: by or through_dagster()} | {k: tags[k] for k in RECEIPT_TAGS if k in tags}
 
 
 def _published(context: dg.AssetExecutionContext, rebuild: Rebuild) -> Iterator[Any]:
     """Hand over to the IO manager, which publishes; then yield the check evaluations of every day."""
-    rebuild.told_before = told_before(context.instance, rebuild)
+    rebuild.told_before = earlier_facts(context.instance, rebuild)
     yield _output(rebuild, Handover(rebuild, context.add_asset_metadata))
     yield from check_outputs(context)
     yield from evaluations(context, rebuild, rebuild.findings)
@@ -189,21 +193,21 @@ def _planned(context: dg.AssetExecutionContext, opened: Opened) -> list[str]:
     return [c.name for c in opened.pipeline.contracts if dg.AssetKey(c.name) in chosen]
 
 
-def _left_to_themselves(context: dg.AssetExecutionContext, opened: Opened) -> list[str]:
-    """The tables that this run does not make: what it wrote may have made them stale."""
+def _other_tables(context: dg.AssetExecutionContext, opened: Opened) -> list[str]:
+    """The tables that this run does not make, and may have made stale."""
     planned = _planned(context, opened)
     return [c.name for c in opened.pipeline.contracts if c.name not in planned]
 
 
-def _shown(context: dg.AssetExecutionContext, opened: Opened, days: DayRange) -> dict[str, str]:
-    """What the runs list shows of a run of several days, whoever asked for it: by itself it shows single days only."""
+def _list_tags(context: dg.AssetExecutionContext, opened: Opened, days: DayRange) -> dict[str, str]:
+    """Tags with days and tables for the runs list, which shows single days only."""
     names = _planned(context, opened)
     every = len(names) == len(opened.pipeline.tables)
     return {DAYS_TAG: str(days), TABLES_TAG: "all" if every else ", ".join(names)} if len(days) > 1 else {}
 
 
 def _output(rebuild: Rebuild, handover: Handover) -> dg.Output[Handover]:
-    """What is handed over. A single day also gets its fingerprint as Dagster's data version."""
+    """The output for the IO manager. A single day also gets its fingerprint as Dagster's data version."""
     if len(rebuild.days) > 1:
         return dg.Output(handover, output_name=rebuild.table.name)
     entry = rebuild.ready.entries[rebuild.days.start]

@@ -30,8 +30,8 @@ Days = Mapping[str, Iterable[date]]
 
 
 @dataclass(frozen=True)
-class RunRequests:
-    """The runs to request, in order, and per table the days that were given up, in words."""
+class RequestedRuns:
+    """Requests of runs in order, and per table a text about the days that were given up."""
 
     requests: tuple[RunRequest, ...]
     given_up: Mapping[str, str]
@@ -39,20 +39,22 @@ class RunRequests:
 
 @dataclass(frozen=True)
 class RequestPlanner:
-    """Where attempts are looked up, for which lake, and the states and busy days of the look."""
+    """Plans requests for a lake from its states, the busy days, and the attempts in the tags of Dagster's runs."""
 
     instance: dg.DagsterInstance
     lake: Lake
     states: States
     busy: Mapping[str, Set[date]]
 
-    def asked(self, sensor: str, ready: Days) -> RunRequests:
-        """The requests for days that are ready, upstream first: first attempts before repeated ones, so that nothing
-        that fails keeps another from its turn."""
+    def requests(self, sensor: str, ready: Days) -> RequestedRuns:
+        """Requests for days that are ready, upstream first, first attempts before repeated ones.
+
+        So a day that fails keeps no other from its turn.
+        """
         known = {name: self._identities(name, days) for name, days in ready.items()}
         tried = {name: Counter(found) for name, found in runs.attempts(self.instance, known).items()}
         while True:
-            found = self._asks(known, tried)
+            found = self._split(known, tried)
             # Only those that this tick may request can be dropped by it.
             first = found.requests[: self.lake.settings.lateness.runs_per_tick]
             used = runs.used_keys(self.instance, sensor, [request.key for request in first])
@@ -63,12 +65,12 @@ class RequestPlanner:
                     tried[request.table].update(date.fromisoformat(day) for day in request.asked)
 
     def given_up(self, ready: Days) -> dict[str, str]:
-        """Per table, in words, the days that are ready and were tried as often as the settings allow, if any."""
+        """Per table a text about ready days that were tried as often as the settings allow, if any."""
         known = {name: self._identities(name, days) for name, days in ready.items()}
-        return dict(self._asks(known, runs.attempts(self.instance, known)).given_up)
+        return dict(self._split(known, runs.attempts(self.instance, known)).given_up)
 
-    def what_refuses(self, table: str = "") -> str:
-        """What else decides how a run ends, as a digest: lake, and gates and rules of the table (none: of all)."""
+    def gates_digest(self, table: str = "") -> str:
+        """Digest of what else decides how a run ends: lake, gates and rules of `table` (empty: of all)."""
         gates = self.lake.settings.gates
         bounds = [str(b) for name, b in sorted(gates.tables.items()) if name == table or not table]
         named = [c for name, c in sorted(self.states.contracts.items()) if name == table or not table]
@@ -77,9 +79,9 @@ class RequestPlanner:
 
     def _identities(self, name: str, days: Iterable[date]) -> dict[date, str]:
         wanted = list(days)
-        return identities(self.states, name, wanted, self.what_refuses(name)) if wanted else {}
+        return identities(self.states, name, wanted, self.gates_digest(name)) if wanted else {}
 
-    def _asks(self, known: Mapping[str, Mapping[date, str]], tried: Mapping[str, Mapping[date, int]]) -> RunRequests:
+    def _split(self, known: Mapping[str, Mapping[date, str]], tried: Mapping[str, Mapping[date, int]]) -> RequestedRuns:
         most = self.lake.settings.lateness.attempts
         wanted: list[RunRequest] = []
         left: dict[str, str] = {}
@@ -87,7 +89,7 @@ class RequestPlanner:
             found, given_up = run_requests(self.states, name, days, tried[name], most, self.busy.get(name, frozenset()))
             wanted += found
             left |= {name: _given_up_text(given_up, most)} if given_up else {}
-        return RunRequests(tuple(sorted(wanted, key=lambda request: request.attempt > 0)), left)
+        return RequestedRuns(tuple(sorted(wanted, key=lambda request: request.attempt > 0)), left)
 
 
 def _given_up_text(days: list[date], most: int) -> str:
@@ -98,9 +100,9 @@ def _given_up_text(days: list[date], most: int) -> str:
 
 
 def given_up_now(instance: dg.DagsterInstance, lake: Lake, states: States) -> dict[str, str]:
-    """Per table, in words, the days that no sensor requests any more although they need making, if any.
+    """Per table a text about the days that need making and that no sensor requests any more, if any.
 
-    Which days need making is looked at only where something was tried often enough: it costs a look at every day.
+    Judges every day, and so only where some run was tried often enough.
     """
     if not _was_given_up(instance, lake.settings.lateness.attempts):
         return {}
@@ -110,13 +112,13 @@ def given_up_now(instance: dg.DagsterInstance, lake: Lake, states: States) -> di
 
 
 def _was_given_up(instance: dg.DagsterInstance, most: int) -> bool:
-    """Whether any run may have been the last attempt at something: from the second on they say which they are."""
+    """Whether any run may have been a last attempt: from the second on, a tag holds the number."""
     tried = tag_values(instance, [runs.ATTEMPT_TAG]).get(runs.ATTEMPT_TAG, set()) | {"0"}
     return any(int(number) + 1 >= most for number in tried if number.isdigit())
 
 
 def as_request(request: RunRequest, sensor: str, lake: Lake) -> dg.RunRequest:
-    """The request as Dagster takes it: one partition, or a range."""
+    """The request as Dagster's RunRequest: one partition, or a range."""
     single = len(request.span) == 1
     span = {} if single else runs.range_tags(request.span)
     again = {runs.ATTEMPT_TAG: str(request.attempt)} if request.attempt else {}
@@ -126,27 +128,29 @@ def as_request(request: RunRequest, sensor: str, lake: Lake) -> dg.RunRequest:
         asset_selection=[dg.AssetKey(name) for name in (request.table, *request.riders)],
         partition_key=str(request.span.start) if single else None,
         run_config={"ops": {runs.op_name(request.table): {"config": {"asked": dict(request.asked)}}}},
-        tags={**span, **again, **said(sensor, lake), **runs.asked_tags(request)},
+        tags={**span, **again, **sensor_tags(sensor, lake), **runs.asked_tags(request)},
     )
 
 
-def said(sensor: str, lake: Lake) -> dict[str, str]:
+def sensor_tags(sensor: str, lake: Lake) -> dict[str, str]:
     """The tags of every run that a sensor requests."""
     return {runs.REASON_TAG: sensor, runs.SENSOR_TAG: sensor, runs.LAKE_TAG: str(lake.root)}
 
 
 def next_attempt(instance: dg.DagsterInstance, sensor: str, base: str, most: int) -> int:
-    """How often a request that names no single days was tried, up to `most`: by its runs, and by the run keys that
-    Dagster knows."""
+    """How often a request without single days was tried, up to `most`, by its runs and by Dagster's run keys."""
     keys = {f"{base} attempt {n}": n for n in range(most)}
     used = [keys[key] + 1 for key in runs.used_keys(instance, sensor, keys)]
     return max(*used, 0, instance.get_runs_count(dg.RunsFilter(tags={runs.REQUEST_TAG: base})))
 
 
 @dataclass(frozen=True)
-class LakeSnapshot:
-    """The lake and Dagster's runs at one moment. `until` is the first day (exclusive end) that is no partition yet;
-    `planned` are the days of active plans: no run is requested for them here."""
+class TickState:
+    """The lake and Dagster's runs at one moment, read once per tick.
+
+    `busy`: per table the days of queued and running runs; `planned`: days of active plans, for which no sensor requests
+    a run.
+    """
 
     instance: dg.DagsterInstance
     lake: Lake
@@ -158,25 +162,25 @@ class LakeSnapshot:
 
     @property
     def until(self) -> date:
-        """Today by the clock: its partition begins to exist when it is over."""
+        """Today by the clock (UTC), the first day that is no partition yet."""
         return self.now.astimezone(UTC).date()
 
     @property
-    def asker(self) -> RequestPlanner:
-        """Who knows what was tried."""
+    def planner(self) -> RequestPlanner:
+        """The planner for this state; days of active plans count as busy."""
         taken = {n: {*self.busy.get(n, ()), *self.planned.get(n, ())} for n in {*self.busy, *self.planned}}
         return RequestPlanner(self.instance, self.lake, self.states, taken)
 
     def free(self, name: str, days: Set[date]) -> Set[date]:
-        """The days of a table that are no active plan's."""
+        """`days` of a table without those of active plans."""
         return days - self.planned.get(name, frozenset())
 
 
-def look_around(instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime) -> LakeSnapshot:
-    """Everything a tick decides by. Ends runs whose process is gone, so that their days do not look busy for ever."""
+def read_tick_state(instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime) -> TickState:
+    """Read everything that a tick decides by. Fails runs whose process is gone, so that their days do not stay busy."""
     lake, pipeline = lake_context.open()
     end_dead_runs(instance, lake)
     names = [t.name for t in pipeline.tables]
     busy = runs.busy_days(instance, str(lake.root), names)
     states = pipeline.states(read_view(lake, pipeline.contracts))
-    return LakeSnapshot(instance, lake, pipeline, states, busy, now, days_of_active_plans(lake))
+    return TickState(instance, lake, pipeline, states, busy, now, days_of_active_plans(lake))

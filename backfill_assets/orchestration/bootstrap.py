@@ -1,4 +1,4 @@
-"""Before there is a lake: what a fresh checkout shows in the browser, and the job that makes the sample lake there.
+"""Bootstrap: what a fresh checkout shows in the browser before there is a lake, and the job that makes the sample lake.
 
 Lives here: the stand-in that the tables are shown by, and `make_sample_lake`. Does not live here: the sample
 (`operations.sample_lake`), and loading it: the sensors of the lake do that, as they load whatever lands.

@@ -78,8 +78,10 @@ def evaluations(
 
 
 def newest_day_results(opened: Opened, contract: Contract) -> Iterator[dg.AssetCheckResult]:
-    """For buttons that start checks without a partition: the newest written day, read and judged again as the load
-    judged it: by `[gates]`, against the receipts of earlier days, required days included."""
+    """Results for buttons that start checks without a partition: the newest written day, read and judged again.
+
+    It is judged as by the load: by `[gates]`, against the receipts of earlier days, required days included.
+    """
     lake, states = opened.lake, opened.states()
     table = states.view.table(contract.name)
     newest = max((d for d, s in table.stamps.items() if s.entry.rows), default=None)
@@ -90,11 +92,11 @@ def newest_day_results(opened: Opened, contract: Contract) -> Iterator[dg.AssetC
             )
         return
     found = audit_table(lake, contract, table.version, [newest]).get(newest, DayProfile())
-    for finding in judged_again(lake.settings, states, contract, newest, found):
+    for finding in judge_written_day(lake.settings, states, contract, newest, found):
         yield _result(finding, contract, table.stamps[newest].entry.agrees_with(found))
 
 
-def judged_again(
+def judge_written_day(
     settings: LakeSettings, states: States, contract: Contract, day: date, found: DayProfile
 ) -> list[Finding]:
     """The findings of a written day by what was found in it now."""
@@ -115,7 +117,7 @@ def _result(finding: Finding, contract: Contract, is_as_written: bool) -> dg.Ass
 
 
 def no_stale_days(opened: Opened, contract: Contract) -> dg.AssetChecksDefinition:
-    """The check of one table. No written day is stale."""
+    """The check `no_stale_days` of one table."""
 
     @dg.asset_check(asset=contract.name, name=STANDING, description=f"No written day of {contract.name} is stale.")
     def check(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
@@ -135,8 +137,10 @@ def no_stale_days(opened: Opened, contract: Contract) -> dg.AssetChecksDefinitio
 
 
 def judged(states: States, table: str, given_up: str = "") -> tuple[bool, dict[str, Any]]:
-    """Whether no written day of the table is stale and none was `given_up` (in words), and the facts shown with it:
-    days per state, which are stale, what to do."""
+    """Whether no written day of the table is stale or given up, with the metadata of the check.
+
+    `given_up` is a text about days that no sensor requests any more; empty without any.
+    """
     counted = {d: states.of(table, d) for d in states.view.table(table).stamps}
     stale = sorted(d for d, s in counted.items() if s is State.STALE)
     told: dict[str, Any] = {"stale days": len(stale)}
@@ -150,13 +154,13 @@ def judged(states: States, table: str, given_up: str = "") -> tuple[bool, dict[s
     return not stale and not given_up, told
 
 
-def changed_verdicts(
+def changed_standing_checks(
     instance: dg.DagsterInstance, states: States, tables: list[str], given_up: Mapping[str, str]
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """The verdicts that differ from what Dagster shows, so that pages are right without anybody's button.
+    """Evaluations of `no_stale_days` that differ from those in Dagster, so that its pages need no button.
 
-    One that belongs to an older materialization differs too: Dagster counts it as not evaluated. Tables without a
-    written or given up day are left out: there is nothing to judge yet.
+    One for an older materialization differs too: Dagster counts it as not evaluated. Tables without a written or given
+    up day are left out.
     """
     keys = {
         t: dg.AssetCheckKey(dg.AssetKey(t), STANDING) for t in tables if states.view.table(t).stamps or given_up.get(t)
@@ -173,16 +177,16 @@ def changed_verdicts(
             )  # fmt: skip
 
 
-def tell_verdicts(instance: dg.DagsterInstance, opened: Opened, tables: list[str]) -> None:
-    """Record in Dagster the verdicts of these tables that have changed."""
+def report_standing_checks(instance: dg.DagsterInstance, opened: Opened, tables: list[str]) -> None:
+    """Record results of `no_stale_days` in Dagster that have changed for these tables."""
     states = opened.states()
     given_up = given_up_now(instance, opened.lake, states)
-    for verdict in changed_verdicts(instance, states, tables, given_up):
+    for verdict in changed_standing_checks(instance, states, tables, given_up):
         instance.report_runless_asset_event(verdict)
 
 
 def _newest(instance: dg.DagsterInstance, table: str) -> Any:
-    """What an evaluation of the table belongs to: its newest materialization, if there is one."""
+    """The table's newest materialization as a target, if there is one."""
     records = instance.fetch_materializations(dg.AssetKey(table), limit=1).records
     return next(map(check_target, records), None)
 

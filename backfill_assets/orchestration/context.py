@@ -20,9 +20,11 @@ TablesOf = Callable[[LakeSettings], Sequence[Table]]
 
 @dataclass(frozen=True)
 class LakeContext:
-    """Where a pipeline works: the lake's folder and what makes its tables of the settings. Sensors and schedules open
-    it at every tick; a run opens it once, when its process loads the definitions, so that a changed `lake.toml` counts
-    from the next run on."""
+    """The lake's folder and the function from its settings to its tables.
+
+    Sensors and schedules open it at every tick; a run opens it once, when its process loads the definitions, so that a
+    changed `lake.toml` counts from the next run on.
+    """
 
     root: Path
     tables_of: TablesOf
@@ -33,17 +35,17 @@ class LakeContext:
         return cls(lake.root, tables_of)
 
     def open(self) -> tuple[Lake, Pipeline]:
-        """The lake and its pipeline as the settings are now."""
+        """Open the lake with the settings of now. Raises SettingsError."""
         lake = open_lake(self.root)
         return lake, pipeline_of(lake, self.tables_of(lake.settings))
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A lake and its pipeline as they were when definitions were made: what all steps of a run work by.
+    """A lake and its pipeline when the definitions were made; all steps of a run work with it.
 
-    `missing` is the error of a folder that holds no lake yet: its tables are shown with the settings of a sample. `by`
-    is the user whose command runs in this process, as `who.whoami` names them; empty in processes of Dagster's.
+    `missing` is the error of a folder without a lake: its tables are shown with the settings of a sample. `by` is the
+    user whose command runs in this process (`who.whoami`); empty in Dagster's own processes.
     """
 
     lake: Lake
@@ -51,17 +53,16 @@ class Opened:
     missing: SettingsError | None = None
     by: str = ""
     _runs: set[str] = field(default_factory=set, compare=False, repr=False)
-    _last: list[States] = field(default_factory=list, compare=False, repr=False)  # as they were looked at before
+    _last: list[States] = field(default_factory=list, compare=False, repr=False)  # at most one, the last ones read
 
     def is_first_step(self, run_id: str) -> bool:
-        """Whether no step of the run was begun in this process before; asking begins one."""
+        """Whether this call is the first for the run in this process."""
         new = run_id not in self._runs
         self._runs.add(run_id)
         return new
 
     def states(self) -> States:
-        """The states of the lake now; the same object as long as nothing in the lake moved, and what moved since is all
-        that a new one judges again, so that what a step found out about its days is known to the next. No JVM."""
+        """The states of the lake now: the same object until a log moves; then only days that moved are judged again."""
         view = read_view(self.lake, self.pipeline.contracts)
         before = self._last[-1] if self._last else None
         if before is None or before.view != view:
@@ -75,5 +76,5 @@ class Opened:
         return self.lake, self.pipeline
 
     def described(self, description: str) -> str:
-        """The description of a table or check, with what is missing before it."""
+        """`description`, after the error where there is no lake."""
         return description if self.missing is None else f"**No lake yet.** {self.missing}.\n\n{description}"

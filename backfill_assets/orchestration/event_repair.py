@@ -28,7 +28,7 @@ from backfill_assets.orchestration.dagster_private import (
     planned_partitions,
     report_evaluation,
 )
-from backfill_assets.orchestration.metadata import retold
+from backfill_assets.orchestration.metadata import receipt_metadata
 
 DAYS_PER_CALL = 100  # of all tables: five hundred events, two or three seconds; the next call goes on
 LOOKED = "ended runs"  # key beside the versions of tables: no table has a blank in its name
@@ -134,7 +134,7 @@ def _record(instance: dg.DagsterInstance, lake: Lake, states: States, wrong: Wro
     keys = [str(d) for d in wrong.days]
     before = newest_materializations(instance, name, keys)
     for day in (d for d in wrong.days if d in wrong.unmade):
-        said = retold(before.get(str(day)), stamps[day].entry, stamps[day].version, TOLD_FROM)
+        said = receipt_metadata(before.get(str(day)), stamps[day].entry, stamps[day].version, TOLD_FROM)
         instance.report_runless_asset_event(dg.AssetMaterialization(name, partition=str(day), metadata=said))
     targets = newest_materializations(instance, name, keys)
     judged = judged_by_receipts(lake.settings, states, wrong.contract, wrong.days)

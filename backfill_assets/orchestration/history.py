@@ -68,7 +68,7 @@ class CheckTold:
 
 @dataclass(frozen=True)
 class History:
-    """What Dagster remembers. `findings` are the newest of those that `checks` count."""
+    """Runs and results of checks in Dagster. `findings` are the newest of those that `checks` count."""
 
     runs: tuple[RunTold, ...]
     checks: tuple[CheckTold, ...]

@@ -22,16 +22,15 @@ Hears = Callable[[Rebuild, Published], None]
 
 @dataclass
 class Handover:
-    """A job on its way to be published, and afterwards what that did. `add_metadata`: `context.add_asset_metadata` of
-    the step, where Dagster itself materializes every day of the run after this; None where the step does."""
+    """A rebuild to publish, and afterwards the outcome. `add_metadata`: `context.add_asset_metadata` of the step."""
 
     rebuild: Rebuild
-    add_metadata: Callable[[dict[str, Any], dg.AssetKey, str], None] | None = None
+    add_metadata: Callable[[dict[str, Any], dg.AssetKey, str], None]
     published: Published | None = None
 
 
 class LakeIOManager(dg.IOManager):
-    """Publishes rebuilds; `hears` is called after each, in this process."""
+    """Publishes rebuilds; calls `hears` after each, in this process."""
 
     def __init__(self, hears: Hears | None = None) -> None:
         self.hears = hears
@@ -50,9 +49,8 @@ class LakeIOManager(dg.IOManager):
             raise as_failure(error) from None  # one line of cause; Dagster would add the stack of what led to it
         if self.hears is not None:
             self.hears(obj.rebuild, obj.published)
-        if obj.add_metadata is not None:
-            for partition, metadata in day_metadata(obj.rebuild, obj.published).items():
-                obj.add_metadata(metadata, context.asset_key, partition)
+        for partition, metadata in day_metadata(obj.rebuild, obj.published).items():
+            obj.add_metadata(metadata, context.asset_key, partition)
 
     def load_input(self, context: dg.InputContext) -> Any:
         """Not offered: the load path reads its inputs at pinned versions. Raises dg.Failure."""
@@ -82,7 +80,7 @@ def as_failure(error: BackfillError) -> dg.Failure:
 
 @contextlib.contextmanager
 def as_failures() -> Iterator[None]:
-    """Whatever the block cannot do is shown by Dagster in one line: the product's own errors and the system's."""
+    """Turn the product's errors and the system's into dg.Failure, which Dagster shows in one line."""
     try:
         yield
     except BackfillError as error:

@@ -29,8 +29,8 @@ def ledger_specs(opened: Opened, group: str) -> list[dg.AssetSpec]:
     ]  # fmt: skip
 
 
-def tell_ledgers(instance: dg.DagsterInstance, opened: Opened, raw: Contract, run_id: str) -> None:
-    """Report to Dagster those beside the landed table `raw` that have another version than it knows."""
+def report_ledgers(instance: dg.DagsterInstance, opened: Opened, raw: Contract, run_id: str) -> None:
+    """Report the ledgers of the landed table `raw` whose version differs from the one in Dagster."""
     reported = {contract.name: _reported_version(instance, contract.name) for contract in contracts_beside(raw)}
     for found in set_aside(opened.lake, raw, {n: int(v) for n, v in reported.items() if v is not None and v.isdigit()}):
         name = found.contract.name

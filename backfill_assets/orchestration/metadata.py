@@ -61,7 +61,7 @@ def asset_metadata(lake: Lake, table: Table) -> dict[str, Any]:
 
 
 def table_metadata(lake: Lake, contract: Contract) -> dict[str, Any]:
-    """What is known of a table by its contract: column schema, address and name."""
+    """Metadata from a table's contract: column schema, address and name."""
     columns = [
         dg.TableColumn(
             c.name, c.type, c.description,
@@ -79,7 +79,7 @@ def table_metadata(lake: Lake, contract: Contract) -> dict[str, Any]:
 
 
 def _column_lineage(contract: Contract) -> dict[str, Any]:
-    """Of which columns of other tables each column is made, where the contract tells it."""
+    """The source columns of each column, where the contract declares them."""
     made = {c.name: [origin.rpartition(".") for origin in c.made_from] for c in contract.columns if c.made_from}
     deps = {
         name: [dg.TableColumnDep(asset_key=dg.AssetKey(table), column_name=column) for table, _, column in origins]
@@ -89,7 +89,7 @@ def _column_lineage(contract: Contract) -> dict[str, Any]:
 
 
 def entry_metadata(entry: DayEntry, version: int) -> dict[str, Any]:
-    """What a receipt says of a day, by the names that Dagster is told; the state is the one that it was written in."""
+    """A receipt of a day under the names in Dagster; the state is that of the write."""
     return {
         ROWS: entry.rows,
         PREFIX + "state": written_as(entry.built).value,
@@ -100,7 +100,7 @@ def entry_metadata(entry: DayEntry, version: int) -> dict[str, Any]:
 
 
 def news_first(said: Mapping[str, Any]) -> dict[str, Any]:
-    """The same in the order in which it is listed: rows, what the run did, numbers, then what identifies a write."""
+    """Metadata in listing order: rows, what the run did, numbers, then what identifies a write."""
     head = [k for k in NEWS if k in said]
     tail = [k for k in IDENTITIES if k in said]
     between = sorted(said.keys() - {*head, *tail})
@@ -165,7 +165,7 @@ def _one_day(rebuild: Rebuild, published: Published, day: date, size: int, secon
     return said
 
 
-def told_before(instance: dg.DagsterInstance, rebuild: Rebuild) -> dict[str, dict[str, Any]]:
+def earlier_facts(instance: dg.DagsterInstance, rebuild: Rebuild) -> dict[str, dict[str, Any]]:
     """Facts that only computing gives, from the newest materialization of each settled day.
 
     Plots draw the newest materialization of a day, and a rerun that changes nothing must not blank them.
@@ -176,15 +176,15 @@ def told_before(instance: dg.DagsterInstance, rebuild: Rebuild) -> dict[str, dic
 
 
 def facts_of(record: dg.EventLogRecord | None, entry: DayEntry) -> dict[str, Any]:
-    """What a materialization told of a day, if it speaks of this content; nothing of what one run did."""
+    """The facts of a materialization about this content of a day, without those of a single run."""
     materialized = record.asset_materialization if record else None
     if materialized is None or not _is_of(materialized, entry):
         return {}
     return {k: v for k, v in materialized.metadata.items() if k.startswith(PREFIX) and k not in ONCE}
 
 
-def retold(record: dg.EventLogRecord | None, entry: DayEntry, version: int, source: str) -> dict[str, Any]:
-    """What is told of a day when no run does: its receipt, the facts of its newest materialization, the `source`."""
+def receipt_metadata(record: dg.EventLogRecord | None, entry: DayEntry, version: int, source: str) -> dict[str, Any]:
+    """Metadata of a day that no run reports: its receipt, the facts of its newest materialization, the `source`."""
     return news_first({**facts_of(record, entry), **entry_metadata(entry, version), PREFIX + "recorded_from": source})
 
 
@@ -195,7 +195,7 @@ def _is_of(materialized: dg.AssetMaterialization, entry: DayEntry) -> bool:
 
 
 def rewritten(before: TableView, after: Mapping[date, DayEntry], published: Published) -> frozenset[date]:
-    """The days whose rows were replaced by the same rows, because somebody insisted (`force`)."""
+    """The days whose rows a forced run replaced by the same rows."""
     same = {d for d, s in before.stamps.items() if d in after and s.entry.content == after[d].content}
     return frozenset(published.changed & same - before.foreign)
 

@@ -26,7 +26,7 @@ from backfill_assets.operations.plan_model import Plan, PlanChunk, Policy
 from backfill_assets.operations.plan_progress import Progress, state_of
 from backfill_assets.operations.plan_run import run_plan
 from backfill_assets.operations.plan_work import PARENT, ROOT, ChunkWork, make_all
-from backfill_assets.orchestration.alerts import telling_gates
+from backfill_assets.orchestration.alerts import reporting_gates
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.history import cause_of
 from backfill_assets.orchestration.interrupts import ends_when_interrupted
@@ -122,7 +122,7 @@ def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> d
     @dg.op(name=RUN_CHUNKS, description="Plan the range, then run its chunks one after another, a gate after each.")
     def run_chunks(context: dg.OpExecutionContext, config: BackfillConfig) -> None:
         """One plan, or what is left of one."""
-        told = telling_gates(lake_context.root, context.instance, context.run_id)
+        told = reporting_gates(lake_context.root, context.instance, context.run_id)
         with as_failures(), told, ends_when_interrupted():
             lake, pipeline = lake_context.open()
             markers_of(context.instance, lake).mark(context.run_id)

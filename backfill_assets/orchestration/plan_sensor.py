@@ -15,7 +15,7 @@ from backfill_assets.operations.plan_files import WAITING, active_plans, is_runn
 from backfill_assets.operations.plan_model import Plan
 from backfill_assets.operations.plan_progress import held_back, state_of, why_waiting
 from backfill_assets.orchestration import runs
-from backfill_assets.orchestration.backfill_requests import next_attempt, said
+from backfill_assets.orchestration.backfill_requests import next_attempt, sensor_tags
 from backfill_assets.orchestration.bootstrap import is_there, no_lake
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.plan_job import BACKFILL_RANGE, RUN_CHUNKS
@@ -93,6 +93,6 @@ def _ask(tick: Tick, instance: dg.DagsterInstance, lake: Lake, view: LakeView, p
             run_key=f"{base} attempt {tried}",
             job_name=BACKFILL_RANGE,
             run_config={"ops": {RUN_CHUNKS: {"config": config}}},
-            tags={**said(PLANS, lake), PLAN_TAG: plan.id, runs.REQUEST_TAG: base},
+            tags={**sensor_tags(PLANS, lake), PLAN_TAG: plan.id, runs.REQUEST_TAG: base},
         )
     )

@@ -19,7 +19,7 @@ from backfill_assets.core.view import Stamp
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import Commit
 from backfill_assets.orchestration.event_repair import TOLD_FROM, UNDONE, repair_events
-from backfill_assets.orchestration.metadata import WRITE_ID, retold
+from backfill_assets.orchestration.metadata import WRITE_ID, receipt_metadata
 from backfill_assets.orchestration.run_liveness import end_dead_runs, markers_of
 from backfill_assets.orchestration.runs import ENDED, records_of
 
@@ -110,5 +110,5 @@ def undoing_event(table: str, day: date, stamp: Stamp) -> dg.AssetMaterializatio
 
 
 def _event(table: str, day: date, entry: DayEntry, version: int, write_id: str, source: str) -> dg.AssetMaterialization:
-    metadata = retold(None, entry, version, source) | {WRITE_ID: write_id}
+    metadata = receipt_metadata(None, entry, version, source) | {WRITE_ID: write_id}
     return dg.AssetMaterialization(table, partition=str(day), metadata=metadata)

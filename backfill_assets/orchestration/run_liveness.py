@@ -1,9 +1,8 @@
-"""Markers: which process works on which run, and which of a lake's commits an instance of Dagster has recorded.
+"""Run liveness: which process works on which run, failing runs whose process is gone, and how far logs were recorded.
 
-Lives here: the files `LAKE/.runs/INSTANCE/RUN` and `LAKE/.reconciled/INSTANCE.json`, whether a marked process still
-lives, and ending runs whose process is gone. Does not live here: recording commits (`reconcile`). One lake may serve
-several instances of Dagster: each has files of its own and never touches another's. All of them may be deleted at any
-time: a run without a marker is taken as going on, and commits are looked at again.
+Lives here: the files `LAKE/.runs/INSTANCE/RUN` and `LAKE/.reconciled/INSTANCE.json`, one set per instance of Dagster.
+Does not live here: recording commits (`reconcile`). All of these files may be deleted at any time: a run without a
+marker counts as alive, and commits are compared again.
 """
 
 import json
@@ -24,9 +23,9 @@ GONE = "The run's process is gone: it was killed. What it committed is recorded.
 
 @dataclass(frozen=True)
 class Markers:
-    """What one instance of Dagster keeps in a lake: a marker per run that goes on, and how far each log was looked at.
+    """The files of one instance of Dagster in a lake: a marker per live run, and the newest recorded versions.
 
-    Written aside and renamed, so that a reader sees the old or the new whole.
+    Each is written beside its place and renamed, so that a reader sees the old or the new file.
     """
 
     lake: Lake
@@ -34,19 +33,19 @@ class Markers:
 
     @property
     def folder(self) -> Path:
-        """Where the markers of this instance's runs lie, a file per run, named by its id."""
+        """The folder of markers, a file per run, named by the run's id."""
         return self.lake.root / ".runs" / self.instance
 
     def mark(self, run_id: str) -> None:
-        """Say that this process works on the run."""
+        """Record that this process works on the run."""
         _put(self.folder / run_id, asdict(PlacedProcess.this()))
 
     def forget(self, run_id: str) -> None:
-        """The run has ended in this process."""
+        """Drop the marker of a run that ended in this process."""
         (self.folder / run_id).unlink(missing_ok=True)
 
     def reported(self) -> dict[str, int]:
-        """Per table the newest version that this instance knows of; empty where nothing readable is kept."""
+        """Per table the newest version that this instance has recorded; empty without a readable file."""
         try:
             found: dict[str, int] = json.loads(self._reported_file.read_text())
         except (FileNotFoundError, ValueError):
@@ -54,7 +53,7 @@ class Markers:
         return found
 
     def keep_reported(self, versions: dict[str, int]) -> None:
-        """Keep what `reported` gives from now on."""
+        """Store what `reported` returns."""
         _put(self._reported_file, versions)
 
     @property
@@ -63,13 +62,15 @@ class Markers:
 
 
 def markers_of(instance: dg.DagsterInstance, lake: Lake) -> Markers:
-    """The markers of this instance in the lake; two processes that share its run storage share them."""
+    """The files of this instance in the lake, shared by all processes with its run storage."""
     return Markers(lake, instance_id(instance))
 
 
 def end_dead_runs(instance: dg.DagsterInstance, lake: Lake) -> list[str]:
-    """End the instance's runs that say they are running while their process is gone; Dagster alone would wait for ever.
-    Returns what was done, a line each. Runs on other hosts are left to those hosts and to Dagster's run monitoring."""
+    """Fail the instance's running runs whose process is gone; Dagster alone would wait for ever.
+
+    Returns a line per run. Runs on other hosts are left to those hosts and to Dagster's run monitoring.
+    """
     folder, here, done = markers_of(instance, lake).folder, PlacedProcess.this(), list[str]()
     with FileLock(lake.locks / "reconcile.lock"):
         # Through a link, these would be other files than markers.

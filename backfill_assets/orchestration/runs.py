@@ -1,9 +1,8 @@
 """What Dagster's runs cover and have tried, as days of tables.
 
 Lives here: the names of tags and of the job, the days of queued and running runs, the attempts at a request, runs of
-the last day. Does not live here: what the lake needs (`core.needs`) and requests (`backfill_requests`). Read anew at
-every tick and never from the newest runs only: a cursor may be wiped, runs are kept. One instance may serve several
-lakes: a run that names another lake is none of ours.
+the last day. Does not live here: what the lake needs (`core.needs`) and requests (`backfill_requests`). Every tick
+reads all runs again, not a cursor, which may be wiped. One instance may serve several lakes: a tag names a run's lake.
 """
 
 from collections import defaultdict
@@ -59,7 +58,7 @@ def busy_days(instance: dg.DagsterInstance, lake: str, tables: list[str]) -> dic
 
 
 def op_name(table: str) -> str:
-    """What the step that makes a table is called; its configuration has this name, too."""
+    """The name of the step that makes a table, and of its configuration."""
     return MAKE + table
 
 
@@ -96,7 +95,7 @@ def records_of(instance: dg.DagsterInstance, run_id: str, kind: dg.DagsterEventT
 
 
 def asked_tags(request: RunRequest) -> dict[str, str]:
-    """The tags by which a run's asked days are found again, each with its identity and the attempt."""
+    """Tags with the identity and the attempt of each requested day."""
     return {_asked_tag(request.table, day): f"{known} {request.attempt}" for day, known in request.asked.items()}
 
 
@@ -119,7 +118,7 @@ def _asked_tag(table: str, day: str) -> str:
 
 
 def used_keys(instance: dg.DagsterInstance, sensor: str, keys: Collection[str]) -> set[str]:
-    """The run keys that Dagster knows from this sensor: a request with one of them is dropped without a word."""
+    """The run keys that Dagster knows from this sensor; it drops a request with one of them silently."""
     found = instance.get_runs(dg.RunsFilter(tags={RUN_KEY: sorted(keys)})) if keys else ()
     return {run.tags[RUN_KEY] for run in found if run.tags.get(SENSOR_NAME, sensor) == sensor}
 

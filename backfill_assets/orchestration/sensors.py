@@ -14,7 +14,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.session import LakeSession, telling_losses
 from backfill_assets.load.sources import scan_all
 from backfill_assets.operations.attention import keep_attention
-from backfill_assets.orchestration.alerts import tell_alarms
+from backfill_assets.orchestration.alerts import report_alarms
 from backfill_assets.orchestration.bootstrap import is_there, no_lake
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.dagster_private import instance_id
@@ -91,7 +91,7 @@ def tick_result(
     for note in tick.notes:
         context.log.info(note)
     keep_attention(lake_context.root, instance_id(context.instance), sensor, tick.alarms)
-    tell_alarms(lake_context.root, context.instance, sensor, tick.alarms)
+    report_alarms(lake_context.root, context.instance, sensor, tick.alarms)
     first = [*tick.alarms.values(), *(note for note in tick.notes if note not in tick.alarms.values())]
     said = "; ".join(first)[:CURSOR_CHARS] or "nothing to do: every day that can be is up to date"
     if tick.requests:

@@ -29,14 +29,14 @@ from backfill_assets.operations.plan_files import left_to_plans
 from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.backfill_requests import (
-    LakeSnapshot,
-    RunRequests,
+    RequestedRuns,
+    TickState,
     as_request,
-    look_around,
     next_attempt,
-    said,
+    read_tick_state,
+    sensor_tags,
 )
-from backfill_assets.orchestration.checks import changed_verdicts
+from backfill_assets.orchestration.checks import changed_standing_checks
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.reconcile import follow_receipts
 
@@ -48,8 +48,10 @@ Looked = tuple[Comparison, Sequence[FileRecord]]  # a source's landing folder ag
 
 @dataclass
 class Tick:
-    """The outcome of a tick: runs to request, a line per finding, standing verdicts that are no longer the same, and
-    what needs a person, by name: it alerts once, and again when its text changes."""
+    """The outcome of a tick: runs to request, notes, changed results of `no_stale_days`, and alarms by name.
+
+    An alarm needs a person: it is sent once, and again when its text changes.
+    """
 
     requests: list[dg.RunRequest] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -57,22 +59,22 @@ class Tick:
     alarms: dict[str, str] = field(default_factory=dict)
 
     def alarm(self, name: str, text: str) -> None:
-        """Something that no tick will mend."""
+        """Add something that no tick will mend."""
         self.notes.append(text)
         self.alarms[name] = text
 
 
 def late_data_tick(instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime) -> Tick:
     """Request the days of the built tables that need making and whose inputs are in place, upstream first."""
-    seen = look_around(instance, lake_context, now)
+    seen = read_tick_state(instance, lake_context, now)
     recorded = follow_receipts(instance, seen.lake, seen.states)
     tick = late_data(seen)
     tick.notes += recorded
     return tick
 
 
-def late_data(seen: LakeSnapshot) -> Tick:
-    """`late_data_tick` of what was seen."""
+def late_data(seen: TickState) -> Tick:
+    """`late_data_tick` for a state that was read."""
     given_up: Mapping[str, str] = {}
     if seen.lake.settings.lateness.policy == "rolling":
         tick = _rolling_tick(seen)
@@ -81,32 +83,32 @@ def late_data(seen: LakeSnapshot) -> Tick:
     for name, told in unlike_days(seen.states.view):
         tick.alarm(f"other rows {name}", told)
     tables = [t.name for t in seen.pipeline.tables]
-    tick.verdicts += changed_verdicts(seen.instance, seen.states, tables, given_up)
+    tick.verdicts += changed_standing_checks(seen.instance, seen.states, tables, given_up)
     return tick
 
 
-def _exact_tick(seen: LakeSnapshot) -> tuple[Tick, Mapping[str, str]]:
-    """The tick, and per table the days that were given up, in words."""
+def _exact_tick(seen: TickState) -> tuple[Tick, Mapping[str, str]]:
+    """The tick, and per table a text about days that were given up."""
     tick, found = Tick(), needs(seen.states, seen.busy, seen.until)
     built = [t.name for t in seen.pipeline.tables if not t.is_landed]
-    asked = seen.asker.asked(LATE_DATA, {name: seen.free(name, found.ready[name]) for name in built})
+    asked = seen.planner.requests(LATE_DATA, {name: seen.free(name, found.ready[name]) for name in built})
     for name in built:
-        _tell_given_up(tick, name, asked)
-        _tell_waiting(tick, name, found)
-    _tell_left_alone(tick, seen.states, built)
+        _note_given_up(tick, name, asked)
+        _note_waiting(tick, name, found)
+    _note_left_alone(tick, seen.states, built)
     tick.notes += left_to_plans(seen.planned, built)
-    wanted = with_downstream(seen.states, asked.requests, found, seen.asker.busy)
+    wanted = with_downstream(seen.states, asked.requests, found, seen.planner.busy)
     _request(tick, seen, LATE_DATA, [as_request(request, LATE_DATA, seen.lake) for request in wanted])
     landed = {name: seen.free(name, days) for name, days in found.ready.items() if name not in built}
-    return tick, {**seen.asker.given_up(landed), **asked.given_up}
+    return tick, {**seen.planner.given_up(landed), **asked.given_up}
 
 
-def _tell_given_up(tick: Tick, name: str, asked: RunRequests) -> None:
+def _note_given_up(tick: Tick, name: str, asked: RequestedRuns) -> None:
     if name in asked.given_up:
         tick.alarm(f"given up {name}", f"{name}: {asked.given_up[name]}")
 
 
-def _tell_waiting(tick: Tick, name: str, found: Needs) -> None:
+def _note_waiting(tick: Tick, name: str, found: Needs) -> None:
     held_up = found.waiting[name]
     if held_up:
         day = min(held_up)
@@ -114,7 +116,7 @@ def _tell_waiting(tick: Tick, name: str, found: Needs) -> None:
         tick.notes.append(f"{name}: {ranges(held_up)} wait for their inputs, {day} for {table} {other}")
 
 
-def _tell_left_alone(tick: Tick, states: States, names: list[str]) -> None:
+def _note_left_alone(tick: Tick, states: States, names: list[str]) -> None:
     for name in names:
         found = {d: states.of(name, d) for d in states.view.table(name).stamps}
         for state in (State.HELD, State.OUTDATED):
@@ -123,8 +125,8 @@ def _tell_left_alone(tick: Tick, states: States, names: list[str]) -> None:
                 tick.notes.append(f"{name}: {ranges(days)} left alone: {state.value}")
 
 
-def _request(tick: Tick, seen: LakeSnapshot, sensor: str, wanted: Sequence[dg.RunRequest]) -> None:
-    """Put at most as many requests into the tick as the caps allow, and say what they held back."""
+def _request(tick: Tick, seen: TickState, sensor: str, wanted: Sequence[dg.RunRequest]) -> None:
+    """Add as many requests to the tick as the caps allow, and a note about the rest."""
     caps = seen.lake.settings.lateness
     today = runs.runs_of_last_day(seen.instance, sensor, str(seen.lake.root), seen.now)
     allowed = max(0, min(caps.runs_per_tick, caps.runs_per_day - today))
@@ -141,8 +143,8 @@ def _request(tick: Tick, seen: LakeSnapshot, sensor: str, wanted: Sequence[dg.Ru
         )
 
 
-def _rolling_tick(seen: LakeSnapshot) -> Tick:
-    """The last N days before the frontier again, whatever happened, whenever the ledger or a rule has moved."""
+def _rolling_tick(seen: TickState) -> Tick:
+    """Request the last N days before the frontier whenever the ledger or a rule has changed."""
     tick, settings, frontier = Tick(), seen.lake.settings, seen.states.frontiers.greatest
     if frontier is None or not _built(seen):
         tick.notes.append("nothing is loaded yet")
@@ -156,30 +158,30 @@ def _rolling_tick(seen: LakeSnapshot) -> Tick:
         tick.notes.append("runs are queued or running; the next tick looks again")
         return tick
     built = _built(seen)
-    _tell_left_alone(tick, seen.states, built)
+    _note_left_alone(tick, seen.states, built)
     for free in unheld(seen.states, days):
         _roll(tick, seen, free, built)
     return tick
 
 
-def _built(seen: LakeSnapshot) -> list[str]:
-    """The tables that are made from other tables, of sources that are all loaded."""
+def _built(seen: TickState) -> list[str]:
+    """Built tables whose sources are all loaded."""
     loaded = {s.table for s in seen.states.view.sources.values() if s.ledger.version >= 0}
     names = (t.name for t in seen.pipeline.tables if not t.is_landed)
     return [name for name in names if seen.states.frontiers.sources_of(name) <= loaded]
 
 
-def _roll(tick: Tick, seen: LakeSnapshot, days: DayRange, built: Sequence[str]) -> None:
+def _roll(tick: Tick, seen: TickState, days: DayRange, built: Sequence[str]) -> None:
     """Request a range once per version of the ledger and per rule, as often as may be tried."""
     settings, sources = seen.lake.settings, seen.states.view.sources.values()
     ledger = ", ".join(" ".join(filter(None, (s.name, str(s.ledger.version)))) for s in sources)
-    rules = digest_of([seen.asker.what_refuses(), *(str(seen.states.codes.get(name)) for name in built)])
+    rules = digest_of([seen.planner.gates_digest(), *(str(seen.states.codes.get(name)) for name in built)])
     base = f"rolling {days} ledger {ledger} rules {rules}"
     tried = next_attempt(seen.instance, LATE_DATA, base, settings.lateness.attempts)
     if tried and _has_succeeded(seen.instance, base):
         tick.notes.append(f"{days} were made from version {ledger} of the ledger; nothing was loaded since")
     elif tried >= settings.lateness.attempts:
-        tick.alarm("given up rolling", f"{days} {_in_vain(tried)}")
+        tick.alarm("given up rolling", f"{days} {_tried_text(tried)}")
     else:
         _request(tick, seen, LATE_DATA, [_whole(seen, base, tried, LATE_DATA, runs.range_tags(days), built)])
 
@@ -190,7 +192,7 @@ def _has_succeeded(instance: dg.DagsterInstance, base: str) -> bool:
 
 
 def _whole(
-    seen: LakeSnapshot, base: str, tried: int, sensor: str, span: Mapping[str, str], tables: Sequence[str]
+    seen: TickState, base: str, tried: int, sensor: str, span: Mapping[str, str], tables: Sequence[str]
 ) -> dg.RunRequest:
     """A request that names no single days: a scan, or a range of all tables."""
     again = {runs.ATTEMPT_TAG: str(tried)} if tried else {}
@@ -198,45 +200,45 @@ def _whole(
         run_key=f"{base} attempt {tried}",
         job_name=runs.REBUILD if tables else SCAN,
         asset_selection=[dg.AssetKey(name) for name in tables] or None,
-        tags={**span, **again, **said(sensor, seen.lake), runs.REQUEST_TAG: base},
+        tags={**span, **again, **sensor_tags(sensor, seen.lake), runs.REQUEST_TAG: base},
     )
 
 
 def landing_tick(instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime) -> Tick:
     """Request a scan of new complete files, and the arrival days that landed and are not loaded."""
-    seen, looked = look_around(instance, lake_context, now), dict[str, Looked]()
+    seen, looked = read_tick_state(instance, lake_context, now), dict[str, Looked]()
     for lake in seen.lake.by_source():
         found, _, records = compared(LakeSession(lake))
         looked[lake.source] = found, records
     return landing(seen, looked)
 
 
-def landing(seen: LakeSnapshot, looked: Mapping[str, Looked]) -> Tick:
-    """`landing_tick` of what was seen, by the names of the sources."""
+def landing(seen: TickState, looked: Mapping[str, Looked]) -> Tick:
+    """`landing_tick` for a state that was read; `looked` by the names of the sources."""
     tick, root, ready = Tick(), str(seen.lake.root), dict[str, Set[date]]()
     raws = {t.name: t.contract.source for t in seen.pipeline.tables if t.is_landed}
     wanted = needs(seen.states, seen.busy, seen.until).ready
     for raw, source in raws.items():
         found = looked[source][0]
         blocked = {d for r in (*found.altered, *found.missing) for d in r.days}
-        _tell_landing(tick, found, blocked, source)
+        _note_landing(tick, found, blocked, source)
         ready[raw] = seen.free(raw, wanted[raw] - blocked)
     tick.notes += left_to_plans(seen.planned, list(raws))
-    asked = seen.asker.asked(LANDING, ready)
+    asked = seen.planner.requests(LANDING, ready)
     for raw in raws:
-        _tell_given_up(tick, raw, asked)
+        _note_given_up(tick, raw, asked)
     scans = _scan_requests(tick, seen, looked)
     if runs.is_active(seen.instance, SCAN, root) or any(seen.busy.get(raw) for raw in raws):
         tick.notes.append("a scan or a load is queued or running; the next tick looks again")
         return tick
-    # A load scans first, by itself; one that failed before may not get so far.
+    # A load scans first; one that failed before may not get so far.
     loads = [as_request(request, LANDING, seen.lake) for request in asked.requests]
     _request(tick, seen, LANDING, loads if asked.requests and not asked.requests[0].attempt else [*scans, *loads])
     return tick
 
 
-def _to_scan(tick: Tick, seen: LakeSnapshot, settings: LakeSettings, looked: Looked) -> list[list[object]]:
-    """What a scan of a source would read or count, in plain values; empty where there is nothing."""
+def _to_scan(tick: Tick, seen: TickState, settings: LakeSettings, looked: Looked) -> list[list[object]]:
+    """What a scan of a source would read or count, as plain values; empty where there is nothing."""
     found, records = looked
     complete = [f for f in found.fresh if is_complete(f, seen.now.timestamp())]
     if len(complete) < len(found.fresh):
@@ -248,7 +250,7 @@ def _to_scan(tick: Tick, seen: LakeSnapshot, settings: LakeSettings, looked: Loo
     return parts + [[r.path, r.sha256] for r in (*found.lapsed, *uncounted)]
 
 
-def _scan_requests(tick: Tick, seen: LakeSnapshot, looked: Mapping[str, Looked]) -> list[dg.RunRequest]:
+def _scan_requests(tick: Tick, seen: TickState, looked: Mapping[str, Looked]) -> list[dg.RunRequest]:
     """The request of a scan, where there is anything to scan: one for all sources."""
     settings, parts, told = seen.lake.settings, list[list[object]](), list[object]()
     for source, each in looked.items():
@@ -262,15 +264,15 @@ def _scan_requests(tick: Tick, seen: LakeSnapshot, looked: Mapping[str, Looked])
     tried = next_attempt(seen.instance, LANDING, base, settings.lateness.attempts)
     if tried < settings.lateness.attempts:
         return [_whole(seen, base, tried, LANDING, {}, ())]
-    tick.alarm("scan", f"{len(parts)} file(s) {_in_vain(tried)}, or run `backfill-assets scan`")
+    tick.alarm("scan", f"{len(parts)} file(s) {_tried_text(tried)}, or run `backfill-assets scan`")
     return []
 
 
-def _in_vain(tried: int) -> str:
+def _tried_text(tried: int) -> str:
     return f"were tried {tried} times in vain and are not tried again as they are: look at the failed runs"
 
 
-def _tell_landing(tick: Tick, found: Comparison, blocked: Set[date], source: str) -> None:
+def _note_landing(tick: Tick, found: Comparison, blocked: Set[date], source: str) -> None:
     of = f" of {source}" if source else ""
     if found.fresh:
         tick.notes.append(f"{len(found.fresh)} new file(s){of}")

@@ -1,6 +1,6 @@
 """What days are judged against: the receipts of earlier days and the lake's bounds, whoever asks.
 
-Tested here: `load.judging`, and what a check's button finds in a day (`checks.judged_again`). Not tested here:
+Tested here: `load.judging`, and what a check's button finds in a day (`checks.judge_written_day`). Not tested here:
 the rules themselves (`lake.test_gates`), and reading a day (`test_rebuild`).
 """
 
@@ -21,7 +21,7 @@ from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.candidate import as_profile
 from backfill_assets.load.judging import bench, judged_by_receipts
-from backfill_assets.orchestration.checks import judged_again
+from backfill_assets.orchestration.checks import judge_written_day
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import CHECKS, STAGING, day
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
@@ -66,7 +66,9 @@ def test_many_days_of_one_run_are_not_compared_with_themselves(settings: LakeSet
     assert [d for d in days if not profile_of(settings, known, fresh, d).passed] == days[MEDIAN_NEEDS_DAYS:]
 
 
-def test_days_that_have_no_receipt_yet_are_judged_against_what_the_run_made_before_them(settings: LakeSettings) -> None:
+def test_days_that_have_no_receipt_yet_are_judged_against_what_the_run_made_before_them(
+    settings: LakeSettings,
+) -> None:
     days = [day(n) for n in range(10)]
     fresh = {d: made(90 if d == days[8] else 0) for d in days}
     assert [d for d in days if not profile_of(settings, {}, fresh, d).passed] == [days[8]]
@@ -128,7 +130,7 @@ def test_a_button_judges_by_the_lakes_bounds_and_by_the_days_before_as_a_load_do
     states = pipeline.states(read_view(lake, pipeline.contracts))
     contract = pipeline.table("staging").contract
     newest = START + timedelta(days=9)
-    found = {f.check: f for f in judged_again(lake.settings, states, contract, newest, DayProfile(6, "F"))}
+    found = {f.check: f for f in judge_written_day(lake.settings, states, contract, newest, DayProfile(6, "F"))}
     assert list(found) == list(CHECKS)
     assert found[ROW_COUNT].refuses
     assert found[ROW_COUNT].message == "6 rows, more than max_rows = 2; 6 rows, 100% from the trailing median 3"

@@ -13,7 +13,7 @@ import pytest
 
 from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.orchestration.alert_channels import MAIL_TO, SMTP, UI_URL, WEBHOOK, Channels
-from backfill_assets.orchestration.alerts import alert_sensors, failure, findings, tell_alarms
+from backfill_assets.orchestration.alerts import alert_sensors, failure, findings, report_alarms
 from backfill_assets.orchestration.io_manager import as_failure
 from backfill_assets.orchestration.runs import ATTEMPT_TAG, RANGE_END, RANGE_START
 from backfill_assets_tests.orchestration.sinks import Hook, mail_server
@@ -208,8 +208,8 @@ def test_what_needs_a_person_is_told_once_and_again_when_it_changes_or_comes_bac
 ) -> None:
     one, two = {"altered files": "1 landed file(s) altered: a"}, {"altered files": "2 landed file(s) altered: a, b"}
     for alarms in (one, one, two, {}, two):
-        tell_alarms(tmp_path, instance, "landing", alarms)
-        tell_alarms(tmp_path, instance, "late_data", {})
+        report_alarms(tmp_path, instance, "landing", alarms)
+        report_alarms(tmp_path, instance, "late_data", {})
     send(tmp_path, instance)
     assert [told["text"].splitlines()[1] for told in hook.kept] == [*one.values(), *two.values(), *two.values()]
     assert {told["subject"] for told in hook.kept} == {"Needs a person: altered files"}

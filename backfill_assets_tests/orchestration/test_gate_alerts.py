@@ -14,7 +14,7 @@ from backfill_assets.cli.run import _tell
 from backfill_assets.core.errors import GateRefused
 from backfill_assets.core.plan_gates import GateFinding
 from backfill_assets.operations.plan_gate import refusal
-from backfill_assets.orchestration.alerts import GATE_TAG, alert_sensors, outbox, telling_gates
+from backfill_assets.orchestration.alerts import GATE_TAG, alert_sensors, outbox, reporting_gates
 from backfill_assets.orchestration.io_manager import as_failure
 from backfill_assets_tests.operations.planning import planned
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
@@ -36,7 +36,7 @@ def job(root: Path, refused: GateRefused) -> dg.JobDefinition:
     @dg.op
     def run_chunks(context: dg.OpExecutionContext) -> None:
         """Raises it."""
-        with telling_gates(root, context.instance, context.run_id):
+        with reporting_gates(root, context.instance, context.run_id):
             raise refused
 
     @dg.job(executor_def=dg.in_process_executor)
@@ -81,7 +81,7 @@ def test_the_command_line_tells_the_same_without_a_daemon_and_once(
 
 def test_without_an_address_nothing_is_kept(tmp_path: Path, refused: GateRefused) -> None:
     with dg.DagsterInstance.ephemeral() as instance:
-        with pytest.raises(GateRefused), telling_gates(tmp_path, instance):
+        with pytest.raises(GateRefused), reporting_gates(tmp_path, instance):
             raise refused
         assert not outbox(tmp_path, instance).folder.exists()
 

@@ -17,7 +17,7 @@ from backfill_assets.lake.ledger import QUARANTINE
 from backfill_assets.operations.aside import Reason
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.orchestration.context import Opened
-from backfill_assets.orchestration.ledgers import reasons_table, tell_ledgers
+from backfill_assets.orchestration.ledgers import reasons_table, report_ledgers
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import write_rows
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
@@ -63,8 +63,8 @@ def test_a_load_tells_rows_and_the_newest_reasons_and_nothing_where_nothing_move
 ) -> None:
     refuse(opened, START, "not JSON", "not JSON", "the event date lies before the lake's first day")
     refuse(opened, START + ONE_DAY, "no key")
-    tell_ledgers(instance, opened, opened.pipeline.tables[0].contract, "run-7")
-    tell_ledgers(instance, opened, opened.pipeline.tables[0].contract, "run-8")
+    report_ledgers(instance, opened, opened.pipeline.tables[0].contract, "run-7")
+    report_ledgers(instance, opened, opened.pipeline.tables[0].contract, "run-8")
     (said,) = told(instance, "quarantine")
     assert said["dagster/row_count"] == 4
     assert said["newest arrival day"] == str(START + ONE_DAY)
@@ -75,7 +75,7 @@ def test_a_load_tells_rows_and_the_newest_reasons_and_nothing_where_nothing_move
     assert (arrivals["dagster/row_count"], arrivals["newest arrival day"]) == (3, str(START + ONE_DAY * 2))
     assert told(instance, "too_late") == [], "it was never written"
     refuse(opened, START + ONE_DAY * 2, "no key")
-    tell_ledgers(instance, opened, opened.pipeline.tables[0].contract, "run-9")
+    report_ledgers(instance, opened, opened.pipeline.tables[0].contract, "run-9")
     assert [s["dagster/row_count"] for s in told(instance, "quarantine")] == [5, 4]
 
 

@@ -25,7 +25,7 @@ from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.landing.files import LandedFile
 from backfill_assets.load.landed_changes import Comparison
 from backfill_assets.orchestration import runs
-from backfill_assets.orchestration.backfill_requests import LakeSnapshot
+from backfill_assets.orchestration.backfill_requests import TickState
 from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN, Tick, landing, late_data
 from backfill_assets_tests.builders import CONTRACTS, START, day, loaded
 from backfill_assets_tests.clocks import jumps
@@ -71,12 +71,12 @@ class World:
         body = {"start_date": str(START), "source": source, "lateness": lateness, "gates": {"tables": most}}
         self.settings = LakeSettings.model_validate(body)
 
-    def look(self) -> LakeSnapshot:
+    def look(self) -> TickState:
         lake: Any = SimpleNamespace(root=Path("lake"), settings=self.settings)
         dagster: Any = self.dagster
         pipeline: Any = SimpleNamespace(tables=self.tables)
         busy = runs.busy_days(dagster, str(lake.root), [t.name for t in self.tables])
-        return LakeSnapshot(
+        return TickState(
             dagster, lake, pipeline, self.states, busy, NOW + timedelta(seconds=5 * self.moment) + self.jump()
         )
 
@@ -108,7 +108,7 @@ class World:
                 assert not often, "asked for again and again"
         assert self.dagster.dropped == [], "a request that Dagster drops holds its place for ever"
 
-    def watch(self, seen: LakeSnapshot) -> None:
+    def watch(self, seen: TickState) -> None:
         """Count how long what can be made was left alone."""
         busy = runs.busy_days(seen.instance, "lake", [t.name for t in self.tables])
         found = needs(self.states, busy, seen.until).ready

@@ -10,7 +10,7 @@ from pathlib import Path
 import dagster as dg
 
 from backfill_assets.core.states import State
-from backfill_assets.orchestration.backfill_requests import LakeSnapshot, look_around
+from backfill_assets.orchestration.backfill_requests import TickState, read_tick_state
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
@@ -18,11 +18,11 @@ from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 NOW = datetime(2024, 3, 1, 23, 59, tzinfo=UTC)
 
 
-def seen(root: Path, planned: frozenset[date] = frozenset()) -> LakeSnapshot:
+def seen(root: Path, planned: frozenset[date] = frozenset()) -> TickState:
     synthetic_lake(root, 2)
     with dg.DagsterInstance.ephemeral() as instance:
-        found = look_around(instance, LakeContext(root, tables), NOW)
-        return LakeSnapshot(instance, found.lake, found.pipeline, found.states, found.busy, NOW, {"raw": planned})
+        found = read_tick_state(instance, LakeContext(root, tables), NOW)
+        return TickState(instance, found.lake, found.pipeline, found.states, found.busy, NOW, {"raw": planned})
 
 
 def test_a_snapshot_knows_the_states_and_no_day_is_taken_where_nothing_runs(tmp_path: Path) -> None:
@@ -38,4 +38,4 @@ def test_todays_partition_does_not_exist_before_the_day_is_over(tmp_path: Path) 
 def test_days_of_active_plans_are_neither_free_nor_asked_for(tmp_path: Path) -> None:
     found = seen(tmp_path, frozenset({START}))
     assert found.free("raw", {START}) == set()
-    assert START in found.asker.busy["raw"]
+    assert START in found.planner.busy["raw"]
