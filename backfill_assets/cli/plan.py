@@ -6,14 +6,17 @@ Elsewhere: making a plan (`operations.plan`), its output (`plan_page`), running 
 import time
 from dataclasses import replace
 from datetime import date
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from backfill_assets.cli.backfill import allowed, chosen
 from backfill_assets.cli.common import DAY, SPAN, TEXT, inclusive, json_option, lake_option, opened, print_json, usage
 from backfill_assets.core.days import DayRange
-from backfill_assets.operations.plan_model import MOST_CHUNK_DAYS, Plan, Policy
+from backfill_assets.core.plans import MOST_CHUNK_DAYS
+
+if TYPE_CHECKING:
+    from backfill_assets.operations.plan_model import Plan, Policy
 
 WATCH_SECONDS = 2.0  # between two looks of `plan show --watch`; a look reads logs only
 TEMPLATE_NAMES = ("daily-repair", "feature-fix", "late-labels", "migration")
@@ -65,7 +68,7 @@ def plan(as_json: bool, **asked: Any) -> None:
         ctx.exit(1)
 
 
-def _made(asked: dict[str, Any], form: str) -> Plan | None:
+def _made(asked: dict[str, Any], form: str) -> "Plan | None":
     """The plan, kept and shown; None where there is nothing to do, which is said instead. JSON then has no id."""
     from backfill_assets.cli.plan_page import show_progress
     from backfill_assets.operations.plan import make_plan
@@ -98,9 +101,10 @@ def _request(days: DayRange, tables: tuple[str, ...], asked: dict[str, Any]) -> 
     return PlanRequest(days, tables, _policy(asked), *words, asked["max_chunk_days"], **more)
 
 
-def _policy(asked: dict[str, Any]) -> Policy:
+def _policy(asked: dict[str, Any]) -> "Policy":
     """The template's, or the defaults, with what is said on top."""
     from backfill_assets.operations.plan import TEMPLATES
+    from backfill_assets.operations.plan_model import Policy
 
     base = TEMPLATES[asked["template"]] if asked["template"] else Policy()
     named = {k: asked[k] for k in ("chunk", "canary", "order") if asked[k] is not None}

@@ -172,8 +172,10 @@ def _durations(axes: "Axes", report: "LakeReport") -> None:
 def decades(seconds: Sequence[float]) -> list[float]:
     """Return the powers of ten around these values, at least two: every dot has a number on both sides."""
     least, greatest = max(min(seconds), LEAST_SECONDS), max(*seconds, LEAST_SECONDS)
-    first = floor(log10(least))
-    return [round(10.0**power, 6) for power in range(first, max(ceil(log10(greatest)), first + 1) + 1)]
+    first, last = floor(log10(least)), ceil(log10(greatest))
+    first -= 10.0**first > least  # a logarithm just beside a whole number is rounded to it
+    last += 10.0**last < greatest
+    return [round(10.0**power, 6) for power in range(first, max(last, first + 1) + 1)]
 
 
 def _steps(axes: "Axes", x: Sequence[int], y: Sequence[float]) -> None:

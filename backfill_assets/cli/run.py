@@ -15,10 +15,10 @@ from backfill_assets.cli.drawing import aside
 from backfill_assets.cli.progress import BackfillRequest
 from backfill_assets.core.errors import BackfillError, GateRefused
 from backfill_assets.core.plans import PLAN_REASON
-from backfill_assets.operations.plan_model import ChunkKind, Plan, PlanChunk
 
 if TYPE_CHECKING:
     from backfill_assets.lake.home import Lake
+    from backfill_assets.operations.plan_model import Plan, PlanChunk
     from backfill_assets.operations.plan_progress import Progress
     from backfill_assets.operations.plan_work import ChunkWork
 
@@ -55,7 +55,7 @@ def run(
         show_progress(_now(lake, plan, accept or 0, daemon), "json" if as_json else "outcome")
 
 
-def _run_chunk(lake: "Lake", plan: Plan, chunk: PlanChunk, parent: tuple[str, str] | None) -> None:
+def _run_chunk(lake: "Lake", plan: "Plan", chunk: "PlanChunk", parent: tuple[str, str] | None) -> None:
     """Make one chunk, without its gate; print the cause and exit with 1 where that fails."""
     from backfill_assets.operations.plan_work import PARENT, ROOT, ChunkWork
 
@@ -69,7 +69,7 @@ def _run_chunk(lake: "Lake", plan: Plan, chunk: PlanChunk, parent: tuple[str, st
         click.get_current_context().exit(1)
 
 
-def _now(lake: "Lake", plan: Plan, accepted: int, daemon: bool) -> "Progress":
+def _now(lake: "Lake", plan: "Plan", accepted: int, daemon: bool) -> "Progress":
     """Run the plan here, or leave it to the daemon; gives its progress then."""
     from backfill_assets.operations.plan_progress import progress
     from backfill_assets.operations.plan_run import ask_for, run_plan
@@ -96,7 +96,7 @@ def _tell(lake: "Lake", refused: GateRefused) -> None:
 class CommandWorker:
     """Makes chunks by runs of Dagster, and reports on stderr."""
 
-    def __init__(self, lake: "Lake", plan: Plan, tags: Mapping[str, str] | None = None) -> None:
+    def __init__(self, lake: "Lake", plan: "Plan", tags: Mapping[str, str] | None = None) -> None:
         self.lake, self.plan, self.tags = lake, plan, dict(tags or {})
         self.began, self.rows, self.expected = time.monotonic(), 0, 0.0
 
@@ -133,17 +133,17 @@ class CommandWorker:
         self.rows += sum(t.rows for t in outcome.tables)
         return "" if outcome.success else outcome.cause or "the run failed"
 
-    def chunk_began(self, progress: "Progress", chunk: PlanChunk) -> None:
+    def chunk_began(self, progress: "Progress", chunk: "PlanChunk") -> None:
         """E.g. `chunk 3 of 7 (2024-03-09..2024-03-15): 120 rows/s so far, about 40 s left`."""
         from backfill_assets.operations.plan_progress import seconds_left
 
         seconds = seconds_left(progress, chunk)
         spent = time.monotonic() - self.began
         rate = f"{max(self.rows / spent, 0.1):,.1f} rows/s so far, " if self.rows and spent > 1 else ""
-        kind = "" if chunk.kind is ChunkKind.CHUNK else f"{chunk.kind.value} "
+        kind = "" if chunk.kind.value == "chunk" else f"{chunk.kind.value} "
         of = len(self.plan.chunks)
         aside(f"chunk {chunk.number} of {of} ({kind}{chunk.days}): {rate}about {seconds:.0f} s left")
 
-    def gate_passed(self, chunk: PlanChunk) -> None:
+    def gate_passed(self, chunk: "PlanChunk") -> None:
         """Report it on stderr."""
         aside(f"chunk {chunk.number}: gate passed")

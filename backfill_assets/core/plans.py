@@ -14,6 +14,7 @@ PLAN_REASON = "plan"  # the reason of every receipt that a plan's run wrote
 MODE_TAG = "write_mode"  # of runs and receipts, where it is not overwrite: `merge`, or that with rows kept
 CODE_TAG = "code"  # of runs and receipts of a plan that works by older code: which
 MERGE, MERGE_KEEPING = "merge", "merge, removed rows kept"
+MOST_CHUNK_DAYS = 31  # one huge run is one huge thing to put back: a month of days is what a person still looks at
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plan_gates import Tolerances
+from backfill_assets.core.plans import MOST_CHUNK_DAYS
 from backfill_assets.core.who import whoami
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import Commit
@@ -25,7 +26,6 @@ from backfill_assets.load.merging import refuse_merge
 from backfill_assets.operations.plan_files import new_id
 from backfill_assets.operations.plan_impact import impacts, look_ahead
 from backfill_assets.operations.plan_model import (
-    MOST_CHUNK_DAYS,
     ChunkKind,
     Order,
     Plan,

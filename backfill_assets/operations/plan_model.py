@@ -19,7 +19,6 @@ from backfill_assets.core.plan_gates import Tolerances
 from backfill_assets.core.plans import CHUNK_TAG, CODE_TAG, MERGE, MERGE_KEEPING, MODE_TAG, PLAN_TAG, DayMove
 
 SCHEMA = 1
-MOST_CHUNK_DAYS = 31  # one huge run is one huge thing to put back: a month of days is what a person still looks at
 
 Order = Literal["ascending", "newest-first"]
 WriteMode = Literal["overwrite", "merge"]

@@ -192,9 +192,10 @@ def _newest(instance: dg.DagsterInstance, table: str) -> Any:
 
 
 def _known(instance: dg.DagsterInstance, key: dg.AssetCheckKey) -> dg.AssetCheckEvaluation | None:
-    """The check's newest evaluation in Dagster."""
+    """The check's newest evaluation in Dagster; None also where a run has planned it since and not evaluated it."""
     record = instance.get_latest_asset_check_evaluation_record(key)
-    return record.evaluation if record is not None else None
+    found: object = record.evaluation if record is not None else None
+    return found if isinstance(found, dg.AssetCheckEvaluation) else None
 
 
 def _words(evaluation: dg.AssetCheckEvaluation) -> tuple[Any, Any]:

@@ -33,7 +33,7 @@ TOLD = {
     "0.05": "DECIMAL(2,2)", "1e3": "DOUBLE", "3000000000": "BIGINT", "true": "BOOLEAN", "try_divide(n, k)": "DOUBLE",
     "try_add(d, 1)": "DECIMAL(19,2)", "(d)": "DECIMAL(18,2)",
 }  # fmt: skip
-SPARKS_OWN_INT = {"length(s)", "hour(t)", "datediff(day, day)"}  # told as BIGINT, which holds them
+SPARKS_OWN_INT = ("length(s)", "hour(t)", "datediff(day, day)")  # told as BIGINT, which holds them
 
 
 @pytest.mark.parametrize("text", ["d / e", "t + INTERVAL 1 DAY", "transform(xs, i -> i + 1)", "NULL", "s + 1",
