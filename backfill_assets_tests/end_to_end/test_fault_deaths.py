@@ -53,7 +53,7 @@ from backfill_assets.lake.home import open_lake
 
 from backfill_assets.lake.profile import conform
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.staging import stage
+from backfill_assets.lake.writing import stage
 from backfill_assets_tests.engines import FOR_SERVERS
 from backfill_assets_tests.lakes import ECHO
 

@@ -24,7 +24,7 @@ import os, signal, sys, time, logging
 from pathlib import Path
 import dagster as dg
 import backfill_assets.lake.delta_store as store_module
-import backfill_assets.lake.staging as staging_module
+import backfill_assets.lake.writing as writing_module
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.pipeline.tables import tables
 
@@ -50,7 +50,7 @@ def write(frame, folder, *rest):
     finally:
         print("noticed after", time.monotonic() - began)
 
-real_write, staging_module.write_rows = staging_module.write_rows, write
+real_write, writing_module.write = writing_module.write, write
 store_module.commit_files = commit
 logging.disable(logging.CRITICAL)
 span = {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}

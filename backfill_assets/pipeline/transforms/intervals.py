@@ -199,7 +199,7 @@ def _running(points: DataFrame, entity: Sequence[str], measures: Measures) -> Da
     """Running aggregates over points and parts, each good until the next position of its kind."""
     group = F.when(F.col("side") != CHANGE, F.col("which"))
     order = Window.partitionBy(*entity, "side", group, "cut").orderBy("position")
-    so_far = order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    so_far = order.rangeBetween(Window.unboundedPreceding, Window.currentRow)
     return points.select(
         *entity, "side", F.col("position").alias("low"),
         F.coalesce(F.lead("position").over(order) - 1, F.col("limit")).alias("high"),
