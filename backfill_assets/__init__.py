@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from backfill_assets.core.contracts import Basis, Column, Contract, Input, Rule
     from backfill_assets.core.days import DayRange
     from backfill_assets.core.errors import BackfillError, ContractBroken, SettingsError, TransientError
-    from backfill_assets.core.lake_meant import lake_folder
+    from backfill_assets.core.process import lake_folder
     from backfill_assets.lake.model import Chunk, Table
     from backfill_assets.lake.settings import LakeSettings
     from backfill_assets.orchestration.assemble import assemble
     from backfill_assets.pipeline.tables import tables
-    from backfill_assets.pipeline.transforms.as_known import as_known
+    from backfill_assets.pipeline.transforms.staging import as_known
     from backfill_assets.reading import open_lake
 
 __all__ = [
@@ -46,12 +46,12 @@ _NAMES_OF = {
     "core.contracts": ("Basis", "Column", "Contract", "Input", "Rule"),
     "core.days": ("DayRange",),
     "core.errors": ("BackfillError", "ContractBroken", "SettingsError", "TransientError"),
-    "core.lake_meant": ("lake_folder",),
+    "core.process": ("lake_folder",),
     "lake.model": ("Chunk", "Table"),
     "lake.settings": ("LakeSettings",),
     "orchestration.assemble": ("assemble",),
     "pipeline.tables": ("tables",),
-    "pipeline.transforms.as_known": ("as_known",),
+    "pipeline.transforms.staging": ("as_known",),
     "reading": ("open_lake",),
 }
 _HOME_OF = {name: home for home, names in _NAMES_OF.items() for name in names}

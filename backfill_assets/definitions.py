@@ -7,13 +7,13 @@ Loading it opens no table and starts no engine; without a lake its tables say wh
 
 import dagster as dg
 
-from backfill_assets.core.garbage import collect_seldom
+from backfill_assets.core.process import collect_seldom
 
 
 def _of_environment() -> dg.Definitions:
     """Imports after the thresholds are set: each run in the browser is a process of its own, which pays them all."""
     collect_seldom()
-    from backfill_assets.core.lake_meant import lake_folder
+    from backfill_assets.core.process import lake_folder
     from backfill_assets.orchestration.assemble import assemble_anyway
     from backfill_assets.pipeline.chosen import tables_at
 

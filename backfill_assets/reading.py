@@ -6,7 +6,7 @@ the other doors it takes no rights from folders and gives this process no umask:
 
 from pathlib import Path
 
-from backfill_assets.core.lake_meant import lake_folder
+from backfill_assets.core.process import lake_folder
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.settings import load_settings
 from backfill_assets.operations.reader import LakeReader

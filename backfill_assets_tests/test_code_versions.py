@@ -42,17 +42,17 @@ DECIDES_NO_ROW = {
     "load.landed_changes", "load.phases", "load.sail", "load.scan", "load.steadiness",
 }  # fmt: skip
 PINNED = {
-    "raw 1": "7d8dd437217397fcc6e8d003332e6912",
-    "staging 1": "6070dd62ac071c799741ac52d2a16c25",
-    "features 1": "41c0cfaea91122f7b572f93d63674c5b",
-    "features_as_known 1": "41c0cfaea91122f7b572f93d63674c5b",
-    "labels 1": "c89917f5d659c8e8ddca44b0ccff0fbe",
-    "training 1": "53d5355ee33ecffd26fa779e64afab7a",
-    "declared features 1": "41c0cfaea91122f7b572f93d63674c5b",
-    "declared labels 1": "c89917f5d659c8e8ddca44b0ccff0fbe",
-    "declared training 1": "53d5355ee33ecffd26fa779e64afab7a",
-    "sql as known 1": "0d0eaadc506546adb93873b9201feee5",
-    "sql 1": "d19e65052eeb6d49e9c336e79395e651",
+    "raw 1": "a7af632ca96db3405e15d4105b3c83a0",
+    "staging 1": "bcd2e56ac43ec67550345dab9f0f9315",
+    "features 1": "8bec255630c2f3971fe6a0c2060f9d46",
+    "features_as_known 1": "8bec255630c2f3971fe6a0c2060f9d46",
+    "labels 1": "1d18f5c6c47198e564d0037429b89470",
+    "training 1": "fb81b05972d82bb0e438f748d5865667",
+    "declared features 1": "8bec255630c2f3971fe6a0c2060f9d46",
+    "declared labels 1": "1d18f5c6c47198e564d0037429b89470",
+    "declared training 1": "fb81b05972d82bb0e438f748d5865667",
+    "sql as known 1": "087abc50feb979a2efacce3868a30ad9",
+    "sql 1": "04c33b1d8ecb5a6811baee821240b885",
 }
 SOURCE = {"files": "*", "format": "jsonl", "select": "*"}
 DECLARED = {

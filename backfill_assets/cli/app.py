@@ -37,7 +37,7 @@ from backfill_assets.cli import (
 from backfill_assets.cli.common import lake_option
 from backfill_assets.cli.drawing import aside
 from backfill_assets.core.errors import BackfillError, SettingsError, unusable
-from backfill_assets.core.garbage import collect_seldom
+from backfill_assets.core.process import collect_seldom
 
 INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
 

@@ -17,7 +17,7 @@ import click
 
 from backfill_assets.core.days import DayRange, from_inclusive, parse_day, parse_span
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.lake_meant import LAKE_OPTION, lake_folder
+from backfill_assets.core.process import LAKE_OPTION, lake_folder
 from backfill_assets.core.texts import plain
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ import dagster as dg
 import sqlalchemy as sa
 
 from backfill_assets.core.errors import BackfillError, SettingsError
-from backfill_assets.core.lake_meant import LAKE_VARIABLE, lake_folder, project_root
 from backfill_assets.core.ownership import foreign_owners
+from backfill_assets.core.process import LAKE_VARIABLE, lake_folder, project_root
 from backfill_assets.lake.folder import DAGSTER_FOLDER, close_folder
 from backfill_assets.lake.home import Lake
 

@@ -1,6 +1,6 @@
 """`backfill-assets demo` and `example`: a sample lake, backfilled twice through Dagster, and lakes to learn from.
 
-`demo` loads or replaces only lakes with its own marker. Not here: making the lakes (`operations.sample_lake`,
+`demo` loads or replaces only lakes with its own marker. Not here: making the lakes (`operations.example_lakes`,
 `operations.example_lakes`) and the run (`runner`).
 """
 
@@ -64,7 +64,7 @@ def demo(ctx: click.Context, new: bool, days: int, engine: str | None, as_json: 
 def prepare(root: Path, days: int, new: bool, engine: str | None = None) -> DayRange:
     """The days of the sample lake at `root`, made first if there is none; raises SettingsError for another's lake, and
     for one that was made with another engine than the one asked for."""
-    from backfill_assets.operations.sample_lake import (
+    from backfill_assets.operations.example_lakes import (
         days_until,
         make_sample,
         not_ours,
@@ -92,7 +92,7 @@ def prepare(root: Path, days: int, new: bool, engine: str | None = None) -> DayR
 def _remove(root: Path) -> None:
     """The old sample, its server first. The marker goes last, so that an interrupted removal can be done again."""
     from backfill_assets.engine.server import stop_server
-    from backfill_assets.operations.sample_lake import MARKER
+    from backfill_assets.operations.example_lakes import MARKER
 
     stop_server(root)
     for path in sorted(root.iterdir()):

@@ -93,7 +93,7 @@ def release(as_json: bool, yes: bool, **which: Any) -> None:
 
 def said() -> "Provenance":
     """The provenance of a command: the current user."""
-    from backfill_assets.core.who import BY, whoami
+    from backfill_assets.core.ownership import BY, whoami
     from backfill_assets.lake.replace import Provenance
 
     return Provenance("", tags={BY: whoami()})

@@ -15,7 +15,7 @@ import dagster as dg
 from backfill_assets.cli.dagster_home import instance_of, silenced
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome, TableOutcome, Watcher
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.who import whoami
+from backfill_assets.core.ownership import whoami
 from backfill_assets.lake.home import Lake, refuse_unwritable
 from backfill_assets.lake.replace import Published
 from backfill_assets.load.rebuild import Rebuild

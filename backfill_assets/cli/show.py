@@ -12,7 +12,7 @@ import click
 from backfill_assets.cli.common import DAY, json_option, lake_option, opened, print_json, usage
 from backfill_assets.cli.drawing import draw_table, number, say
 from backfill_assets.core.days import contiguous
-from backfill_assets.core.who import BY
+from backfill_assets.core.ownership import BY
 
 if TYPE_CHECKING:
     from backfill_assets.operations.show import DayReport, DayWrite, InputDay

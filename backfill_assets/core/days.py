@@ -1,7 +1,8 @@
 """Days: the only slices of time that tables are cut into. UTC, half-open.
 
-Lives here: the half-open range of days, its parsing from what people type (inclusive) and its grouping.
-Does not live here: windows of a contract (`contracts`) and anything that asks the clock.
+A day lasts until midnight after it, that instant excluded; its as-of cutoff is that midnight plus a grace. Not here:
+the frontier (`core.frontier`), and anything that asks the clock. `pipeline.transforms.declared`, `lake.label_flips` and
+`load.judging` apply cutoff and maturity in Spark or SQL, and change with them.
 """
 
 import itertools
@@ -107,3 +108,55 @@ def covering(days: Iterable[date], at_most: int) -> list[DayRange]:
 def midnight(day: date) -> datetime:
     """The instant (aware, UTC) at which `day` begins."""
     return datetime(day.year, day.month, day.day, tzinfo=UTC)
+
+
+LEAST = timedelta(microseconds=1)  # the resolution of every time in a lake
+
+
+def end_of(day: date) -> datetime:
+    """Midnight after `day`: the first instant that is no longer in it."""
+    return midnight(day + ONE_DAY)
+
+
+def is_over(day: date, frontier: datetime | None) -> bool:
+    """Whether everything that arrived on `day` is loaded."""
+    return _is_reached(end_of(day), frontier)
+
+
+def cut_of(day: date, grace: timedelta) -> datetime:
+    """The as-of cutoff of `day`: midnight after it plus `grace`."""
+    return end_of(day) + grace
+
+
+def cut_has_passed(day: date, grace: timedelta, frontier: datetime | None) -> bool:
+    """Whether everything that arrived before the cutoff of `day` is loaded."""
+    return _is_reached(cut_of(day, grace), frontier)
+
+
+def last_known_day(day: date, grace: timedelta) -> date:
+    """The last arrival day with an instant before the cutoff of `day`."""
+    return (cut_of(day, grace) - LEAST).date()
+
+
+def matures_after(horizon_days: int, maturity_days: int) -> int:
+    """The days after `d + 1` from which on the outcome over a horizon is mature."""
+    return horizon_days + maturity_days
+
+
+def is_mature(day: date, matures_after_days: int, frontier: datetime | None) -> bool:
+    """Whether `day + 1 + matures_after_days` days <= frontier."""
+    return is_over(day + ONE_DAY * matures_after_days, frontier)
+
+
+def newest_over(instant: datetime) -> date:
+    """The greatest day that is over at `instant`."""
+    return instant.astimezone(UTC).date() - ONE_DAY
+
+
+def newest_mature(instant: datetime, matures_after_days: int) -> date:
+    """The greatest day that is mature at `instant`."""
+    return newest_over(instant) - ONE_DAY * matures_after_days
+
+
+def _is_reached(instant: datetime, frontier: datetime | None) -> bool:
+    return frontier is not None and instant <= frontier

@@ -1,22 +1,20 @@
 """Input digests: what should determine a day, hashed. A day is stale iff the recorded digest differs from today's.
 
-Lives here: the digest of every kind of input (`contracts.Basis`), computed from receipts and ledgers alone. Does not
-live here: code and settings, which have digests of their own (same inputs, other code = outdated, not stale).
-No digest contains the clock, a version number, a path or a modification time.
+They are computed from receipts and ledgers alone; no clock, version number, path or modification time enters one.
+Receipts carry the parameters (windows, cut, maturity) of their digests, so that a day is judged by those it was
+computed with: other settings make it outdated, never stale. Not here: digests of code (`core.code_digests`).
 """
 
 import hashlib
 import json
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
-from datetime import date, datetime
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
 from typing import Any
 
-from backfill_assets.core.contracts import Basis, Contract, Input, versions_of
-from backfill_assets.core.cuts import cut_has_passed, end_of, is_mature, is_over, last_known_day
-from backfill_assets.core.days import ONE_DAY
-from backfill_assets.core.parameters import Parameters, parameters_of, parse_parameters
+from backfill_assets.core.contracts import Basis, Contract, Input, reads, versions_of
+from backfill_assets.core.days import ONE_DAY, cut_has_passed, end_of, is_mature, is_over, last_known_day
 from backfill_assets.core.payload import LANDED
 from backfill_assets.core.readings import delivery_columns, fingerprint_in, name_of, narrowed
 from backfill_assets.core.receipts import Built
@@ -26,11 +24,72 @@ DIGEST_CHARS = 32  # 128 bits of a SHA-256: no two inputs of a lake collide by a
 CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str)  # one for all: half of the time
 MISSING = "missing"
 NOTHING = "empty"
+PARAMETERS = "made with"  # the tag of a receipt that holds the text
 
 
 def digest_of(value: Any) -> str:
     """The digest (hex, 32 characters) of a JSON value, independent of the order of its keys."""
     return hashlib.sha256(CANONICAL.encode(value).encode()).hexdigest()[:DIGEST_CHARS]
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The parts of a contract and of a lake's settings that reach an input digest. `start` is the lake's first day."""
+
+    inputs: tuple[Input, ...]
+    waits_for_cut: bool
+    matures_after_days: int | None
+    grace: timedelta
+    start: date
+
+    @property
+    def is_landed(self) -> bool:
+        """Whether the digest covers landed files, on which no parameter has an influence."""
+        return reads(self.inputs, Basis.FILES)
+
+    def to_json(self) -> str:
+        """The text for a receipt's tag; empty where no parameter has an influence."""
+        if self.is_landed:
+            return ""
+        return json.dumps(
+            {
+                "inputs": [_told(i) for i in self.inputs],
+                "waits": self.waits_for_cut,
+                "matures": self.matures_after_days,
+                "grace_s": self.grace // timedelta(seconds=1),
+                "start": str(self.start),
+            },
+            separators=(",", ":"),
+        )
+
+
+def parameters_of(contract: Contract, view: LakeView) -> Parameters:
+    """Today's parameters of a table."""
+    return Parameters(contract.inputs, contract.waits_for_cut, contract.matures_after_days, view.grace, view.start)
+
+
+def parse_parameters(text: str) -> Parameters | None:
+    """The parameters in a receipt's tag; None for an older receipt without them, and for text that cannot be read."""
+    try:
+        said = json.loads(text)
+        return Parameters(
+            tuple(_input(*told) for told in said["inputs"]),
+            bool(said["waits"]),
+            None if said["matures"] is None else int(said["matures"]),
+            timedelta(seconds=int(said["grace_s"])),
+            date.fromisoformat(said["start"]),
+        )
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _told(wanted: Input) -> list[object]:
+    """An input as a list; one that reads every column has the form of older receipts, which named no columns."""
+    return [wanted.table, wanted.before, wanted.after, wanted.basis, *([wanted.columns] if wanted.columns else [])]
+
+
+def _input(table: str, before: int, after: int, basis: str, columns: Sequence[str] = ()) -> Input:
+    return Input(str(table), int(before), int(after), Basis(basis), tuple(map(str, columns)) or None)
 
 
 def raw_digest(day: date, source: Source) -> str:

@@ -1,7 +1,7 @@
 """The frontier: the instant up to which all that landed is loaded. It decides cuts and maturity.
 
 Lives here: the frontier of a source, that of a table (the least of the sources it is made from), what is loaded. Does
-not live here: the cut of a day and maturity (`core.cuts`), and the clock, which never decides content.
+not live here: the cut of a day and maturity (`core.days`), and the clock, which never decides content.
 """
 
 import json
@@ -9,8 +9,7 @@ from collections.abc import Iterable, Mapping
 from datetime import date, datetime
 
 from backfill_assets.core.contracts import Basis, Contract, Input
-from backfill_assets.core.cuts import end_of
-from backfill_assets.core.days import midnight
+from backfill_assets.core.days import end_of, midnight
 from backfill_assets.core.digests import raw_digest
 from backfill_assets.core.view import LakeView, Source, TableView
 

@@ -14,8 +14,7 @@ from itertools import accumulate
 from statistics import NormalDist
 
 from backfill_assets.core.contracts import Basis, Contract
-from backfill_assets.core.cuts import end_of, newest_over
-from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.core.days import ONE_DAY, DayRange, end_of, newest_over
 
 AGES_DAYS = (0, 1, 2, 3, 7, 14, 30, 90)  # the ages shown: the steps people plan in (days, weeks, month, quarter)
 LONGEST_LOOK_BACK_DAYS = 90  # a quarter: who reprocesses more every night rebuilds the table

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 
 from backfill_assets.core.contracts import Basis, Contract, Input
-from backfill_assets.core.cuts import is_over, newest_over
-from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.core.days import ONE_DAY, DayRange, is_over, newest_over
 from backfill_assets.core.digests import days_of, is_required
 from backfill_assets.core.states import State, States
 from backfill_assets.core.view import LakeView

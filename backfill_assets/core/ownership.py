@@ -1,12 +1,12 @@
-"""Whose files this user's processes run as programs: a lake's folder, and the cache with Java's jars.
+"""The user of this process, and whose files it may run as programs: those of a lake's folder and of the cache.
 
-Lives here: who may own them, the refusals of others', and opening a file or folder without following a link. Does not
-live here: which permissions files of a lake get (`lake.home`). Root may own them everywhere: root can do anything.
+Not here: the permissions of a lake's files (`lake.home`). Root may own them everywhere: root can do anything.
 """
 
 import os
 import pwd
 import shlex
+import socket
 import stat
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +15,7 @@ from backfill_assets.core.errors import SettingsError
 
 TRUSTED_VARIABLE = "BACKFILL_ASSETS_TRUSTED_LAKES"  # absolute folders, separated as in PATH
 PROGRAMS = ("", "lake.toml", ".server", ".dagster")  # of a lake: what names code to run, or is run itself
+BY = "by"  # tag of receipts: `USER@HOST`; runs that a sensor or schedule asked for name it beside
 _ROOT = 0
 
 
@@ -100,3 +101,13 @@ def take_rights(folder: Path, umask: int) -> None:
             os.fchmod(descriptor, stat.S_IMODE(found.st_mode) & ~umask)
     finally:
         os.close(descriptor)
+
+
+def whoami() -> str:
+    """`USER@HOST` of this process; the user's number where the system knows no name."""
+    return f"{user_name(os.geteuid())}@{socket.gethostname()}"
+
+
+def through_dagster() -> str:
+    """Who is named for a run that a browser, sensor or schedule asked for: Dagster knows no users."""
+    return f"Dagster, run by {whoami()}"

@@ -8,8 +8,15 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.drift import TRAILING_DAYS, drift, usual_histograms, usual_null_shares
-from backfill_assets.core.profiles import DayProfile, counted_histograms, counted_nulls
+from backfill_assets.core.profiles import (
+    TRAILING_DAYS,
+    DayProfile,
+    counted_histograms,
+    counted_nulls,
+    drift,
+    usual_histograms,
+    usual_null_shares,
+)
 from backfill_assets.core.receipts import Built, DayEntry
 
 FEWEST_ROWS = 20  # below it a relative change is chance

@@ -18,7 +18,7 @@ from backfill_assets.core.receipts import DayEntry
 class Stamp:
     """The newest receipt of a day: what it says, in which table version, by which write, code and settings.
 
-    `parameters` is the text of the windows, cut and maturity it was made with (`core.parameters`; "": not known),
+    `parameters` is the text of the windows, cut and maturity it was made with (`core.digests`; "": not known),
     `engine` what computed it (`core.engines`; "": not known). `unlike`: the same inputs, code and settings gave other
     rows before.
     """

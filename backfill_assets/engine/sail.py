@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.core.interpreter import python_command
+from backfill_assets.core.process import python_command
 from backfill_assets.engine.cache import package_version
 from backfill_assets.engine.confs import EngineSettings
 from backfill_assets.engine.sail_process import OPEN_PORT, SOCKET

@@ -18,8 +18,8 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from backfill_assets.core.errors import BackfillError, EngineLost, SettingsError, TransientError
-from backfill_assets.core.interpreter import python_command, with_package
 from backfill_assets.core.ownership import open_unlinked
+from backfill_assets.core.process import python_command, with_package
 from backfill_assets.engine.confs import LOOPBACK, EngineSettings, scrub
 from backfill_assets.engine.jvm import differences
 from backfill_assets.engine.launch import Launch, launch_of, version_of

@@ -1,6 +1,5 @@
-"""Lakes to learn from: each folder holds `lake.toml`, `STEPS.md` to follow, and a generator of what lands in it.
+"""Lakes to learn from: each folder holds `lake.toml`, `STEPS.md` to follow, landed files, and
+files in `later/` that land later.
 
-A leaf: knows `core` and the standard library only. Lives here: the content of the examples, the same bytes on every
-machine. Does not live here: making a lake of one (`operations.example_lakes`) and the sample of `demo`
-(`operations.sample`).
+Not here: code; `operations.example_lakes` copies them, and `operations.sample` makes the rows of `demo`.
 """

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange
-from backfill_assets.core.drift import Histogram
+from backfill_assets.core.profiles import Histogram
 from backfill_assets.core.texts import shortened
 from backfill_assets.lake.embedded import connection, literal, selection
 from backfill_assets.lake.fingerprints import Dialect, bucket, quoted

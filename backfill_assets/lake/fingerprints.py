@@ -127,7 +127,7 @@ def fingerprint_text(sums: Sequence[int]) -> str:
 
 
 def bucket(column: Column, dialect: Dialect) -> str:
-    """The bucket of a number (`core.drift`): its whole part's length in bits, negative below 0; NULL of NULL."""
+    """The bucket of a number (`core.profiles`): its whole part's length in bits, negative below 0; NULL of NULL."""
     n = _whole(column, dialect)
     below = f"WHEN {n} < 0 THEN -1 - length(bin(-({n} + 1)))"  # the least number has no opposite
     return f"CASE WHEN {n} = 0 THEN 0 WHEN {n} > 0 THEN length(bin({n})) {below} END"

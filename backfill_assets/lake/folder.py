@@ -1,7 +1,7 @@
 """A lake's folder: its settings, and where its tables, ledgers, locks and state lie.
 
 Lives here: paths, and the rights of the lake's own folders. Does not live here: which lake is meant
-(`core.lake_meant`), opening one (`home`), and reading or writing a table.
+(`core.process`), opening one (`home`), and reading or writing a table.
 """
 
 import contextlib

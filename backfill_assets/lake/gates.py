@@ -15,8 +15,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from backfill_assets.core.contracts import Contract, Rule
-from backfill_assets.core.drift import LARGE_DRIFT, MEDIAN_NEEDS_DAYS, Histogram, drift
-from backfill_assets.core.profiles import BROKEN, DayProfile
+from backfill_assets.core.profiles import BROKEN, LARGE_DRIFT, MEDIAN_NEEDS_DAYS, DayProfile, Histogram, drift
 from backfill_assets.lake.source_settings import Section
 
 ROW_COUNT, NOT_NULL, UNIQUE_KEY, PROFILE, RULES = "row_count", "not_null", "unique_key", "profile", "rules"

@@ -1,6 +1,6 @@
 """An opened lake: its folder, its settings, and the store of its tables.
 
-Lives here: opening a lake. Does not live here: its paths (`folder`), and which lake is meant (`core.lake_meant`).
+Lives here: opening a lake. Does not live here: its paths (`folder`), and which lake is meant (`core.process`).
 """
 
 import os

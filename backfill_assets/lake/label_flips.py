@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.cuts import matures_after, newest_mature
+from backfill_assets.core.days import matures_after, newest_mature
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.embedded import new_engine, selection
 from backfill_assets.lake.fingerprints import Dialect, quoted

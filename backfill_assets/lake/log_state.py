@@ -10,9 +10,9 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from backfill_assets.core.digests import PARAMETERS
 from backfill_assets.core.engines import ENGINE, UNLIKE
 from backfill_assets.core.frontier import told_frontiers
-from backfill_assets.core.parameters import PARAMETERS
 from backfill_assets.core.view import Stamp, TableView
 from backfill_assets.lake.checkpoints import open_delta
 from backfill_assets.lake.log import Commit, CommitFile, commit_files, commits, days_touched

@@ -13,8 +13,8 @@ from datetime import date
 from pathlib import Path
 
 from backfill_assets.core.contracts import Contract
+from backfill_assets.core.digests import PARAMETERS
 from backfill_assets.core.errors import BackfillError, Superseded
-from backfill_assets.core.parameters import PARAMETERS
 from backfill_assets.core.profiles import EMPTY_FINGERPRINT
 from backfill_assets.core.receipts import Built, DayEntry, Receipt
 from backfill_assets.core.rollbacks import NO_DIGEST, RELEASE, ROLLBACK, TO_VERSION, target_of, targets_text

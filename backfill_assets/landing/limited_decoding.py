@@ -18,7 +18,7 @@ from threading import Lock
 from typing import Any
 
 from backfill_assets.core.errors import LandingError, TransientError
-from backfill_assets.core.interpreter import python_command
+from backfill_assets.core.process import python_command
 from backfill_assets.core.texts import plain
 from backfill_assets.landing.text_lines import Limits, Unreadable
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange
+from backfill_assets.core.digests import PARAMETERS, parameters_of
 from backfill_assets.core.engines import ENGINE
-from backfill_assets.core.parameters import PARAMETERS, parameters_of
 from backfill_assets.core.profiles import DayProfile, counted_broken, counted_histograms, counted_nulls
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import States

@@ -11,15 +11,17 @@ from datetime import date, datetime
 from typing import TypeVar
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.cuts import is_mature
-from backfill_assets.core.drift import (
+from backfill_assets.core.days import is_mature
+from backfill_assets.core.profiles import (
     MEDIAN_NEEDS_DAYS,
     TRAILING_DAYS,
+    DayProfile,
     Histogram,
+    counted_histograms,
+    counted_nulls,
     usual_histograms,
     usual_null_shares,
 )
-from backfill_assets.core.profiles import DayProfile, counted_histograms, counted_nulls
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.states import States
 from backfill_assets.lake.gates import Finding, GateSettings, Judged, Surroundings, TableGate, judge

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from datetime import date
 from typing import TYPE_CHECKING
 
-from backfill_assets.core.cuts import end_of
+from backfill_assets.core.days import end_of
 from backfill_assets.core.lateness import Watermark, told
 from backfill_assets.operations.lateness import LatenessReport
 

@@ -15,9 +15,9 @@ from typing import Literal
 from backfill_assets.core.clock import utc_now
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.ownership import whoami
 from backfill_assets.core.plan_gates import Tolerances
 from backfill_assets.core.plans import MOST_CHUNK_DAYS
-from backfill_assets.core.who import whoami
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import Commit
 from backfill_assets.lake.model import Pipeline

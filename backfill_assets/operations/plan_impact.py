@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from datetime import date, datetime
 
 from backfill_assets.core.contracts import Basis, Contract
-from backfill_assets.core.cuts import is_mature
-from backfill_assets.core.days import DayRange, contiguous
+from backfill_assets.core.days import DayRange, contiguous, is_mature
 from backfill_assets.core.digests import days_of
 from backfill_assets.core.downstream import following, touched
 from backfill_assets.core.plans import DayMove

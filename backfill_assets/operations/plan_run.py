@@ -12,8 +12,8 @@ from filelock import FileLock
 
 from backfill_assets.core.days import contiguous
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.ownership import BY, whoami
 from backfill_assets.core.states import State
-from backfill_assets.core.who import BY, whoami
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance

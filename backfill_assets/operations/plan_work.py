@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 
 from backfill_assets.core.days import DayRange
-from backfill_assets.core.interpreter import python_command, with_package
+from backfill_assets.core.process import python_command, with_package
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.plan_files import only_maker

@@ -2,7 +2,7 @@
 
 In it: late rows (hours to weeks), repeated rows, one file delivered twice, corrections (some arriving after a newer
 one), deletes, orders that move to another day, orders without a customer, unusable lines, one customer with a quarter
-of all orders, and a day without deliveries. Not here: the lake around it (`sample_lake`). Standard library only.
+of all orders, and a day without deliveries. Not here: the lake around it (`example_lakes`). Standard library only.
 """
 
 import json

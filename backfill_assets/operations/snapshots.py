@@ -22,8 +22,8 @@ from backfill_assets.core.clock import utc_now
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.days import DayRange, contiguous
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.ownership import whoami
 from backfill_assets.core.receipts import Built, DayEntry
-from backfill_assets.core.who import whoami
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.files import sync
 from backfill_assets.lake.folder import SNAPSHOTS

@@ -13,9 +13,9 @@ from typing import Any
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange, contiguous
+from backfill_assets.core.ownership import BY
 from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG
 from backfill_assets.core.receipts import DayEntry, Receipt
-from backfill_assets.core.who import BY
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import inspect
 from backfill_assets.lake.log import Commit

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import dagster as dg
 
-from backfill_assets.core.lake_meant import project_root
-from backfill_assets.core.who import whoami
+from backfill_assets.core.ownership import whoami
+from backfill_assets.core.process import project_root
 from backfill_assets.lake.folder import DAGSTER_FOLDER, close_folder
 from backfill_assets.lake.home import Lake
 from backfill_assets.orchestration.assets import GROUP, IO_MANAGER, lake_asset

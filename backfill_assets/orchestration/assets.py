@@ -17,8 +17,8 @@ from pydantic import Field
 from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.ownership import BY, through_dagster
 from backfill_assets.core.plans import CHUNK_TAG, CODE_TAG, MODE_TAG, PLAN_TAG, mode_of
-from backfill_assets.core.who import BY, through_dagster
 from backfill_assets.lake.files import load_lock
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.replace import Provenance

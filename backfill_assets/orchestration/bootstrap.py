@@ -1,7 +1,7 @@
 """Bootstrap: what a fresh checkout shows in the browser before there is a lake, and the job that makes the sample lake.
 
 Lives here: the stand-in that the tables are shown by, and `make_sample_lake`. Does not live here: the sample
-(`operations.sample_lake`), and loading it: the sensors of the lake do that, as they load whatever lands.
+(`operations.example_lakes`), and loading it: the sensors of the lake do that, as they load whatever lands.
 """
 
 from pathlib import Path
@@ -13,7 +13,7 @@ from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import pipeline_of
 from backfill_assets.lake.settings import FILE_NAME
-from backfill_assets.operations.sample_lake import days_until, make_sample, sample_settings
+from backfill_assets.operations.example_lakes import days_until, make_sample, sample_settings
 from backfill_assets.orchestration.context import LakeContext, Opened
 from backfill_assets.orchestration.io_manager import as_failure
 from backfill_assets.orchestration.runs import LAKE_TAG

@@ -15,8 +15,8 @@ from pydantic import Field
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import ONE_DAY, DayRange, from_inclusive, parse_day
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.ownership import whoami
 from backfill_assets.core.plans import PLAN_REASON, PLAN_TAG
-from backfill_assets.core.who import whoami
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.plan import PlanRequest, make_plan, refuse_append

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from backfill_assets.core.days import parse_span
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.who import BY, through_dagster
+from backfill_assets.core.ownership import BY, through_dagster
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.rollback import RollbackReport, RollbackRequest, preview, release, roll_back

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from backfill_assets.core.column_types import read_type
 from backfill_assets.core.contracts import LANDING, Basis, Column, Contract, Input, Rule
-from backfill_assets.core.cuts import matures_after
+from backfill_assets.core.days import matures_after
 from backfill_assets.core.ledgers import named
 from backfill_assets.core.payload import DEFAULT_PAYLOAD, PayloadColumn
 

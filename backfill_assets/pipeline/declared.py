@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 
 from backfill_assets.core.column_types import ColumnType, read_type
 from backfill_assets.core.contracts import AGGREGATION, Column, Contract, Input, Rule
-from backfill_assets.core.cuts import matures_after
+from backfill_assets.core.days import matures_after
 from backfill_assets.core.payload import OF_EVERY_EVENT
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.source_settings import FeatureColumnSettings

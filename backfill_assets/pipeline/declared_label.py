@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import get_args
 
 from backfill_assets.core.column_types import EXACT, ColumnType, read_type
-from backfill_assets.core.cuts import matures_after
+from backfill_assets.core.days import matures_after
 from backfill_assets.lake.label_calls import LabelCall, label_calls
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.pipeline.declared import Declared, compiled, sources

@@ -51,7 +51,7 @@ HEADER = re.compile(r"\s*/\*(.*?)\*/", re.DOTALL)
 COLUMN = re.compile(
     r"(?P<type>[A-Za-z][\w(), <>]*?)(?P<null>\s+(?:NOT\s+)?NULL)?\s*(?:--\s*(?P<told>.*))?", re.IGNORECASE
 )
-AS_KNOWN = "backfill_assets.pipeline.transforms.as_known"
+AS_KNOWN_CODE = "backfill_assets.pipeline.transforms.staging"
 RESERVED = ("first_day", "last_day", "frontier")
 
 
@@ -97,7 +97,7 @@ def sql_table(path: Path, settings: LakeSettings) -> Table:
         raise _refused(path, f"{error.object}: {error.culprit}", error.fix) from None
     grace = settings.features.cutoff_grace_hours
     known = {"cutoff_grace_hours": grace} if any(w.as_known for w in header.inputs.values()) else {}
-    sources: tuple[Source, ...] = (file, __name__, AS_KNOWN) if known else (file, __name__)
+    sources: tuple[Source, ...] = (file, __name__, AS_KNOWN_CODE) if known else (file, __name__)
     version = "sql as known 1" if known else "sql 1"
     return Table(contract, _runs(header, query, grace), {**header.parameters, **known}, sources, code_version=version)
 
@@ -166,7 +166,7 @@ def _runs(header: _Header, query: str, grace: int) -> Callable[[Mapping[str, "Da
 
     def run(frames: Mapping[str, "DataFrame"], chunk: Chunk) -> "DataFrame":
         """The query over the inputs, each as known at the cuts where the header says so."""
-        from backfill_assets.pipeline.transforms.as_known import as_known
+        from backfill_assets.pipeline.transforms.staging import as_known
 
         seen = {
             name: as_known(frames[name], chunk.days, window.before, grace) if window.as_known else frames[name]

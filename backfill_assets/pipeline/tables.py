@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from backfill_assets.core.contracts import Contract, Input
-from backfill_assets.core.cuts import matures_after
+from backfill_assets.core.days import matures_after
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.ledgers import named
 from backfill_assets.core.payload import DEFAULT_PAYLOAD, words
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # The transforms are imported when they run, because they import Spark; expressions are, because their parser is slow.
 TRANSFORMS = "backfill_assets.pipeline.transforms."
 MADE_BY = tuple(TRANSFORMS + name for name in ("declared", "intervals", "measures", "aggregation"))
-CUTS = "backfill_assets.core.cuts"
+MATURITY = "backfill_assets.core.days"
 ENTITY = ("entity",)
 Section = Literal["features", "labels"]
 
@@ -181,7 +181,7 @@ def _labels(settings: LakeSettings) -> Table:
     def _flips(before: str, after: str) -> str:
         return queries.flips(before, after, entity)
 
-    sources = (*MADE_BY, CUTS)
+    sources = (*MADE_BY, MATURITY)
     return Table(contract, _build, reach, sources, revisions=_flips, compiled=compiled, code_version=version)
 
 

@@ -179,7 +179,7 @@ def test_a_lake_that_cannot_be_written_is_one_line_without_a_traceback(
 def test_a_command_looks_seldom_for_garbage_among_its_imports_and_leaves_none_for_libraries_to_complain_of() -> None:
     code = (
         "import atexit, gc, sys; from backfill_assets.cli.app import main; "
-        "from backfill_assets.core.garbage import COLLECT_AFTER; "
+        "from backfill_assets.core.process import COLLECT_AFTER; "
         "atexit.register(lambda: print(gc.get_threshold() == COLLECT_AFTER, gc.get_freeze_count())); "
         "sys.argv = ['backfill-assets', '--version']; main()"
     )

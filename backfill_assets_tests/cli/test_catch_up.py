@@ -16,7 +16,7 @@ from backfill_assets.cli.catch_up import CaughtUp, report, told_of, until_settle
 from backfill_assets.cli.common import Overrides
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.core.lake_meant import LAKE_VARIABLE
+from backfill_assets.core.process import LAKE_VARIABLE
 from backfill_assets.core.scans import ScanReport
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline

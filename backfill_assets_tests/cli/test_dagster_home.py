@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from backfill_assets.cli.dagster_home import OF_A_LAKE, instance_of, lake_words, silenced, ui_command
 from backfill_assets.core.errors import BackfillError, SettingsError
-from backfill_assets.core.lake_meant import LAKE_VARIABLE
+from backfill_assets.core.process import LAKE_VARIABLE
 from backfill_assets.lake.home import Lake
 from backfill_assets.orchestration.event_storage import BatchedEventLogStorage
 from backfill_assets_tests.operations.synthetic import synthetic_lake

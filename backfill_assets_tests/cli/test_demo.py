@@ -15,7 +15,7 @@ from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.engine.sail import why_not_private
 from backfill_assets.lake.home import open_lake
-from backfill_assets.operations.sample_lake import MARKER
+from backfill_assets.operations.example_lakes import MARKER
 from backfill_assets_tests.processes import run
 
 pytestmark = pytest.mark.on_spark("it is the whole way on the engine that users have by default")

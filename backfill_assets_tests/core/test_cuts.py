@@ -1,6 +1,6 @@
 """Cuts, maturity and horizons against the sentences of `design.md` section 2.
 
-Lives here: properties of every pure function of `core.cuts`. Does not live here: what follows for states
+Lives here: properties of every pure function of `core.days`. Does not live here: what follows for states
 (`test_states`) and for rows (`pipeline.transforms`).
 """
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.core import cuts
+from backfill_assets.core import days as cuts
 from backfill_assets.core.days import ONE_DAY, midnight
 from backfill_assets_tests.sources import PACKAGE, sources
 
@@ -63,11 +63,11 @@ def test_the_newest_day_that_is_over_is_one_of_utc() -> None:
 
 @pytest.mark.parametrize("word", ["midnight", "maturity_days", "matures_after_days"])
 def test_nobody_else_adds_days_to_find_a_cut_or_maturity(word: str) -> None:
-    """`midnight(day + ...)` and `... + maturity_days` are written down in `core.cuts` and nowhere else."""
+    """`midnight(day + ...)` and `... + maturity_days` are written down in `core.days` and nowhere else."""
     spelled = [
         f"{f.place}:{node.lineno} {ast.unparse(node)}"
         for f in sources(PACKAGE)
-        if f.place != f"{PACKAGE}/core/cuts.py" and word in f.text
+        if f.place != f"{PACKAGE}/core/days.py" and word in f.text
         for node in f.of(ast.Call, ast.BinOp)
         if _adds(node, word)
     ]

@@ -1,6 +1,6 @@
 """The population stability index: nothing for the same shape, large for another, and what is chance with few rows.
 
-Tested here: `core.drift`. Not tested here: counting histograms (`lake.test_audit`) and judging (`lake.test_gates`).
+Tested here: `core.profiles`. Not tested here: counting histograms (`lake.test_audit`) and judging (`lake.test_gates`).
 """
 
 import random
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.core.drift import chance, drift, pooled, stability_index
+from backfill_assets.core.profiles import chance, drift, pooled, stability_index
 
 histograms = st.dictionaries(st.integers(-64, 64), st.integers(0, 10_000), max_size=8)
 

@@ -1,6 +1,6 @@
 """How often processes of ours look for garbage.
 
-Tested here: `core.garbage`, and that a process which runs what a person launched in the browser keeps to it. Not tested
+Tested here: `core.process`, and that a process which runs what a person launched in the browser keeps to it. Not tested
 here: the commands (`cli.test_app`).
 """
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("processes")
 
 def test_a_process_looks_seldom_for_garbage_once_it_says_so_and_not_by_an_import() -> None:
     code = (
-        "import gc; from backfill_assets.core.garbage import COLLECT_AFTER, collect_seldom; "
+        "import gc; from backfill_assets.core.process import COLLECT_AFTER, collect_seldom; "
         "before = gc.get_threshold(); "
         "collect_seldom(); print(before != COLLECT_AFTER, gc.get_threshold() == COLLECT_AFTER)"
     )
@@ -32,7 +32,7 @@ class Look:
         if name == "backfill_assets.orchestration":
             print(gc.get_threshold())
 sys.meta_path.insert(0, Look())
-from backfill_assets.core.garbage import COLLECT_AFTER
+from backfill_assets.core.process import COLLECT_AFTER
 print(COLLECT_AFTER)
 import backfill_assets.definitions
 """
@@ -43,7 +43,7 @@ import backfill_assets.definitions
 def test_libraries_are_told_to_keep_little_unless_a_person_told_them_otherwise() -> None:
     code = """
 import os
-from backfill_assets.core.garbage import ALLOCATORS, collect_seldom
+from backfill_assets.core.process import ALLOCATORS, collect_seldom
 collect_seldom()
 import pyarrow
 print(all(name in os.environ for name in ALLOCATORS), os.environ["_RJEM_MALLOC_CONF"])

@@ -1,18 +1,18 @@
 """Which lake is meant when none is named.
 
-Tested here: `core.lake_meant`. Not tested here: what a lake is (`lake.test_home`).
+Tested here: `core.process`. Not tested here: what a lake is (`lake.test_home`).
 """
 
 from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.lake_meant import DEFAULT_FOLDER, LAKE_VARIABLE, lake_folder, project_root
+from backfill_assets.core.process import DEFAULT_FOLDER, LAKE_VARIABLE, lake_folder, project_root
 from backfill_assets_tests.processes import CHECKOUT, run_python
 
 PRINT_FOLDERS = """
     import sys
-    from backfill_assets.core.lake_meant import lake_folder
+    from backfill_assets.core.process import lake_folder
     print(lake_folder(sys.argv[1]), lake_folder(), sep="\\n")
 """
 

@@ -1,6 +1,6 @@
 """Other windows, cut or maturity alone make days outdated, never stale; changed inputs make them stale all the same.
 
-Tested here: `core.parameters`, and digests and states of days made with other parameters than today's. Not tested here:
+Tested here: `core.digests`, and digests and states of days made with other parameters than today's. Not tested here:
 that a load's receipts carry them (`load.test_candidate`).
 """
 
@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from backfill_assets.core.contracts import Basis, Contract, Input
 from backfill_assets.core.days import ONE_DAY, midnight
+from backfill_assets.core.digests import Parameters, parameters_of, parse_parameters
 from backfill_assets.core.needs import needed_days
-from backfill_assets.core.parameters import Parameters, parameters_of, parse_parameters
 from backfill_assets.core.states import Codes, State, States
 from backfill_assets_tests.builders import (
     AS_KNOWN,

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.core.drift import MEDIAN_NEEDS_DAYS
 from backfill_assets.core.plan_gates import TableEvidence, Tolerances, judge_chunk
-from backfill_assets.core.profiles import NULL_COUNT, SCHEME, DayProfile, kept_counts
+from backfill_assets.core.profiles import MEDIAN_NEEDS_DAYS, NULL_COUNT, SCHEME, DayProfile, kept_counts
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets_tests.builders import STAGING, day
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.core.days import ONE_DAY, midnight
-from backfill_assets.core.parameters import parameters_of
+from backfill_assets.core.digests import parameters_of
 from backfill_assets.core.receipts import Built
 from backfill_assets.core.states import Codes, State, States
 from backfill_assets.core.unmoved import moved_days

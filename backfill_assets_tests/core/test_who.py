@@ -1,6 +1,6 @@
 """Who works at this machine: a user and a host, as the system knows them, also where it knows no name.
 
-Tested here: `core.who`. Not tested here: the receipts that name it (`lake.test_audit`).
+Tested here: `core.ownership`. Not tested here: the receipts that name it (`lake.test_audit`).
 """
 
 import os
@@ -9,7 +9,7 @@ import socket
 
 import pytest
 
-from backfill_assets.core.who import whoami
+from backfill_assets.core.ownership import whoami
 from backfill_assets_tests.strangers import STRANGER
 
 

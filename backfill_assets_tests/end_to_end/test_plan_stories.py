@@ -20,8 +20,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.core.days import DayRange
+from backfill_assets.core.digests import PARAMETERS, parameters_of
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.parameters import PARAMETERS, parameters_of
 from backfill_assets.core.plans import PLAN_REASON
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import Codes, State

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.core.interpreter import with_package
+from backfill_assets.core.process import with_package
 from backfill_assets.engine import sail
 from backfill_assets.engine.confs import SAIL, EngineSettings
 from backfill_assets.engine.sail_process import OPEN_PORT

@@ -12,8 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from backfill_assets.core.contracts import Contract, Rule
-from backfill_assets.core.drift import MEDIAN_NEEDS_DAYS, usual_null_shares
-from backfill_assets.core.profiles import DayProfile
+from backfill_assets.core.profiles import MEDIAN_NEEDS_DAYS, DayProfile, usual_null_shares
 from backfill_assets.lake.gates import (
     NOT_NULL,
     PROFILE,

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from backfill_assets.core.cuts import end_of
-from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.core.days import ONE_DAY, DayRange, end_of
 from backfill_assets.core.digests import digest_of
 from backfill_assets.core.states import States
 from backfill_assets.lake.home import open_lake

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.core.contracts import Rule
-from backfill_assets.core.drift import MEDIAN_NEEDS_DAYS, TRAILING_DAYS
-from backfill_assets.core.profiles import DayProfile, kept_counts, null_counts
+from backfill_assets.core.profiles import MEDIAN_NEEDS_DAYS, TRAILING_DAYS, DayProfile, kept_counts, null_counts
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.gates import PROFILE, ROW_COUNT, Finding
 from backfill_assets.lake.home import open_lake

@@ -14,7 +14,7 @@ from typing import Any
 from deltalake import DeltaTable
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.parameters import PARAMETERS, parameters_of
+from backfill_assets.core.digests import PARAMETERS, parameters_of
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import State, States
 from backfill_assets.core.view import TableView

@@ -12,8 +12,8 @@ import pytest
 
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.errors import ContractBroken
+from backfill_assets.core.ownership import BY, whoami
 from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG
-from backfill_assets.core.who import BY, whoami
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.load.rebuild import Rebuild

@@ -9,8 +9,7 @@ from datetime import datetime
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from backfill_assets.core.cuts import newest_mature
-from backfill_assets.core.days import DayRange
+from backfill_assets.core.days import DayRange, newest_mature
 from backfill_assets.pipeline.transforms.aggregation import Aggregation, Outcome
 from backfill_assets.pipeline.transforms.intervals import on_each_day
 from backfill_assets.pipeline.transforms.measures import Measure, Part, every_event, exactly, measures_of, result

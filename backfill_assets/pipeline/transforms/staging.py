@@ -1,6 +1,7 @@
-"""Staging: every version of an event that was ever the current one, with the interval in which it was.
+"""Versions of events: those that were ever current, with their intervals, and those current at the cuts of days.
 
-Not here: the choice of raw days with the deliveries (`load.derived`, from the ledger `arrivals`).
+Not here: the choice of raw days with the deliveries (`load.derived`, from the ledger `arrivals`), and aggregates
+(`intervals`).
 """
 
 from collections.abc import Collection, Sequence
@@ -49,3 +50,21 @@ def staging(
         "event_key", "event_ts", *payload, "version_ts", "seq", "known_from", "known_until",
         event_day.alias("event_date"),
     )  # fmt: skip
+
+
+KNOWN_ON = "known_on"
+
+
+def as_known(versions: DataFrame, days: DayRange, before: int, grace_hours: int = 0) -> DataFrame:
+    """The versions (rows of `staging`) once for every day d of `days` (half-open) on whose cut they were current, with
+    d in the added column `known_on`; only events of the days d - `before` through d.
+
+    The cut of d is midnight after it plus `grace_hours`. A version is current at it iff known_from < cut <= known_until
+    (NULL: without end). An event appears once per day of its window: sum over it per `known_on`, never over all rows.
+    """
+    grace = F.expr(f"INTERVAL '{grace_hours}' HOUR")
+    known_from, known_until = (F.to_date(F.col(c) - grace) for c in ("known_from", "known_until"))
+    first = F.greatest(F.col("event_date"), known_from, F.lit(days.start))
+    last = F.least(F.date_add("event_date", before), F.date_sub(known_until, 1), F.lit(days.last))
+    inside = versions.withColumns({"_first": first, "_last": last}).where("_first <= _last")
+    return inside.withColumn(KNOWN_ON, F.explode(F.sequence("_first", "_last"))).drop("_first", "_last")

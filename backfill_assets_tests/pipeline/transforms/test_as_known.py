@@ -1,6 +1,6 @@
 """Versions of events as known at the cuts of days, against the rule row by row.
 
-Tested here: `pipeline.transforms.as_known`. Not tested here: the features, which do the same sums another way.
+Tested here: `pipeline.transforms.staging`. Not tested here: the features, which do the same sums another way.
 """
 
 from datetime import UTC, date, datetime, timedelta
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backfill_assets.core.days import ONE_DAY, asked_days, midnight
-from backfill_assets.pipeline.transforms.as_known import as_known
+from backfill_assets.pipeline.transforms.staging import as_known
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

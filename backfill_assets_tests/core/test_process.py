@@ -1,0 +1,48 @@
+"""Programs of this package never begin with modules that lie where they start.
+
+Tested here: `core.process`, and that whatever starts Python asks it. Not tested here: servers
+(`engine.test_launch`).
+"""
+
+import ast
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.process import python_command, with_package
+from backfill_assets_tests.sources import PACKAGE, sources
+
+# They start nothing with it, or keep the working folder out by other means.
+WITHOUT = {"cli.surroundings", "engine.classic", "orchestration.dagster_private_launch"}
+OWN_FOLDER = {"cli.waiting"}  # in the folder of this very package
+
+
+@pytest.mark.usefixtures("processes")
+def test_modules_in_the_working_folder_are_not_imported_and_those_that_the_user_names_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("hostile/backfill_assets", "named/backfill_assets"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "__init__.py").write_text("raise SystemExit('hostile')")
+    for name in ("json", "click"):
+        (tmp_path / "hostile" / f"{name}.py").write_text("raise SystemExit('hostile')")
+    monkeypatch.chdir(tmp_path)
+    path = os.pathsep.join(["", "named", "."])
+    environ = with_package({**os.environ, "PYTHONPATH": path})
+    assert environ["PYTHONPATH"].split(os.pathsep)[1:] == [str(tmp_path / "named"), str(tmp_path)]
+    command = python_command("backfill_assets", "--version")
+    done = subprocess.run(command, cwd="hostile", env=environ, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "version" in done.stdout
+
+
+def test_whatever_starts_python_here_leaves_the_working_folder_out() -> None:
+    named = {
+        f.module.removeprefix(f"{PACKAGE}.")
+        for f in sources(PACKAGE)
+        for node in f.of(ast.Attribute)
+        if ast.unparse(node) == "sys.executable"
+    }
+    assert named - WITHOUT - OWN_FOLDER == {"core.process"}
