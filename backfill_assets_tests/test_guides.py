@@ -1,0 +1,82 @@
+"""The guides do what they say: their settings are read, their SQL becomes a table, their commands, options and links exist.
+
+Tested here: `backfill_assets/guides/*.md` and the links of the README into them. Not here: the README's own blocks
+(`end_to_end.test_readme`).
+"""
+
+import ast
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+
+import backfill_assets
+from backfill_assets.cli.app import app
+from backfill_assets.lake.settings import load_settings
+from backfill_assets.pipeline.sql_tables import sql_table
+from backfill_assets_tests.files import SMALLEST, bare_lake
+from backfill_assets_tests.sources import CHECKOUT
+
+GUIDES = sorted((CHECKOUT / "backfill_assets" / "guides").glob("*.md"))
+LONGEST = 90  # lines: what is longer is two guides
+
+
+def _blocks(language: str) -> list[str]:
+    return [b for g in GUIDES for b in re.findall(rf"^```{language}\n(.*?)^```", g.read_text("utf-8"), re.M | re.S)]
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.stem)
+def test_a_guide_is_short_and_the_readme_leads_to_it(guide: Path) -> None:
+    assert len(guide.read_text("utf-8").splitlines()) <= LONGEST
+    assert f"(backfill_assets/guides/{guide.name}" in (CHECKOUT / "README.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("block", _blocks("toml"), ids=lambda block: block.split("\n")[0].strip("[]"))
+def test_the_settings_of_the_guides_are_read(block: str, tmp_path: Path) -> None:
+    text = f"{SMALLEST}\n{block}"
+    if "payload" in block:  # columns of one's own need features over them
+        text += '[features]\nentity = ["customer_id"]\n[[features.columns]]\nname = "n"\nagg = "count"\ndays = 7\n'
+        text += '[labels]\nlabel = "sum_ahead(total) > 2"\n'
+    (tmp_path / "lake.toml").write_text(text)
+    assert load_settings(tmp_path)
+
+
+def test_the_sql_of_the_guides_becomes_a_table(tmp_path: Path) -> None:
+    (block,) = _blocks("sql")
+    lake = bare_lake(tmp_path)
+    (tmp_path / "spending.sql").write_text(block)
+    contract = sql_table(tmp_path / "spending.sql", lake.settings).contract
+    assert [c.name for c in contract.columns] == ["customer", "day", "spent"]
+    assert [r.name for r in contract.rules] == ["not_negative"]
+
+
+def test_the_python_of_the_guides_names_parameters_that_exist() -> None:
+    (block,) = _blocks("python")
+    (call,) = [node for node in ast.walk(ast.parse(block)) if isinstance(node, ast.Call)]
+    assert {k.arg for k in call.keywords} <= set(backfill_assets.Table.__dataclass_fields__)
+
+
+def _commands() -> list[list[str]]:
+    texts = [re.sub(r"\s+", " ", g.read_text("utf-8")) for g in GUIDES]
+    return [shlex.split(c) for t in texts for c in re.findall(r"`backfill-assets ([^`]+)`", t)]
+
+
+@pytest.mark.parametrize("words", _commands(), ids=" ".join)
+def test_the_commands_of_the_guides_and_their_options_exist(words: list[str]) -> None:
+    command: click.Command = app
+    context = click.Context(app)
+    while isinstance(command, click.Group) and words:
+        found = command.get_command(context, words[0])
+        assert found is not None, words
+        command, words = found, words[1:]
+    known = {option for p in command.params for option in p.opts}
+    assert {w for w in words if w.startswith("--")} <= known
+
+
+def test_links_between_readme_and_guides_lead_to_headings() -> None:
+    for file in (CHECKOUT / "README.md", *GUIDES):
+        for target, anchor in re.findall(r"\]\(([\w/.-]+\.md)#([\w-]+)\)", file.read_text("utf-8")):
+            headings = re.findall(r"^#+ (.+)$", (file.parent / target).read_text("utf-8"), re.M)
+            assert anchor in [re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in headings], anchor
