@@ -1,4 +1,4 @@
-"""The guides do what they say: their settings are read, their SQL becomes a table, their commands, options and links exist.
+"""The guides do what they say: settings are read, SQL becomes a table; commands, options and links exist.
 
 Tested here: `backfill_assets/guides/*.md` and the links of the README into them. Not here: the README's own blocks
 (`end_to_end.test_readme`).
