@@ -40,7 +40,7 @@ def test_the_settings_of_the_guides_are_read(block: str, tmp_path: Path) -> None
         text += '[features]\nentity = ["customer_id"]\n[[features.columns]]\nname = "n"\nagg = "count"\ndays = 7\n'
         text += '[labels]\nlabel = "sum_ahead(total) > 2"\n'
     (tmp_path / "lake.toml").write_text(text)
-    assert load_settings(tmp_path)
+    assert load_settings(tmp_path).source is not None
 
 
 def test_the_sql_of_the_guides_becomes_a_table(tmp_path: Path) -> None:
