@@ -1,8 +1,9 @@
 """Runs a command inside the project's own environment, which it makes first if need be: `python3 .ci/env.py COMMAND …`.
 
 Lives here: making and refreshing `.venv` in the checkout from the lock (`requirements.txt`, every file by its hash),
-with nothing but Python 3.11+ and its `venv`. Does not live here: what is locked (`pyproject.toml`) and where packages
-come from, which is pip's own configuration. Safe to interrupt and to run twice at once. Everything it says goes to
+with nothing but Python 3.11+ and its `venv`; $BACKFILL_ASSETS_VENV names another folder, for another Python beside it.
+Does not live here: what is locked (`pyproject.toml`) and where packages come from, which is pip's own configuration.
+Safe to interrupt and to run twice at once. Everything it says goes to
 stderr. Annotations are quoted and the grammar is old, so that a Python that is too old gets as far as being told so.
 """
 
@@ -22,7 +23,7 @@ from pathlib import Path
 CHECKOUT = Path(__file__).resolve().parent.parent
 LOCK = CHECKOUT / ".ci" / "requirements.txt"
 PROJECT = CHECKOUT / "pyproject.toml"
-VENV = CHECKOUT / ".venv"
+VENV = CHECKOUT / os.environ.get("BACKFILL_ASSETS_VENV", ".venv")
 STAMP = VENV / "env-stamp.txt"
 BIN = VENV / "bin"
 
@@ -181,15 +182,15 @@ def install_part(lock: int, name: str, text: str, *how: str) -> None:
 
 
 def make(lock: int, found: "dict[str, str]", wanted: "dict[str, str]") -> None:
-    """Bring `.venv` to the wanted state: a new one, unless only the project's own file changed."""
+    """Bring the environment to the wanted state: a new one, unless only the project's own file changed."""
     began = time.monotonic()
     STAMP.unlink(missing_ok=True)
     if any(found.get(part) != wanted[part] for part in ("python", "lock")):
-        say(f"making .venv in {CHECKOUT} (750 MB to fetch the first time: one to several minutes) …")
+        say(f"making {VENV.name} in {CHECKOUT} (750 MB to fetch the first time: one to several minutes) …")
         if VENV.is_symlink() or VENV.is_file():
             VENV.unlink()
         if subprocess.run([base_python(), "-I", "-m", "venv", "--clear", str(VENV)], check=False).returncode:
-            give_up("Python could not make .venv, its words are above. Nothing else was changed.")
+            give_up(f"Python could not make {VENV.name}, its words are above. Nothing else was changed.")
         install_locked(lock)
     say("installing the project itself …")
     pip(lock, "install", "--no-deps", "--no-index", "--no-build-isolation", "--editable", str(CHECKOUT))
@@ -202,7 +203,7 @@ def run(command: "list[str]") -> None:
     env = child_env()
     program = shutil.which(command[0], path=env["PATH"])
     if program is None:
-        give_up(f"{command[0]}: no such command in .venv or on PATH.")
+        give_up(f"{command[0]}: no such command in {VENV.name} or on PATH.")
         return
     sys.stdout.flush()
     os.execve(program, [program, *command[1:]], env)  # noqa: S606

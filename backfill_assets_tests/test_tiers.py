@@ -4,6 +4,7 @@ Lives here: `conftest.py` at work on tests of a file of its own, in a process of
 of our tests, which every run of them holds.
 """
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,10 @@ from pathlib import Path
 import pytest
 
 from backfill_assets_tests.processes import CHECKOUT
+from backfill_assets_tests.thorough import FOLDER, VARIANTS
 
+SIZE = r'environ.get\("(BACKFILL_ASSETS_[A-Z_]+)"'
+AIDS = {"BACKFILL_ASSETS_PLAN_DAYS", "BACKFILL_ASSETS_PLAN_CHUNK", "BACKFILL_ASSETS_SEED"}  # how, not how much
 TESTS = """
 import subprocess, sys
 
@@ -45,3 +49,10 @@ def test_the_quick_ones_are_those_whose_fixtures_say_nothing_else(tmp_path: Path
     assert "test_starts_a_program" in told
     assert "test_keeps_storages" not in told
     assert "2/5 tests collected (3 deselected)" in told
+
+
+def test_each_big_variant_is_of_a_file_that_reads_its_variable_and_none_is_forgotten() -> None:
+    read = {(f.name, v) for f in (CHECKOUT / FOLDER).glob("test_*.py") for v in re.findall(SIZE, f.read_text())}
+    assert {(v.file, v.variable) for v in VARIANTS} == {
+        (name, variable) for name, variable in read if variable not in AIDS
+    }
