@@ -194,8 +194,7 @@ def until_settled(lake: "Lake", note: str, reason: str, left_alone: Settled = ()
 
 def _held_back(lake: "Lake", still: "Needs") -> list[str]:
     """Return a line per idle plan with days that need a rebuild."""
-    from backfill_assets.operations.plan_files import find_plan
-    from backfill_assets.operations.plan_progress import held_back
+    from backfill_assets.operations.plan_files import find_plan, held_back
 
     waiting = [(find_plan(lake, found), line) for found, line in held_back(lake, also_idle=True).items()]
     return [line for plan, line in waiting if any(set(plan.days) & still.needed.get(t, set()) for t in plan.tables)]

@@ -73,7 +73,7 @@ def mend(table: str, yes: bool, as_json: bool) -> None:
 
     Exit code 1 where nothing is wrong that it mends; then nothing is done.
     """
-    from backfill_assets.cli.rollback import said
+    from backfill_assets.cli.rollback import provenance
     from backfill_assets.lake import inspection
     from backfill_assets.lake.ledger import FILES, of_source
     from backfill_assets.operations.aside import contracts_beside
@@ -82,7 +82,7 @@ def mend(table: str, yes: bool, as_json: bool) -> None:
     landed = [c for c in pipeline.contracts if c.is_landed]
     ledgers = {c.name: c for raw in landed for c in (of_source(FILES, raw.source), *contracts_beside(raw))}
     contract = ledgers.get(table) or pipeline.contract(table, "Nothing was done")
-    found = inspection.mend(lake, contract, said()) if yes else inspection.damage(lake, contract)
+    found = inspection.mend(lake, contract, provenance()) if yes else inspection.damage(lake, contract)
     if as_json:
         print_json({"done": yes, "table": table, "aside": found.aside, "lost": [f.path for f in found.lost]})
         return

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from backfill_assets.operations.plan_model import Plan, Policy
 
 WATCH_SECONDS = 2.0  # between two looks of `plan show --watch`; a look reads logs only
+POLICY_OPTIONS = ("chunk", "canary", "order", "max_parallel", "retries", "force", "write_mode", "keep_removed")
 TEMPLATE_NAMES = ("daily-repair", "feature-fix", "late-labels", "migration")
 
 
@@ -63,58 +64,49 @@ def plan(as_json: bool, **asked: Any) -> None:
     _refuse_mode(asked["write_mode"])
     code = pin_code(opened()[0], asked["code"], reached) if asked["code"] else None
     with working_by(code):
-        made = _made({**asked, "code": code}, "json" if as_json else "")
-    if made is not None and not all(t.passed for t in made.preflight):
+        made = _made({**asked, "code": code}, as_json)
+    if made.failed_ticks:
         ctx.exit(1)
 
 
-def _made(asked: dict[str, Any], form: str) -> "Plan | None":
-    """The plan, kept and shown; None where there is nothing to do, which is said instead. JSON then has no id."""
+def _made(asked: dict[str, Any], as_json: bool) -> "Plan":
+    """The plan, kept and shown; where there is nothing to do, it is not kept, and JSON has no id."""
     from backfill_assets.cli.plan_page import show_progress
-    from backfill_assets.operations.plan import make_plan
+    from backfill_assets.operations.plan import PlanRequest, make_plan
     from backfill_assets.operations.plan_files import keep_plan, refuse_overlap
     from backfill_assets.operations.plan_progress import progress
 
     lake, pipeline = opened()
     days = allowed(_days(asked), lake.settings.start_date)
     tables = chosen(asked["named"], [t.name for t in pipeline.tables])
+    rest = {name: asked[name] for name in ("reason", "note", "look", "code")}
     with usage():
-        made = make_plan(lake, pipeline, _request(days, tables, asked))
+        request = PlanRequest(days, tables, _policy(asked), most_days=asked["max_chunk_days"], **rest)
+        made = make_plan(lake, pipeline, request)
     if made.nothing_to_do and not asked["look"]:
-        if form == "json":
-            print_json(
-                {"id": None, "state": "nothing to do", "days": [str(days.start), str(days.last)], "tables": tables}
-            )
+        span = [str(days.start), str(days.last)]
+        if as_json:
+            print_json({"id": None, "state": "nothing to do", "days": span, "tables": tables})
         else:
             click.echo(made.nothing_to_do)
-        return None
+        return made
     refuse_overlap(lake, made)
     keep_plan(lake, made)
-    show_progress(progress(lake, pipeline, made), form)
+    show_progress(progress(lake, pipeline, made), "json" if as_json else "")
     return made
 
 
-def _request(days: DayRange, tables: tuple[str, ...], asked: dict[str, Any]) -> Any:
-    from backfill_assets.operations.plan import PlanRequest
-
-    words, more = (asked["reason"], asked["note"]), {"look": asked["look"], "code": asked["code"]}
-    return PlanRequest(days, tables, _policy(asked), *words, asked["max_chunk_days"], **more)
-
-
 def _policy(asked: dict[str, Any]) -> "Policy":
-    """The template's, or the defaults, with what is said on top."""
+    """The template's, or the defaults, with the given options on top."""
     from backfill_assets.operations.plan import TEMPLATES
     from backfill_assets.operations.plan_model import Policy
 
     base = TEMPLATES[asked["template"]] if asked["template"] else Policy()
-    named = {k: asked[k] for k in ("chunk", "canary", "order") if asked[k] is not None}
+    given = {name: asked[name] for name in POLICY_OPTIONS if asked[name] is not None}
     bounds = {"rows": asked["max_row_change"], "means": asked["max_mean_change"], "drift": asked["max_drift"]}
-    return replace(
-        base, **named, max_parallel=asked["max_parallel"], retries=asked["retries"], force=asked["force"],
-        on_failure="rollback" if asked["rollback_on_failure"] else base.on_failure, write_mode=asked["write_mode"],
-        keep_removed=asked["keep_removed"],
-        tolerances=replace(base.tolerances, **{k: v for k, v in bounds.items() if v is not None}),
-    )  # fmt: skip
+    tolerances = replace(base.tolerances, **{k: v for k, v in bounds.items() if v is not None})
+    on_failure = "rollback" if asked["rollback_on_failure"] else base.on_failure
+    return replace(base, **given, on_failure=on_failure, tolerances=tolerances)
 
 
 def _refuse_mode(mode: str) -> None:
@@ -144,8 +136,7 @@ def _days(asked: dict[str, Any]) -> DayRange:
 def list_plans(as_json: bool) -> None:
     """All plans of the lake, oldest first."""
     from backfill_assets.cli.plan_page import draw_list
-    from backfill_assets.operations.plan_files import plans
-    from backfill_assets.operations.plan_progress import state_of
+    from backfill_assets.operations.plan_files import plans, state_of
 
     lake, _ = opened()
     found = [(p, state_of(lake, p)) for p in plans(lake)]
@@ -178,7 +169,7 @@ def show_plan(plan_id: str, markdown: bool, watch: bool, as_json: bool) -> None:
         if watch and not as_json:
             click.clear()
         show_progress(now, "markdown" if markdown else "json" if as_json else "")
-        if not watch or now.told in ("finished", "cancelled"):
+        if not watch or now.state in ("finished", "cancelled"):
             return
         time.sleep(WATCH_SECONDS)
 

@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from backfill_assets.cli.common import SPAN, TEXT, json_option, lake_option, opened, print_json
-from backfill_assets.cli.drawing import draw_table, number, say
+from backfill_assets.cli.drawing import say
 from backfill_assets.core.days import DayRange, contiguous
 
 if TYPE_CHECKING:
     from backfill_assets.lake.replace import Provenance
-    from backfill_assets.operations.rollback import RollbackReport, RollbackRequest, TableRollback
+    from backfill_assets.operations.rollback import RollbackReport, RollbackRequest
 
 HANG = 2
-
-
 Command = Callable[..., None]
 
 
@@ -58,7 +56,7 @@ def rollback(as_json: bool, yes: bool, to_version: int | None, over_newer: bool,
         raise click.UsageError("a plan's days go back to what they held before it: leave out --to-version.")
     lake, pipeline = opened()
     asked = RollbackRequest(**which, to_version=to_version, over_newer=over_newer)
-    report = roll_back(lake, pipeline, asked, said()) if yes else preview(lake, pipeline, asked)
+    report = roll_back(lake, pipeline, asked, provenance()) if yes else preview(lake, pipeline, asked)
     if as_json:
         print_json(report.to_dict())
     else:
@@ -73,15 +71,14 @@ def rollback(as_json: bool, yes: bool, to_version: int | None, over_newer: bool,
 def release(as_json: bool, yes: bool, **which: Any) -> None:
     """Let days go that a rollback holds: of a plan (or one chunk of it), or of TABLE. Then they are fresh or stale by
     their own inputs, and are made again where they are stale."""
-    from backfill_assets.operations.rollback import RollbackRequest
+    from backfill_assets.operations.rollback import RollbackRequest, spans
     from backfill_assets.operations.rollback import release as release_days
 
     _check(**which)
     lake, pipeline = opened()
-    found = release_days(lake, pipeline, RollbackRequest(**which), said(), act=yes)
+    found = release_days(lake, pipeline, RollbackRequest(**which), provenance(), act=yes)
     if as_json:
-        spans = {name: [{"from": str(r.start), "to": str(r.last)} for r in contiguous(d)] for name, d in found.items()}
-        print_json({"done": yes, "tables": spans})
+        print_json({"done": yes, "tables": spans(found)})
         return
     for name, days in found.items():
         say(f"{name}: {', '.join(map(str, contiguous(days)))} {'released' if yes else 'would be released'}", HANG)
@@ -91,7 +88,7 @@ def release(as_json: bool, yes: bool, **which: Any) -> None:
         click.echo(f"Make them again with: backfill-assets run {which['plan']}")
 
 
-def said() -> "Provenance":
+def provenance() -> "Provenance":
     """The provenance of a command: the current user."""
     from backfill_assets.core.ownership import BY, whoami
     from backfill_assets.lake.replace import Provenance
@@ -109,41 +106,12 @@ def _check(plan: str, chunk: str, table: str, days: DayRange | None, note: str) 
 
 
 def _draw(report: "RollbackReport", asked: "RollbackRequest") -> None:
-    for name in report.untouched:
-        say(f"{name} keeps its days: what landed is never put back", HANG)
-    if not report.tables:
-        click.echo("Nothing to put back: these days hold what they held before, or were never written.")
-        return
-    rows = [_row(table) for table in report.tables]
-    columns = ["table", "days", "to version", "rows now", "rows then", "files in", "files out"]
+    from backfill_assets.operations.held import release_command
+
+    for line in report.lines():
+        say(line, HANG)
     if report.is_done:
-        columns[3:5] = ["rows before", "rows now"]
-        columns.append("by version")
-    draw_table(columns, [row[: len(columns)] for row in rows])
-    for name, days in report.stale.items():
-        say(f"{name}: {', '.join(map(str, contiguous(days)))} {'is now' if report.is_done else 'will be'} stale", HANG)
-    if report.is_done:
-        which = f"--plan {asked.plan}" + (f" --chunk {asked.chunk}" if asked.chunk else "")
-        if asked.table:
-            which = f"{asked.table} --days {asked.days.start}..{asked.days.last}" if asked.days else asked.table
-        click.echo(f"Held until: backfill-assets release {which} --yes")
-    else:
+        days = {asked.table: tuple(asked.days or ())}
+        click.echo(f"Held until: {release_command(days, asked.tags)}")
+    elif report.tables:
         click.echo("Nothing was done. Add --yes to do it.")
-
-
-def _row(table: "TableRollback") -> list[str]:
-    found = table.prepared
-    spans = ", ".join(map(str, contiguous(found.entries)))
-    versions = ", ".join(map(str, sorted(set(found.targets.values()))))
-    now, then = sum(s.entry.rows for s in found.now.values()), sum(e.rows for e in found.entries.values())
-    commit = str(table.version) if table.version is not None else ""
-    return [
-        table.table,
-        spans,
-        versions,
-        number(now),
-        number(then),
-        str(len(found.adds)),
-        str(len(found.removes)),
-        commit,
-    ]

@@ -3,7 +3,6 @@
 Elsewhere: the order of chunks and the gates (`operations.plan_run`), the runs of Dagster (`runner`).
 """
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -61,7 +60,7 @@ def _run_chunk(lake: "Lake", plan: "Plan", chunk: "PlanChunk", parent: tuple[str
 
     tags = dict(zip((PARENT, ROOT), parent, strict=True)) if parent else {}
     try:
-        cause = CommandWorker(lake, plan, tags).make([ChunkWork(plan, chunk, plan.tables, chunk.days)])[0]
+        cause = CommandWorker(lake, tags).make([ChunkWork(plan, chunk, plan.tables, chunk.days)])[0]
     except BackfillError as error:
         cause = str(error)
     if cause:
@@ -70,7 +69,7 @@ def _run_chunk(lake: "Lake", plan: "Plan", chunk: "PlanChunk", parent: tuple[str
 
 
 def _now(lake: "Lake", plan: "Plan", accepted: int, daemon: bool) -> "Progress":
-    """Run the plan here, or leave it to the daemon; gives its progress then."""
+    """Run the plan here, or leave it to the daemon; gives its progress then. Sends the alert of a failed gate."""
     from backfill_assets.operations.plan_progress import progress
     from backfill_assets.operations.plan_run import ask_for, run_plan
 
@@ -78,13 +77,13 @@ def _now(lake: "Lake", plan: "Plan", accepted: int, daemon: bool) -> "Progress":
         ask_for(*opened(), plan)
         return progress(*opened(), plan)
     try:
-        return run_plan(opened, plan, CommandWorker(lake, plan), accepted)
+        return run_plan(opened, plan, CommandWorker(lake), accepted)
     except GateRefused as refused:
-        _tell(lake, refused)
+        alert(lake, refused)
         raise
 
 
-def _tell(lake: "Lake", refused: GateRefused) -> None:
+def alert(lake: "Lake", refused: GateRefused) -> None:
     """Send the alert of a gate, as the job of the browser does."""
     from backfill_assets.cli.dagster_home import instance_of, silenced
     from backfill_assets.orchestration.alerts import report_gate
@@ -94,56 +93,29 @@ def _tell(lake: "Lake", refused: GateRefused) -> None:
 
 
 class CommandWorker:
-    """Makes chunks by runs of Dagster, and reports on stderr."""
+    """Makes chunks by runs of Dagster, and reports on stderr. `tags` are further ones of these runs."""
 
-    def __init__(self, lake: "Lake", plan: "Plan", tags: Mapping[str, str] | None = None) -> None:
-        self.lake, self.plan, self.tags = lake, plan, dict(tags or {})
-        self.began, self.rows, self.expected = time.monotonic(), 0, 0.0
+    def __init__(self, lake: "Lake", tags: Mapping[str, str] | None = None) -> None:
+        self.lake, self.tags = lake, tags or {}
 
     def make(self, works: "Sequence[ChunkWork]") -> list[str]:
         """Make one chunk in this process, several at once in processes of their own; gives the causes of failures."""
+        from backfill_assets.cli.dagster_home import instance_of, silenced
         from backfill_assets.operations.plan_work import make_all
 
-        if len(works) > 1:
-            self._make_home()
+        if len(works) > 1:  # processes that all make the tables of a new home get into each other's way
+            with silenced(), instance_of(self.lake):
+                pass
         return make_all(self.lake.root, opened, works, self._make)
 
-    def _make_home(self) -> None:
-        """Open Dagster's home once: processes that all make the tables of a new one get into each other's way."""
-        from backfill_assets.cli.dagster_home import instance_of, silenced
-
-        with silenced(), instance_of(self.lake):
-            pass
-
-    def _make(self, work_asked: "ChunkWork") -> str:
-        plan = self.plan
+    def _make(self, asked: "ChunkWork") -> str:
+        plan = asked.plan
         note = "; ".join(t for t in (plan.reason, plan.note) if t)
-        outcome = work(
-            self.lake,
-            BackfillRequest(
-                work_asked.days,
-                work_asked.tables,
-                plan.policy.force,
-                note,
-                PLAN_REASON,
-                {**work_asked.tags, **self.tags},
-                work_asked.written,
-            ),
-        )
-        self.rows += sum(t.rows for t in outcome.tables)
+        tags = {**asked.tags, **self.tags}
+        request = BackfillRequest(asked.days, asked.tables, plan.policy.force, note, PLAN_REASON, tags, asked.written)
+        outcome = work(self.lake, request)
         return "" if outcome.success else outcome.cause or "the run failed"
 
-    def chunk_began(self, progress: "Progress", chunk: "PlanChunk") -> None:
-        """E.g. `chunk 3 of 7 (2024-03-09..2024-03-15): 120 rows/s so far, about 40 s left`."""
-        from backfill_assets.operations.plan_progress import seconds_left
-
-        seconds = seconds_left(progress, chunk)
-        spent = time.monotonic() - self.began
-        rate = f"{max(self.rows / spent, 0.1):,.1f} rows/s so far, " if self.rows and spent > 1 else ""
-        kind = "" if chunk.kind.value == "chunk" else f"{chunk.kind.value} "
-        of = len(self.plan.chunks)
-        aside(f"chunk {chunk.number} of {of} ({kind}{chunk.days}): {rate}about {seconds:.0f} s left")
-
-    def gate_passed(self, chunk: "PlanChunk") -> None:
-        """Report it on stderr."""
-        aside(f"chunk {chunk.number}: gate passed")
+    def report(self, line: str) -> None:
+        """Show a line about a chunk on stderr."""
+        aside(line)

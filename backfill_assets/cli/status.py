@@ -35,7 +35,7 @@ WANTING = (State.MISSING, State.STALE, State.INCOMPLETE)
 def status(first: date | None, last: date | None, as_json: bool, **flags: bool) -> None:
     """States, rows and versions of all days and tables. Reads receipts only: no JVM starts."""
     from backfill_assets.operations.attention import attention
-    from backfill_assets.operations.plan_progress import held_back
+    from backfill_assets.operations.plan_files import held_back
     from backfill_assets.operations.status import status as report_of
     from backfill_assets.operations.unusable import unusable
 

@@ -1,17 +1,16 @@
-"""Downstream impact: days that become stale once others are rebuilt, and downstream partitions for the same run.
+"""Downstream impact: days that become stale once others are rebuilt or put back, and downstream partitions of a run.
 
-Elsewhere: partitions that need a rebuild now (`core.needs`), requests of runs (`core.requests`). The forecast asks the
-rule of states itself: days to rebuild are taken as rebuilt with other content, and whatever is stale then follows, so
-that windows, as-of cutoffs and maturity are those of the contracts. It is the most that can follow: a rebuild without
-changes ends its cascade, and deliveries not loaded yet count for the event day on which they arrived.
+Elsewhere: partitions that need a rebuild now (`core.needs`), requests of runs (`core.requests`). The forecast evaluates
+the states of a lake whose days have other content. A rebuild can change fewer days: one without changes ends its
+cascade. Deliveries not loaded yet count for the event day on which they arrived.
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import date
 
 from backfill_assets.core.contracts import Basis, Contract
-from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.core.days import ONE_DAY, DayRange, contiguous
 from backfill_assets.core.ledgers import ARRIVALS, named
 from backfill_assets.core.needs import Needs, may_lie_between, needed_days
 from backfill_assets.core.receipts import DayEntry
@@ -20,6 +19,7 @@ from backfill_assets.core.states import State, States
 from backfill_assets.core.view import LakeView, Source, Stamp
 
 COMING = "coming"  # stands for unknown content: equal to no fingerprint
+NEVER_WRITTEN = Stamp(DayEntry(0, COMING, ""), 0, COMING, "", "", "")
 MAY_FOLLOW = (State.FRESH, State.OUTDATED, State.INCOMPLETE)
 
 
@@ -48,8 +48,33 @@ def following(states: States, made: Mapping[str, Set[date]]) -> dict[str, frozen
         )
         changed[name] = found[name] | needed[name]
         if changed[name]:
-            then = States(states.contracts.values(), _made(then, contract, changed[name]), states.codes)
+            then = States(states.contracts.values(), _rebuilt(then, contract, changed[name]), states.codes)
     return found
+
+
+def stale_after(states: States, entries: Mapping[str, Mapping[date, DayEntry]]) -> dict[str, frozenset[date]]:
+    """Per table the days that become stale once `entries` are the partition records of these days.
+
+    The days of a rollback are held, and never among them; tables without such days are left out.
+    """
+    view = states.view
+    for name, days in entries.items():
+        view = _with_entries(view, name, days)
+    then = States(states.contracts.values(), view, states.codes)
+    found = {
+        name: frozenset(
+            d
+            for d in states.view.table(name).stamps
+            if then.of(name, d) is State.STALE and states.of(name, d) is not State.STALE
+        )
+        for name in states.contracts
+    }
+    return {name: days for name, days in found.items() if days}
+
+
+def unheld(states: States, days: Iterable[date]) -> list[DayRange]:
+    """The days as ranges, without days that are held in any table: a run of a range with one is refused as a whole."""
+    return contiguous(d for d in days if all(states.of(name, d) is not State.HELD for name in states.contracts))
 
 
 def touched(states: States, then: States, contract: Contract, changed: Mapping[str, Set[date]]) -> Set[date]:
@@ -70,28 +95,39 @@ def touched(states: States, then: States, contract: Contract, changed: Mapping[s
     return found
 
 
-def _made(states: States, contract: Contract, days: Set[date]) -> LakeView:
+def _rebuilt(states: States, contract: Contract, days: Set[date]) -> LakeView:
     """The log state after a rebuild of these days of a table with other content."""
-    view, name = states.view, contract.name
-    before = view.table(name)
-    stamps = {**before.stamps, **{d: _stamp(states, contract, d) for d in days}}
-    tables = {**view.tables, name: replace(before, stamps=stamps, foreign=before.foreign - days)}
+    name = contract.name
+    view = _with_entries(states.view, name, {d: _entry(states, contract, d) for d in days})
     if not contract.is_landed:
-        return replace(view, tables=tables)
-    source = view.source(name)
-    ledger, loaded = source.ledger, {**source.ledger.inputs, name: max(before.version, source.loaded_version)}
-    tables[named(ARRIVALS, source.name)] = replace(ledger, version=max(ledger.version, 0), inputs=loaded)
+        return view
+    source = states.view.source(name)
+    version = max(states.view.table(name).version, source.loaded_version)
+    ledger, loaded = source.ledger, {**source.ledger.inputs, name: version}
+    moved = replace(ledger, version=max(ledger.version, 0), inputs=loaded)
     arrived = replace(source.delivered, arrivals=_arrivals(source, days))
-    return replace(view, tables=tables, delivered={**view.delivered, name: arrived})
+    return replace(
+        view,
+        tables={**view.tables, named(ARRIVALS, source.name): moved},
+        delivered={**view.delivered, name: arrived},
+    )
 
 
-def _stamp(states: States, contract: Contract, day: date) -> Stamp:
-    before, digest = states.stamp(contract.name, day), states.digests.of(contract.name, day)
+def _with_entries(view: LakeView, table: str, entries: Mapping[date, DayEntry]) -> LakeView:
+    """The log state with other partition records of these days of a table."""
+    before = view.table(table)
+    stamps = {d: replace(before.stamps.get(d, NEVER_WRITTEN), entry=e, write_id=COMING) for d, e in entries.items()}
+    after = replace(before, stamps={**before.stamps, **stamps}, foreign=before.foreign - entries.keys())
+    return replace(view, tables={**view.tables, table: after})
+
+
+def _entry(states: States, contract: Contract, day: date) -> DayEntry:
+    """The partition record of a rebuild of this day with other content."""
+    name, before = contract.name, states.stamp(contract.name, day)
     rows = max(before.entry.rows if before else 0, 1)
     if contract.is_landed:
-        rows = landed.usable_rows if (landed := states.view.source(contract.name).landed.get(day)) else 0
-    entry = DayEntry(rows, COMING, digest, states.built_as(contract.name, day))
-    return replace(before, entry=entry) if before else Stamp(entry, 0, COMING, "", "", "")
+        rows = landed.usable_rows if (landed := states.view.source(name).landed.get(day)) else 0
+    return DayEntry(rows, COMING, states.digests.of(name, day), states.built_as(name, day))
 
 
 def _arrivals(source: Source, days: Set[date]) -> Mapping[date, tuple[tuple[date, str], ...]]:

@@ -1,13 +1,15 @@
-"""Words by which runs and receipts name a plan, its chunk and its write mode; and the rows that a preview finds moved.
+"""Words by which runs and receipts name a plan, its chunk, its write mode, and the versions of a rollback.
 
-Elsewhere: the plan itself (`operations.plan_model`), and running it (`operations.plan_run`).
+Elsewhere: the plan itself (`operations.plan_model`), restoring files (`lake.restore`).
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 
+from backfill_assets.core.days import contiguous, parse_span
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.receipts import Receipt
 
 PLAN_TAG, CHUNK_TAG = "plan", "chunk"  # in `Provenance.tags` and `Receipt.tags`: the plan's id, and the chunk's number
 PLAN_REASON = "plan"  # the reason of every receipt that a plan's run wrote
@@ -15,6 +17,9 @@ MODE_TAG = "write_mode"  # of runs and receipts, where it is not overwrite: `mer
 CODE_TAG = "code"  # of runs and receipts of a plan that works by older code: which
 MERGE, MERGE_KEEPING = "merge", "merge, removed rows kept"
 MOST_CHUNK_DAYS = 31  # one huge run is one huge thing to put back: a month of days is what a person still looks at
+ROLLBACK, RELEASE = "rollback", "release"  # reasons of receipts
+TO_VERSION = "to_version"  # tag of a rollback's receipt: `VERSION`, or `VERSION:FIRST..LAST …` where days differ
+NO_DIGEST = ""  # the input digest of a day put back to before it was ever made: equal to no digest
 
 
 @dataclass(frozen=True)
@@ -34,10 +39,34 @@ def mode_of(tags: Mapping[str, str]) -> str:
 
     Raises BackfillError for any other word.
     """
-    told = tags.get(MODE_TAG, "")
-    if told not in ("", MERGE, MERGE_KEEPING):
+    mode = tags.get(MODE_TAG, "")
+    if mode not in ("", MERGE, MERGE_KEEPING):
         raise BackfillError(
-            f"the tag {MODE_TAG}", f"{told[:40]!r} is no way to write", "Nothing was written",
+            f"the tag {MODE_TAG}", f"{mode[:40]!r} is no way to write", "Nothing was written",
             "Make a plan: `backfill-assets plan --write-mode merge`",
         )  # fmt: skip
-    return told
+    return mode
+
+
+def targets_text(targets: Mapping[date, int]) -> str:
+    """The target versions of days, as the text of the tag `TO_VERSION`."""
+    chosen = sorted(set(targets.values()))
+    if len(chosen) == 1:
+        return str(chosen[0])
+    spans = [(v, r) for v in chosen for r in contiguous(d for d, at in targets.items() if at == v)]
+    return " ".join(f"{version}:{span.start}..{span.last}" for version, span in spans)
+
+
+def target_of(receipt: Receipt, day: date) -> int | None:
+    """The version to which a rollback's receipt restored `day`; None if it names none."""
+    text = receipt.tags.get(TO_VERSION, "")
+    try:
+        if ":" not in text:
+            return int(text)
+        for part in text.split():
+            version, _, span = part.partition(":")
+            if ".." in span and day in parse_span(span):
+                return int(version)
+    except (ValueError, BackfillError):
+        return None
+    return None

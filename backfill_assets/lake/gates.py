@@ -1,7 +1,7 @@
 """The gates of a write: what must hold of a day's rows before anything is written, and what is only worth a warning.
 
 Here: one entry per gate in `GATES` (name, description, evaluation) and its settings below `[gates]` in lake.toml. Not
-here: a day's history (`load.judging`), Dagster's checks (`orchestration.checks`), gates of plans (`core.plan_gates`).
+here: a day's history (`load.judging`), Dagster's checks (`orchestration.checks`), gates of plans (`plan_gate`).
 
 A new gate is a function that returns a `Finding`, an entry in `GATES`, and its bounds in `TableGate`.
 """

@@ -1,7 +1,7 @@
 """Restores partitions to an earlier version and releases them, in commits of metadata alone: no JVM, no data.
 
-Elsewhere: which days and versions (`operations.rollback`), the commit itself (`committer`). Restored days are `held`:
-no run computes them until they are released.
+Elsewhere: which days and versions (`operations.rollback`), the commit itself (`committer`). No run computes restored
+days, which are `held`, until they are released.
 """
 
 import time
@@ -11,20 +11,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.digests import PARAMETERS
 from backfill_assets.core.errors import BackfillError, Superseded
+from backfill_assets.core.plans import NO_DIGEST, RELEASE, ROLLBACK, TO_VERSION, target_of, targets_text
 from backfill_assets.core.profiles import EMPTY_FINGERPRINT
 from backfill_assets.core.receipts import Built, DayEntry, Receipt
-from backfill_assets.core.rollbacks import NO_DIGEST, RELEASE, ROLLBACK, TO_VERSION, target_of, targets_text
 from backfill_assets.core.view import Stamp, TableView
-from backfill_assets.lake.committer import (
-    columns_misfit,
-    commit_files,
-    commit_receipt,
-    open_table,
-)
+from backfill_assets.lake.committer import columns_misfit, commit_files, commit_receipt, open_table
 from backfill_assets.lake.data_files import gone_or_altered, live_files
 from backfill_assets.lake.evolution import schema_contract
 from backfill_assets.lake.files import table_lock
@@ -34,6 +30,9 @@ from backfill_assets.lake.log_state import LOGS, states_at
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.staging import StagedFile
 from backfill_assets.lake.statistics import read_footer
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 NEVER_MADE = DayEntry(0, EMPTY_FINGERPRINT, NO_DIGEST)
 SHOWN_FILES = 3
@@ -66,7 +65,9 @@ class PreparedRestore:
 def prepare_restore(lake: Lake, wanted: RestoreRequest) -> PreparedRestore:
     """Prepare a restore without writing; raises BackfillError with the reason if it cannot be done."""
     contract, path = wanted.contract, lake.table_path(wanted.contract.name)
-    _refuse_landed(contract)
+    if not can_restore(contract):
+        why = "what landed is never put back" if contract.is_landed else "its files hold several days each"
+        raise _refusal(contract, why, "Put back the tables that are made from it, or correct what landed")
     now = LOGS.state(path, contract.day_column)
     _fence(wanted, now)
     then = states_at(path, contract.day_column, set(wanted.targets.values()))
@@ -110,11 +111,8 @@ def release_partitions(lake: Lake, contract: Contract, days: Collection[date], p
         held = sorted(d for d in days if d in stamps and stamps[d].entry.built is Built.HELD)
         foreign = sorted(view.foreign & set(held))
         if foreign:
-            raise _refusal(
-                contract,
-                f"another program wrote {foreign[0]} after it was put back: its receipt is of other rows",
-                "Put it back once more with `--over-newer`, then let it go",
-            )
+            culprit = f"another program wrote {foreign[0]} after it was put back: its receipt is of other rows"
+            raise _refusal(contract, culprit, "Put it back once more with `--over-newer`, then release it")
         history = list(commits(path)) if held else []
         groups: dict[int, list[date]] = defaultdict(list)
         for day in held:
@@ -127,17 +125,6 @@ def can_restore(contract: Contract) -> bool:
     return not contract.is_landed and contract.partition_column == contract.day_column
 
 
-def _refuse_landed(contract: Contract) -> None:
-    if not can_restore(contract):
-        raise _refusal(
-            contract,
-            "it is loaded from what landed, and what landed is never put back"
-            if contract.is_landed
-            else "its files hold several days each",
-            "Put back the tables that are made from it, or correct what landed",
-        )
-
-
 def _fence(wanted: RestoreRequest, now: TableView) -> None:
     moved = [d for d in wanted.targets if d not in now.stamps or now.stamps[d].version != wanted.seen.get(d)]
     if moved:
@@ -145,7 +132,7 @@ def _fence(wanted: RestoreRequest, now: TableView) -> None:
             f"the table {wanted.contract.name}",
             f"{len(moved)} day(s) from {min(moved)} were written while the rollback was decided",
             "Nothing was written",
-            "Look again without --yes, then decide anew",
+            "Look again without --yes, then decide again",
         )
 
 
@@ -155,11 +142,8 @@ def _refuse_unknown(wanted: RestoreRequest, then: Mapping[int, TableView]) -> No
         if at not in then:
             raise _refusal(wanted.contract, f"it has no version {at}", "Name one that `backfill-assets show` lists")
         if day in then[at].foreign:
-            raise _refusal(
-                wanted.contract,
-                f"at version {at} the rows of {day} were another program's, and no receipt names them",
-                "Name a version before that",
-            )
+            culprit = f"at version {at} the rows of {day} were another program's, and no receipt names them"
+            raise _refusal(wanted.contract, culprit, "Name a version before that")
 
 
 def _moves(path: Path, contract: Contract, targets: Mapping[date, int]) -> tuple[tuple[LiveFile, ...], ...]:
@@ -168,12 +152,15 @@ def _moves(path: Path, contract: Contract, targets: Mapping[date, int]) -> tuple
         return (), ()
     wanted: set[LiveFile] = set()
     for at in {v for v in targets.values() if v >= 0}:
-        named = {str(d) for d, version in targets.items() if version == at}
-        then = live_files(LOGS.opened(path, at), contract.partition_column)
-        wanted |= {f for f in then if f.partition in named}
-    days = {str(d) for d in targets}
-    live = {f for f in live_files(open_table(path), contract.partition_column) if f.partition in days}
+        wanted |= _files(LOGS.opened(path, at), contract, [d for d, version in targets.items() if version == at])
+    live = _files(open_table(path), contract, targets)
     return tuple(sorted(wanted - live, key=_path)), tuple(sorted(live - wanted, key=_path))
+
+
+def _files(table: "DeltaTable", contract: Contract, days: Collection[date]) -> set[LiveFile]:
+    """The data files that hold these days."""
+    named = {str(d) for d in days}
+    return {f for f in live_files(table, contract.partition_column) if f.partition in named}
 
 
 def _path(file: LiveFile) -> str:
@@ -182,8 +169,8 @@ def _path(file: LiveFile) -> str:
 
 def files_held(lake: Lake, contract: Contract, days: Collection[date]) -> tuple[list[LiveFile], list[LiveFile]]:
     """The data files that hold these days now, and those of them that are gone or altered."""
-    named, path = {str(d) for d in days}, lake.table_path(contract.name)
-    held = [f for f in live_files(open_table(path), contract.partition_column) if f.partition in named]
+    path = lake.table_path(contract.name)
+    held = sorted(_files(open_table(path), contract, days), key=_path)
     return held, gone_or_altered(path, held)
 
 
@@ -192,26 +179,19 @@ def _refuse_unusable(path: Path, contract: Contract, files: Sequence[LiveFile]) 
     may lack columns that may be NULL."""
     import pyarrow as pa
 
+    fix = "Make the days again instead: `backfill-assets backfill`"
     gone = gone_or_altered(path, files)
     if gone:
         shown = ", ".join(f.path for f in gone[:SHOWN_FILES])
-        raise _refusal(
-            contract,
-            f"{len(gone)} of {len(files)} file(s) that the days held are gone or altered, first {shown}",
-            "Make the days again instead: `backfill-assets backfill`; `[retention] rollback_days` says how long files "
-            "are to be kept",
-        )
+        culprit = f"{len(gone)} of {len(files)} file(s) that the days held are gone or altered, first {shown}"
+        raise _refusal(contract, culprit, f"{fix}; `[retention] rollback_days` says how long files are to be kept")
     for file in files:
         try:
             misfit = columns_misfit(read_footer(path / file.path).schema, contract, contract.nullable_columns)
         except (OSError, pa.ArrowInvalid) as error:
             misfit = f"not to be read ({error})"
         if misfit:
-            raise _refusal(
-                contract,
-                f"the columns of {file.path}, which {file.partition} held, are {misfit}",
-                "Make the days again instead: `backfill-assets backfill`",
-            )
+            raise _refusal(contract, f"the columns of {file.path}, which {file.partition} held, are {misfit}", fix)
 
 
 def _refusal(contract: Contract, culprit: str, fix: str) -> BackfillError:
@@ -223,16 +203,17 @@ def _receipt(found: PreparedRestore, provenance: Provenance) -> Receipt:
     made = {(s.code_digest, s.settings_digest, s.parameters) for s in found.then.values()}
     code, settings, parameters = made.pop() if len(made) == 1 else ("", "", "")
     known = {PARAMETERS: parameters} if parameters else {}
-    return Receipt(
+    plain = Receipt("", found.contract.name, ROLLBACK, found.entries, code_digest=code, settings_digest=settings)
+    return _signed(plain, {**known, **(provenance.tags or {}), TO_VERSION: targets_text(found.targets)}, provenance)
+
+
+def _signed(receipt: Receipt, tags: Mapping[str, str], provenance: Provenance) -> Receipt:
+    return replace(
+        receipt,
         write_id=uuid.uuid4().hex,
-        table=found.contract.name,
-        reason=ROLLBACK,
-        days=found.entries,
         run_id=provenance.run_id,
         note=provenance.note,
-        code_digest=code,
-        settings_digest=settings,
-        tags={**known, **(provenance.tags or {}), TO_VERSION: targets_text(found.targets)},
+        tags=tags,
         seconds=round(time.monotonic() - provenance.began, 3),
     )
 
@@ -245,12 +226,9 @@ def _origin(history: Sequence[Commit], day: date, version: int) -> int:
             return version
         to = target_of(receipt, day)
         if to is None:
-            raise BackfillError(
-                f"the table {receipt.table}",
-                f"the receipt of version {version} holds {day} and does not say to which version it was put back",
-                "Its hold was not ended",
-                "Put the day back once more, naming the version, then let it go",
-            )
+            culprit = f"the receipt of version {version} holds {day} and does not say to which version it was put back"
+            fix = "Put the day back once more, naming the version, then release it"
+            raise BackfillError(f"the table {receipt.table}", culprit, "Its hold was not ended", fix)
         before = [c.version for c in history[: to + 1] if c.names(day)]
         if not before:
             return -1
@@ -264,13 +242,5 @@ def _released(history: Sequence[Commit], origin: int, days: Sequence[date], prov
         undone = next(c.receipt for c in history if c.receipt is not None and days[0] in c.receipt.days)
         before = replace(undone, days=dict.fromkeys(days, NEVER_MADE))
     known = {PARAMETERS: before.tags[PARAMETERS]} if PARAMETERS in before.tags else {}
-    return replace(
-        before,
-        write_id=uuid.uuid4().hex,
-        reason=RELEASE,
-        run_id=provenance.run_id,
-        note=provenance.note,
-        days={d: before.days[d] for d in days},
-        tags={**known, **(provenance.tags or {})},
-        seconds=round(time.monotonic() - provenance.began, 3),
-    )
+    again = replace(before, reason=RELEASE, days={d: before.days[d] for d in days})
+    return _signed(again, {**known, **(provenance.tags or {})}, provenance)

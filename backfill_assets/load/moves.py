@@ -1,7 +1,7 @@
 """What today's settings would make of what landed: which days of raw and of its versions gain, lose and change rows.
 
 Lives here: reading landed contents from the stock by today's `[source]` and holding them against raw; nothing is
-written. Does not live here: which days follow through windows (`operations.plan_impact`). A time zone or another
+written. Does not live here: which days follow through windows (`operations.plan`). A time zone or another
 expression in `select` moves rows over midnight at both ends of a range, which no receipt can tell beforehand.
 
 Both sides are the same contents: those that have rows near the days asked about, each whole.

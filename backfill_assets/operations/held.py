@@ -36,15 +36,8 @@ class Hold:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the hold as JSON values; days as ranges, both ends included."""
-        return {
-            "plan": self.plan or None,
-            "chunk": self.chunk or None,
-            "days": {
-                name: [{"from": str(r.start), "to": str(r.last)} for r in contiguous(days)]
-                for name, days in self.days.items()
-            },
-            "release": self.release,
-        }
+        spans = {t: [{"from": str(r.start), "to": str(r.last)} for r in contiguous(d)] for t, d in self.days.items()}
+        return {"plan": self.plan or None, "chunk": self.chunk or None, "days": spans, "release": self.release}
 
 
 def release_command(days: Mapping[str, tuple[date, ...]], tags: Mapping[str, str]) -> str:
@@ -63,22 +56,13 @@ def holds(lake: Lake, states: States, held: Mapping[str, list[date]]) -> tuple[H
     of_tables: list[Hold] = []
     for table, days in held.items():
         alone: list[date] = []
-        tags_of = _tags(lake, states, table, days)
-        for day in sorted(tags_of):
-            if PLAN_TAG in (tags := tags_of[day]):
-                found = of_plans.setdefault((tags[PLAN_TAG], tags.get(CHUNK_TAG, "")), {})
-                found.setdefault(table, []).append(day)
+        stamps = {d: stamp for d in sorted(days) if (stamp := states.stamp(table, d)) is not None}
+        for receipt, found in writes_of(lake.store, table, stamps):
+            if receipt is not None and PLAN_TAG in receipt.tags:
+                key = (receipt.tags[PLAN_TAG], receipt.tags.get(CHUNK_TAG, ""))
+                of_plans.setdefault(key, {}).setdefault(table, []).extend(found)
             else:
-                alone.append(day)
+                alone += found
         of_tables += [Hold({table: tuple(span)}) for span in contiguous(alone)]
-    planned = [Hold({t: tuple(d) for t, d in found.items()}, *key) for key, found in of_plans.items()]
+    planned = [Hold({t: tuple(sorted(d)) for t, d in found.items()}, *key) for key, found in of_plans.items()]
     return (*planned, *of_tables)
-
-
-def _tags(lake: Lake, states: States, table: str, days: list[date]) -> dict[date, Mapping[str, str]]:
-    stamps = {d: stamp for d in days if (stamp := states.stamp(table, d)) is not None}
-    return {
-        day: receipt.tags if receipt is not None else {}
-        for receipt, found in writes_of(lake.store, table, stamps)
-        for day in found
-    }

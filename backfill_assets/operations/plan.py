@@ -1,39 +1,43 @@
-"""Makes a plan from the lake's logs, without a JVM: impact, price, preflight and pins of a range of days.
+"""Makes a plan from the lake's logs, without a JVM: impact, chunks and prices of a range of days.
 
-Elsewhere: the impact (`plan_impact`), preflight and pins (`plan_preflight`), the plan's file (`plan_files`), running it
-(`plan_run`).
+Elsewhere: preflight and pins (`plan_preflight`), the plan's file (`plan_files`), running it (`plan_run`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta
-from functools import reduce
+from datetime import date, timedelta
 from itertools import groupby
-from operator import add
 from typing import Literal
 
 from backfill_assets.core.clock import utc_now
-from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.core.contracts import Basis, Contract
+from backfill_assets.core.days import ONE_DAY, DayRange, contiguous, is_mature
+from backfill_assets.core.digests import days_of
+from backfill_assets.core.downstream import following, touched
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ownership import whoami
-from backfill_assets.core.plan_gates import Tolerances
-from backfill_assets.core.plans import MOST_CHUNK_DAYS
+from backfill_assets.core.plans import MOST_CHUNK_DAYS, DayMove
+from backfill_assets.core.receipts import Receipt
+from backfill_assets.core.states import State, States
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.log import Commit
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.view import read_view
 from backfill_assets.load.merging import refuse_merge
+from backfill_assets.load.moves import moved_rows
 from backfill_assets.operations.plan_files import new_id
-from backfill_assets.operations.plan_impact import impacts, look_ahead
 from backfill_assets.operations.plan_model import (
     ChunkKind,
     Order,
     Plan,
     PlanChunk,
     PlanCode,
+    PlanLook,
     Policy,
     Price,
     TableImpact,
+    Tolerances,
 )
 from backfill_assets.operations.plan_preflight import preflight, take_pins
 
@@ -47,15 +51,18 @@ TEMPLATES: Mapping[str, Policy] = {
     # everything again under new rules: rows may move between days
     "migration": Policy("week", 2, tolerances=Tolerances(rows=None, nulls=0.5), template="migration"),
 }
-GUESS_DAY_SECONDS = 0.2  # of a small table on two cores, where no past write tells
-GUESS_FACTOR, LEARNT_FACTOR = 4.0, 1.5  # how far an expectation may be off, both ways
+GUESS_DAY_SECONDS = 0.2  # of a small table on two cores, if it has no past write
+GUESS_FACTOR, LEARNT_FACTOR = 4.0, 1.5  # how far a price may be off, both ways
 NEWEST_WRITES = 40  # older ones describe another machine and another size
+MISSING, STALE, OUTDATED, MATURED, FOLLOWS, FORCED = "missing", "stale", "outdated", "matured", "follows", "forced"
+
+Receipts = Mapping[str, Mapping[int, Receipt]]  # per table and version, ascending
 
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """What someone asks to be planned. `most_days` caps a chunk; `look` also reads what landed by today's settings,
-    which needs the engine; `code` is recorded in the plan, and the caller works by it (`plan_code.working_by`)."""
+    """Days of tables to plan. `most_days` caps a chunk; `look` also previews a diff, which needs the engine; `code` is
+    recorded in the plan, and the caller works by it (`plan_code.working_by`)."""
 
     days: DayRange
     tables: tuple[str, ...]
@@ -63,92 +70,97 @@ class PlanRequest:
     reason: str = ""
     note: str = ""
     most_days: int = MOST_CHUNK_DAYS
-    user: str = ""
     look: bool = False
     code: PlanCode | None = None
 
 
-def make_plan(lake: Lake, pipeline: Pipeline, asked: PlanRequest, now: datetime | None = None) -> Plan:
+def make_plan(lake: Lake, pipeline: Pipeline, asked: PlanRequest) -> Plan:
     """Make the frozen plan of a request; writes nothing. A plan whose preflight failed is refused when it is run."""
     chunks = cut(asked.days, asked.policy.chunk, asked.policy.canary, asked.policy.order)
     _refuse_unsafe(pipeline, asked, chunks)
-    created = now or utc_now()
+    created = utc_now()
     states = pipeline.states(read_view(lake, pipeline.contracts))
-    logs = {t.name: list(lake.store.commits(t.name)) for t in pipeline.tables}
-    frontiers = {name: {c.version: c.receipt.frontier for c in log if c.receipt} for name, log in logs.items()}
-    found = impacts(states, frontiers, asked.tables, asked.days, asked.policy)
-    rates = {i.table: day_rate(logs[i.table]) for i in found}
+    logs = {t.name: {c.version: c.receipt for c in lake.store.commits(t.name) if c.receipt} for t in pipeline.tables}
+    found = impacts(states, logs, asked.tables, asked.days, asked.policy)
     plan = Plan(
         id=new_id(created),
         created=created,
-        user=asked.user or whoami(),
+        user=whoami(),
         days=asked.days,
         tables=asked.tables,
         chunks=chunks,
         policy=asked.policy,
         pins=take_pins(lake, pipeline, states),
-        impacts=tuple(replace(i, price=rates[i.table].price(n)) if (n := len(i.days())) else i for i in found),
-        prices=_chunk_prices(found, chunks, rates),
+        impacts=tuple(replace(i, price=_price(logs, i, i.days())) if i.days() else i for i in found),
+        prices=_chunk_prices(logs, found, chunks),
         reason=asked.reason,
         note=asked.note,
         retention_days=lake.settings.retention.rollback_days,
-        look=look_ahead(lake, states, asked.days) if asked.look else None,
+        look=look_of(states, moved_rows(LakeSession(lake), states, asked.days)) if asked.look else None,
         code=asked.code,
     )
     return replace(plan, preflight=preflight(lake, pipeline, states, plan))
 
 
-@dataclass(frozen=True)
-class DayRate:
-    """What a day of a table costs on average: seconds, rows, bytes of new data files and processor seconds (None: no
-    receipt has them). `writes` counts the writes behind it; 0 means a guess."""
-
-    seconds: float = GUESS_DAY_SECONDS
-    rows: float = 0.0
-    bytes: float = 0.0
-    writes: int = 0
-    cpu: float | None = None
-
-    def price(self, days: int) -> Price:
-        """The price of so many days."""
-        seconds, factor = self.seconds * days, LEARNT_FACTOR if self.writes else GUESS_FACTOR
-        return Price(
-            seconds, seconds / factor, seconds * factor, round(self.rows * days), round(self.bytes * days), self.writes,
-            None if self.cpu is None else self.cpu * days,
-        )  # fmt: skip
-
-
-def day_rate(log: Sequence[Commit]) -> DayRate:
-    """The averages per day over the newest writes of a table, without the wait for an engine."""
-    told = [c.receipt for c in log if c.receipt is not None and c.receipt.seconds is not None and c.receipt.days]
-    made = told[-NEWEST_WRITES:]
-    if not made:
-        return DayRate()
-    days, cpu = sum(len(r.days) for r in made), [r.cpu_seconds for r in made if r.cpu_seconds is not None]
-    return DayRate(
-        sum(r.work_seconds for r in made) / days,
-        sum(e.rows for r in made for e in r.days.values()) / days,
-        sum(r.bytes or 0 for r in made) / days,
-        len(made),
-        sum(cpu) / days if len(cpu) == len(made) else None,
+def price_of(writes: Iterable[Receipt], days: int) -> Price:
+    """The price of so many days of a table: those days at the averages of its newest writes, without the wait for an
+    engine; a guess without any."""
+    past = [r for r in writes if r.seconds is not None and r.days][-NEWEST_WRITES:]
+    if not past:
+        seconds = GUESS_DAY_SECONDS * days
+        return Price(seconds, seconds / GUESS_FACTOR, seconds * GUESS_FACTOR)
+    share = days / sum(len(r.days) for r in past)
+    seconds = share * sum(r.work_seconds for r in past)
+    cpu = [r.cpu_seconds for r in past if r.cpu_seconds is not None]
+    return Price(
+        seconds,
+        seconds / LEARNT_FACTOR,
+        seconds * LEARNT_FACTOR,
+        round(share * sum(e.rows for r in past for e in r.days.values())),
+        round(share * sum(r.bytes or 0 for r in past)),
+        len(past),
+        share * sum(cpu) if len(cpu) == len(past) else None,
     )
 
 
-def _chunk_prices(
-    found: Sequence[TableImpact], chunks: Sequence[PlanChunk], rates: Mapping[str, DayRate]
-) -> dict[int, Price]:
+def _price(logs: Receipts, impact: TableImpact, days: Set[date]) -> Price:
+    return price_of(logs[impact.table].values(), len(days))
+
+
+def _chunk_prices(logs: Receipts, found: Sequence[TableImpact], chunks: Sequence[PlanChunk]) -> dict[int, Price]:
     """The price per chunk; none of the boundary chunk, whose days are known only when it runs."""
-    prices: dict[int, Price] = {}
+    prices = {}
     for chunk in chunks:
-        if chunk.kind is not ChunkKind.BOUNDARY:
-            days = {i.table: len(i.days() & {*chunk.days}) for i in found}
-            parts = [rates[table].price(number) for table, number in days.items() if number]
-            prices |= {chunk.number: reduce(add, parts)} if parts else {}
+        days = {*chunk.days} if chunk.kind is not ChunkKind.BOUNDARY else set()
+        if parts := [_price(logs, i, mine) for i in found if (mine := i.days() & days)]:
+            prices[chunk.number] = Price.total(parts)
     return prices
 
 
-def chunk_days(unit: str) -> int | Literal["week", "month"]:
-    """What `7d`, `7`, `week` or `month` says; raises BackfillError for anything else."""
+def cut(days: DayRange, unit: str, canary: int = 0, order: Order = "ascending") -> tuple[PlanChunk, ...]:
+    """Cut the range into chunks, in the order of their runs: every day is in exactly one, but for the boundary chunk.
+
+    `unit` is e.g. `7d`, `7`, `week` or `month`; raises BackfillError for anything else. `canary` days are cut off
+    first, at the end at which the work begins. Weeks begin on Monday, months on the first; chunks of N days are counted
+    from the end at which the work begins. The boundary chunk follows where there are several.
+    """
+    size, newest = _chunk_size(unit), order == "newest-first"
+    ordered = sorted(days, reverse=newest)
+    first, rest = ordered[:canary], ordered[canary:]
+    if isinstance(size, int):
+        parts = [rest[i : i + size] for i in range(0, len(rest), size)]
+    else:
+        parts = [list(group) for _, group in groupby(rest, lambda day: _first_of(day, size))]
+    chunks = [
+        PlanChunk(i, DayRange(min(p), max(p) + ONE_DAY), ChunkKind.CANARY if first and i == 1 else ChunkKind.CHUNK)
+        for i, p in enumerate([first, *parts] if first else parts, 1)
+    ]
+    if len(chunks) > 1:
+        chunks.append(PlanChunk(len(chunks) + 1, days, ChunkKind.BOUNDARY))
+    return tuple(chunks)
+
+
+def _chunk_size(unit: str) -> int | Literal["week", "month"]:
     text = unit.strip().lower()
     if text == "week":
         return "week"
@@ -162,37 +174,9 @@ def chunk_days(unit: str) -> int | Literal["week", "month"]:
     )
 
 
-def cut(days: DayRange, unit: str, canary: int = 0, order: Order = "ascending") -> tuple[PlanChunk, ...]:
-    """The range cut into chunks, in the order in which they are run: every day is in exactly one, but for the boundary
-    chunk.
-
-    `canary` days are cut off first, at the end at which the work begins. Weeks begin on Monday, months on the first;
-    chunks of N days are counted from the end at which the work begins. The boundary chunk follows where there are
-    several.
-    """
-    size, newest = chunk_days(unit), order == "newest-first"
-    ordered = sorted(days, reverse=newest)
-    parts = [ordered[:canary]] if canary else []
-    parts += _by_calendar(ordered[canary:], size) if isinstance(size, str) else _by_number(ordered[canary:], size)
-    chunks = [
-        PlanChunk(i, DayRange(min(p), max(p) + ONE_DAY), ChunkKind.CANARY if canary and i == 1 else ChunkKind.CHUNK)
-        for i, p in enumerate(parts, 1)
-    ]
-    if len(chunks) > 1:
-        chunks.append(PlanChunk(len(chunks) + 1, days, ChunkKind.BOUNDARY))
-    return tuple(chunks)
-
-
-def _by_number(days: Sequence[date], size: int) -> list[list[date]]:
-    return [list(days[i : i + size]) for i in range(0, len(days), size)]
-
-
-def _by_calendar(days: Sequence[date], unit: str) -> Iterator[list[date]]:
-    def place(day: date) -> date:
-        """The first day of the week or month."""
-        return day - timedelta(days=day.weekday()) if unit == "week" else day.replace(day=1)
-
-    return (list(group) for _, group in groupby(days, place))
+def _first_of(day: date, unit: str) -> date:
+    """The first day of the week or month."""
+    return day - timedelta(days=day.weekday()) if unit == "week" else day.replace(day=1)
 
 
 def _refuse_unsafe(pipeline: Pipeline, asked: PlanRequest, chunks: Sequence[PlanChunk]) -> None:
@@ -224,3 +208,81 @@ def refuse_append() -> BackfillError:
         "Nothing was planned",
         "Use --write-mode overwrite: each day is replaced as a whole, however often",
     )
+
+
+def impacts(
+    states: States, logs: Receipts, tables: Sequence[str], days: DayRange, policy: Policy
+) -> tuple[TableImpact, ...]:
+    """The impact on every table, upstream first; tables that are not planned have only days that follow."""
+    own = {t: {d: w for d in days if (w := _why(states, logs[t], t, d, policy))} for t in tables}
+    found = following(states, {t: frozenset(why) for t, why in own.items()})
+    changed: dict[str, Set[date]] = {}
+    result = []
+    for name, contract in states.contracts.items():
+        # Days that are stale already and become stale again follow as well, whichever run makes them.
+        again = {d for d in touched(states, states, contract, changed) if states.of(name, d) is State.STALE}
+        found[name] |= again - own.get(name, {}).keys()
+        changed[name] = found[name] | own.get(name, {}).keys()
+        inside = {d for d in found[name] if name in own and d in days}
+        why = own.get(name, {}) | dict.fromkeys(inside, FOLLOWS)
+        held = [d for d in days if name in own and states.of(name, d) is State.HELD]
+        outside = tuple(contiguous(found[name] - inside))
+        if name in own or outside:
+            write = _spans_by(why)
+            result.append(
+                TableImpact(name, contract.key, write, _reads(states, contract, why), outside, tuple(contiguous(held)))
+            )
+    return tuple(result)
+
+
+def _why(states: States, log: Mapping[int, Receipt], table: str, day: date, policy: Policy) -> str:
+    """The reason to write a day; empty if it is up to date or held."""
+    state, stamp = states.of(table, day), states.stamp(table, day)
+    if state is State.HELD:
+        return ""
+    if state is State.MISSING or (state is State.PENDING and stamp is None):
+        return MISSING
+    if state is State.STALE:
+        ripe, receipt = states.contracts[table].matures_after_days, log.get(stamp.version) if stamp else None
+        now_mature = ripe is not None and is_mature(day, ripe, states.frontier(table))
+        return MATURED if now_mature and receipt and not is_mature(day, ripe or 0, receipt.frontier) else STALE
+    if not states.is_settled(table, day, policy.merges):
+        return OUTDATED
+    return FORCED if policy.force else ""
+
+
+def _spans_by(why: Mapping[date, str]) -> dict[str, tuple[DayRange, ...]]:
+    found = defaultdict(list)
+    for day, reason in why.items():
+        found[reason].append(day)
+    return {reason: tuple(contiguous(days)) for reason, days in sorted(found.items())}
+
+
+def _reads(states: States, contract: Contract, written: Iterable[date]) -> dict[str, tuple[DayRange, ...]]:
+    """Per input table the days that are read (arrival days of `landing`)."""
+    view, days = states.view, sorted(written)
+    found: dict[str, Set[date]] = defaultdict(set)
+    for wanted in contract.inputs:
+        if wanted.basis is Basis.FILES:
+            read = set(days)
+        elif wanted.basis is Basis.ARRIVALS:
+            read = {a for d in days for a, _ in view.source(wanted.table).arrivals.get(d, ())}
+        else:
+            read = {d for day in days for d in days_of(wanted, day, view)}
+        found[wanted.table] |= read
+    return {table: tuple(contiguous(read)) for table, read in found.items()}
+
+
+def look_of(states: States, moves: Iterable[DayMove]) -> PlanLook:
+    """The preview of these moves, with the days per downstream table that their windows reach."""
+    found = tuple(moves)
+    changed: dict[str, Set[date]] = {}
+    for move in found:
+        changed[move.table] = {*changed.get(move.table, ()), move.day}
+    moved = set(changed) | set(states.view.sources)
+    follows = {}
+    for name, contract in states.contracts.items():
+        if name not in moved:
+            changed[name] = touched(states, states, contract, changed) & set(states.view.table(name).stamps)
+            follows[name] = tuple(contiguous(changed[name]))
+    return PlanLook(found, {name: spans for name, spans in follows.items() if spans})

@@ -29,7 +29,7 @@ OVERRIDE, OVERRIDE_SQL = "BACKFILL_ASSETS__PIPELINE__TABLES", "BACKFILL_ASSETS__
 CODE = "code"  # the folder of frozen files, below that of plans
 PYTHON, SQL = "python", "sql"  # the folders within
 DIGEST_CHARS = 16
-GIT_SECONDS = 30.0  # of one question; the file system may be slow
+GIT_SECONDS = 30.0  # of one call; the file system may be slow
 Reach = Callable[[Path], tuple[Path, ...]]  # a Python file and all that it imports from beside it, itself first
 Files = Mapping[str, bytes]  # content by path below the frozen folder
 
@@ -51,21 +51,20 @@ def pin_code(lake: Lake, ref: str, reached: Reach) -> PlanCode:
             "`[pipeline] tables`",
         )  # fmt: skip
     files: dict[str, bytes] = {}
-    commit = ""
+    commit = tables = sql = ""
     if place:
         path = (lake.root / place).resolve()
-        commit = _commit(path, ref)
+        commit, tables = _commit(path, ref), f"{PYTHON}/{path.name}:{name}"
         files |= {f"{PYTHON}/{rest}": content for rest, content in _python(path, ref, commit, reached).items()}
     if pipeline.sql is not None:
         folder, pattern = _split(lake.root, pipeline.sql)
-        commit = commit or _commit(folder / pattern, ref)
+        commit, sql = commit or _commit(folder / pattern, ref), f"{SQL}/{pattern}"
         files |= {f"{SQL}/{rest}": content for rest, content in _sql(folder, pattern, ref, commit).items()}
-    digest, frozen = _frozen(lake.root, files)
+    digest = _freeze(lake.root, files)
+    frozen = f"{FOLDER}/{CODE}/{digest}"
     return PlanCode(
-        ref, commit, f"{frozen}/{PYTHON}/{Path(place).name}:{name}" if place else "",
-        f"{frozen}/{SQL}/{_split(lake.root, pipeline.sql)[1]}" if pipeline.sql is not None else "",
-        digest, len(files),
-    )  # fmt: skip
+        ref, commit, f"{frozen}/{tables}" if tables else "", f"{frozen}/{sql}" if sql else "", digest, len(files)
+    )
 
 
 def _python(path: Path, ref: str, commit: str, reached: Reach) -> Files:
@@ -108,10 +107,8 @@ def _sql(folder: Path, pattern: str, ref: str, commit: str) -> Files:
     with _exported(folder, commit, "*.sql") as export:
         found = {f.relative_to(export).as_posix(): f.read_bytes() for f in sorted(export.glob(pattern))}
     if not found:
-        raise _refused(
-            f"{folder / pattern} at {ref}", "git knows no such file there",
-            "Name a commit, branch or tag that holds them",
-        )  # fmt: skip
+        fix = "Name a commit, branch or tag that holds them"
+        raise _refused(f"{folder / pattern} at {ref}", "git knows no such file there", fix)
     return found
 
 
@@ -124,39 +121,36 @@ def _split(root: Path, pattern: str) -> tuple[Path, str]:
 
 @contextlib.contextmanager
 def _exported(folder: Path, commit: str, names: str) -> Iterator[Path]:
-    """The files of a commit below a folder that are named so, in a folder of their own."""
+    """The files of a commit below a folder that are named so, in a temporary folder."""
     packed = _git(folder / names, "archive", "--format=tar", commit, "--", names)
     with tempfile.TemporaryDirectory() as export, tarfile.open(fileobj=io.BytesIO(packed)) as tar:
         tar.extractall(export, [m for m in tar if m.isfile()], filter="data")
         yield Path(export).resolve()
 
 
-def _frozen(root: Path, files: Files) -> tuple[str, str]:
-    """Write the files into a folder named by a digest over them; gives digest and folder, relative to the lake."""
-    told = "".join(f"{sha256(content).hexdigest()} {name}\n" for name, content in sorted(files.items()))
-    digest = sha256(told.encode()).hexdigest()[:DIGEST_CHARS]
+def _freeze(root: Path, files: Files) -> str:
+    """Write the files into a folder named by a digest over them; gives the digest."""
+    listed = "".join(f"{sha256(content).hexdigest()} {name}\n" for name, content in sorted(files.items()))
+    digest = sha256(listed.encode()).hexdigest()[:DIGEST_CHARS]
     frozen = root / FOLDER / CODE / digest
     if not frozen.is_dir():
-        aside = frozen.with_suffix(f".{os.getpid()}")
+        temporary = frozen.with_suffix(f".{os.getpid()}")
         for name, content in files.items():
-            (aside / name).parent.mkdir(parents=True, exist_ok=True)
-            (aside / name).write_bytes(content)
-            sync(aside / name)
+            (temporary / name).parent.mkdir(parents=True, exist_ok=True)
+            (temporary / name).write_bytes(content)
+            sync(temporary / name)
         with contextlib.suppress(OSError):  # another process froze the same meanwhile
-            aside.rename(frozen)
-        shutil.rmtree(aside, ignore_errors=True)
-    return digest, frozen.relative_to(root).as_posix()
+            temporary.rename(frozen)
+        shutil.rmtree(temporary, ignore_errors=True)
+    return digest
 
 
 @contextlib.contextmanager
 def working_by(code: PlanCode | None) -> Iterator[None]:
     """Within, this process and its children open the lake with the tables of that code."""
-    if code is None:
-        yield
-        return
-    wanted = {name: value for name, value in ((OVERRIDE, code.tables), (OVERRIDE_SQL, code.sql)) if value}
-    before = {name: os.environ.get(name) for name in wanted}
-    os.environ.update(wanted)
+    wanted = {OVERRIDE: code.tables, OVERRIDE_SQL: code.sql} if code else {}
+    before = {name: os.environ.get(name) for name, value in wanted.items() if value}
+    os.environ.update({name: wanted[name] for name in before})
     try:
         yield
     finally:
@@ -174,19 +168,17 @@ def _commit(path: Path, ref: str) -> str:
 
 def _git(path: Path, *words: str) -> bytes:
     """The output of git in the repository of the file; raises BackfillError if git fails."""
-    program = shutil.which("git")
-    if program is None:
-        raise _refused(str(path), "git is not installed here", "Install git, or plan without --code")
-    command = (program, "-C", str(path.parent), *words)
     try:
+        command = ("git", "-C", str(path.parent), *words)
         done = subprocess.run(command, capture_output=True, timeout=GIT_SECONDS, check=False)
+    except FileNotFoundError:
+        raise _refused(str(path), "git is not installed here", "Install git, or plan without --code") from None
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise _refused(
-            str(path), f"git gave no answer ({error})", "Try again, or plan with the file as it is"
-        ) from None
+        fix = "Try again, or plan with the file as it is"
+        raise _refused(str(path), f"git gave no answer ({error})", fix) from None
     if done.returncode:
-        told = done.stderr.decode(errors="replace").strip().splitlines()
-        why = told[0] if told else f"{words[-1]} is no commit, branch or tag"
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
+        why = lines[0] if lines else f"{words[-1]} is no commit, branch or tag"
         fix = "Commit the file, and name a commit, branch or tag that holds it"
         raise _refused(str(path), f"git does not know it so: {why}", fix)
     return done.stdout

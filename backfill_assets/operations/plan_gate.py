@@ -1,16 +1,25 @@
-"""The gate after a chunk: gathers receipts, read-back profiles and row accounts, and gives the findings.
+"""The gate after a chunk: evidence from receipts and from the files, and the rules, an entry each in `PLAN_GATES`.
 
-Elsewhere: the rules about one table's days (`core.plan_gates`), the account of landed rows (`account`), acting on
-findings (`plan_run`). Needs no JVM: figures of two origins are compared, so that a mistake of either shows.
+Elsewhere: the gates of a single write (`lake.gates`), the account of landed rows (`account`), acting on findings
+(`plan_run`). Figures of two origins are compared, so that a mistake of either shows.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date
 
 from backfill_assets.core.contracts import Contract, versions_of
 from backfill_assets.core.errors import GateRefused
-from backfill_assets.core.plan_gates import GateFinding, TableEvidence, judge_chunk
-from backfill_assets.core.receipts import KEPT
+from backfill_assets.core.profiles import (
+    TRAILING_DAYS,
+    DayProfile,
+    counted_histograms,
+    counted_nulls,
+    drift,
+    usual_histograms,
+    usual_null_shares,
+)
+from backfill_assets.core.receipts import KEPT, Built, DayEntry
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.embedded import connection, selection
@@ -18,12 +27,53 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Table
 from backfill_assets.lake.view import writes_of
 from backfill_assets.operations.account import accounts
-from backfill_assets.operations.plan_model import Plan, PlanChunk
+from backfill_assets.operations.plan_model import Plan, PlanChunk, Tolerances
 from backfill_assets.operations.plan_progress import Progress
-from backfill_assets.operations.plan_states import ChunkWrites, PlanWrites
 from backfill_assets.operations.why import ranges
 
 SHOWN = 5
+FEWEST_ROWS = 20  # below it a relative change is chance
+
+
+@dataclass(frozen=True)
+class PlanGate:
+    """One gate: its description under some tolerances (empty: they do not bound it), and its findings for a day."""
+
+    description: "Callable[[Tolerances], str]"
+    evaluate: "Callable[[TableEvidence, date, Tolerances], Iterator[GateFinding]]"
+
+
+@dataclass(frozen=True)
+class GateFinding:
+    """A day of a table that a gate refuses: its rule, the column ("" for none), and the figures in words."""
+
+    table: str
+    day: date
+    rule: str
+    told: str
+    column: str = ""
+
+
+@dataclass(frozen=True)
+class TableEvidence:
+    """Evidence about one table's days of a chunk. `before`, `after` and `earlier` (all days before the plan began) are
+    partition records of receipts; `read` and `read_before` are profiles of the files by an independent reader."""
+
+    contract: Contract
+    before: Mapping[date, DayEntry]
+    after: Mapping[date, DayEntry]
+    earlier: Mapping[date, DayEntry]
+    read: Mapping[date, DayProfile]
+    read_before: Mapping[date, DayProfile] = field(default_factory=dict)
+
+    def finding(self, day: date, rule: str, figures: str, column: str = "") -> GateFinding:
+        """A finding about a day of this table."""
+        return GateFinding(self.contract.name, day, rule, figures, column)
+
+    def trailing(self, day: date) -> list[DayEntry]:
+        """The newest days with rows before `day`, by receipts from before the plan began."""
+        days = sorted(d for d, e in self.earlier.items() if d < day and e.rows)
+        return [self.earlier[d] for d in days[-TRAILING_DAYS:]]
 
 
 def judge(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, now: Progress) -> list[GateFinding]:
@@ -36,25 +86,37 @@ def judge(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, now: Progress) -> li
         evidence = _evidence(lake, pipeline.table(name).contract, chunk, now)
         if evidence is not None:
             found += judge_chunk(evidence, now.plan.policy.tolerances)
-    return found + layers(lake, pipeline, chunk, now.states, now.writes)
+    return found + layers(lake, pipeline, chunk, now)
+
+
+def judge_chunk(evidence: TableEvidence, bounds: Tolerances) -> list[GateFinding]:
+    """The findings of all gates for one table's days, ascending; empty: all passed."""
+    days = sorted(evidence.after)
+    return [finding for day in days for gate in PLAN_GATES for finding in gate.evaluate(evidence, day, bounds)]
+
+
+def described(bounds: Tolerances) -> list[str]:
+    """The gates of a plan with these tolerances, a few words each."""
+    return [text for gate in PLAN_GATES if (text := gate.description(bounds))]
 
 
 def _evidence(lake: Lake, contract: Contract, chunk: PlanChunk, now: Progress) -> TableEvidence | None:
     writes, stamps = now.writes[contract.name], now.states.view.table(contract.name).stamps
-    own = writes.chunks.get(chunk.number, ChunkWrites())
+    own = writes.of(chunk.number)
     # A plan that goes on after a kill may have rebuilt days of this chunk with another one since: that one answers.
     after = {d: e for d, e in own.after.items() if d in stamps and stamps[d].write_id in own.ids}
     if not after:
         return None
-    base = own.base
     before = {d: e for d, e in own.before.items() if d in after}
     moved = {d for d, e in before.items() if e.content != after[d].content}
-    with_means = now.plan.policy.tolerances.means is not None and moved and base >= 0
-    return TableEvidence(
-        contract, before, after, writes.earlier,
-        {d: p for d, p in audit_table(lake, contract, days=after, altered=True).items() if d is not None},
-        {d: p for d, p in audit_table(lake, contract, base, moved).items() if d is not None} if with_means else {},
-    )  # fmt: skip
+    with_means = now.plan.policy.tolerances.means is not None and moved and own.base >= 0
+    read_before = audit_table(lake, contract, own.base, moved) if with_means else {}
+    read = audit_table(lake, contract, days=after, altered=True)
+    return TableEvidence(contract, before, after, writes.earlier, _by_day(read), _by_day(read_before))
+
+
+def _by_day(profiles: Mapping[date | None, DayProfile]) -> dict[date, DayProfile]:
+    return {day: profile for day, profile in profiles.items() if day is not None}
 
 
 def refusal(plan: Plan, chunk: PlanChunk, found: list[GateFinding], put_back: bool, failed: str = "") -> GateRefused:
@@ -63,8 +125,8 @@ def refusal(plan: Plan, chunk: PlanChunk, found: list[GateFinding], put_back: bo
     shown = "; ".join(f"{f.table} {f.day} {f.rule}: {f.told}" for f in found[:SHOWN])
     more = f"; {len(found) - SHOWN} more" if len(found) > SHOWN else ""
     tables = [f"{t} {ranges({f.day for f in found if f.table == t})}" for t in dict.fromkeys(f.table for f in found)]
-    which = f"--plan {plan.id} --chunk {chunk.number}"
-    command = f"backfill-assets {'release' if put_back else 'rollback'} {which} --yes"
+    verb = "release" if put_back else "rollback"
+    command = f"backfill-assets {verb} --plan {plan.id} --chunk {chunk.number} --yes"
     return GateRefused(
         f"the gate of chunk {chunk.number} ({chunk.days}) of the plan {plan.id}",
         f"{len(found)} finding(s) on {', '.join(tables)}: {shown}{more}",
@@ -74,51 +136,39 @@ def refusal(plan: Plan, chunk: PlanChunk, found: list[GateFinding], put_back: bo
         if put_back
         else f"Look at these days; put it back with `{command}`, or go on with "
         f"`backfill-assets run {plan.id} --accept {chunk.number}` if it is as it should be",
-    ).with_facts(plan=plan.id, chunk=str(chunk.number), **{"release" if put_back else "rollback": command})
+    ).with_facts(plan=plan.id, chunk=str(chunk.number), **{verb: command})
 
 
-def layers(
-    lake: Lake, pipeline: Pipeline, chunk: PlanChunk, states: States, writes: Mapping[str, PlanWrites]
-) -> list[GateFinding]:
+def layers(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, now: Progress) -> list[GateFinding]:
     """Find the days of the chunk on which two layers do not add up, upstream first, ascending: rows that landed against
     raw and rejected rows, deliveries in raw against staging and superseded ones."""
-    found = [
-        GateFinding(landed, day, "account", _told(rows))
-        for landed, counted in accounts(lake, states.view).items()
-        for day, rows in counted.wrong.items()
-        if day in chunk.days
-    ]
+    found = []
+    for landed, counted in accounts(lake, now.states.view).items():
+        for day, rows in counted.wrong.items():
+            more = "more landed" if rows > 0 else "fewer landed"
+            figures = f"{abs(rows)} row(s) {more} than raw, quarantine, duplicates and too late rows account for"
+            found += [GateFinding(landed, day, "account", figures)] if day in chunk.days else []
     for table in pipeline.tables:
-        if table.account is not None and table.name in writes:
-            found += _versions(lake, states, table, writes[table.name].chunks.get(chunk.number, ChunkWrites()).after)
+        if table.account is not None and table.name in now.writes:
+            found += _versions(lake, now.states, table, sorted(now.writes[table.name].of(chunk.number).after))
     return found
 
 
-def _told(rows: int) -> str:
-    more = "more landed" if rows > 0 else "fewer landed"
-    return f"{abs(rows)} row(s) {more} than raw, quarantine, duplicates and too late rows account for"
-
-
-def _versions(lake: Lake, states: States, table: Table, written: Mapping[date, object]) -> Iterator[GateFinding]:
+def _versions(lake: Lake, states: States, table: Table, written: Sequence[date]) -> Iterator[GateFinding]:
     """Findings for the days written, without days that are stale by newer deliveries, which will be rebuilt."""
-    stamps = {
-        day: stamp
-        for day in sorted(written)
-        if (stamp := states.stamp(table.name, day)) is not None
-        and states.of(table.name, day) in (State.FRESH, State.OUTDATED)
-    }
-    raw = states.contracts[versions_of([table.contract])[table.name]]
-    for receipt, days in writes_of(lake.store, table.name, stamps):
+    name, right = table.name, (State.FRESH, State.OUTDATED)
+    stamps = {d: s for d in written if (s := states.stamp(name, d)) is not None and states.of(name, d) in right}
+    raw = states.contracts[versions_of([table.contract])[name]]
+    for receipt, days in writes_of(lake.store, name, stamps):
         if receipt is None or raw.name not in receipt.inputs:
             continue
         counted = _counted(lake, states, table, raw, receipt.inputs[raw.name], [*days])
         for day in days:
-            entry = receipt.days[day]
             came, superseded = counted.get(day, (0, 0))
-            rows = entry.rows - entry.counts.get(KEPT, 0)
+            rows = receipt.days[day].rows - receipt.days[day].counts.get(KEPT, 0)
             if came != rows + superseded:
-                told = f"{came} deliveries in {raw.name} are for it, {rows} are here and {superseded} superseded"
-                yield GateFinding(table.name, day, "account", told)
+                figures = f"{came} deliveries in {raw.name} are for it, {rows} are here and {superseded} superseded"
+                yield GateFinding(name, day, "account", figures)
 
 
 def _counted(
@@ -129,14 +179,97 @@ def _counted(
     if table.account is None:
         return {}
     arrived = {a for d in days for a, _ in states.view.source(raw.name).arrivals.get(d, ())}
-    files = lake.store.data_files(raw, version, arrived) if arrived else []
-    rows = selection(files, raw)
+    rows = selection(lake.store.data_files(raw, version, arrived) if arrived else [], raw)
     wanted = ", ".join(f"DATE '{d}'" for d in days)
     event_day = "CAST(make_timestamp(epoch_us(event_ts)) AS DATE)"
     keys = f"SELECT event_key FROM ({rows}) WHERE op = 'upsert' AND {event_day} IN ({wanted})"
     with connection(lake) as engine:
         engine.execute(f"CREATE TEMP TABLE deliveries AS SELECT * FROM ({rows}) WHERE event_key IN ({keys})")
-        return {
-            day: (came, gone)
-            for day, came, gone in engine.execute(table.account("SELECT * FROM deliveries")).fetchall()
-        }
+        counted = engine.execute(table.account("SELECT * FROM deliveries")).fetchall()
+        return {day: (came, gone) for day, came, gone in counted}
+
+
+def _read_back(evidence: TableEvidence, day: date, _: Tolerances) -> Iterator[GateFinding]:
+    """The files hold what the receipt says, and what the contract asks."""
+    entry, read = evidence.after[day], evidence.read.get(day, DayProfile())
+    if not entry.agrees_with(read):
+        figures = f"{entry.rows} rows ({entry.fingerprint}), the files {read.rows} ({read.fingerprint})"
+        yield evidence.finding(day, "read-back", f"the receipt says {figures}")
+    if read.duplicates:
+        key = ", ".join(evidence.contract.key)
+        yield evidence.finding(day, "keys", f"{read.duplicates} row(s) repeat a key", key)
+    for column in evidence.contract.required_columns:
+        if read.nulls.get(column):
+            yield evidence.finding(day, "NULLs", f"{read.nulls[column]} NULL(s) in {column}", column)
+
+
+def _rows(evidence: TableEvidence, day: date, bounds: Tolerances) -> Iterator[GateFinding]:
+    before, after = evidence.before.get(day), evidence.after[day]
+    if bounds.rows is None or before is None or Built.PENDING in (before.built, after.built):
+        return
+    if max(before.rows, after.rows) < FEWEST_ROWS:
+        return
+    change = abs(after.rows - before.rows) / max(before.rows, 1)
+    if change > bounds.rows:
+        figures = f"{before.rows} rows before, {after.rows} now ({change:.0%}, allowed {bounds.rows:.0%})"
+        yield evidence.finding(day, "rows", figures)
+
+
+def _nulls(evidence: TableEvidence, day: date, bounds: Tolerances) -> Iterator[GateFinding]:
+    after, own = evidence.after[day], evidence.before.get(day)
+    if bounds.nulls is None or not after.rows:
+        return
+    usual = usual_null_shares([_null_shares(e) for e in evidence.trailing(day)])
+    known = _null_shares(own) if own is not None and own.rows else {}
+    read = evidence.read.get(day, DayProfile())
+    for column in evidence.contract.nullable_columns:
+        expected = max(usual.get(column, -1.0), known.get(column, -1.0))
+        share = read.nulls.get(column, 0) / after.rows
+        if expected >= 0 and share - expected > bounds.nulls:
+            figures = f"{share:.0%} of {column} is NULL, usually {expected:.0%} (allowed {bounds.nulls:.0%} more)"
+            yield evidence.finding(day, "NULL share", figures, column)
+
+
+def _null_shares(entry: DayEntry) -> dict[str, float]:
+    return {c: n / entry.rows for c, n in counted_nulls(entry.counts).items()}
+
+
+def _means(evidence: TableEvidence, day: date, bounds: Tolerances) -> Iterator[GateFinding]:
+    """A day whose mean moved is found also where the total over the chunk is what it was."""
+    read, before = evidence.read.get(day), evidence.read_before.get(day)
+    if bounds.means is None or read is None or before is None or min(read.rows, before.rows) < FEWEST_ROWS:
+        return
+    for column, total in before.sums.items():
+        was, now = float(total / before.rows), float(read.sums.get(column, 0) / read.rows)
+        change = abs(now - was) / abs(was) if was else float(bool(now))
+        if change > bounds.means:
+            figures = f"was {was:.4g}, is {now:.4g} ({change:.0%}, allowed {bounds.means:.0%})"
+            yield evidence.finding(day, "distribution", f"the mean of {column} {figures}", column)
+
+
+def _drift(evidence: TableEvidence, day: date, bounds: Tolerances) -> Iterator[GateFinding]:
+    """Values that moved are found also where rows, sums and means are what they were. Judged against the trailing
+    history; where that is too short, against what the day itself held before."""
+    read, own = evidence.read.get(day), evidence.before.get(day)
+    if bounds.drift is None or read is None:
+        return
+    usual = counted_histograms(own.counts) if own is not None else {}
+    usual |= usual_histograms([counted_histograms(e.counts) for e in evidence.trailing(day)])
+    for column, before in usual.items():
+        found = drift(read.histograms.get(column, {}), before)
+        if found.exceeds(bounds.drift):
+            figures = f"population stability index {found.index:.2f} (allowed {bounds.drift:g})"
+            yield evidence.finding(day, "distribution", f"the values of {column} drifted: {figures}", column)
+
+
+def _unless_none(bound: float | None, text: str) -> str:
+    return "" if bound is None else text.format(bound)
+
+
+PLAN_GATES = (
+    PlanGate(lambda _: "files read back equal receipts, keys unique", _read_back),
+    PlanGate(lambda bounds: _unless_none(bounds.rows, "rows within {:.0%}"), _rows),
+    PlanGate(lambda bounds: _unless_none(bounds.nulls, "NULL shares within {:.0%} of usual"), _nulls),
+    PlanGate(lambda bounds: _unless_none(bounds.means, "means within {:.0%}"), _means),
+    PlanGate(lambda bounds: _unless_none(bounds.drift, "drift within {:g} (population stability index)"), _drift),
+)

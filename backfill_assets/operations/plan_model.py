@@ -1,11 +1,11 @@
 """A plan and its JSON: a range of days of some tables in chunks, with its pins, impact, preflight and prices.
 
-Elsewhere: making a plan (`plan`), its file (`plan_files`), how far it is (`plan_progress`). Plans never change. Fields
-that older files lack have defaults; keys that newer code does not know are left out when a file is read.
+Elsewhere: making a plan (`plan`), its file (`plan_files`). Fields that older files lack have defaults; unknown keys of
+a file are ignored.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
@@ -15,7 +15,6 @@ from pydantic import BeforeValidator, PlainSerializer, TypeAdapter, ValidationEr
 
 from backfill_assets.core.days import DayRange, from_inclusive
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plan_gates import Tolerances
 from backfill_assets.core.plans import CHUNK_TAG, CODE_TAG, MERGE, MERGE_KEEPING, MODE_TAG, PLAN_TAG, DayMove
 
 SCHEMA = 1
@@ -54,6 +53,21 @@ class PlanChunk:
     number: int
     days: Days
     kind: ChunkKind = ChunkKind.CHUNK
+
+
+@dataclass(frozen=True)
+class Tolerances:
+    """How far a day may differ from what it was before a gate stops the plan; None: no bound. All are shares.
+
+    `rows`: relative change of the day's rows (of days with at least 20). `nulls`: rise of a column's NULL share over
+    what is usual. `means`: relative change of the mean of a number column. `drift`: population stability index of a
+    column against the receipts before the plan (no share; above 0.25 is large), beyond what is chance.
+    """
+
+    rows: float | None = 0.5
+    nulls: float | None = 0.2
+    means: float | None = None
+    drift: float | None = None
 
 
 @dataclass(frozen=True)
@@ -108,18 +122,20 @@ class Price:
     writes: int = 0
     cpu: float | None = None
 
-    def __add__(self, other: "Price") -> "Price":
-        """The sum, with the smaller number of past writes."""
-        cpu = None if self.cpu is None or other.cpu is None else self.cpu + other.cpu
-        return Price(
-            self.seconds + other.seconds, self.least + other.least, self.most + other.most,
-            self.rows + other.rows, self.bytes + other.bytes, min(self.writes, other.writes), cpu,
-        )  # fmt: skip
-
-    @property
-    def is_guess(self) -> bool:
-        """Whether no past write is behind it."""
-        return not self.writes
+    @classmethod
+    def total(cls, parts: "Iterable[Price]") -> "Price":
+        """The sum of prices, with the smallest number of past writes; nothing of no parts."""
+        found = list(parts)
+        cpu = [p.cpu for p in found if p.cpu is not None]
+        return cls(
+            sum(p.seconds for p in found),
+            sum(p.least for p in found),
+            sum(p.most for p in found),
+            sum(p.rows for p in found),
+            sum(p.bytes for p in found),
+            min((p.writes for p in found), default=0),
+            sum(cpu) if len(cpu) == len(found) else None,
+        )
 
 
 @dataclass(frozen=True)
@@ -213,14 +229,25 @@ class Plan:
             return ""
         return f"nothing to do: {self.days} of {', '.join(self.tables)} need nothing (--force makes them all the same)"
 
+    @property
+    def has_boundary(self) -> bool:
+        """Whether the last chunk is a boundary chunk."""
+        return self.chunks[-1].kind is ChunkKind.BOUNDARY
+
+    @property
+    def failed_ticks(self) -> list[PreflightTick]:
+        """The checks of the preflight that did not pass."""
+        return [tick for tick in self.preflight if not tick.passed]
+
+    def error(self, culprit: str, consequence: str, fix: str) -> BackfillError:
+        """An error about this plan."""
+        return BackfillError(f"the plan {self.id}", culprit, consequence, fix)
+
     def chunk(self, number: int) -> PlanChunk:
         """The chunk with this number; raises BackfillError if there is none."""
         if 1 <= number <= len(self.chunks):
             return self.chunks[number - 1]
-        raise BackfillError(
-            f"the plan {self.id}", f"it has no chunk {number}", "Nothing was done",
-            f"Name one of 1 to {len(self.chunks)}",
-        )  # fmt: skip
+        raise self.error(f"it has no chunk {number}", "Nothing was done", f"Name one of 1 to {len(self.chunks)}")
 
     def waves(self) -> list[tuple[PlanChunk, ...]]:
         """The chunks that may run at once, in order: canary and boundary chunk alone, others up to `max_parallel`."""
@@ -262,10 +289,7 @@ def parse_plan(text: str) -> Plan:
         return PLAN.validate_python(body)
     except ValidationError as error:
         first = error.errors()[0]
-        raise _not_understood(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
     except (ValueError, TypeError, KeyError) as error:
-        raise _not_understood(repr(error)) from None
-
-
-def _not_understood(why: str) -> BackfillError:
-    return BackfillError("the plan", f"its file is not understood: {why}", "Nothing was run", "Make a new plan")
+        why = repr(error)
+    raise BackfillError("the plan", f"its file is not understood: {why}", "Nothing was run", "Make a new plan")

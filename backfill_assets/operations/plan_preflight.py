@@ -7,16 +7,15 @@ pinned for the record only: late data that lands while a plan runs belongs in it
 import ast
 import platform
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 
 from backfill_assets.core.contracts import Basis
-from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.states import States
 from backfill_assets.lake.code import LIBRARIES, installed_versions
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.model import Pipeline, Table, source_files
+from backfill_assets.lake.model import Pipeline, source_files
 from backfill_assets.lake.restore import can_restore, files_held
 from backfill_assets.operations.plan_model import Pins, Plan, PreflightTick
 from backfill_assets.operations.why import ranges
@@ -36,17 +35,20 @@ UNSTEADY_SQL = re.compile(
 
 def preflight(lake: Lake, pipeline: Pipeline, states: States, plan: Plan) -> tuple[PreflightTick, ...]:
     """All checks, in a fixed order."""
+    return (_deterministic(pipeline, plan), _inputs(states, plan), _held(plan), _rollback(lake, states, plan))
+
+
+def _tick(name: str, wrong: Sequence[str], fix: str, well: str) -> PreflightTick:
+    """A check that passed if nothing is `wrong`."""
+    return PreflightTick(name, not wrong, f"{'; '.join(wrong)}{fix}" if wrong else well)
+
+
+def _deterministic(pipeline: Pipeline, plan: Plan) -> PreflightTick:
     tables = [pipeline.table(name) for name in plan.tables]
-    return (_deterministic(tables), _inputs(states, plan), _held(plan), _rollback(lake, states, plan))
-
-
-def _deterministic(tables: Sequence[Table]) -> PreflightTick:
     files = {path for t in tables if not t.is_landed for path in source_files(t)}
     found = [f"{path.name}:{line} {word}" for path in sorted(files) for line, word in _unsteady_in(path)]
-    told = (
-        f"{'; '.join(found[:5])}" if found else f"no clock and no chance in the {len(files)} file(s) of the transforms"
-    )
-    return PreflightTick("transforms deterministic", not found, told)
+    well = f"no clock and no chance in the {len(files)} file(s) of the transforms"
+    return _tick("transforms deterministic", found[:5], "", well)
 
 
 def _unsteady_in(path: Path) -> Iterator[tuple[int, str]]:
@@ -72,49 +74,41 @@ def unsteady(source: str) -> Iterator[tuple[int, str]]:
 
 def _inputs(states: States, plan: Plan) -> PreflightTick:
     """Check that the day itself exists in every input table, or that the plan makes it before."""
-    lacking = []
+    lacking: dict[str, None] = {}
     for impact in plan.impacts:
         for wanted in states.contracts[impact.table].inputs:
-            if wanted.basis in (Basis.ARRIVALS, Basis.FILES) or wanted.table in plan.tables:
-                continue
-            stamps = states.view.table(wanted.table).stamps
-            absent = [d for d in impact.days() if d not in stamps]
-            lacking += [f"{wanted.table} {ranges(absent)}"] if absent else []
-    if lacking:
-        fix = "name these tables too, or build them first"
-        return PreflightTick("inputs present", False, f"never made: {'; '.join(dict.fromkeys(lacking))}; {fix}")
-    return PreflightTick("inputs present", True, "every input has the days to be written, or gets them by the plan")
+            if wanted.basis not in (Basis.ARRIVALS, Basis.FILES) and wanted.table not in plan.tables:
+                absent = impact.days() - states.view.table(wanted.table).stamps.keys()
+                lacking |= {f"never made: {wanted.table} {ranges(absent)}": None} if absent else {}
+    fix = "; name these tables too, or build them first"
+    return _tick("inputs present", [*lacking], fix, "every input has the days to be written, or gets them by the plan")
 
 
 def _held(plan: Plan) -> PreflightTick:
     held = [f"{i.table} {', '.join(map(str, i.held[:3]))}" for i in plan.impacts if i.held]
-    if held:
-        told = f"put back by a rollback and held: {'; '.join(held)}; `backfill-assets release` them first"
-        return PreflightTick("no day is held", False, told)
-    return PreflightTick("no day is held", True, "none was put back by a rollback")
+    wrong = [f"put back by a rollback and held: {'; '.join(held)}"] if held else []
+    return _tick("no day is held", wrong, "; `backfill-assets release` them first", "none was put back by a rollback")
 
 
 def _rollback(lake: Lake, states: States, plan: Plan) -> PreflightTick:
     """Check that the files of the days to write are there as the log names them: a rollback needs these. Raw is never
     rolled back."""
-    gone, held, never = [], [], []
+    gone, held, never = [], [], ""
     for impact in plan.impacts:
         contract, days = states.contracts[impact.table], impact.days()
         if not days or states.view.table(impact.table).version < 0:
             continue
         if not can_restore(contract):
-            never.append(f"; {impact.table} is never put back")
+            never += f"; {impact.table} is never put back"
             continue
         files, lost = files_held(lake, contract, days)
         gone += [f"{impact.table} {f.path}" for f in lost]
         held += [f"{len(files)} of {impact.table}"] if files else []
-    if gone:
-        told = f"{len(gone)} file(s) that these days hold are gone or altered, first {gone[0]}"
-        fix = "make these days first, by `backfill-assets backfill --force`"
-        return PreflightTick("rollback possible", False, f"{told}; {fix}")
+    wrong = [f"{len(gone)} file(s) that these days hold are gone or altered, first {gone[0]}"] if gone else []
     until = plan.created.date() + timedelta(days=plan.retention_days or 0)
-    told = f"the files that these days hold now ({', '.join(held) or 'none'}) are there, and are kept until {until}"
-    return PreflightTick("rollback possible", True, told + "".join(never))
+    well = f"the files that these days hold now ({', '.join(held) or 'none'}) are there, and are kept until {until}"
+    fix = "; make these days first, by `backfill-assets backfill --force`"
+    return _tick("rollback possible", wrong, fix, well + never)
 
 
 def take_pins(lake: Lake, pipeline: Pipeline, states: States) -> Pins:
@@ -130,27 +124,25 @@ def take_pins(lake: Lake, pipeline: Pipeline, states: States) -> Pins:
 
 def refuse_moved(plan: Plan, lake: Lake, pipeline: Pipeline, states: States) -> None:
     """Raise if code, settings, packages, engine or `as_of` differ from the plan's pins."""
-    moved = list(moved_pins(plan.pins, take_pins(lake, pipeline, states), plan.tables))
+    moved = moved_pins(plan.pins, take_pins(lake, pipeline, states), plan.tables)
     if moved:
         more = f"; {len(moved) - 3} more" if len(moved) > 3 else ""
-        raise BackfillError(
-            f"the plan {plan.id}",
+        raise plan.error(
             f"its pins hold no longer: {'; '.join(moved[:3])}{more}",
             "No further chunk was run; what is written stays",
-            f"Put back what moved and run it again, or `backfill-assets plan cancel {plan.id}` and plan the rest anew",
+            f"Put back what moved and run it again, or `backfill-assets plan cancel {plan.id}` and plan the rest again",
         )
 
 
-def moved_pins(pinned: Pins, now: Pins, tables: Sequence[str]) -> Iterator[str]:
+def moved_pins(pinned: Pins, now: Pins, tables: Sequence[str]) -> list[str]:
     """A text per pin that moved, with the pinned value and today's."""
-    for name in tables:
-        yield from _moved(f"the code of {name}", pinned.codes.get(name, "none"), now.codes.get(name, "none"))
-        yield from _moved(f"the settings of {name}", pinned.settings.get(name, "none"), now.settings.get(name, "none"))
-    for package, known in pinned.packages.items():
-        yield from _moved(package, known, now.packages.get(package, "none"))
-    yield from _moved("as_of", str(pinned.as_of), str(now.as_of))
 
+    def values(pins: Pins) -> Mapping[str, str]:
+        """The pinned values that must not move, by what they are of."""
+        codes = {f"the code of {name}": pins.codes.get(name, "none") for name in tables}
+        settings = {f"the settings of {name}": pins.settings.get(name, "none") for name in tables}
+        packages = {name: pins.packages.get(name, "none") for name in pinned.packages}
+        return {**codes, **settings, **packages, "as_of": str(pins.as_of)}
 
-def _moved(what: str, pinned: str, now: str) -> Iterator[str]:
-    if pinned != now:
-        yield f"{what} was {pinned}, is {now}"
+    today = values(now)
+    return [f"{what} was {was}, is {today[what]}" for what, was in values(pinned).items() if was != today[what]]

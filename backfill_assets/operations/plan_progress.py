@@ -1,27 +1,99 @@
-"""How far a plan is, read from the lake: its state, and chunk by chunk the expected and the real figures.
+"""How far a plan is, read from receipts: per chunk what it wrote and replaced, its state, its price and real figures.
 
-Elsewhere: the rules of a chunk's state (`plan_states`), marks and locks (`plan_files`).
+Elsewhere: marks and locks (`plan_files`), the gate's rules (`plan_gate`). No state of a chunk is stored: a kill loses
+nothing, and a rerun goes on where the plan stood.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from enum import StrEnum
 from typing import Any
 
-from backfill_assets.core.receipts import KEPT
-from backfill_assets.core.states import States
+from backfill_assets.core.plans import CHUNK_TAG, PLAN_REASON, PLAN_TAG
+from backfill_assets.core.receipts import KEPT, DayEntry, Receipt
+from backfill_assets.core.states import State, States
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.plan_files import CANCELLED, FINISHED, WAITING, active_plans, is_running, marked
+from backfill_assets.operations.plan_files import FINISHED, state_of, why_waiting
 from backfill_assets.operations.plan_model import ChunkKind, Plan, PlanChunk, Price
-from backfill_assets.operations.plan_states import (
-    ChunkState,
-    ChunkWrites,
-    PlanWrites,
-    chunk_state,
-    plan_writes,
-    undone,
-)
+
+
+class ChunkState(StrEnum):
+    """What is known of a chunk."""
+
+    PENDING = "pending"  # nothing of it is written
+    BEGUN = "begun"  # some of its days are: it is running, or was killed or refused
+    DONE = "done"  # every day of every table is the plan's, or right as it is
+    HELD = "held"  # put back by a rollback: left alone until released
+
+
+@dataclass
+class ChunkWrites:
+    """A chunk's writes of one table: receipts by version, ascending, and partition records before and after them."""
+
+    receipts: dict[int, Receipt] = field(default_factory=dict)
+    before: dict[date, DayEntry] = field(default_factory=dict)
+    after: dict[date, DayEntry] = field(default_factory=dict)
+
+    @property
+    def base(self) -> int:
+        """The table's version before the first write; -1: there was no table."""
+        return min(self.receipts, default=0) - 1
+
+    @property
+    def last(self) -> int:
+        """The version of the last write; -1 without any."""
+        return max(self.receipts, default=-1)
+
+    @property
+    def ids(self) -> set[str]:
+        """The write ids."""
+        return {receipt.write_id for receipt in self.receipts.values()}
+
+
+@dataclass(frozen=True)
+class PlanWrites:
+    """A plan's writes of one table per chunk. `earlier` are the partition records before the plan began, `put_back`
+    the version of the newest rollback or release of a chunk."""
+
+    chunks: Mapping[int, ChunkWrites] = field(default_factory=dict)
+    earlier: Mapping[date, DayEntry] = field(default_factory=dict)
+    put_back: Mapping[int, int] = field(default_factory=dict)
+
+    def of(self, chunk: int) -> ChunkWrites:
+        """The writes of a chunk."""
+        return self.chunks.get(chunk, ChunkWrites())
+
+    def is_put_back(self, chunk: int) -> bool:
+        """Whether a rollback undid the chunk in this table, and no write of the chunk followed."""
+        return self.put_back.get(chunk, -1) > self.of(chunk).last
+
+    def ids(self, chunk: int | None = None) -> set[str]:
+        """The write ids of a chunk; without one, of all."""
+        return {i for number, writes in self.chunks.items() if chunk in (None, number) for i in writes.ids}
+
+
+def plan_writes(plan_id: str, log: Iterable[tuple[int, Receipt]]) -> PlanWrites:
+    """Sort a table's receipts (ascending, each with its version) by the plan's chunks."""
+    chunks: dict[int, ChunkWrites] = {}
+    put_back: dict[int, int] = {}
+    now: dict[date, DayEntry] = {}
+    earlier: Mapping[date, DayEntry] = now
+    for version, receipt in log:
+        if receipt.tags.get(PLAN_TAG) == plan_id:
+            number = receipt.tags.get(CHUNK_TAG, "")
+            if receipt.reason != PLAN_REASON:  # a rollback or release, of one chunk or of all
+                put_back |= dict.fromkeys([int(number)] if number.isdigit() else chunks, version)
+            elif number.isdigit():
+                earlier = earlier if chunks else dict(now)
+                own = chunks.setdefault(int(number), ChunkWrites())
+                own.receipts[version] = receipt
+                own.before |= {d: now[d] for d in receipt.days if d in now and d not in own.after}
+                own.after |= receipt.days
+        now.update(receipt.days)
+    return PlanWrites(chunks, earlier, put_back)
 
 
 @dataclass(frozen=True)
@@ -39,13 +111,14 @@ class Took:
     def of(cls, writes: Iterable[ChunkWrites]) -> "Took | None":
         """The sums over writes; None without any."""
         found = list(writes)
-        if not found:
-            return None
-        cpu = [w.cpu for w in found if w.cpu is not None]
-        size = [w.bytes for w in found if w.bytes is not None]
+        receipts = [r for w in found for r in w.receipts.values()]
+        cpu = [r.cpu_seconds for r in receipts if r.cpu_seconds is not None]
+        size = [r.bytes for r in receipts if r.bytes is not None]
         entries = [e for w in found for e in w.after.values()]
+        if not receipts:
+            return None
         return cls(
-            sum(w.seconds for w in found),
+            sum(r.work_seconds for r in receipts),
             sum(cpu) if cpu else None,
             sum(e.rows for e in entries),
             sum(size) if size else None,
@@ -83,13 +156,13 @@ class ChunkProgress:
 
 @dataclass(frozen=True)
 class Progress:
-    """A plan with its chunks as they are now. `told` is its state (`state_of`), `why` the reason of a stop or pause."""
+    """A plan with its chunks as they are now. `state` is that of `state_of`, `why` the reason of a stop or pause."""
 
     plan: Plan
-    told: str
+    state: str
     states: States
     writes: Mapping[str, PlanWrites]
-    chunks: tuple[ChunkProgress, ...] = field(default=())
+    chunks: tuple[ChunkProgress, ...] = ()
     why: str = ""
 
     @property
@@ -97,81 +170,99 @@ class Progress:
         """Whether every chunk is done; a chunk of a finished plan that was rolled back since is not."""
         return all(c.state is ChunkState.DONE for c in self.chunks)
 
-    def took(self, table: str) -> Took | None:
-        """The real figures of the plan's writes of a table so far; None without any."""
-        return Took.of(self.writes[table].chunks.values()) if table in self.writes else None
+    def took(self, *tables: str) -> Took | None:
+        """The real figures of the plan's writes of these tables so far (none: all); None without any write."""
+        return Took.of(w for t in tables or self.writes if t in self.writes for w in self.writes[t].chunks.values())
 
-    def took_in_all(self) -> Took | None:
-        """The real figures of all writes of the plan so far; None without any."""
-        return Took.of(made for own in self.writes.values() for made in own.chunks.values())
+    def seconds_left(self, chunk: PlanChunk) -> float:
+        """The price of the chunks from this one on that are not done, at the pace of those that are."""
+        done = [c for c in self.chunks if c.state is ChunkState.DONE and c.took and c.price and c.price.seconds]
+        left = [c for c in self.chunks if c.state is not ChunkState.DONE and c.chunk.number >= chunk.number]
+        spent = sum(c.took.seconds for c in done if c.took)
+        pace = spent / sum(c.price.seconds for c in done if c.price) if done else 1.0
+        return pace * sum(c.price.seconds for c in left if c.price)
+
+    def undone(self, chunk: PlanChunk) -> dict[str, list[date]]:
+        """Per table, upstream first, the days of the chunk that are still to be made; see `undone`."""
+        return undone(self.plan, chunk, self.states, self.writes)
+
+    def held(self, chunk: PlanChunk) -> dict[str, list[date]]:
+        """Per table the held days of the chunk: put back by a rollback, and not released."""
+        held = {t: [d for d in chunk.days if self.states.of(t, d) is State.HELD] for t in self.plan.tables}
+        return {table: days for table, days in held.items() if days}
 
 
 def progress(lake: Lake, pipeline: Pipeline, plan: Plan) -> Progress:
     """Read how far the plan is now."""
-    writes = {name: _writes(lake, plan, name) for name in plan.tables}
+    commits = {t: [(c.version, c.receipt) for c in lake.store.commits(t) if c.receipt] for t in plan.tables}
+    writes = {table: plan_writes(plan.id, log) for table, log in commits.items()}
+    state = state_of(lake, plan)
     states = pipeline.states(read_view(lake, pipeline.contracts))
-    told = state_of(lake, plan)
-    found = [_chunk(plan, c, states, writes, told) for c in plan.chunks]
-    if found[-1].chunk.kind is ChunkKind.BOUNDARY and any(c.state is not ChunkState.DONE for c in found[:-1]):
-        found[-1] = replace(found[-1], state=ChunkState.PENDING)  # its days are known once all else is made
-    return Progress(plan, told, states, writes, tuple(found), why_waiting(lake, plan, told))
+    now = Progress(plan, state, states, writes, why=why_waiting(lake, plan, state))
+    chunks: list[ChunkProgress] = []
+    for chunk in plan.chunks:
+        waits = chunk.kind is ChunkKind.BOUNDARY and any(c.state is not ChunkState.DONE for c in chunks)
+        chunks.append(_chunk(now, chunk, waits))
+    return Progress(plan, state, states, writes, tuple(chunks), now.why)
 
 
-def seconds_left(now: Progress, chunk: PlanChunk) -> float:
-    """The price of the chunks from this one on that are not done, at the pace of those that are."""
-    done = [c for c in now.chunks if c.state is ChunkState.DONE]
-    known = [(c.took.seconds, c.price.seconds) for c in done if c.took and c.price and c.price.seconds]
-    pace = sum(took for took, _ in known) / sum(price for _, price in known) if known else 1.0
-    left = [c for c in now.chunks if c.state is not ChunkState.DONE and c.chunk.number >= chunk.number]
-    return pace * sum(c.price.seconds for c in left if c.price)
+def _chunk(now: Progress, chunk: PlanChunk, waits: bool) -> ChunkProgress:
+    """The progress of a chunk; a boundary chunk that `waits` is pending: its days are known once all else is made."""
+    number, todo, writes = chunk.number, now.undone(chunk), now.writes.values()
+    is_held = chunk.kind is not ChunkKind.BOUNDARY and bool(now.held(chunk))
+    # Days of a finished plan that became stale since belong to those who look after new data.
+    is_finished = now.state == FINISHED and not any(w.is_put_back(number) for w in writes)
+    if is_held:
+        state = ChunkState.HELD
+    elif not todo or is_finished:
+        state = ChunkState.DONE
+    else:
+        state = ChunkState.BEGUN if any(number in w.chunks for w in writes) else ChunkState.PENDING
+    left = {} if state is ChunkState.DONE else {table: len(days) for table, days in todo.items()}
+    took = Took.of(w.of(number) for w in writes)
+    return ChunkProgress(chunk, ChunkState.PENDING if waits else state, left, now.plan.prices.get(number), took)
 
 
-def _writes(lake: Lake, plan: Plan, table: str) -> PlanWrites:
-    return plan_writes(plan.id, ((c.version, c.receipt) for c in lake.store.commits(table) if c.receipt is not None))
+def undone(plan: Plan, chunk: PlanChunk, states: States, writes: Mapping[str, PlanWrites]) -> dict[str, list[date]]:
+    """Per table, upstream first, the days of the chunk that are still to be made; tables without such are left out.
+
+    A day is made if the plan wrote it last, or if it is known to be right; only the boundary chunk's own writes count
+    for the boundary chunk. A day of raw is made once its ledger names it, because tables made from the ledger would
+    lack it before. Held days are never among them.
+    """
+    boundary = chunk.kind is ChunkKind.BOUNDARY
+
+    def is_made(table: str, day: date, ids: Collection[str]) -> bool:
+        """Whether nothing is left to do for the day."""
+        stamp = states.stamp(table, day)
+        if stamp is not None and stamp.write_id in ids and states.is_whole(table, day, stamp):
+            return True
+        if states.of(table, day) is State.HELD:
+            return True
+        return states.is_settled(table, day, plan.policy.merges) and (boundary or not plan.policy.force)
+
+    ids = {table: writes[table].ids(chunk.number if boundary else None) for table in plan.tables}
+    left = {table: [d for d in chunk.days if not is_made(table, d, ids[table])] for table in plan.tables}
+    return {table: days for table, days in left.items() if days}
 
 
-def state_of(lake: Lake, plan: Plan) -> str:
-    """The state of a plan by its marks: `new`, `active`, `paused`, `stopped` (its last run ended early with a reason),
-    `finished` or `cancelled`. A plan whose runner was killed is `active`."""
-    ended = marked(lake, plan.id, "ended")
-    if ended is not None:
-        return CANCELLED if ended.startswith(CANCELLED) else FINISHED
-    if marked(lake, plan.id, "paused") is not None:
-        return "paused"
-    if marked(lake, plan.id, "stopped") is not None:
-        return "stopped"
-    return "new" if marked(lake, plan.id, "started") is None else "active"
-
-
-def why_waiting(lake: Lake, plan: Plan, told: str) -> str:
-    """Why a plan in the state `told` waits for a person; empty if it does not."""
-    return next((marked(lake, plan.id, name) or "" for name in WAITING if name == told), "")
-
-
-def held_back(lake: Lake, also_idle: bool = False) -> dict[str, str]:
-    """Per id of an active plan that waits for a person, a line: why, which days it holds back, and which command frees
-    them. `also_idle`: also plans whose runner was killed."""
-    found = {}
-    for plan in active_plans(lake):
-        told = state_of(lake, plan)
-        if told not in WAITING and not (also_idle and not is_running(lake, plan)):
-            continue
-        why = f" ({why_waiting(lake, plan, told)})" if told in WAITING else " and no process runs it"
-        verb = f"plan resume {plan.id}`, then `backfill-assets run" if told == "paused" else "run"
-        found[plan.id] = (
-            f"the plan {plan.id} is {told}{why}; nothing else makes {plan.days} of {', '.join(plan.tables)} until it "
-            f"ends: `backfill-assets {verb} {plan.id}`, or `backfill-assets plan cancel {plan.id}`"
-        )
-    return found
-
-
-def _chunk(plan: Plan, chunk: PlanChunk, states: States, writes: Mapping[str, PlanWrites], told: str) -> ChunkProgress:
-    state = chunk_state(plan, chunk, states, writes)
-    is_put_back = any(w.is_put_back(chunk.number) for w in writes.values())
-    if told == FINISHED and state is not ChunkState.HELD and not is_put_back:
-        state = ChunkState.DONE  # days that became stale since belong to those who look after new data
-    todo = {} if state is ChunkState.DONE else undone(plan, chunk, states, writes)
-    mine = [w.chunks[chunk.number] for w in writes.values() if chunk.number in w.chunks]
-    return ChunkProgress(
-        chunk, state, {table: len(days) for table, days in todo.items()}, plan.prices.get(chunk.number), Took.of(mine)
+def written(left: Mapping[str, Collection[date]], states: States, writes: Mapping[str, PlanWrites]) -> frozenset[str]:
+    """The tables whose days to be made (`left`, of `undone`) were all written last by the plan: it was killed before
+    raw's ledger named them, and need not write them again, even by force."""
+    found = {t: [states.stamp(t, d) for d in days] for t, days in left.items()}
+    return frozenset(
+        t for t, stamps in found.items() if all(s is not None and s.write_id in writes[t].ids() for s in stamps)
     )
+
+
+def gate_is_passed(plan: Plan, chunk: PlanChunk, writes: Mapping[str, PlanWrites]) -> bool:
+    """Whether receipts prove that the gate was passed: a chunk of a later wave wrote, which it may only after that."""
+    waves = plan.waves()
+    own_wave = next(i for i, wave in enumerate(waves) if chunk in wave)
+    later = {c.number for wave in waves[own_wave + 1 :] for c in wave}
+    proofs = []
+    for own in writes.values():
+        newest = max((w.last for number, w in own.chunks.items() if number in later), default=None)
+        # A chunk made again after a rollback has a newer write than they: its gate has not judged that one yet.
+        proofs += [newest > own.of(chunk.number).last] if newest is not None else []
+    return bool(proofs) and all(proofs)

@@ -1,14 +1,12 @@
 """Runs a plan chunk by chunk with a gate after each, from wherever it stood when it last ended or was killed.
 
-Elsewhere: the runs that make days, which the caller hands in as a `Worker` (`plan_work`), and how far a plan is
-(`plan_progress`). Nothing is remembered between waves: receipts are read again.
+Elsewhere: the runs that make days, which the caller hands in as a `Worker`, chunks at once (`plan_work`), and how far
+a plan is (`plan_progress`). Nothing is remembered between waves: receipts are read again.
 """
 
 from collections.abc import Sequence
 from datetime import date
 from typing import Protocol
-
-from filelock import FileLock
 
 from backfill_assets.core.days import contiguous
 from backfill_assets.core.errors import BackfillError
@@ -21,17 +19,17 @@ from backfill_assets.operations.plan_files import (
     CANCELLED,
     FINISHED,
     mark,
-    marked,
+    marking_stops,
     only_runner,
+    plan_lock,
     refuse_overlap,
-    telling_stops,
+    state_of,
     unmark,
 )
 from backfill_assets.operations.plan_gate import judge, refusal
 from backfill_assets.operations.plan_model import ChunkKind, Plan, PlanChunk
 from backfill_assets.operations.plan_preflight import refuse_moved
-from backfill_assets.operations.plan_progress import Progress, progress, state_of
-from backfill_assets.operations.plan_states import ChunkState, gate_is_passed, held_days, undone
+from backfill_assets.operations.plan_progress import ChunkState, Progress, gate_is_passed, progress
 from backfill_assets.operations.plan_work import ChunkWork, Opener
 from backfill_assets.operations.rollback import RollbackRequest, roll_back
 from backfill_assets.operations.why import ranges
@@ -45,11 +43,8 @@ class Worker(Protocol):
     def make(self, works: Sequence[ChunkWork]) -> list[str]:
         """Make the days of each work; gives per work the cause of its failure, or an empty text."""
 
-    def chunk_began(self, progress: Progress, chunk: PlanChunk) -> None:
-        """Report that a chunk starts or goes on."""
-
-    def gate_passed(self, chunk: PlanChunk) -> None:
-        """Report that the gate of a chunk found nothing."""
+    def report(self, line: str) -> None:
+        """Show that a chunk starts or goes on, or that its gate is passed."""
 
 
 def run_plan(open_lake: Opener, plan: Plan, worker: Worker, accepted: int = 0) -> Progress:
@@ -63,7 +58,7 @@ def run_plan(open_lake: Opener, plan: Plan, worker: Worker, accepted: int = 0) -
     with only_runner(lake, plan):
         if not ask_for(lake, pipeline, plan):
             return progress(lake, pipeline, plan)
-        with telling_stops(lake, plan):
+        with marking_stops(lake, plan):
             for wave in plan.waves():
                 if state_of(lake, plan) not in ("active", FINISHED):
                     break
@@ -79,36 +74,26 @@ def ask_for(lake: Lake, pipeline: Pipeline, plan: Plan) -> bool:
 
     Returns whether anything is left to run; a finished plan is not changed. Raises BackfillError if it may not run.
     """
-    lake.locks.mkdir(parents=True, exist_ok=True)
-    with FileLock(lake.locks / "plans.lock"):  # two plans that start at once see each other
+    with plan_lock(lake):  # two plans that start at once see each other
         now = progress(lake, pipeline, plan)
-        if now.told == FINISHED and now.is_done:
+        if now.state == FINISHED and now.is_done:
             return False
-        refuse(lake, pipeline, plan, now)
+        _refuse(lake, pipeline, now)
         mark(lake, plan.id, "started", plan.user)
         unmark(lake, plan.id, "stopped")
     return True
 
 
-def refuse(lake: Lake, pipeline: Pipeline, plan: Plan, now: Progress) -> None:
+def _refuse(lake: Lake, pipeline: Pipeline, now: Progress) -> None:
     """Raise if the plan is cancelled or paused, its preflight failed, another active plan has its days, or a pin holds
     no longer. Changes nothing."""
-    told = now.told
-    if told == CANCELLED:
-        raise BackfillError(
-            f"the plan {plan.id}", f"it is {told}", "Nothing was run", "Make a new plan: `backfill-assets plan`"
-        )
-    if told == "paused":
-        raise BackfillError(
-            f"the plan {plan.id}", f"it is paused ({marked(lake, plan.id, 'paused')})", "Nothing was run",
-            f"Go on with `backfill-assets plan resume {plan.id}`",
-        )  # fmt: skip
-    failed = [t for t in plan.preflight if not t.passed]
-    if failed:
-        raise BackfillError(
-            f"the plan {plan.id}", f"its preflight failed: {failed[0].name}: {failed[0].told}", "Nothing was run",
-            "Correct that and plan again",
-        )  # fmt: skip
+    plan, nothing = now.plan, "Nothing was run"
+    if now.state == CANCELLED:
+        raise plan.error(f"it is {now.state}", nothing, "Make a new plan: `backfill-assets plan`")
+    if now.state == "paused":
+        raise plan.error(f"it is paused ({now.why})", nothing, f"Go on with `backfill-assets plan resume {plan.id}`")
+    for tick in plan.failed_ticks:
+        raise plan.error(f"its preflight failed: {tick.name}: {tick.told}", nothing, "Correct that and plan again")
     refuse_overlap(lake, plan)
     refuse_moved(plan, lake, pipeline, now.states)
 
@@ -121,29 +106,31 @@ def _run_wave(open_lake: Opener, plan: Plan, wave: Sequence[PlanChunk], worker: 
     states = {c: now.chunks[c.number - 1].state for c in wave}
     for chunk, state in states.items():
         if state is ChunkState.HELD:
-            raise _held(plan, chunk, now)
+            raise _held(now, chunk)
     todo = [c for c, state in states.items() if state is not ChunkState.DONE]
+    for chunk in todo:
+        kind = "" if chunk.kind is ChunkKind.CHUNK else f"{chunk.kind.value} "
+        left = f"about {now.seconds_left(chunk):.0f} s left"
+        worker.report(f"chunk {chunk.number} of {len(plan.chunks)} ({kind}{chunk.days}): {left}")
     if todo:
-        for chunk in todo:
-            worker.chunk_began(now, chunk)
         now = _make_whole(open_lake, plan, todo, worker)
     for chunk in wave:
         if chunk.number != accepted and not gate_is_passed(plan, chunk, now.writes):
-            _judge(lake, pipeline, plan, chunk, now, worker)
+            _judge(lake, pipeline, chunk, now)
+            worker.report(f"chunk {chunk.number}: gate passed")
 
 
-def _judge(lake: Lake, pipeline: Pipeline, plan: Plan, chunk: PlanChunk, now: Progress, worker: Worker) -> None:
+def _judge(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, now: Progress) -> None:
     """Raise if the gate of a chunk finds something, after rolling it back if the plan says so."""
-    found, put_back, failed = judge(lake, pipeline, chunk, now), False, ""
+    plan, found, put_back, failed = now.plan, judge(lake, pipeline, chunk, now), False, ""
     if found and plan.policy.on_failure == "rollback":
         try:
             asked = RollbackRequest(plan.id, str(chunk.number), note="its gate refused")
             put_back = roll_back(lake, pipeline, asked, Provenance("", tags={BY: whoami()})).is_done
-        except (BackfillError, OSError) as error:  # what the gate found is why the plan stops
+        except (BackfillError, OSError) as error:  # the gate's finding is why the plan stops
             failed = str(error)
     if found:
         raise refusal(plan, chunk, found, put_back, failed)
-    worker.gate_passed(chunk)
 
 
 def _make_whole(open_lake: Opener, plan: Plan, chunks: Sequence[PlanChunk], worker: Worker) -> Progress:
@@ -154,25 +141,30 @@ def _make_whole(open_lake: Opener, plan: Plan, chunks: Sequence[PlanChunk], work
     for _ in range(MOST_TIMES):
         _make(open_lake, plan, left, worker)
         now = progress(*open_lake(), plan)
-        left = [c for c in left if _undone(plan, c, now)]
+        left = [c for c in left if _to_make_now(now, c)]
         if not left:
             return now
-    raise _ended_well(plan, left[0], now)
+    undone = ", ".join(f"{table} {ranges(days)}" for table, days in _to_make_now(now, left[0]).items())
+    raise _chunk_error(
+        plan,
+        left[0],
+        f"its runs ended well, {MOST_TIMES} times, but {undone} is still to be made",
+        f"See `backfill-assets status`; `backfill-assets run {plan.id}` goes on where it stood",
+    )
 
 
 def _make(open_lake: Opener, plan: Plan, chunks: Sequence[PlanChunk], worker: Worker) -> None:
     """Run chunks: one run for all tables of each; of the boundary chunk one per table and range, by the states then."""
     if chunks[0].kind is not ChunkKind.BOUNDARY:
-        _tried(plan, [ChunkWork(plan, c, plan.tables, c.days) for c in chunks], worker)
+        _try(plan, [ChunkWork(plan, c, plan.tables, c.days) for c in chunks], worker)
         return
     for table in plan.tables:
-        now = progress(*open_lake(), plan)
-        left = undone(plan, chunks[0], now.states, now.writes).get(table, [])
+        left = progress(*open_lake(), plan).undone(chunks[0]).get(table, [])
         for days in contiguous(left):
-            _tried(plan, [ChunkWork(plan, chunks[0], (table,), days)], worker)
+            _try(plan, [ChunkWork(plan, chunks[0], (table,), days)], worker)
 
 
-def _tried(plan: Plan, works: Sequence[ChunkWork], worker: Worker) -> None:
+def _try(plan: Plan, works: Sequence[ChunkWork], worker: Worker) -> None:
     """Do works, and those that fail again as often as the plan allows. Raises the first cause that is left then."""
     failed: list[tuple[ChunkWork, str]] = []
     for _ in range(1 + plan.policy.retries):
@@ -189,33 +181,23 @@ def _tried(plan: Plan, works: Sequence[ChunkWork], worker: Worker) -> None:
     )
 
 
-def _undone(plan: Plan, chunk: PlanChunk, now: Progress) -> dict[str, list[date]]:
-    """Per table the days of a chunk to make before the next one may run."""
-    left = undone(plan, chunk, now.states, now.writes)
-    if chunk.kind is not ChunkKind.BOUNDARY and plan.chunks[-1].kind is ChunkKind.BOUNDARY:
+def _to_make_now(now: Progress, chunk: PlanChunk) -> dict[str, list[date]]:
+    """Per table the days of a chunk to make before the next one may run; stale ones are left to a boundary chunk."""
+    left = now.undone(chunk)
+    if chunk.kind is not ChunkKind.BOUNDARY and now.plan.has_boundary:
         left = {t: [d for d in days if now.states.of(t, d) is not State.STALE] for t, days in left.items()}
     return {table: days for table, days in left.items() if days}
 
 
-def _ended_well(plan: Plan, chunk: PlanChunk, now: Progress) -> BackfillError:
-    told = ", ".join(f"{table} {ranges(days)}" for table, days in _undone(plan, chunk, now).items())
-    return BackfillError(
-        f"chunk {chunk.number} ({chunk.days}) of the plan {plan.id}",
-        f"its runs ended well, {MOST_TIMES} times, but {told} is still to be made",
-        "No later chunk was run",
-        f"See `backfill-assets status`; `backfill-assets run {plan.id}` goes on where it stood",
-    )
-
-
-def _held(plan: Plan, chunk: PlanChunk, now: Progress) -> BackfillError:
-    held = held_days(plan.tables, chunk, now.states)
+def _held(now: Progress, chunk: PlanChunk) -> BackfillError:
     alike: dict[str, list[str]] = {}
-    for table, days in held.items():
+    for table, days in now.held(chunk).items():
         alike.setdefault(ranges(days), []).append(table)
-    told = "; ".join(f"{days} of {', '.join(tables)}" for days, tables in alike.items())
-    return BackfillError(
-        f"chunk {chunk.number} ({chunk.days}) of the plan {plan.id}",
-        f"a rollback put back and holds {told}",
-        "No later chunk was run",
-        f"`backfill-assets release --plan {plan.id} --chunk {chunk.number} --yes`, then run the plan again",
-    )
+    held = "; ".join(f"{days} of {', '.join(tables)}" for days, tables in alike.items())
+    release = f"`backfill-assets release --plan {now.plan.id} --chunk {chunk.number} --yes`"
+    return _chunk_error(now.plan, chunk, f"a rollback put back and holds {held}", f"{release}, then run the plan again")
+
+
+def _chunk_error(plan: Plan, chunk: PlanChunk, culprit: str, fix: str) -> BackfillError:
+    what = f"chunk {chunk.number} ({chunk.days}) of the plan {plan.id}"
+    return BackfillError(what, culprit, "No later chunk was run", fix)

@@ -1,7 +1,7 @@
 """The work of a plan's chunks: one in this process, several at once each by the command `run PLAN --only CHUNK`.
 
 Elsewhere: the order of chunks and the gates (`plan_run`), and the runs of Dagster that make days, which the caller
-hands in. A chunk has one maker at a time, and a plan's pins are checked by every process that works on it.
+hands in. A chunk has one maker at a time, and every process that works on a plan checks its pins.
 """
 
 import contextlib
@@ -13,17 +13,15 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType
 
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.process import python_command, with_package
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.operations.plan_files import only_maker
+from backfill_assets.operations.plan_files import plan_lock
 from backfill_assets.operations.plan_model import Plan, PlanChunk
 from backfill_assets.operations.plan_preflight import refuse_moved
-from backfill_assets.operations.plan_progress import progress
-from backfill_assets.operations.plan_states import undone, written
+from backfill_assets.operations.plan_progress import progress, written
 
 PARENT, ROOT = "dagster/parent_run_id", "dagster/root_run_id"  # tags by which Dagster shows which run began which
 END_SECONDS = 15.0  # an interrupted run ends by itself within ten
@@ -45,10 +43,6 @@ class ChunkWork:
     def tags(self) -> Mapping[str, str]:
         """The tags of its receipts."""
         return self.plan.tags(self.chunk)
-
-    def forces(self, table: str) -> bool:
-        """Whether the table's rows are written even where they are the same already."""
-        return self.plan.policy.force and table not in self.written
 
 
 class Terminated(KeyboardInterrupt):
@@ -83,16 +77,14 @@ def make_alone(open_lake: Opener, work: ChunkWork, make: Callable[[ChunkWork], s
     written twice.
     """
     plan, (lake, pipeline) = work.plan, open_lake()
-    with only_maker(lake, plan, work.chunk):
+    with plan_lock(lake, plan, work.chunk):
         now = progress(lake, pipeline, plan)
         refuse_moved(plan, lake, pipeline, now.states)
-        left = undone(plan, work.chunk, now.states, now.writes)
+        left = now.undone(work.chunk)
         tables = tuple(t for t in work.tables if t in left)
-        if not tables:
-            return ""
-        if not plan.policy.force:
-            return make(work)
-        return make(replace(work, tables=tables, written=written(left, now.states, now.writes)))
+        if tables and plan.policy.force:
+            work = replace(work, tables=tables, written=written(left, now.states, now.writes))
+        return make(work) if tables else ""
 
 
 def causes_of(commands: Sequence[Sequence[str]]) -> list[str]:
@@ -130,6 +122,10 @@ def _end(started: Sequence["subprocess.Popen[str]"]) -> None:
             process.wait()
 
 
+def _raise_terminated(*_: object) -> None:
+    raise Terminated
+
+
 @contextlib.contextmanager
 def _terminated_by_an_error() -> Iterator[None]:
     """Raise `Terminated` at TERM inside the block, unless TERM has a handler already (Dagster's, in its runs)."""
@@ -137,12 +133,7 @@ def _terminated_by_an_error() -> Iterator[None]:
     if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield
         return
-
-    def stop(_: int, __: FrameType | None) -> None:
-        """Handle TERM."""
-        raise Terminated
-
-    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGTERM, _raise_terminated)
     try:
         yield
     finally:

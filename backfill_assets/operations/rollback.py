@@ -1,31 +1,32 @@
 """Rollback of a plan, a chunk of it, or days of a table: which days go to which versions by receipts; and release.
 
-Elsewhere: files and commits (`lake.restore`), words in receipts and days that become stale (`core.rollbacks`).
+Elsewhere: files and commits (`lake.restore`), words in receipts (`core.plans`), days that become stale
+(`core.downstream`).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange, contiguous
+from backfill_assets.core.downstream import stale_after
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG
+from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG, RELEASE, ROLLBACK
 from backfill_assets.core.receipts import Built, Receipt
-from backfill_assets.core.rollbacks import RELEASE, ROLLBACK, stale_after
-from backfill_assets.core.states import States
 from backfill_assets.lake import restore
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.log import Commit
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.restore import PreparedRestore, RestoreRequest
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.plan_files import ChunkPart, part_of
+from backfill_assets.operations.plan_files import find_plan, plan_ids
 from backfill_assets.operations.why import ranges
 
 UNDOING = (ROLLBACK, RELEASE)
+NOTHING = "Nothing was put back"
+Writes = Sequence[tuple[int, Receipt]]  # of a table or a day: versions with their receipts, ascending
 
 
 @dataclass(frozen=True)
@@ -41,10 +42,23 @@ class RollbackRequest:
     over_newer: bool = False
     note: str = ""
 
+    def __str__(self) -> str:
+        if self.plan:
+            return f"the plan {self.plan}" + (f", chunk {self.chunk}" if self.chunk else "")
+        return f"the table {self.table}" + (f", {self.days}" if self.days else "")
+
     @property
     def tags(self) -> dict[str, str]:
         """The tags of its receipts, without the version."""
-        return ({PLAN_TAG: self.plan} if self.plan else {}) | ({CHUNK_TAG: self.chunk} if self.chunk else {})
+        return {tag: value for tag, value in ((PLAN_TAG, self.plan), (CHUNK_TAG, self.chunk)) if value}
+
+    def signed(self, provenance: Provenance) -> Provenance:
+        """The provenance of its receipts, with its note and tags."""
+        return replace(provenance, note=self.note or provenance.note, tags={**(provenance.tags or {}), **self.tags})
+
+    def names(self, receipt: Receipt) -> bool:
+        """Whether a receipt is of this plan and chunk."""
+        return receipt.tags.get(PLAN_TAG) == self.plan and self.chunk in ("", receipt.tags.get(CHUNK_TAG))
 
 
 @dataclass(frozen=True)
@@ -75,6 +89,14 @@ class TableRollback:
             "files_out": len(found.removes), "bytes_back": sum(f.size for f in found.adds),
         }  # fmt: skip
 
+    def __str__(self) -> str:
+        found = self.prepared
+        now, then = sum(s.entry.rows for s in found.now.values()), sum(e.rows for e in found.entries.values())
+        versions = ", ".join(map(str, sorted(set(found.targets.values()))))
+        files = f"{len(found.adds)} file(s) back, {len(found.removes)} out"
+        done = "" if self.version is None else f", by version {self.version}"
+        return f"{self.table}: {ranges(found.entries)} to version {versions}, {now} row(s) to {then}, {files}{done}"
+
 
 @dataclass(frozen=True)
 class RollbackReport:
@@ -93,14 +115,25 @@ class RollbackReport:
     def to_dict(self) -> dict[str, Any]:
         """The report as JSON values; days as ranges, both ends included."""
         return {
-            "done": self.is_done,
-            "tables": [t.to_dict() for t in self.tables],
-            "stale": {
-                name: [{"from": str(r.start), "to": str(r.last)} for r in contiguous(days)]
-                for name, days in self.stale.items()
-            },
+            "done": self.is_done, "tables": [t.to_dict() for t in self.tables], "stale": spans(self.stale),
             "untouched": list(self.untouched),
-        }
+        }  # fmt: skip
+
+    def lines(self) -> Iterator[str]:
+        """The report for people, a line per table."""
+        yield from (f"{name} keeps its days: what landed is never put back" for name in self.untouched)
+        if not self.tables:
+            yield "Nothing to put back: these days hold what they held before, or were never written."
+        yield from map(str, self.tables)
+        verb = "is now" if self.is_done else "will be"
+        yield from (f"{name}: {ranges(days)} {verb} stale" for name, days in self.stale.items())
+
+
+def spans(days: Mapping[str, Iterable[date]]) -> dict[str, list[dict[str, str]]]:
+    """Days per table as JSON values: ranges, both ends included."""
+    return {
+        name: [{"from": str(r.start), "to": str(r.last)} for r in contiguous(found)] for name, found in days.items()
+    }
 
 
 def preview(lake: Lake, pipeline: Pipeline, asked: RollbackRequest) -> RollbackReport:
@@ -108,89 +141,70 @@ def preview(lake: Lake, pipeline: Pipeline, asked: RollbackRequest) -> RollbackR
     chosen, untouched = _chosen(lake, pipeline, asked)
     states = pipeline.states(read_view(lake, pipeline.contracts))
     for wanted in chosen if not asked.over_newer else ():
-        _refuse_foreign(states, wanted)
+        foreign = states.view.table(wanted.contract.name).foreign & set(wanted.targets)
+        if foreign:
+            culprit = f"{ranges(foreign)} written since by a program that leaves no receipt"
+            raise _table_error(wanted.contract, culprit, "If that is to be undone too, add --over-newer")
     prepared = [restore.prepare_restore(lake, wanted) for wanted in chosen]
     moving = [p for p in prepared if p.entries]
     stale = stale_after(states, {p.contract.name: p.entries for p in moving}) if moving else {}
     return RollbackReport(tuple(TableRollback(p) for p in moving), stale, untouched)
 
 
-def roll_back(lake: Lake, pipeline: Pipeline, asked: RollbackRequest, said: Provenance) -> RollbackReport:
+def roll_back(lake: Lake, pipeline: Pipeline, asked: RollbackRequest, provenance: Provenance) -> RollbackReport:
     """Roll back in one commit per table, the last table first, so that no run reads days that are about to go.
 
     Previews everything before the first commit. After a kill, the same call does the rest.
     """
     found = preview(lake, pipeline, asked)
-    signed = replace(said, note=asked.note or said.note, tags={**(said.tags or {}), **asked.tags})
     done: dict[str, int | None] = {}
     for table in reversed(found.tables):
         prepared = table.prepared
         seen = {d: stamp.version for d, stamp in prepared.now.items()}
-        done[table.table] = restore.restore_partitions(
-            lake, RestoreRequest(prepared.contract, prepared.targets, seen), signed
-        )
+        wanted = RestoreRequest(prepared.contract, prepared.targets, seen)
+        done[table.table] = restore.restore_partitions(lake, wanted, asked.signed(provenance))
     return replace(found, tables=tuple(replace(t, version=done[t.table]) for t in found.tables))
 
 
 def release(
-    lake: Lake, pipeline: Pipeline, asked: RollbackRequest, said: Provenance, act: bool = True
+    lake: Lake, pipeline: Pipeline, asked: RollbackRequest, provenance: Provenance, act: bool = True
 ) -> dict[str, tuple[date, ...]]:
     """Release held days: those that a rollback of the plan (and chunk) put back, or `days` of `table`; gives them per
     table. Only lists them unless `act`. Raises BackfillError if there are none."""
-    states = pipeline.states(read_view(lake, pipeline.contracts))
-    found = {c.name: _held(lake, states, c, asked) for c in _contracts(pipeline, asked)}
-    found = {name: days for name, days in found.items() if days}
+    view = read_view(lake, pipeline.contracts)
+    found: dict[str, tuple[date, ...]] = {}
+    for contract in _contracts(pipeline, asked):
+        stamps = view.table(contract.name).stamps
+        held = sorted(d for d, s in stamps.items() if s.entry.built is Built.HELD)
+        if asked.plan and held:
+            receipts = dict(_history(lake, contract))
+            held = [d for d in held if asked.names(receipts[stamps[d].version])]
+        held = [d for d in held if asked.days is None or d in asked.days]
+        found |= {contract.name: tuple(held)} if held else {}
     if not found:
-        raise BackfillError(
-            _named(asked), "none of its days is held", "Nothing was done", "`backfill-assets status` shows held days"
-        )
-    signed = replace(said, note=asked.note or said.note, tags={**(said.tags or {}), **asked.tags})
+        fix = "`backfill-assets status` shows held days"
+        raise BackfillError(str(asked), "none of its days is held", "Nothing was done", fix)
     for contract in pipeline.contracts if act else ():
         if contract.name in found:
-            restore.release_partitions(lake, contract, found[contract.name], signed)
-    return {name: tuple(days) for name, days in found.items()}
-
-
-def _held(lake: Lake, states: States, contract: Contract, asked: RollbackRequest) -> list[date]:
-    stamps = states.view.table(contract.name).stamps
-    held = sorted(d for d, s in stamps.items() if s.entry.built is Built.HELD)
-    if not asked.plan or not held:
-        return [d for d in held if asked.days is None or d in asked.days]
-    by_version = {c.version: c.receipt for c in lake.store.commits(contract.name)}
-    return [d for d in held if (said := by_version[stamps[d].version]) is not None and _is_of(said, asked)]
+            restore.release_partitions(lake, contract, found[contract.name], asked.signed(provenance))
+    return found
 
 
 def _chosen(lake: Lake, pipeline: Pipeline, asked: RollbackRequest) -> tuple[list[RestoreRequest], tuple[str, ...]]:
     """The restores, upstream first; and the landed tables that the plan wrote."""
-    chosen, untouched, wrote, part = [], [], False, part_of(lake, asked.plan, asked.chunk)
+    chosen, untouched, wrote, part = [], [], False, ChunkPart(lake, asked)
     for contract in _contracts(pipeline, asked):
-        history = [c for c in lake.store.commits(contract.name) if c.receipt is not None]
-        if asked.plan and not any(_is_of(_said(c), asked) or _is_of_boundary(_said(c), asked, part) for c in history):
+        history = _history(lake, contract)
+        if asked.plan and not any(asked.names(r) or part.has_rewritten(r) for _, r in history):
             continue
         wrote = True
         if asked.plan and contract.is_landed:
             untouched.append(contract.name)
-            continue
-        _refuse_future(contract, history, asked)
-        choice = _choice(contract, history, asked, part)
-        if choice.targets:
+        elif (choice := _choice(contract, history, asked, part)).targets:
             chosen.append(choice)
     if not wrote:
-        raise BackfillError(
-            _named(asked), "no receipt names it", "Nothing was put back", "`backfill-assets audit` lists all writes"
-        )
+        raise BackfillError(str(asked), "no receipt names it", NOTHING, "`backfill-assets audit` lists all writes")
     return chosen, tuple(untouched)
-
-
-def _refuse_future(contract: Contract, history: Sequence[Commit], asked: RollbackRequest) -> None:
-    head = history[-1].version if history else -1
-    if asked.to_version is not None and asked.to_version > head:
-        raise BackfillError(
-            f"the table {contract.name}",
-            f"it has no version {asked.to_version}: its newest is {head}",
-            "Nothing was put back",
-            f"`backfill-assets audit --table {contract.name}` lists all writes",
-        )
 
 
 def _contracts(pipeline: Pipeline, asked: RollbackRequest) -> list[Contract]:
@@ -198,98 +212,88 @@ def _contracts(pipeline: Pipeline, asked: RollbackRequest) -> list[Contract]:
     return [pipeline.contract(asked.table, "Nothing was done")] if asked.table else list(pipeline.contracts)
 
 
-def _choice(
-    contract: Contract, history: Sequence[Commit], asked: RollbackRequest, part: ChunkPart | None
-) -> RestoreRequest:
-    targets, seen, newer = {}, {}, dict[date, Commit]()
+def _history(lake: Lake, contract: Contract) -> Writes:
+    return [(c.version, c.receipt) for c in lake.store.commits(contract.name) if c.receipt is not None]
+
+
+class ChunkPart:
+    """The days of the chunk of a request that the plan's boundary chunk may have written again: these writes belong to
+    the chunk. No days if no chunk is named, the plan's file is gone, or there is no boundary chunk."""
+
+    def __init__(self, lake: Lake, asked: RollbackRequest) -> None:
+        self.plan, self.boundary, self.days = asked.plan, "", frozenset[date]()
+        if asked.chunk.isdigit() and asked.plan in plan_ids(lake):
+            plan = find_plan(lake, asked.plan)
+            if plan.has_boundary:
+                self.boundary, self.days = str(plan.chunks[-1].number), frozenset(plan.chunk(int(asked.chunk)).days)
+
+    def has_rewritten(self, receipt: Receipt) -> bool:
+        """Whether the boundary chunk wrote days of the chunk; it may be the only one that did."""
+        of_boundary = receipt.tags.get(PLAN_TAG) == self.plan and receipt.tags.get(CHUNK_TAG) == self.boundary
+        return of_boundary and not self.days.isdisjoint(receipt.days)
+
+
+def _choice(contract: Contract, history: Writes, asked: RollbackRequest, part: ChunkPart) -> RestoreRequest:
+    """The target version per day; raises BackfillError for days written since by another run, and a future version."""
+    head = history[-1][0] if history else -1
+    if asked.to_version is not None and asked.to_version > head:
+        fix = f"`backfill-assets audit --table {contract.name}` lists all writes"
+        raise _table_error(contract, f"it has no version {asked.to_version}: its newest is {head}", fix)
+    targets, seen, newer = {}, {}, dict[date, tuple[int, Receipt]]()
     for day, writes in _by_day(history, asked).items():
-        mine = part if part is not None and day in part.days else None
-        undone = _of_plan(writes, asked, mine) if asked.plan else _after(writes, asked.to_version)
+        undone = _of_plan(day, writes, asked, part) if asked.plan else _after(writes, asked.to_version)
         if not undone:
             continue
-        targets[day] = undone[0].version - 1 if asked.to_version is None else asked.to_version
-        seen[day] = writes[-1].version
-        others = [c for c in writes if c.version > undone[-1].version and _said(c).reason not in UNDOING]
-        if others:
-            newer[day] = others[-1]
+        targets[day] = undone[0] - 1 if asked.to_version is None else asked.to_version
+        seen[day] = writes[-1][0]
+        others = [w for w in writes if w[0] > undone[-1] and w[1].reason not in UNDOING]
+        newer |= {day: others[-1]} if others else {}
     if newer and not asked.over_newer:
         raise _written_since(contract, newer)
     return RestoreRequest(contract, targets, seen)
 
 
-def _by_day(history: Iterable[Commit], asked: RollbackRequest) -> dict[date, list[Commit]]:
+def _by_day(history: Writes, asked: RollbackRequest) -> dict[date, list[tuple[int, Receipt]]]:
     """The writes of every day of the request, ascending."""
-    found: dict[date, list[Commit]] = {}
-    for commit in history:
-        for day in _said(commit).days:
+    found: dict[date, list[tuple[int, Receipt]]] = {}
+    for version, receipt in history:
+        for day in receipt.days:
             if asked.days is None or day in asked.days:
-                found.setdefault(day, []).append(commit)
+                found.setdefault(day, []).append((version, receipt))
     return found
 
 
-def _of_plan(writes: Sequence[Commit], asked: RollbackRequest, part: ChunkPart | None) -> list[Commit]:
-    """The plan's newest unbroken series of writes of a day; none if it was put back already. The boundary chunk's
-    writes of a chunk's day belong to that chunk (`part`)."""
-    found: list[Commit] = []
-    for commit in reversed(writes):
-        said = _said(commit)
-        if not _is_of(said, asked) and not _is_of_boundary(said, asked, part):
+def _of_plan(day: date, writes: Writes, asked: RollbackRequest, part: ChunkPart) -> list[int]:
+    """The versions of the plan's newest unbroken series of writes of a day; none if it was put back already."""
+    found: list[int] = []
+    for version, receipt in reversed(writes):
+        if not (asked.names(receipt) or (day in part.days and part.has_rewritten(receipt))):
             if found:
                 break
-        elif said.reason in UNDOING:
+        elif receipt.reason in UNDOING:
             break
         else:
-            found.insert(0, commit)
+            found.insert(0, version)
     return found
 
 
-def _after(writes: Sequence[Commit], version: int | None) -> list[Commit]:
-    """The first write of a day after a version, with those of the same run that follow it."""
-    later = [c for c in writes if version is not None and c.version > version]
-    return [c for c in later if c is later[0] or (_said(c).run_id and _said(c).run_id == _said(later[0]).run_id)]
+def _after(writes: Writes, version: int | None) -> list[int]:
+    """The version of the first write of a day after `version`, with those of the same run that follow it."""
+    later = [w for w in writes if version is not None and w[0] > version]
+    run = later[0][1].run_id if later else ""
+    return [at for n, (at, receipt) in enumerate(later) if not n or (run and receipt.run_id == run)]
 
 
-def _is_of(said: Receipt, asked: RollbackRequest) -> bool:
-    return said.tags.get(PLAN_TAG) == asked.plan and asked.chunk in ("", said.tags.get(CHUNK_TAG))
-
-
-def _is_of_boundary(said: Receipt, asked: RollbackRequest, part: ChunkPart | None) -> bool:
-    """Whether the boundary chunk wrote days of this part of the plan; it may be the only one that did."""
-    if part is None or said.tags.get(PLAN_TAG) != asked.plan or said.tags.get(CHUNK_TAG) != part.boundary:
-        return False
-    return any(d in part.days for d in said.days)
-
-
-def _said(commit: Commit) -> Receipt:
-    if commit.receipt is None:
-        raise ValueError(f"version {commit.version} has no receipt")
-    return commit.receipt
-
-
-def _named(asked: RollbackRequest) -> str:
-    if asked.plan:
-        return f"the plan {asked.plan}" + (f", chunk {asked.chunk}" if asked.chunk else "")
-    return f"the table {asked.table}" + (f", {asked.days}" if asked.days else "")
-
-
-def _refuse_foreign(states: States, wanted: RestoreRequest) -> None:
-    foreign = states.view.table(wanted.contract.name).foreign & set(wanted.targets)
-    if foreign:
-        raise BackfillError(
-            f"the table {wanted.contract.name}",
-            f"{ranges(foreign)} written since by a program that leaves no receipt",
-            "Nothing was put back",
-            "If that is to be undone too, add --over-newer",
-        )
-
-
-def _written_since(contract: Contract, newer: Mapping[date, Commit]) -> BackfillError:
+def _written_since(contract: Contract, newer: Mapping[date, tuple[int, Receipt]]) -> BackfillError:
     first = min(newer)
-    by = _said(newer[first])
-    return BackfillError(
-        f"the table {contract.name}",
-        f"{ranges(newer)} written since by another run: {first} as version {newer[first].version} ({by.reason}"
-        + (f", run {by.run_id[:8]})" if by.run_id else ")"),
-        "Nothing was put back",
+    version, by = newer[first]
+    run = f", run {by.run_id[:8]}" if by.run_id else ""
+    return _table_error(
+        contract,
+        f"{ranges(newer)} written since by another run: {first} as version {version} ({by.reason}{run})",
         f"Look with `backfill-assets show {contract.name} {first}`; if that is to be undone too, add --over-newer",
     )
+
+
+def _table_error(contract: Contract, culprit: str, fix: str) -> BackfillError:
+    return BackfillError(f"the table {contract.name}", culprit, NOTHING, fix)

@@ -12,9 +12,8 @@ from backfill_assets.core.contracts import Basis, Input, reads
 from backfill_assets.core.days import contiguous, cut_has_passed, cut_of, is_mature, midnight
 from backfill_assets.core.digests import days_of, raw_digest
 from backfill_assets.core.ownership import BY
-from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG
+from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG, target_of
 from backfill_assets.core.receipts import KEPT, Built, Receipt
-from backfill_assets.core.rollbacks import target_of
 from backfill_assets.core.states import State, States
 from backfill_assets.core.view import Source
 from backfill_assets.operations.held import release_command

@@ -1,10 +1,11 @@
 """The job `backfill_range`: makes and runs a plan from the browser, with a typed launchpad.
 
-Elsewhere: making a plan (`operations.plan`), the order of chunks and the gates (`operations.plan_run`).
+Elsewhere: making a plan (`operations.plan`), the order of chunks and the gates (`operations.plan_run`), plans without a
+runner (`plan_sensor`).
 """
 
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Literal
@@ -21,9 +22,9 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.plan import PlanRequest, make_plan, refuse_append
 from backfill_assets.operations.plan_code import working_by
-from backfill_assets.operations.plan_files import find_plan, keep_plan, plans, refuse_overlap
-from backfill_assets.operations.plan_model import Plan, PlanChunk, Policy
-from backfill_assets.operations.plan_progress import Progress, state_of
+from backfill_assets.operations.plan_files import find_plan, keep_plan, plans, refuse_overlap, state_of
+from backfill_assets.operations.plan_model import Plan, Policy
+from backfill_assets.operations.plan_progress import Progress
 from backfill_assets.operations.plan_run import run_plan
 from backfill_assets.operations.plan_work import PARENT, ROOT, ChunkWork, make_all
 from backfill_assets.orchestration.alerts import reporting_gates
@@ -44,8 +45,7 @@ from backfill_assets.orchestration.runs import (
 
 BACKFILL_RANGE, RUN_CHUNKS = "backfill_range", "run_chunks"
 NO_RETRY = {"dagster/max_retries": "0"}  # the sensor `plans` goes on with a plan whose runner was killed
-
-
+POLICY_FIELDS = {"chunk", "canary", "max_parallel", "write_mode", "retries", "force", "keep_removed"}
 JobOf = Callable[[Collection[str]], dg.JobDefinition]
 
 
@@ -87,33 +87,27 @@ class ChunkRuns:
         return make_all(context.root, context.open, works, self._make, options)
 
     def _make(self, work: ChunkWork) -> str:
-        plan = work.plan
-        config = {op_name(name): {"config": {"force": work.forces(name), "note": plan.note}} for name in work.tables}
+        policy, note = work.plan.policy, work.plan.note
+        forced = {name: policy.force and name not in work.written for name in work.tables}
+        config = {op_name(name): {"config": {"force": force, "note": note}} for name, force in forced.items()}
         result = self.rebuild_of(work.tables).execute_in_process(
             instance=self.instance,
             run_id=str(uuid.uuid4()),
-            tags=self._tags(plan, work),
+            tags={
+                **range_tags(work.days), REASON_TAG: PLAN_REASON, BY_TAG: whoami(),
+                LAKE_TAG: str(self.lake_context.root), **({NOTE_TAG: note} if note else {}), **work.tags,
+                PARENT: self.parent, ROOT: self.root,
+            },
             run_config={"loggers": SILENCE, "ops": config},
             raise_on_error=False,
-        )
+        )  # fmt: skip
         if result.success:
             return ""
         return next((cause_of(e) for e in result.all_events if e.is_step_failure), "the run failed")
 
-    def _tags(self, plan: Plan, work: ChunkWork) -> Mapping[str, str]:
-        return {
-            **range_tags(work.days), REASON_TAG: PLAN_REASON, BY_TAG: whoami(), LAKE_TAG: str(self.lake_context.root),
-            **({NOTE_TAG: plan.note} if plan.note else {}), **work.tags,
-            PARENT: self.parent, ROOT: self.root,
-        }  # fmt: skip
-
-    def chunk_began(self, progress: Progress, chunk: PlanChunk) -> None:
-        """Log it in the run."""
-        self.log(f"chunk {chunk.number} of {len(progress.plan.chunks)}: {chunk.days}")
-
-    def gate_passed(self, chunk: PlanChunk) -> None:
-        """Log it in the run."""
-        self.log(f"chunk {chunk.number}: gate passed")
+    def report(self, line: str) -> None:
+        """Log a line about a chunk in the run."""
+        self.log(line)
 
 
 def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> dg.JobDefinition:
@@ -122,8 +116,8 @@ def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> d
     @dg.op(name=RUN_CHUNKS, description="Plan the range, then run its chunks one after another, a gate after each.")
     def run_chunks(context: dg.OpExecutionContext, config: BackfillConfig) -> None:
         """One plan, or what is left of one."""
-        told = reporting_gates(lake_context.root, context.instance, context.run_id)
-        with as_failures(), told, ends_when_interrupted():
+        alerts = reporting_gates(lake_context.root, context.instance, context.run_id)
+        with as_failures(), alerts, ends_when_interrupted():
             lake, pipeline = lake_context.open()
             markers_of(context.instance, lake).mark(context.run_id)
             plan = find_plan(lake, config.plan) if config.plan else _planned(lake, pipeline, config)
@@ -137,7 +131,7 @@ def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> d
             runs = ChunkRuns(context.instance, lake_context, rebuild_of, context.run_id, root, context.log.info)
             with working_by(plan.code):
                 now = run_plan(lake_context.open, plan, runs)
-            context.add_output_metadata({"plan": plan.id, "chunks": dg.MetadataValue.md(_told(now))})
+            context.add_output_metadata({"plan": plan.id, "chunks": dg.MetadataValue.md(_table(now))})
 
     yesterday = max(start, utc_today() - ONE_DAY)
     first = BackfillConfig(start_date=str(start), end_date=str(min(start + 6 * ONE_DAY, yesterday)))
@@ -161,16 +155,19 @@ def _planned(lake: Lake, pipeline: Pipeline, config: BackfillConfig) -> Plan:
         raise refuse_append()
     days = from_inclusive(parse_day(config.start_date), parse_day(config.end_date))
     _refuse_days(lake, days)
-    names = [n.strip() for n in config.tables.split(",") if n.strip()] or [t.name for t in pipeline.tables]
-    unknown = sorted(set(names) - {t.name for t in pipeline.tables})
-    if unknown:
-        raise BackfillError("the config", f"no table {', '.join(unknown)}", "Nothing was planned", "Correct `tables`")
-    policy = _policy(config)
-    for known in plans(lake):
-        same = (known.days, set(known.tables), known.policy) == (days, set(names), policy)
-        if same and state_of(lake, known) in ("active", "stopped"):
-            return known
-    tables = tuple(t.name for t in pipeline.tables if t.name in names)
+    known = [t.name for t in pipeline.tables]
+    names = {n.strip() for n in config.tables.split(",") if n.strip()} or set(known)
+    if unknown := sorted(names - set(known)):
+        raise _config_error(f"no table {', '.join(unknown)}", "Correct `tables`")
+    tables = tuple(name for name in known if name in names)
+    try:
+        policy = Policy(**config.model_dump(include=POLICY_FIELDS))
+    except ValueError as error:
+        raise _config_error(str(error), "Correct these numbers") from None
+    for plan in plans(lake):
+        same = (plan.days, set(plan.tables), plan.policy) == (days, names, policy)
+        if same and state_of(lake, plan) in ("active", "stopped"):
+            return plan
     plan = make_plan(lake, pipeline, PlanRequest(days, tables, policy, note=config.note))
     if not plan.nothing_to_do:
         refuse_overlap(lake, plan)
@@ -178,15 +175,8 @@ def _planned(lake: Lake, pipeline: Pipeline, config: BackfillConfig) -> Plan:
     return plan
 
 
-def _policy(config: BackfillConfig) -> Policy:
-    try:
-        return Policy(
-            config.chunk, config.canary, max_parallel=config.max_parallel,
-            write_mode="merge" if config.write_mode == "merge" else "overwrite", retries=config.retries,
-            force=config.force, keep_removed=config.keep_removed,
-        )  # fmt: skip
-    except ValueError as error:
-        raise BackfillError("the config", str(error), "Nothing was planned", "Correct these numbers") from None
+def _config_error(culprit: str, fix: str) -> BackfillError:
+    return BackfillError("the config", culprit, "Nothing was planned", fix)
 
 
 def _refuse_days(lake: Lake, days: DayRange) -> None:
@@ -198,7 +188,7 @@ def _refuse_days(lake: Lake, days: DayRange) -> None:
         )  # fmt: skip
 
 
-def _told(now: Progress) -> str:
+def _table(now: Progress) -> str:
     lines = ["| chunk | days | kind | state | rows | seconds |", "|---|---|---|---|---|---|"]
     for found in now.chunks:
         chunk, took = found.chunk, found.took

@@ -11,9 +11,15 @@ from backfill_assets.core.plans import PLAN_TAG
 from backfill_assets.core.view import LakeView
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.plan_files import WAITING, active_plans, is_running
+from backfill_assets.operations.plan_files import (
+    WAITING,
+    active_plans,
+    held_back,
+    is_running,
+    state_of,
+    why_waiting,
+)
 from backfill_assets.operations.plan_model import Plan
-from backfill_assets.operations.plan_progress import held_back, state_of, why_waiting
 from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.backfill_requests import next_attempt, sensor_tags
 from backfill_assets.orchestration.bootstrap import is_there, no_lake
@@ -57,16 +63,16 @@ def plans_tick(instance: dg.DagsterInstance, lake_context: LakeContext) -> Tick:
 
 
 def _look(tick: Tick, instance: dg.DagsterInstance, lake: Lake, view: LakeView, plan: Plan) -> None:
-    told = state_of(lake, plan)
-    if told == "stopped":
-        tick.alarm(f"plan {plan.id} stopped", held_back(lake).get(plan.id, told))
-    elif told in WAITING:
-        tick.notes.append(f"plan {plan.id} is {told} ({why_waiting(lake, plan, told)}): it waits for a person")
+    state = state_of(lake, plan)
+    if state == "stopped":
+        tick.alarm(f"plan {plan.id} stopped", held_back(lake).get(plan.id, state))
+    elif state in WAITING:
+        tick.notes.append(f"plan {plan.id} is {state} ({why_waiting(lake, plan, state)}): it waits for a person")
     elif is_running(lake, plan):
         tick.notes.append(f"plan {plan.id} is being run")
     elif _is_queued(instance, lake, plan):
         tick.notes.append(f"plan {plan.id}: its run is queued or starting")
-    elif told == "active":
+    elif state == "active":
         _ask(tick, instance, lake, view, plan)
 
 

@@ -12,8 +12,8 @@ from functools import cache, partial
 import dagster as dg
 from filelock import FileLock
 
+from backfill_assets.core.plans import RELEASE, ROLLBACK
 from backfill_assets.core.receipts import DayEntry
-from backfill_assets.core.rollbacks import RELEASE, ROLLBACK
 from backfill_assets.core.states import States
 from backfill_assets.core.view import Stamp
 from backfill_assets.lake.home import Lake

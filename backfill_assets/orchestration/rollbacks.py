@@ -12,9 +12,10 @@ from pydantic import Field
 from backfill_assets.core.days import parse_span
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ownership import BY, through_dagster
+from backfill_assets.core.plans import RELEASE, ROLLBACK
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.rollback import RollbackReport, RollbackRequest, preview, release, roll_back
+from backfill_assets.operations.rollback import RollbackRequest, preview, release, roll_back
 from backfill_assets.operations.why import ranges
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.io_manager import as_failures
@@ -57,31 +58,7 @@ class RollbackConfig(WhichDays):
 
 def rollback_jobs(lake_context: LakeContext) -> list[dg.JobDefinition]:
     """`rollback` and `release`, without an engine: seconds."""
-    put_days_back, let_days_go = _ops(lake_context)
-    tags = {LAKE_TAG: str(lake_context.root)}
 
-    @dg.job(
-        name="rollback", executor_def=dg.in_process_executor, tags=tags,
-        config=dg.RunConfig(ops={PUT_BACK: RollbackConfig.model_validate({})}),
-        description="Put days back to what they held before a plan, a chunk of it, or at a version of a table.",
-    )  # fmt: skip
-    def rollback_days() -> None:
-        """The rollback as a job of its own."""
-        put_days_back()
-
-    @dg.job(
-        name="release", executor_def=dg.in_process_executor, tags=tags,
-        config=dg.RunConfig(ops={LET_GO: WhichDays.model_validate({})}),
-        description="Let days go that a rollback holds: they are made again where they are stale.",
-    )  # fmt: skip
-    def release_days() -> None:
-        """The release as a job of its own."""
-        let_days_go()
-
-    return [rollback_days, release_days]
-
-
-def _ops(lake_context: LakeContext) -> tuple[dg.OpDefinition, dg.OpDefinition]:
     @dg.op(name=PUT_BACK, description="Put days back to what they held, and hold them. Looks only, unless `act`.")
     def put_days_back(context: dg.OpExecutionContext, config: RollbackConfig) -> None:
         """One rollback."""
@@ -92,19 +69,39 @@ def _ops(lake_context: LakeContext) -> tuple[dg.OpDefinition, dg.OpDefinition]:
     def let_days_go(context: dg.OpExecutionContext, config: WhichDays) -> None:
         """One release."""
         with as_failures():
-            _let_go(context, lake_context, config)
+            _release(context, lake_context, config)
 
-    return put_days_back, let_days_go
+    return [
+        _job(
+            lake_context, ROLLBACK, put_days_back, RollbackConfig.model_validate({}),
+            "Put days back to what they held before a plan, a chunk of it, or at a version of a table.",
+        ),
+        _job(
+            lake_context, RELEASE, let_days_go, WhichDays.model_validate({}),
+            "Let days go that a rollback holds: they are made again where they are stale.",
+        ),
+    ]  # fmt: skip
 
 
-def _let_go(context: dg.OpExecutionContext, lake_context: LakeContext, config: WhichDays) -> None:
-    lake, pipeline = lake_context.open()
-    found = release(lake, pipeline, config.request(), _provenance(context), act=config.act)
-    lines = [f"- {name}: {ranges(days)}" for name, days in found.items()]
-    head = "Let go:" if config.act else "Would be let go (`act: true` does it):"
-    context.add_output_metadata({"what": dg.MetadataValue.md("\n".join([head, "", *lines]))})
+def _job(
+    lake_context: LakeContext, name: str, op: dg.OpDefinition, config: dg.Config, description: str
+) -> dg.JobDefinition:
+    """The job of one op, with its launchpad filled in."""
+    return dg.GraphDefinition(name=name, node_defs=[op]).to_job(
+        name=name,
+        executor_def=dg.in_process_executor,
+        tags={LAKE_TAG: str(lake_context.root)},
+        config=dg.RunConfig(ops={op.name: config}),
+        description=description,
+    )
+
+
+def _release(context: dg.OpExecutionContext, lake_context: LakeContext, config: WhichDays) -> None:
+    found = release(*lake_context.open(), config.request(), _provenance(context), act=config.act)
+    verb = "released" if config.act else "would be released (`act: true` does it)"
+    _tell(context, [f"{name}: {ranges(days)} {verb}" for name, days in found.items()])
     if config.act:
-        _tell(context, lake_context, found)
+        _materialize(context, lake_context, found)
 
 
 def _roll_back(context: dg.OpExecutionContext, lake_context: LakeContext, config: RollbackConfig) -> None:
@@ -115,23 +112,17 @@ def _roll_back(context: dg.OpExecutionContext, lake_context: LakeContext, config
             f"the table {asked.table}", "no version is named", "Nothing was put back", "Fill in `to_version`"
         )
     report = roll_back(lake, pipeline, asked, _provenance(context)) if config.act else preview(lake, pipeline, asked)
-    context.add_output_metadata({"what": dg.MetadataValue.md(_report_text(report))})
+    _tell(context, [*report.lines(), *([] if report.is_done else ["Nothing was done: `act: true` does it"])])
     if report.is_done:
-        _tell(context, lake_context, {t.table: tuple(t.prepared.entries) for t in report.tables})
+        _materialize(context, lake_context, {t.table: tuple(t.prepared.entries) for t in report.tables})
 
 
-def _report_text(report: RollbackReport) -> str:
-    if not report.tables:
-        return "Nothing to put back: these days hold what they held before, or were never written."
-    head = "Put back and held:" if report.is_done else "Would be put back and held (`act: true` does it):"
-    lines = [f"- {t.table}: {ranges(t.prepared.entries)}, {len(t.prepared.adds)} file(s) back" for t in report.tables]
-    lines += [f"- {name}: {ranges(days)} stale then" for name, days in report.stale.items()]
-    lines += [f"- {name} keeps its days: what landed is never put back" for name in report.untouched]
-    return "\n".join([head, "", *lines])
+def _tell(context: dg.OpExecutionContext, lines: Iterable[str]) -> None:
+    context.add_output_metadata({"what": dg.MetadataValue.md("\n".join(f"- {line}" for line in lines))})
 
 
-def _tell(context: dg.OpExecutionContext, lake_context: LakeContext, days: Mapping[str, Iterable[date]]) -> None:
-    """A materialization per day, from its receipt."""
+def _materialize(context: dg.OpExecutionContext, lake_context: LakeContext, days: Mapping[str, Iterable[date]]) -> None:
+    """Log a materialization per day, from its receipt."""
     lake, pipeline = lake_context.open()
     view = read_view(lake, pipeline.contracts)
     for name, mine in days.items():

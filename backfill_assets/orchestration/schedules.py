@@ -10,7 +10,7 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.core.rollbacks import unheld
+from backfill_assets.core.downstream import unheld
 from backfill_assets.core.states import State, States
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.lake.view import read_view

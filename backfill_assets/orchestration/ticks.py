@@ -13,9 +13,8 @@ import dagster as dg
 
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.digests import digest_of
-from backfill_assets.core.downstream import with_downstream
+from backfill_assets.core.downstream import unheld, with_downstream
 from backfill_assets.core.needs import Needs, needs
-from backfill_assets.core.rollbacks import unheld
 from backfill_assets.core.states import State, States
 from backfill_assets.core.texts import plain
 from backfill_assets.lake.ledger import FileRecord

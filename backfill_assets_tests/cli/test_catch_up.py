@@ -21,9 +21,8 @@ from backfill_assets.core.scans import ScanReport
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.plan import PlanRequest, make_plan
-from backfill_assets.operations.plan_files import keep_plan, mark, only_runner
+from backfill_assets.operations.plan_files import held_back, keep_plan, mark, only_runner
 from backfill_assets.operations.plan_model import Policy
-from backfill_assets.operations.plan_progress import held_back
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
 
 DAYS = 16

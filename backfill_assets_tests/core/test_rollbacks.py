@@ -1,6 +1,6 @@
 """Rollbacks as receipts tell of them: versions of days as text and back.
 
-Tested here: `core.rollbacks`. Not tested here: which days a rollback makes stale (`operations.test_rollback`).
+Tested here: `core.plans`. Not tested here: which days a rollback makes stale (`operations.test_rollback`).
 """
 
 from datetime import date
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.core.rollbacks import TO_VERSION, target_of, targets_text
+from backfill_assets.core.plans import TO_VERSION, target_of, targets_text
 from backfill_assets_tests.builders import day, receipt
 
 

@@ -34,8 +34,7 @@ from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.plan import PlanRequest, make_plan
 from backfill_assets.operations.plan_files import keep_plan, mark
-from backfill_assets.operations.plan_model import Plan, PlanChunk, Policy
-from backfill_assets.operations.plan_progress import Progress
+from backfill_assets.operations.plan_model import Plan, Policy
 from backfill_assets.operations.plan_run import run_plan
 from backfill_assets.operations.plan_work import ChunkWork, make_alone
 from backfill_assets.operations.rollback import RollbackRequest, release, roll_back
@@ -163,11 +162,8 @@ class Worker:
         if self.moments_left == 0:
             raise Killed
 
-    def chunk_began(self, progress: Progress, chunk: PlanChunk) -> None:
-        """Not told."""
-
-    def gate_passed(self, chunk: PlanChunk) -> None:
-        """Not told."""
+    def report(self, line: str) -> None:
+        """Kept."""
 
 
 @st.composite

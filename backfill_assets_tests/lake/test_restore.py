@@ -20,8 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.core.errors import BackfillError, DaysHeld, Superseded
+from backfill_assets.core.plans import target_of
 from backfill_assets.core.receipts import Built, DayEntry
-from backfill_assets.core.rollbacks import target_of
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import read_commit

@@ -24,8 +24,7 @@ from backfill_assets.lake.view import read_view
 from backfill_assets.load.merging import as_merged
 from backfill_assets.operations.plan import PlanRequest, make_plan
 from backfill_assets.operations.plan_files import keep_plan
-from backfill_assets.operations.plan_model import Plan, PlanChunk, Policy
-from backfill_assets.operations.plan_progress import Progress
+from backfill_assets.operations.plan_model import Plan, Policy
 from backfill_assets.operations.plan_work import ChunkWork
 from backfill_assets_tests.files import Cells, stage_by_hand
 from backfill_assets_tests.operations.synthetic import START, synthetic_lake
@@ -85,12 +84,10 @@ class HandWorker:
             raise Killed
         return ""
 
-    def chunk_began(self, progress: Progress, chunk: PlanChunk) -> None:
-        """Kept."""
-
-    def gate_passed(self, chunk: PlanChunk) -> None:
-        """Kept."""
-        self.told.append(f"gate {chunk.number}")
+    def report(self, line: str) -> None:
+        """Passed gates are kept."""
+        if line.endswith(": gate passed"):
+            self.told.append(line.removesuffix(" passed").replace("chunk ", "gate ").removesuffix(": gate"))
 
 
 def write_by_hand(

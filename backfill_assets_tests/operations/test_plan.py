@@ -19,11 +19,11 @@ from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.log import Commit, versions
+from backfill_assets.lake.log import versions
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.operations.plan import TEMPLATES, PlanRequest, cut, day_rate, make_plan
+from backfill_assets.operations.plan import TEMPLATES, PlanRequest, cut, make_plan, price_of
 from backfill_assets.operations.plan_files import find_plan, keep_plan, plan_ids
-from backfill_assets.operations.plan_model import ChunkKind, Order, Plan, Policy
+from backfill_assets.operations.plan_model import ChunkKind, Order, Plan, Policy, Price
 from backfill_assets_tests.builders import make_commit
 from backfill_assets_tests.operations.planning import versions_of
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
@@ -81,7 +81,7 @@ def test_other_code_makes_days_outdated_and_force_makes_all(lake: tuple[Lake, Pi
 
 def test_a_price_without_past_writes_is_a_guess_and_past_writes_teach_it(lake: tuple[Lake, Pipeline]) -> None:
     guess = made(lake, 0, 6, "staging", policy=Policy(force=True, canary=0)).prices[1]
-    assert guess.is_guess
+    assert guess.writes == 0
     path = lake[0].table_path("staging")
     for _ in range(10):
         entries = {day(n): DayEntry(3, "F1", "digest") for n in range(6)}
@@ -89,7 +89,7 @@ def test_a_price_without_past_writes_is_a_guess_and_past_writes_teach_it(lake: t
             path, len(versions(path)), Receipt(f"w{len(versions(path))}", "staging", "manual", entries, seconds=30)
         )
     learnt = made(lake, 0, 6, "staging", policy=Policy(force=True, canary=0)).prices[1]
-    assert not learnt.is_guess
+    assert learnt.writes > 0
     assert learnt.least < 30 < learnt.most < 60
     assert learnt.rows == 18
 
@@ -150,38 +150,37 @@ def test_the_command_offers_every_template_and_each_begins_with_a_canary() -> No
     assert all(policy.canary >= 1 and policy.template == name for name, policy in TEMPLATES.items())
 
 
-def wrote(version: int, days: int, seconds: float, cpu: float | None = None, **more: Any) -> Commit:
-    """A commit of so many days of ten rows."""
+def wrote(version: int, days: int, seconds: float, cpu: float | None = None, **more: Any) -> Receipt:
+    """The receipt of so many days of ten rows."""
     entries = {day(n): DayEntry(10, "F", "d") for n in range(days)}
-    said = Receipt(f"w{version}", "staging", "manual", entries, seconds=seconds, cpu_seconds=cpu, **more)
-    return Commit(version, said, 0, "WRITE")
+    return Receipt(f"w{version}", "staging", "manual", entries, seconds=seconds, cpu_seconds=cpu, **more)
 
 
 @given(st.lists(st.tuples(st.integers(1, 600), st.floats(1.0, 900.0)), min_size=1, max_size=40))
 def test_a_price_is_the_seconds_per_day_of_past_writes_times_the_days(writes: list[tuple[int, float]]) -> None:
-    rate = day_rate([wrote(n, *write, bytes=800) for n, write in enumerate(writes)])
-    prices = [rate.price(days) for days, _ in writes]
+    past = [wrote(n, *write, bytes=800) for n, write in enumerate(writes)]
+    prices = [price_of(past, days) for days, _ in writes]
     assert sum(p.seconds for p in prices) == pytest.approx(sum(seconds for _, seconds in writes))
     assert sum(p.rows for p in prices) == 10 * sum(days for days, _ in writes)
     assert all(p.least < p.seconds < p.most for p in prices)
-    assert rate.price(sum(days for days, _ in writes)).bytes == 800 * len(writes)
+    assert price_of(past, sum(days for days, _ in writes)).bytes == 800 * len(writes)
 
 
 def test_the_wait_for_an_engine_is_no_part_of_a_price() -> None:
-    assert day_rate([wrote(0, 7, 78.0, start_seconds=70.0)]).price(7).seconds == pytest.approx(8.0)
+    assert price_of([wrote(0, 7, 78.0, start_seconds=70.0)], 7).seconds == pytest.approx(8.0)
 
 
 def test_without_writes_a_price_is_a_guess_with_a_wider_interval() -> None:
-    guess, learnt = day_rate([]).price(3), day_rate([wrote(0, 3, 3.0)]).price(3)
-    assert (guess.is_guess, learnt.is_guess) == (True, False)
+    guess, learnt = price_of([], 3), price_of([wrote(0, 3, 3.0)], 3)
+    assert (guess.writes, learnt.writes) == (0, 1)
     assert guess.most / guess.seconds > learnt.most / learnt.seconds
 
 
 def test_processor_seconds_are_priced_where_all_receipts_have_them() -> None:
-    assert day_rate([wrote(n, 2, 4.0) for n in range(9)]).price(2).cpu is None
-    told = day_rate([wrote(n, 2, 4.0, 6.0) for n in range(9)]).price(2)
-    assert told.cpu == 6.0
-    assert (told + told).cpu == 12.0
+    assert price_of([wrote(n, 2, 4.0) for n in range(9)], 2).cpu is None
+    priced = price_of([wrote(n, 2, 4.0, 6.0) for n in range(9)], 2)
+    assert priced.cpu == pytest.approx(6.0)
+    assert Price.total([priced, priced]).cpu == pytest.approx(12.0)
 
 
 units = st.sampled_from(("week", "month", "1d", "7", "7d", "30d"))

@@ -12,7 +12,6 @@ import pytest
 
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plan_gates import Tolerances
 from backfill_assets.core.plans import DayMove
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.plan_files import (
@@ -23,10 +22,10 @@ from backfill_assets.operations.plan_files import (
     left_to_plans,
     mark,
     marked,
+    marking_stops,
     only_runner,
-    telling_stops,
 )
-from backfill_assets.operations.plan_model import Plan, PlanLook, Policy, plan_json
+from backfill_assets.operations.plan_model import Plan, PlanLook, Policy, Tolerances, plan_json
 from backfill_assets_tests.operations.planning import bare_staging, planned
 from backfill_assets_tests.operations.synthetic import synthetic_lake
 
@@ -67,10 +66,10 @@ def test_a_second_runner_is_refused_and_looking_takes_nothing_away(tmp_path: Pat
 def test_whoever_ends_early_says_why(tmp_path: Path) -> None:
     lake, pipeline = bare_staging(tmp_path)
     one, other = planned(lake, pipeline), planned(lake, pipeline)
-    with pytest.raises(BackfillError), telling_stops(lake, one):
+    with pytest.raises(BackfillError), marking_stops(lake, one):
         raise BackfillError("the gate", "it refused", "Nothing", "Look")
     assert "it refused" in (marked(lake, one.id, "stopped") or "")
-    with pytest.raises(KeyboardInterrupt), telling_stops(lake, other):
+    with pytest.raises(KeyboardInterrupt), marking_stops(lake, other):
         raise KeyboardInterrupt
     assert marked(lake, other.id, "stopped") == "it was interrupted"
 
@@ -126,7 +125,7 @@ def test_impact_look_and_code_of_an_older_plan_file_are_read_and_it_can_be_activ
         {"raw": (WEEK,)},
     )
     assert staging.price is not None
-    assert (staging.price.rows, staging.price.is_guess, set(plan.prices)) == (24, True, {1, 2, 3})
+    assert (staging.price.rows, staging.price.writes == 0, set(plan.prices)) == (24, True, {1, 2, 3})
     assert [t.passed for t in plan.preflight] == [True] * 4
     move = DayMove("staging", date(2024, 2, 29), 2, 1, 4)
     assert plan.look == PlanLook((move,), {"features": (DayRange(date(2024, 2, 29), date(2024, 3, 2)),)})

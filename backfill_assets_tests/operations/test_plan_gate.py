@@ -13,14 +13,13 @@ import pytest
 
 from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plan_gates import GateFinding, Tolerances
 from backfill_assets.core.plans import PLAN_REASON
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.log import versions
-from backfill_assets.operations.plan_gate import judge, refusal
-from backfill_assets.operations.plan_progress import progress
+from backfill_assets.operations.plan_gate import GateFinding, judge, refusal
+from backfill_assets.operations.plan_model import Tolerances
+from backfill_assets.operations.plan_progress import ChunkState, progress
 from backfill_assets.operations.plan_run import run_plan
-from backfill_assets.operations.plan_states import ChunkState
 from backfill_assets.operations.plan_work import ChunkWork
 from backfill_assets_tests.operations.planning import (
     DAYS,

@@ -1,6 +1,6 @@
 """Impact: a label that became mature is shown as that; days whose rows move, and days that follow from these.
 
-Tested here: `operations.plan_impact`. Not tested here: other reasons and windows (`test_plan.py`), finding moves
+Tested here: `operations.plan`. Not tested here: other reasons and windows (`test_plan.py`), finding moves
 (`load.test_moves`).
 """
 
@@ -12,8 +12,8 @@ from backfill_assets.cli.plan_page import look_lines, look_rows
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.plans import DayMove
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.plan_impact import impacts, look_of
-from backfill_assets.operations.plan_model import parse_plan, plan_json
+from backfill_assets.operations.plan import impacts, look_of
+from backfill_assets.operations.plan_model import Policy, parse_plan, plan_json
 from backfill_assets_tests.operations.planning import planned
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
 
@@ -24,10 +24,12 @@ def test_a_label_that_became_mature_since_is_told_as_matured(tmp_path: Path) -> 
     build(lake, pipeline, "labels", {day: 3}, digests={day: "of before"})
     states = pipeline.states(read_view(lake, pipeline.contracts))
     version = states.view.table("labels").version
-    now = states.frontier("labels")
+    now, written = states.frontier("labels"), [*lake.store.commits("labels")][-1].receipt
     assert now is not None
+    assert written is not None
     for frontier, why in ((now - timedelta(days=8), "matured"), (now, "stale")):
-        (found,) = impacts(states, {"labels": {version: frontier}}, ("labels",), DayRange(day, day + ONE_DAY))[:1]
+        log = {version: replace(written, frontier=frontier)}
+        (found,) = impacts(states, {"labels": log}, ("labels",), DayRange(day, day + ONE_DAY), Policy())[:1]
         assert list(found.write) == [why]
 
 

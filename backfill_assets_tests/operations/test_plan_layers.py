@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plan_gates import GateFinding
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.home import Lake
@@ -21,7 +20,7 @@ from backfill_assets.lake.log import versions
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.plan_gate import layers
+from backfill_assets.operations.plan_gate import GateFinding, layers
 from backfill_assets.operations.plan_progress import progress
 from backfill_assets.operations.plan_run import run_plan
 from backfill_assets.pipeline.tables import tables
@@ -73,7 +72,7 @@ def worker(lake: tuple[Lake, Pipeline], lost: int = 0) -> HandWorker:
 
 def test_a_chunk_whose_layers_agree_passes(lake: tuple[Lake, Pipeline]) -> None:
     by = worker(lake)
-    assert run_plan(lambda: lake, planned(*lake), by).told == "finished"
+    assert run_plan(lambda: lake, planned(*lake), by).state == "finished"
 
 
 def test_a_row_that_was_lost_between_raw_and_staging_stops_the_plan(lake: tuple[Lake, Pipeline]) -> None:
@@ -93,6 +92,6 @@ def test_landed_rows_that_are_nowhere_stop_every_plan(lake: tuple[Lake, Pipeline
         ledger, len(versions(ledger)), Receipt("b", "arrivals", "manual", {}, inputs={"raw": len(versions(raw)) - 1})
     )
     now = progress(there, pipeline, plan)
-    found = layers(there, pipeline, plan.chunk(1), now.states, now.writes)
+    found = layers(there, pipeline, plan.chunk(1), now)
     more = "1 row(s) more landed than raw, quarantine, duplicates and too late rows account for"
     assert found == [GateFinding("raw", first, "account", more)]

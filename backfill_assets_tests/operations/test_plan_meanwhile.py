@@ -14,9 +14,8 @@ from backfill_assets.core.days import DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.states import Codes, State
 from backfill_assets.operations.plan import PlanRequest, make_plan
-from backfill_assets.operations.plan_files import keep_plan, mark, only_runner, unmark
-from backfill_assets.operations.plan_model import Plan, PlanChunk, Policy
-from backfill_assets.operations.plan_progress import Progress, held_back
+from backfill_assets.operations.plan_files import held_back, keep_plan, mark, only_runner, unmark
+from backfill_assets.operations.plan_model import Plan, Policy
 from backfill_assets.operations.plan_run import run_plan
 from backfill_assets.operations.plan_work import ChunkWork
 from backfill_assets_tests.builders import day
@@ -58,11 +57,8 @@ class Worker:
         self.lands(len(self.told))
         return [""] * len(works)
 
-    def chunk_began(self, progress: Progress, chunk: PlanChunk) -> None:
-        """Not told."""
-
-    def gate_passed(self, chunk: PlanChunk) -> None:
-        """Not told."""
+    def report(self, line: str) -> None:
+        """Kept."""
 
 
 def planned(made: Planned, tables: Sequence[str], **policy: object) -> Plan:
@@ -80,7 +76,7 @@ def test_days_that_a_chunk_at_once_made_stale_are_left_to_the_seams(made: Planne
     # The second chunk's staging comes out as it was, so that its features are right until the first chunk is made.
     worker = Worker(made, [2] * 4 + [1] * 4)
     now = run_plan(lambda: (made.lake, made.pipeline), plan, worker)
-    assert (now.told, now.is_done) == ("finished", True)
+    assert (now.state, now.is_done) == ("finished", True)
     assert worker.told[:3] == [(2, "staging"), (1, "staging"), (1, "features")]
     assert set(worker.told[3:]) <= {(3, "staging"), (3, "features")}, "the days over the cut are the seams'"
     assert made.of("features", State.STALE) == []
@@ -96,7 +92,7 @@ def test_what_lands_for_a_day_of_the_only_chunk_is_made_once_more(made: Planned)
     plan = planned(made, ["features"], chunk="31d")
     once = {1: lambda: lands_for(made, 0)}
     worker = Worker(made, [], lambda number: once.pop(number, lambda: None)())
-    assert run_plan(lambda: (made.lake, made.pipeline), plan, worker).told == "finished"
+    assert run_plan(lambda: (made.lake, made.pipeline), plan, worker).state == "finished"
     assert len(worker.told) == 2
     assert made.of("features", State.STALE) == []
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plan_gates import Tolerances
 from backfill_assets.core.plans import DayMove
 from backfill_assets.operations.plan import cut
 from backfill_assets.operations.plan_model import (
@@ -22,6 +21,7 @@ from backfill_assets.operations.plan_model import (
     PreflightTick,
     Price,
     TableImpact,
+    Tolerances,
     parse_plan,
     plan_json,
 )

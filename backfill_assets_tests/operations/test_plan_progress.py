@@ -15,9 +15,9 @@ def test_a_plan_that_is_forced_waits_and_one_of_right_days_is_done(tmp_path: Pat
     lake, pipeline = synthetic_lake(tmp_path, 10)
     forced, right = planned(lake, pipeline), planned(lake, pipeline, force=False)
     now = progress(lake, pipeline, forced)
-    assert now.told == "new"
+    assert now.state == "new"
     assert {c.state.value for c in now.chunks} == {"pending"}
     assert [c.todo for c in now.chunks][:2] == [{"staging": 1}, {"staging": 3}]
     assert progress(lake, pipeline, right).is_done
     mark(lake, right.id, "ended", "cancelled: changed our minds")
-    assert progress(lake, pipeline, right).told == "cancelled"
+    assert progress(lake, pipeline, right).state == "cancelled"

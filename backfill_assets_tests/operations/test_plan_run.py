@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from backfill_assets.core.errors import BackfillError, GateRefused
-from backfill_assets.core.plan_gates import Tolerances
 from backfill_assets.core.plans import MERGE_KEEPING, MODE_TAG, PLAN_TAG
 from backfill_assets.core.states import State
 from backfill_assets.lake.audit import audit_table
@@ -21,7 +20,7 @@ from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import versions
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.plan_files import mark, marked, unmark
-from backfill_assets.operations.plan_model import Plan
+from backfill_assets.operations.plan_model import Plan, Tolerances
 from backfill_assets.operations.plan_progress import Progress
 from backfill_assets.operations.plan_run import ask_for, run_plan
 from backfill_assets_tests.operations.planning import (
@@ -57,7 +56,7 @@ def test_a_plan_runs_canary_and_chunks_in_order_and_ends(tmp_path: Path) -> None
     plan = planned(lake, pipeline)
     now, told = run(lake, pipeline, plan)
     assert told == ALL
-    assert (now.told, now.is_done) == ("finished", True)
+    assert (now.state, now.is_done) == ("finished", True)
     chunks = [c.took for c in now.chunks if c.took is not None]
     assert [c.cpu for c in chunks] == [1.5] * 4, "what receipts tell stands beside the price"
     took = now.took("staging")
@@ -76,7 +75,7 @@ def test_a_finished_plan_that_is_run_again_is_finished_and_nothing_is_written(tm
     moved = replace(pipeline, codes={**pipeline.codes, "staging": replace(known, code_digest="other")})
     for today in (pipeline, moved):  # what moved since is of no concern to it
         now, told = run(lake, today, plan)
-        assert (now.told, told, ask_for(lake, today, plan)) == ("finished", [], False)
+        assert (now.state, told, ask_for(lake, today, plan)) == ("finished", [], False)
     assert versions_of(lake) == before
 
 
@@ -100,7 +99,7 @@ def test_killed_at_any_chunk_a_rerun_goes_on_and_ends_as_if_undisturbed(
     now, told = run(lake, pipeline, plan)
     # Nothing is made twice, no gate is skipped: the newest is taken again until a receipt of a later chunk proves it.
     assert told == ALL[max(2 * dies_at - (1 if dies_after else 3), 0) :]
-    assert now.told == "finished"
+    assert now.state == "finished"
     assert fingerprints(lake, pipeline) == fingerprints(undisturbed, pipeline)
     assert len(versions(lake.table_path("staging"))) == len(versions(undisturbed.table_path("staging")))
 
@@ -119,7 +118,7 @@ def test_at_most_max_parallel_chunks_run_at_once_and_so_many_do(tmp_path: Path, 
     lake, pipeline = bare_staging(tmp_path)
     plan = planned(lake, pipeline, chunk="1d", max_parallel=most)
     by = HandWorker(lake, pipeline)
-    assert run_plan(lambda: (lake, pipeline), plan, by).told == "finished"
+    assert run_plan(lambda: (lake, pipeline), plan, by).state == "finished"
     assert by.most_at_once == most
     assert [t for t in by.told if t.startswith("gate")] == [f"gate {n}" for n in range(1, 12)]
 
@@ -143,7 +142,7 @@ def test_days_of_another_active_plan_are_refused(tmp_path: Path) -> None:
         run(lake, pipeline, other)
     assert versions_of(lake) == before
     mark(lake, one.id, "ended", "cancelled")
-    assert run(lake, pipeline, other)[0].told == "finished"
+    assert run(lake, pipeline, other)[0].state == "finished"
 
 
 def test_a_pin_that_moved_is_refused_with_both_digests(tmp_path: Path) -> None:
@@ -165,7 +164,7 @@ def test_a_paused_plan_waits_until_it_is_resumed(tmp_path: Path) -> None:
     with pytest.raises(BackfillError, match="it is paused \\(lunch\\)"):
         run(lake, pipeline, plan)
     unmark(lake, plan.id, "paused")
-    assert run(lake, pipeline, plan)[0].told == "finished"
+    assert run(lake, pipeline, plan)[0].state == "finished"
 
 
 def test_the_gate_finds_files_that_are_not_what_the_receipt_says(tmp_path: Path) -> None:
@@ -208,7 +207,7 @@ def test_without_force_days_that_are_right_are_not_made(tmp_path: Path) -> None:
     write_by_hand(lake, pipeline, DAYS, good_rows)
     before = versions(lake.table_path("staging"))
     now, told = run(lake, pipeline, planned(lake, pipeline, force=False))
-    assert (now.told, [t for t in told if t.startswith("made")]) == ("finished", [])
+    assert (now.state, [t for t in told if t.startswith("made")]) == ("finished", [])
     assert versions(lake.table_path("staging")) == before
 
 
@@ -217,14 +216,14 @@ def test_a_merge_keeps_what_was_removed_says_so_and_is_done_when_it_is_planned_a
     write_by_hand(lake, pipeline, DAYS, good_rows)
     merging: dict[str, Any] = {"write_mode": "merge", "keep_removed": True, "tolerances": Tolerances(rows=None)}
     now, _ = run(lake, pipeline, planned(lake, pipeline, **merging), rows=lambda day: good_rows(day)[:20])
-    assert now.told == "finished"
+    assert now.state == "finished"
     assert {p.rows for p in audit_table(lake, pipeline.table("staging").contract).values()} == {30}
     assert {now.states.of("staging", d) for d in DAYS} == {State.OUTDATED}
     assert [c.took.kept for c in now.chunks if c.took] == [10, 30, 30, 30]
     receipts = [c.receipt for c in lake.store.commits("staging") if c.receipt and PLAN_TAG in c.receipt.tags]
     assert {r.tags[MODE_TAG] for r in receipts} == {MERGE_KEEPING}
     again, told = run(lake, pipeline, planned(lake, pipeline, force=False, **merging))
-    assert (again.told, [t for t in told if t.startswith("made")]) == ("finished", [])
+    assert (again.state, [t for t in told if t.startswith("made")]) == ("finished", [])
     over, told = run(lake, pipeline, planned(lake, pipeline, force=False))
     assert len([t for t in told if t.startswith("made")]) == 4, "an overwrite does not take a merged day for right"
     assert {over.states.of("staging", d) for d in DAYS} == {State.FRESH}

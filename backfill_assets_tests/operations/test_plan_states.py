@@ -1,6 +1,6 @@
 """How far a plan is by its receipts: what a chunk wrote, what was there before, which gates are proven.
 
-Tested here: `operations.plan_states` on hand-made receipts. Not tested here: whole runs (`test_plan_run.py`).
+Tested here: `operations.plan_progress` on hand-made receipts. Not tested here: whole runs (`test_plan_run.py`).
 """
 
 from dataclasses import replace
@@ -13,7 +13,15 @@ from backfill_assets.core.plans import CHUNK_TAG, PLAN_REASON, PLAN_TAG
 from backfill_assets.core.receipts import DayEntry, Receipt
 from backfill_assets.operations.plan import cut
 from backfill_assets.operations.plan_model import Pins, Plan, Policy
-from backfill_assets.operations.plan_states import ChunkWrites, PlanWrites, gate_is_passed, plan_writes, undone, written
+from backfill_assets.operations.plan_progress import (
+    ChunkWrites,
+    PlanWrites,
+    Took,
+    gate_is_passed,
+    plan_writes,
+    undone,
+    written,
+)
 from backfill_assets_tests.builders import day, loaded
 
 START = date(2024, 3, 1)
@@ -46,7 +54,9 @@ def test_what_a_day_held_before_a_chunk_is_what_its_first_write_found() -> None:
     assert chunk.ids == {"w2", "w3"}
     assert chunk.before[START].fingerprint == "old"
     assert chunk.after[START].fingerprint == "again"
-    assert (chunk.base, chunk.last, chunk.seconds, set(found.chunks)) == (1, 3, 4.0, {1})
+    took = Took.of([chunk])
+    assert took is not None
+    assert (chunk.base, chunk.last, took.seconds, set(found.chunks)) == (1, 3, 4.0, {1})
     assert found.earlier[START].fingerprint == "old"
     assert plan_writes("another", log).chunks == {}
 
@@ -85,7 +95,8 @@ def test_a_raw_day_that_its_ledger_does_not_name_yet_is_still_to_be_made(force: 
     asked = replace(asked, policy=replace(asked.policy, force=force))
     stamp = story.states().stamp("raw", day(3))
     assert stamp
-    writes = {"raw": PlanWrites({1: ChunkWrites(ids={stamp.write_id})})}
+    own = Receipt(stamp.write_id, "raw", PLAN_REASON, {day(3): stamp.entry})
+    writes = {"raw": PlanWrites({1: ChunkWrites({stamp.version: own})})}
     left = undone(asked, asked.chunk(1), story.states(), writes)
     assert left == {"raw": [day(3)]}
     assert written(left, story.states(), writes) == {"raw"}, "its rows would be written again"

@@ -10,10 +10,9 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from backfill_assets.cli.run import _tell
+from backfill_assets.cli.run import alert
 from backfill_assets.core.errors import GateRefused
-from backfill_assets.core.plan_gates import GateFinding
-from backfill_assets.operations.plan_gate import refusal
+from backfill_assets.operations.plan_gate import GateFinding, refusal
 from backfill_assets.orchestration.alerts import GATE_TAG, alert_sensors, outbox, reporting_gates
 from backfill_assets.orchestration.io_manager import as_failure
 from backfill_assets_tests.operations.planning import planned
@@ -75,7 +74,7 @@ def test_the_command_line_tells_the_same_without_a_daemon_and_once(
     (tmp_path / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
     for _ in range(2):
-        _tell(lake, refused)
+        alert(lake, refused)
     assert [told["subject"] for told in hook.kept] == [f"Gate refused: chunk 2 of plan {refused.facts['plan']}"]
 
 

@@ -13,9 +13,8 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.plans import PLAN_TAG
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.operations.plan_files import mark, only_runner, unmark
+from backfill_assets.operations.plan_files import held_back, mark, only_runner, unmark
 from backfill_assets.operations.plan_model import Plan
-from backfill_assets.operations.plan_progress import held_back
 from backfill_assets.operations.plan_run import ask_for, run_plan
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.plan_sensor import plans_tick

@@ -10,8 +10,8 @@ import dagster as dg
 import pytest
 
 from backfill_assets.core.days import ONE_DAY
+from backfill_assets.core.plans import ROLLBACK
 from backfill_assets.core.receipts import DayEntry
-from backfill_assets.core.rollbacks import ROLLBACK
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import versions
 from backfill_assets.lake.model import Pipeline

@@ -7,7 +7,7 @@ import dagster as dg
 import pytest
 
 from backfill_assets.core.days import DayRange
-from backfill_assets.core.rollbacks import RELEASE, ROLLBACK
+from backfill_assets.core.plans import RELEASE, ROLLBACK
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.replace import Provenance
 from backfill_assets.operations.rollback import RollbackRequest, release, roll_back

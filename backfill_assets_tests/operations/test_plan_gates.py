@@ -1,6 +1,6 @@
 """The gate after a chunk: what it lets through, and what it names where it does not.
 
-Tested here: `core.plan_gates`. Not tested here: gathering the figures (`operations/test_plan_run.py` does it).
+Tested here: `operations.plan_gate`. Not tested here: gathering the figures (`operations/test_plan_run.py` does it).
 """
 
 from decimal import Decimal
@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.core.plan_gates import TableEvidence, Tolerances, judge_chunk
 from backfill_assets.core.profiles import MEDIAN_NEEDS_DAYS, NULL_COUNT, SCHEME, DayProfile, kept_counts
 from backfill_assets.core.receipts import DayEntry
+from backfill_assets.operations.plan_gate import TableEvidence, judge_chunk
+from backfill_assets.operations.plan_model import Tolerances
 from backfill_assets_tests.builders import STAGING, day
 
 STRICT = Tolerances(rows=0.0, nulls=0.0, means=0.0)
