@@ -22,7 +22,8 @@ from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.load.sail import differing_settings
-from backfill_assets.pipeline.declared import Declared, declared
+from backfill_assets.pipeline.contracts import Declared
+from backfill_assets.pipeline.declared import declared_features
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.second_engine_drawing import (
     AROUND,
@@ -55,7 +56,7 @@ def taken(asked: Sequence[Column]) -> tuple[list[Declared], list[str]]:
         told = {"start_date": ERAS[1], "source": source, "features": {"columns": [column]}}
         try:
             made = LakeSettings.model_validate(told)
-            (compiled,) = declared(made)
+            (compiled,) = declared_features(made)
         except SettingsError:
             continue
         names = {name for u in differing_settings(made, [t.contract for t in tables(made)]) for name in u.names}

@@ -1,16 +1,28 @@
 """Contracts of this product's tables, built-in and declared: columns, keys, rules and the days of their inputs.
 
-Not here: what declared columns compute (`declared`), the transforms (`transforms`) and their settings (`tables`).
+Not here: reading declarations (`declared`), the transforms (`transforms`) and their settings (`tables`).
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 
-from backfill_assets.core.column_types import read_type
-from backfill_assets.core.contracts import LANDING, Basis, Column, Contract, Input, Rule
+from backfill_assets.core.column_types import ColumnType, read_type
+from backfill_assets.core.contracts import AGGREGATION, LANDING, Basis, Column, Contract, Input, Rule
 from backfill_assets.core.days import matures_after
+from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.ledgers import named
-from backfill_assets.core.payload import DEFAULT_PAYLOAD, PayloadColumn
+from backfill_assets.core.payload import DEFAULT_PAYLOAD, OF_EVERY_EVENT, PayloadColumn
+from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.pipeline.transforms.aggregation import (
+    RULES,
+    Agg,
+    Aggregation,
+    UnfitAggregation,
+    Value,
+    ahead,
+    built_in_columns,
+    trailing,
+)
 
 RAW, STAGING = "raw", "staging"  # of a source with a name these are lengthened by it
 KEY = {"role": "key"}
@@ -22,9 +34,8 @@ LABEL_RULES = (
     Rule("label_is_0_or_1", "label IN (0, 1)", "a label is the outcome of a yes-or-no question"),
     Rule("state_is_known", "label_state IN ('mature', 'provisional')", "a label is mature or provisional"),
 )
-WIDE = "; NULL: the sum does not fit 64 bits"
-
-
+HAS_EVENTS = Rule("has_events", "events_long >= 1", "there is a row only where the long window holds an event")
+WIDE = "0: none, NULL: the sum does not fit 64 bits"
 # Of the undeclared payload the meaning is known, of any other column only its type.
 IN_RAW = dict(zip(DEFAULT_PAYLOAD, (
     "whom the event belongs to; may be unknown", "its amount, -2^53 through 2^53; NULL on deletes",
@@ -87,138 +98,203 @@ def _tags(column: PayloadColumn) -> dict[str, str]:
     return MEASURE if read_type(column.type).is_number else {}
 
 
-def read_of_staging(payload: Payload, used: Iterable[str]) -> tuple[str, ...] | None:
-    """The columns of staging that a table reads which uses these columns of the payload; None: every column."""
-    unread = {c.name for c in payload} - set(used)
-    return tuple(c for c in staging(payload).column_names if c not in unread) if unread else None
-
-
 @dataclass(frozen=True)
-class FeatureSet:
-    """The columns that features, features_as_known and training share: entity, features and `feature_date`.
+class Declared:
+    """A column of features or labels: its aggregation, the expressions as written, and the columns of staging that
+    they name."""
 
-    `rules` hold for each row, `longest_days` is the longest window, `kind` the first word of the description, and
-    `read` the columns of staging that the features are computed from (None: every column).
-    """
+    aggregation: Aggregation
+    of: str | None
+    where: str | None
+    columns: tuple[str, ...]
 
-    columns: tuple[Column, ...]
-    rules: tuple[Rule, ...]
-    longest_days: int
-    entity: tuple[str, ...] = ("entity",)
-    kind: str = "Trailing"
-    read: tuple[str, ...] | None = None
+    @property
+    def sql(self) -> str:
+        """The aggregation as SQL over staging, for people; `day` is the described day."""
+        return self._sql(self.aggregation.value.of, self.aggregation.value.where)
+
+    @property
+    def settings(self) -> list[object]:
+        """The values that decide the content of the column, for digests of settings."""
+        made = self.aggregation
+        return [made.name, made.agg, asdict(made.value), [made.reach.first, made.reach.last]]
+
+    def column(self, source_table: str, *, nullable: bool | None = None) -> Column:
+        """The column of a contract, computed from `source_table`; `nullable` (None: by the aggregation)."""
+        made, days = self.aggregation, self.aggregation.reach.days
+        may_be_null = made.nullable if nullable is None else nullable
+        window = f"{days} day{'' if days == 1 else 's'}{'' if made.reach.first == 0 else ' ahead'}"
+        tags = {**(DAYS if made.agg == "days_since_last" else MEASURE), AGGREGATION: made.agg, "window": window}
+        tags |= {"of": self.of or "events"} | ({"filter": self.where} if self.where else {})
+        described = f"{self._sql(self.of, self.where)}{self._of_nothing(may_be_null)}"
+        origins = tuple(f"{source_table}.{column}" for column in self.columns or ("event_key",))
+        return Column(made.name, made.type, described, may_be_null, tags, origins)
+
+    @property
+    def rules(self) -> Iterator[Rule]:
+        """The rules that follow from the aggregation itself."""
+        made = self.aggregation
+        if made.agg in ("count", "distinct"):
+            yield Rule(f"{made.name}_is_no_less_than_0", f"`{made.name}` >= 0", "it counts")
+        if made.agg == "days_since_last":
+            inside = f"`{made.name}` BETWEEN {made.reach.first} AND {made.reach.last}"
+            yield Rule(f"{made.name}_is_in_window", inside, "the newest event is in the window")
+
+    def _sql(self, of: str | None, where: str | None) -> str:
+        reach, agg, what = self.aggregation.reach, self.aggregation.agg, of or "*"
+        called = {
+            "distinct": f"count(DISTINCT {what})", "first": f"min_by({what}, (event_ts, event_key))",
+            "last": f"max_by({what}, (event_ts, event_key))", "days_since_last": "max(event_date)",
+        }.get(agg, f"{agg}({what})")  # fmt: skip
+        chosen = of and agg in ("first", "last", "days_since_last")
+        filtered = [f"({where})"] * bool(where) + [f"({of}) IS NOT NULL"] * bool(chosen)
+        called += f" FILTER (WHERE {' AND '.join(filtered)})" if filtered else ""
+        window = f"event_date BETWEEN {_shifted(-reach.last)} AND {_shifted(-reach.first)}"
+        return f"{f'datediff(day, {called})' if agg == 'days_since_last' else called} over {window}"
+
+    def _of_nothing(self, nullable: bool) -> str:
+        made = self.aggregation
+        if made.agg == "days_since_last":
+            return "; 0: that day" + ("; NULL: none" if nullable else "")
+        if made.type == "BIGINT" and nullable:
+            return f"; {WIDE}"
+        if made.agg == "sum":
+            misfit = f", NULL: a number does not fit a decimal of {made.value.scale} places"
+            return f"; 0: none{misfit if made.nullable else ''}"
+        return "; NULL: none" if nullable else ""
 
 
-def feature_table(made: FeatureSet, source_table: str, *, as_known: bool) -> Contract:
-    """The contract of features as known now, or `as_known` at the cut, computed from the versions in `source_table`."""
-    now = f"{made.kind} windows over staging as known now. Late data restates them: for training use features_as_known."
+def _shifted(days: int) -> str:
+    return "day" if days == 0 else f"day {'+' if days > 0 else '-'} {abs(days)}"
+
+
+def event_types(settings: LakeSettings) -> dict[str, ColumnType]:
+    """The columns of an event that expressions may name, with their types."""
+    return {c.name: read_type(c.type) for c in settings.source.payload_columns} | OF_EVERY_EVENT
+
+
+def refused(where: str, culprit: str, advice: str) -> SettingsError:
+    """The error for a declaration at `where` in lake.toml."""
+    return SettingsError(f"{where} in lake.toml", culprit, "Nothing was done", advice)
+
+
+def checked(made: Aggregation, where: str) -> Aggregation:
+    """The aggregation; raises SettingsError naming `where` for values that it does not take."""
+    try:
+        _ = made.type
+    except UnfitAggregation as misfit:
+        raise refused(where, misfit.culprit, misfit.advice) from None
+    return made
+
+
+def built_in_features(settings: LakeSettings) -> tuple[Declared, ...]:
+    """The features of a lake that declares none."""
+    columns = built_in_columns(settings.features.windows_days)
+    return tuple(Declared(c, c.value.of, None, (c.value.of,) if c.value.of else ()) for c in columns)
+
+
+def label_by_rule(settings: LakeSettings) -> tuple[tuple[Declared, ...], str]:
+    """The two aggregates of a label by measure and rule, and its condition. Raises SettingsError."""
+    asked, known = settings.labels, event_types(settings)
+    where = f'[labels] measure = "{asked.measure}"'
+    columns = tuple(name for name in known if name.lower() == asked.measure != "events")
+    if not columns and asked.measure != "events":
+        advice = f"Name columns of the payload: {', '.join(known)}"
+        raise refused(where, f"there is no column {asked.measure}", advice)
+    agg: Agg = "sum" if columns else "count"
+    value = Value(asked.measure, str(known[columns[0]])) if columns else Value()
+    sides = {"forward": ahead(asked.horizon_days), "backward": trailing(asked.horizon_days)}
+    terms = (checked(Aggregation(name, agg, value, reach), where) for name, reach in sides.items())
+    return tuple(Declared(term, value.of, None, columns) for term in terms), RULES[asked.rule]
+
+
+def features(
+    settings: LakeSettings, columns: Sequence[Declared], source_table: str, *, as_known: bool, built_in: bool
+) -> Contract:
+    """The contract of features with these columns as known now, or `as_known` at the cut, from `source_table`."""
+    now = "Windows over staging as known now. Late data restates them: for training use features_as_known."
     then = "The same windows as known at the cut: midnight after the day, plus grace. Later arrivals never change them."
-    basis = Basis.KNOWN_AT_CUT if as_known else Basis.CONTENT
+    # Built-in features count the events of their longest window: none of them lacks an event.
+    nullable = [c.aggregation.agg == "sum" and c.aggregation.nullable if built_in else None for c in columns]
+    shown = (
+        *_entity(settings, "whom the features describe", source_table),
+        *(c.column(source_table, nullable=null) for c, null in zip(columns, nullable, strict=True)),
+        Column("feature_date", "DATE", "the day the features describe"),
+    )
+    longest, basis = max(c.aggregation.reach.days for c in columns), Basis.KNOWN_AT_CUT if as_known else Basis.CONTENT
     return Contract(
         "features_as_known" if as_known else "features",
         then if as_known else now,
-        made.columns,
+        shown,
         "feature_date",
-        made.entity,
-        (Input(source_table, before=made.longest_days - 1, basis=basis, columns=made.read),),
+        settings.features.entity,
+        (Input(source_table, before=longest - 1, basis=basis, columns=_read(settings, columns)),),
         waits_for_cut=as_known,
-        rules=made.rules,
+        rules=(*([HAS_EVENTS] if built_in else []), *(rule for c in columns for rule in c.rules)),
     )
 
 
-def label_table(
-    columns: Sequence[Column], entity: tuple[str, ...], times: tuple[int, int], inputs: tuple[Input, Input]
-) -> Contract:
-    """The contract of labels with these columns before `label_state`; `times` are the days of horizon and maturity.
-
-    `inputs` are staging and features_as_known; the days to read of staging follow from the horizon.
-    """
-    horizon, maturity = times
+def labels(settings: LakeSettings, terms: Sequence[Declared], source_table: str, *, built_in: bool) -> Contract:
+    """The contract of labels: a column per aggregate and the label, per entity of features_as_known."""
+    asked, entity = settings.labels, settings.features.entity
+    origins = tuple(dict.fromkeys(f"{source_table}.{column}" for t in terms for column in t.columns))
     state = "mature once the horizon and the maturity days have passed, else provisional"
-    versions, asked = inputs
+    read = read_of_staging(settings, (c.name for c in DEFAULT_PAYLOAD)) if built_in else _read(settings, terms)
+    every_feature = built_in and not settings.features.columns
     return Contract(
         "labels",
         "The outcome over the horizon (d, d + horizon] as known now, for the entities of features_as_known.",
         (
-            *columns,
+            *_entity(settings, "whom the label belongs to", "features_as_known"),
+            *(t.column(source_table, nullable=True if built_in else None) for t in terms),
+            Column("label", "INT", f"1 if {asked.label or 'the rule of [labels]'}, else 0", made_from=origins),
             Column("label_state", "STRING", state),
             Column("label_date", "DATE", "the day the label belongs to"),
         ),
         "label_date",
         entity,
-        (replace(versions, before=horizon - 1, after=horizon), asked),
+        (
+            Input(source_table, before=asked.horizon_days - 1, after=asked.horizon_days, columns=read),
+            Input("features_as_known", columns=None if every_feature else (*entity, "feature_date")),
+        ),
         waits_for_cut=True,
-        matures_after_days=matures_after(horizon, maturity),
+        matures_after_days=matures_after(asked.horizon_days, asked.maturity_days),
         rules=LABEL_RULES,
     )
 
 
-def training_table(
-    columns: Sequence[Column], rules: Sequence[Rule], entity: tuple[str, ...], matures_after_days: int
-) -> Contract:
-    """The contract of training: these columns of features_as_known with their rules, and the mature label last."""
+def training(settings: LakeSettings, as_known: Contract) -> Contract:
+    """The contract of training: columns and rules of `as_known` (features_as_known), and the mature label last."""
+    origins = {c.name: () if c.name == "feature_date" else (f"features_as_known.{c.name}",) for c in as_known.columns}
+    label = Column("label", "INT", "the mature label: 0 or 1", made_from=("labels.label",))
     return Contract(
         "training",
         "What a model may learn from: features as known at the cut, joined to mature labels only.",
-        tuple(columns),
+        (*(replace(c, made_from=origins[c.name]) for c in as_known.columns), label),
         "feature_date",
-        entity,
+        as_known.key,
         (Input("features_as_known"), Input("labels")),
         waits_for_cut=True,
-        matures_after_days=matures_after_days,
-        rules=(*rules, LABEL_RULES[0]),
+        matures_after_days=matures_after(settings.labels.horizon_days, settings.labels.maturity_days),
+        rules=(*as_known.rules, LABEL_RULES[0]),
     )
 
 
-def built_in_features(windows_days: tuple[int, int], read: tuple[str, ...] | None = None) -> FeatureSet:
-    """The built-in features over a short and a long window in days."""
-    short, long = windows_days
-    columns = (
-        Column("entity", "STRING", "whom the features describe", tags=KEY),
-        Column("events_short", "BIGINT", f"events in the {short} days up to and including the day", tags=MEASURE),
-        Column("events_long", "BIGINT", f"events in the {long} days; at least 1", tags=MEASURE),
-        Column("value_short", "BIGINT", f"sum of value over the {short} days{WIDE}", nullable=True, tags=MEASURE),
-        Column("value_long", "BIGINT", f"sum of value over the {long} days{WIDE}", nullable=True, tags=MEASURE),
-        Column("flagged_long", "BIGINT", f"sum of flag over the {long} days", tags=MEASURE),
-        Column("days_since_last", "INT", "days since the newest event in the long window; 0: that day", tags=DAYS),
-        Column("feature_date", "DATE", "the day the features describe"),
-    )
-    rules = (
-        Rule("has_events", "events_long >= 1", "there is a row only where the long window holds an event"),
-        Rule("last_is_in_window", f"days_since_last BETWEEN 0 AND {long - 1}", "the newest event is in it"),
-    )
-    return FeatureSet(columns, rules, long, read=read)
+def read_of_staging(settings: LakeSettings, used: Iterable[str]) -> tuple[str, ...] | None:
+    """The columns of staging that a table reads which uses these columns of the payload; None: every column."""
+    payload = settings.source.payload_columns
+    unread = {c.name for c in payload} - set(used)
+    return tuple(c for c in staging(payload).column_names if c not in unread) if unread else None
 
 
-def features(windows_days: tuple[int, int], source_table: str = STAGING) -> Contract:
-    """The built-in features as known now."""
-    return feature_table(built_in_features(windows_days), source_table, as_known=False)
+def _read(settings: LakeSettings, columns: Sequence[Declared]) -> tuple[str, ...] | None:
+    """The columns of staging to read: the arguments of these columns, the entity, and when an event counts."""
+    return read_of_staging(settings, (*settings.features.entity, *(name for c in columns for name in c.columns)))
 
 
-def features_as_known(windows_days: tuple[int, int], source_table: str = STAGING) -> Contract:
-    """The built-in features as known at the cut of the day."""
-    return feature_table(built_in_features(windows_days), source_table, as_known=True)
-
-
-def labels(
-    horizon_days: int,
-    maturity_days: int,
-    versions: Input = Input(STAGING),  # noqa: B008  # a value
-    asked: Input = Input("features_as_known"),  # noqa: B008
-) -> Contract:
-    """Labels by measure and rule; `versions` and `asked` are the inputs with the columns to read of them."""
-    ahead, behind = f"the {horizon_days} days after the day{WIDE}", f"the {horizon_days} days up to it{WIDE}"
-    columns = (
-        Column("entity", "STRING", "whom the label belongs to", tags=KEY),
-        Column("forward", "BIGINT", f"the measure over {ahead}", nullable=True, tags=MEASURE),
-        Column("backward", "BIGINT", f"the measure over {behind}", nullable=True, tags=MEASURE),
-        Column("label", "INT", "0 or 1 by the rule of [labels]"),
-    )
-    return label_table(columns, ("entity",), (horizon_days, maturity_days), (versions, asked))
-
-
-def training(windows_days: tuple[int, int], horizon_days: int, maturity_days: int) -> Contract:
-    """The built-in features as known at the cut, joined to mature labels."""
-    made = built_in_features(windows_days)
-    columns = (*made.columns, Column("label", "INT", "the mature label: 0 or 1"))
-    return training_table(columns, made.rules, made.entity, matures_after(horizon_days, maturity_days))
+def _entity(settings: LakeSettings, meaning: str, table: str) -> Iterator[Column]:
+    types, names = {c.name: c.type for c in settings.source.payload_columns}, settings.features.entity
+    for name in names:
+        others = ", ".join(n for n in names if n != name)
+        described = f"{meaning}, together with {others}" if others else meaning
+        yield Column(name, types[name], described, tags=KEY, made_from=(f"{table}.{name}",))

@@ -1,21 +1,22 @@
 """Expressions in `lake.toml`: Spark SQL over one event, parsed and checked before anything runs.
 
-Not here: types (`lake.expression_types`) and the computation (`transforms`). The compiled text keeps the tokens of the
+Not here: types (`pipeline.expressions`) and the computation (`transforms`). The compiled text keeps the tokens of the
 written one; only casts are replaced by casts that give NULL instead of ending the job (`landing.select`).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import reduce
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from backfill_assets.core.column_types import ColumnType
+from backfill_assets.core.column_types import DECIMAL, GREATEST_PRECISION, ColumnType, read_type
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.lake.expression_types import Untold, type_of
 from backfill_assets.landing.row_functions import GENERATORS, KNOWN, OF_MANY_ROWS, SUBQUERIES, called
 from backfill_assets.landing.select import expressions
+from backfill_assets.pipeline.contracts import refused
 
 RAISING: dict[type, str] = {
     exp.Div: "try_divide(a, b)",
@@ -52,14 +53,14 @@ def parse(text: str, where: str) -> exp.Expr:
     try:
         parsed = sqlglot.parse_one(text, read="spark")
     except SqlglotError as error:
-        raise refused(where, f"it is no expression: {str(error).splitlines()[0]}") from None
+        raise refused(where, f"it is no expression: {str(error).splitlines()[0]}", ADVICE) from None
     inner = parsed.find(*SUBQUERIES)
     if inner is not None:
-        raise refused(where, f"{inner.sql('spark')} is a subquery")
+        raise refused(where, f"{inner.sql('spark')} is a subquery", ADVICE)
     if isinstance(parsed, exp.Alias | exp.Aliases | exp.Tuple):
-        raise refused(where, f"{text} is more than one value; its name is the column's")
+        raise refused(where, f"{text} is more than one value; its name is the column's", ADVICE)
     if len(_forgiving(text, where)) != 1:
-        raise refused(where, f"{text} is more than one value")
+        raise refused(where, f"{text} is more than one value", ADVICE)
     return parsed
 
 
@@ -77,11 +78,6 @@ def check(parsed: exp.Expr, columns: Mapping[str, ColumnType], where: str) -> tu
             where, f"there is no column {', '.join(strangers)}", f"Name columns of the payload: {', '.join(columns)}"
         )
     return tuple(dict.fromkeys(known[name] for name in plain.values()))
-
-
-def refused(where: str, culprit: str, advice: str = ADVICE) -> SettingsError:
-    """The error for an expression at `where` in lake.toml."""
-    return SettingsError(f"{where} in lake.toml", culprit, "Nothing was done", advice)
 
 
 def _faults(node: exp.Expr) -> Iterator[tuple[str, str]]:
@@ -112,4 +108,150 @@ def _forgiving(text: str, where: str) -> tuple[str, ...]:
     try:
         return expressions(text)
     except SettingsError as error:
-        raise refused(where, error.culprit) from None
+        raise refused(where, error.culprit, ADVICE) from None
+
+
+BOOLEAN, BIGINT, DOUBLE, STRING, DATE = map(ColumnType, ("BOOLEAN", "BIGINT", "DOUBLE", "STRING", "DATE"))
+INT, INT_MOST = ColumnType("INT"), 2**31 - 1
+INT_DIGITS = {"INT": 10, "BIGINT": 20}  # as Spark widens them to decimals
+TRUTHS = (
+    exp.Predicate,
+    exp.Connector,
+    exp.Not,
+    exp.Boolean,
+    exp.RegexpLike,
+    exp.StartsWith,
+    exp.EndsWith,
+    exp.Contains,
+)
+TEXTS = (
+    exp.Lower, exp.Upper, exp.Trim, exp.Substring, exp.Concat, exp.ConcatWs, exp.DPipe, exp.RegexpExtract,
+    exp.RegexpReplace, exp.Replace, exp.Reverse, exp.Left, exp.Right, exp.Initcap,
+)  # fmt: skip
+COUNTS = (exp.Length, exp.Year, exp.Month, exp.Day, exp.Hour, exp.Minute, exp.Second, exp.DateDiff, exp.ArraySize)
+CHOICES = (exp.Coalesce, exp.Greatest, exp.Least)
+
+
+class Untold(ValueError):
+    """An expression whose type is unknown here."""
+
+
+def type_of(node: exp.Expr, columns: Mapping[str, ColumnType]) -> ColumnType:
+    """The type of a tree over these columns. Raises Untold."""
+    if isinstance(node, exp.Column):
+        return {name.lower(): kind for name, kind in columns.items()}[node.name.lower()]
+    for kinds, told in _RULES:
+        if isinstance(node, kinds):
+            return told(node, lambda part: type_of(part, columns))
+    raise Untold(node.sql("spark"))
+
+
+_TypeOf = Callable[[exp.Expr], ColumnType]
+
+
+def _literal(node: exp.Expr, of: _TypeOf) -> ColumnType:
+    text = str(node.this)
+    if node.args.get("is_string"):
+        return STRING
+    if "e" in text.lower():
+        return DOUBLE
+    whole, behind = (*text.split("."), "")[:2]
+    if "." not in text:
+        return INT if int(text) <= INT_MOST else BIGINT
+    return _decimal(max(len(whole.lstrip("0")) + len(behind), 1), len(behind))
+
+
+def _cast(node: exp.Expr, _: _TypeOf) -> ColumnType:
+    try:
+        return read_type(node.args["to"].sql("spark"))
+    except ValueError as error:
+        raise Untold(str(error)) from None
+
+
+def _inner(node: exp.Expr, of: _TypeOf) -> ColumnType:
+    return of(node.this)
+
+
+def _choice(node: exp.Expr, of: _TypeOf) -> ColumnType:
+    return _common([node.this, *node.expressions], of)
+
+
+def _case(node: exp.Expr, of: _TypeOf) -> ColumnType:
+    ends = [i.args.get("true") for i in node.args.get("ifs", [])] or [node.args.get("true")]
+    last = node.args.get("default") or node.args.get("false")
+    return _common([e for e in (*ends, last) if e is not None], of)
+
+
+def _common(parts: list[exp.Expr], of: _TypeOf) -> ColumnType:
+    known = [of(p) for p in parts if not isinstance(p, exp.Null)]
+    if not known:
+        raise Untold("only NULL")
+    return reduce(_wider, known)
+
+
+def _wider(one: ColumnType, other: ColumnType) -> ColumnType:
+    if one == other:
+        return one
+    if not (one.is_number and other.is_number):
+        raise Untold(f"{one} and {other}")
+    if DOUBLE in (one, other):
+        return DOUBLE
+    if DECIMAL not in (one.kind, other.kind):
+        return BIGINT
+    (whole, scale), (whole_2, scale_2) = ((d.precision - d.scale, d.scale) for d in map(_as_decimal, (one, other)))
+    return _decimal(max(whole, whole_2) + max(scale, scale_2), max(scale, scale_2))
+
+
+def _arithmetic(node: exp.Expr, of: _TypeOf) -> ColumnType:
+    one, other = of(node.this), of(node.expression)
+    if not (one.is_number and other.is_number):
+        raise Untold(node.sql("spark"))
+    if DOUBLE in (one, other) or DECIMAL not in (one.kind, other.kind):
+        return _wider(one, other) if one != other else one
+    a, b = _operand(node.this, one), _operand(node.expression, other)
+    if isinstance(node, exp.Mul | exp.SafeMultiply):
+        return _decimal(a.precision + b.precision + 1, a.scale + b.scale)
+    scale = max(a.scale, b.scale)
+    return _decimal(max(a.precision - a.scale, b.precision - b.scale) + scale + 1, scale)
+
+
+def _quotient(node: exp.Expr, of: _TypeOf) -> ColumnType:
+    """The type of a quotient. Spark's digits for decimals are not reproduced here: a cast states them."""
+    if DECIMAL in (of(node.this).kind, of(node.expression).kind):
+        raise Untold(node.sql("spark"))
+    return DOUBLE
+
+
+def _as_decimal(kind: ColumnType) -> ColumnType:
+    return kind if kind.kind == DECIMAL else _decimal(INT_DIGITS[kind.kind], 0)
+
+
+def _operand(node: exp.Expr, kind: ColumnType) -> ColumnType:
+    """The decimal type of an operand; a whole number that is written out has just its digits."""
+    literal = isinstance(node, exp.Literal) and kind.kind in INT_DIGITS
+    return _decimal(len(str(node.this)), 0) if literal else _as_decimal(kind)
+
+
+def _decimal(precision: int, scale: int) -> ColumnType:
+    if precision > GREATEST_PRECISION:
+        raise Untold(f"{precision} digits")
+    return ColumnType(DECIMAL, precision, scale)
+
+
+def _always(kind: ColumnType) -> Callable[[exp.Expr, _TypeOf], ColumnType]:
+    return lambda node, of: kind
+
+
+_RULES: tuple[tuple[tuple[type, ...], Callable[[exp.Expr, _TypeOf], ColumnType]], ...] = (
+    ((exp.Literal,), _literal),
+    ((exp.Cast,), _cast),
+    (TRUTHS, _always(BOOLEAN)),
+    ((exp.Paren, exp.Neg, exp.Abs, exp.Nullif), _inner),
+    ((exp.Add, exp.Sub, exp.Mul, exp.SafeAdd, exp.SafeSubtract, exp.SafeMultiply), _arithmetic),
+    ((exp.Div, exp.SafeDivide), _quotient),
+    ((exp.IntDiv,), _always(BIGINT)),
+    (CHOICES, _choice),
+    ((exp.Case, exp.If), _case),
+    (TEXTS, _always(STRING)),
+    (COUNTS, _always(BIGINT)),
+)

@@ -6,17 +6,17 @@ Not here: the texts of contracts (`contracts`), the computation (`transforms`) a
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from backfill_assets.core.contracts import Contract, Input
+from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import matures_after
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.ledgers import named
 from backfill_assets.core.payload import DEFAULT_PAYLOAD, words
-from backfill_assets.lake.model import Chunk, Frames, Table
+from backfill_assets.lake.model import Chunk, Frames, Table, Transform
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.pipeline import contracts
 from backfill_assets.pipeline.recorded_settings import unrecorded
 from backfill_assets.pipeline.transforms import queries
-from backfill_assets.pipeline.transforms.aggregation import Aggregation, Outcome, built_in_columns, outcome_by_rule
+from backfill_assets.pipeline.transforms.aggregation import Outcome
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -92,30 +92,23 @@ def _has_built_in(settings: LakeSettings, section: Section) -> bool:
     return usual and not declares
 
 
-def _read_by_built_in(settings: LakeSettings) -> tuple[str, ...] | None:
-    return contracts.read_of_staging(settings.source.payload_columns, (c.name for c in DEFAULT_PAYLOAD))
-
-
 def _features(settings: LakeSettings) -> tuple[Table, Table]:
     """features and features_as_known. Raises SettingsError for a faulty expression, or a payload without columns."""
     source, built_in = settings.source_of("features"), _has_built_in(settings, "features")
     settings, staging = settings.of_source(source), named(contracts.STAGING, source)
     entity, grace = settings.features.entity, settings.features.cutoff_grace_hours
-    columns: tuple[Aggregation, ...]
-    reach: dict[str, Any]
-    if built_in:
-        windows = settings.features.windows_days
-        columns, compiled, reach = built_in_columns(windows), dict[str, str](), {"windows_days": windows}
-        made, version = contracts.built_in_features(windows, _read_by_built_in(settings)), "{} 1"
-    else:
-        from backfill_assets.pipeline.declared import declared, feature_set
-        from backfill_assets.pipeline.declared import words as compiled_words
+    if settings.features.columns:
+        from backfill_assets.pipeline.declared import declared_features
 
+        found = declared_features(settings)
+    else:
         _refuse_lacking_columns(settings)
-        found = declared(settings)
-        columns, compiled = tuple(c.aggregation for c in found), {c.aggregation.name: c.sql for c in found}
-        reach = {"entity": list(entity), "columns": compiled_words(found)}
-        made, version = feature_set(settings, found, staging), "declared features 1"
+        found = contracts.built_in_features(settings)
+    columns = tuple(c.aggregation for c in found)
+    reach: dict[str, Any] = {"entity": list(entity), "columns": [c.settings for c in found]}
+    if built_in:
+        reach = {"windows_days": settings.features.windows_days}
+    compiled = {} if built_in else {c.aggregation.name: c.sql for c in found}
 
     def _now(frames: Frames, chunk: Chunk) -> "DataFrame":
         from backfill_assets.pipeline.transforms.declared import now
@@ -127,18 +120,19 @@ def _features(settings: LakeSettings) -> tuple[Table, Table]:
 
         return at_cut(frames[staging], chunk.days, entity, columns, grace)
 
-    now, known = (contracts.feature_table(made, staging, as_known=known) for known in (False, True))
-    at_cut = {**reach, "cutoff_grace_hours": grace}
-    return (
-        Table(now, _now, reach, MADE_BY, compiled=compiled, code_version=version.format(now.name)),
-        Table(known, _at_cut, at_cut, MADE_BY, compiled=compiled, code_version=version.format(known.name)),
-    )
+    def _table(transform: Transform, reach: dict[str, Any], *, as_known: bool) -> Table:
+        contract = contracts.features(settings, found, staging, as_known=as_known, built_in=built_in)
+        version = f"{contract.name} 1" if built_in else "declared features 1"
+        return Table(contract, transform, reach, MADE_BY, compiled=compiled, code_version=version)
+
+    known = {**reach, "cutoff_grace_hours": grace}
+    return _table(_now, reach, as_known=False), _table(_at_cut, known, as_known=True)
 
 
 def _refuse_lacking_columns(settings: LakeSettings) -> None:
-    """Raise SettingsError where the built-in features are wanted and the payload lacks one of their columns."""
+    """Raise SettingsError where the payload lacks a column of the built-in features."""
     amounts = [c for c in DEFAULT_PAYLOAD if c.name not in ENTITY]
-    if not settings.features.columns and not {*amounts} <= {*settings.source.payload_columns}:
+    if not {*amounts} <= {*settings.source.payload_columns}:
         needed = ", ".join(f"{c.name} {c.type} NOT NULL" for c in amounts)
         raise SettingsError(
             "[source.payload] in lake.toml",
@@ -152,26 +146,20 @@ def _labels(settings: LakeSettings) -> Table:
     """labels. Raises SettingsError for a faulty expression."""
     source, built_in = settings.source_of("labels"), _has_built_in(settings, "labels")
     settings, staging = settings.of_source(source), named(contracts.STAGING, source)
-    chosen, entity = settings.labels, settings.features.entity
-    times = {"horizon_days": chosen.horizon_days, "maturity_days": chosen.maturity_days}
-    outcome: Outcome
-    reach: dict[str, Any]
-    if built_in:
-        matures = matures_after(chosen.horizon_days, chosen.maturity_days)
-        outcome = outcome_by_rule(chosen.measure, chosen.rule, chosen.horizon_days, matures)
-        reach, compiled, version = chosen.model_dump(exclude={"label", "source"}), dict[str, str](), "labels 1"
-        asked = (*ENTITY, "feature_date") if settings.features.columns else None
-        inputs = Input(staging, columns=_read_by_built_in(settings)), Input("features_as_known", columns=asked)
-        contract = contracts.labels(chosen.horizon_days, chosen.maturity_days, *inputs)
+    asked, entity = settings.labels, settings.features.entity
+    if asked.label is None:
+        terms, condition = contracts.label_by_rule(settings)
     else:
-        from backfill_assets.pipeline.declared import label_contract
-        from backfill_assets.pipeline.declared import words as compiled_words
-        from backfill_assets.pipeline.declared_label import declared_label
+        from backfill_assets.pipeline.declared import declared_label
 
-        terms, outcome = declared_label(settings)
-        reach = {"entity": list(entity), "terms": compiled_words(terms), "condition": outcome.condition, **times}
-        compiled = {t.aggregation.name: t.sql for t in terms} | {"label": outcome.condition}
-        contract, version = label_contract(settings, terms, staging), "declared labels 1"
+        terms, condition = declared_label(settings)
+    outcome = Outcome(
+        tuple(t.aggregation for t in terms), condition, matures_after(asked.horizon_days, asked.maturity_days)
+    )
+    reach: dict[str, Any] = asked.model_dump(exclude={"label", "source"})
+    if not built_in:
+        times = {"horizon_days": asked.horizon_days, "maturity_days": asked.maturity_days}
+        reach = {"entity": list(entity), "terms": [t.settings for t in terms], "condition": condition, **times}
 
     def _build(frames: Frames, chunk: Chunk) -> "DataFrame":
         from backfill_assets.pipeline.transforms.declared import labels
@@ -181,26 +169,31 @@ def _labels(settings: LakeSettings) -> Table:
     def _flips(before: str, after: str) -> str:
         return queries.flips(before, after, entity)
 
-    sources = (*MADE_BY, MATURITY)
-    return Table(contract, _build, reach, sources, revisions=_flips, compiled=compiled, code_version=version)
+    return Table(
+        contracts.labels(settings, terms, staging, built_in=built_in),
+        _build,
+        reach,
+        (*MADE_BY, MATURITY),
+        revisions=_flips,
+        compiled={} if built_in else {t.aggregation.name: t.sql for t in terms} | {"label": condition},
+        code_version="labels 1" if built_in else "declared labels 1",
+    )
 
 
 def _training(settings: LakeSettings, features_as_known: Contract) -> Table:
     """training with the columns of `features_as_known`."""
-    entity, chosen = settings.features.entity, settings.labels
-    if _has_built_in(settings, "features"):
-        contract = contracts.training(settings.features.windows_days, chosen.horizon_days, chosen.maturity_days)
-        reach, version = dict[str, Any](), "training 1"
-    else:
-        from backfill_assets.pipeline.declared import training_contract
-
-        contract = training_contract(settings, features_as_known)
-        reach, version = {"entity": list(entity)}, "declared training 1"
+    entity, built_in = settings.features.entity, _has_built_in(settings, "features")
 
     def _build(frames: Frames, chunk: Chunk) -> "DataFrame":
         from backfill_assets.pipeline.transforms.declared import training
 
         return training(frames["features_as_known"], frames["labels"], chunk.days, entity)
 
-    sources = (TRANSFORMS + "declared",)
-    return Table(contract, _build, reach, sources, drops_incomplete=True, code_version=version)
+    return Table(
+        contracts.training(settings, features_as_known),
+        _build,
+        {} if built_in else {"entity": list(entity)},
+        (TRANSFORMS + "declared",),
+        drops_incomplete=True,
+        code_version="training 1" if built_in else "declared training 1",
+    )

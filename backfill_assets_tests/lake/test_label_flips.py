@@ -31,6 +31,7 @@ from backfill_assets.lake.settings import LabelSettings
 from backfill_assets.pipeline import contracts
 from backfill_assets_tests.builders import write_rows
 from backfill_assets_tests.files import bare_lake
+from backfill_assets_tests.pipeline import built_in
 
 FIRST, ENTITY, HORIZON = date(2024, 2, 26), ("shop", "day"), 3
 TYPES = {
@@ -44,7 +45,7 @@ ASKED = Contract(
     (Column("shop", "STRING", "s"), Column("day", "INT", "d"), Column("feature_date", "DATE", "d")),
     "feature_date", ENTITY, (),
 )  # fmt: skip
-AS_KNOWN = contracts.features_as_known((7, 28))
+AS_KNOWN = built_in.contracts()["features_as_known"]
 AHEAD, BEHIND = (-HORIZON, -1), (0, HORIZON - 1)
 LABEL = LabelQuestion(
     ENTITY,

@@ -1,4 +1,4 @@
-"""The built-in tables as functions of frames: the transforms with the columns of a lake that declares nothing.
+"""The built-in tables: contracts, and transforms as functions of frames, of a lake that declares nothing.
 
 Not here: the right answers (`oracle`).
 """
@@ -6,13 +6,38 @@ Not here: the right answers (`oracle`).
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange
+from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.pipeline.contracts import label_by_rule
+from backfill_assets.pipeline.tables import tables
 from backfill_assets.pipeline.transforms.aggregation import Outcome, built_in_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 ENTITY = ("entity",)
+
+
+def contracts(
+    windows_days: tuple[int, int] = (7, 28), horizon_days: int = 7, maturity_days: int = 7
+) -> dict[str, Contract]:
+    """The contracts of the built-in tables by name, upstream first."""
+    settings = LakeSettings.model_validate({
+        "start_date": "2024-03-01", "source": {"files": "landing/**", "format": "jsonl", "select": "seq"},
+        "features": {"windows_days": windows_days},
+        "labels": {"horizon_days": horizon_days, "maturity_days": maturity_days},
+    })  # fmt: skip
+    return {t.name: t.contract for t in tables(settings)}
+
+
+def outcome_by_rule(measure: str, rule: str, horizon_days: int, matures_after_days: int) -> Outcome:
+    """The outcome of a label by measure and rule."""
+    asked = {"measure": measure, "rule": rule, "horizon_days": horizon_days}
+    source = {"files": "landing/**", "format": "jsonl", "select": "seq"}
+    settings = LakeSettings.model_validate({"start_date": "2024-03-01", "source": source, "labels": asked})
+    terms, condition = label_by_rule(settings)
+    return Outcome(tuple(t.aggregation for t in terms), condition, matures_after_days)
 
 
 def features(staging: "DataFrame", days: DayRange, windows_days: tuple[int, int]) -> "DataFrame":

@@ -8,18 +8,10 @@ import pytest
 
 from backfill_assets.core.contracts import Basis, Contract, Input
 from backfill_assets.load.deliveries import GREATEST_VALUE
-from backfill_assets.pipeline import contracts
+from backfill_assets_tests.pipeline.built_in import contracts
 
-WINDOWS, HORIZON, MATURITY = (7, 28), 14, 5
-ALL = [
-    contracts.raw(),
-    contracts.staging(),
-    contracts.features(WINDOWS),
-    contracts.features_as_known(WINDOWS),
-    contracts.labels(HORIZON, MATURITY),
-    contracts.training(WINDOWS, HORIZON, MATURITY),
-]
-BY_NAME = {c.name: c for c in ALL}
+BY_NAME = contracts((7, 28), 14, 5)
+ALL = list(BY_NAME.values())
 NAMES = list(BY_NAME)
 
 

@@ -11,9 +11,10 @@ from pydantic import ValidationError
 
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.pipeline.contracts import features as usual
-from backfill_assets.pipeline.declared import Declared, declared
+from backfill_assets.pipeline.contracts import Declared
+from backfill_assets.pipeline.declared import declared_features
 from backfill_assets.pipeline.transforms.aggregation import built_in_columns
+from backfill_assets_tests.pipeline.built_in import contracts
 
 PAYLOAD = {
     "customer_id": "STRING", "country": "STRING", "total": "DECIMAL(18,2)", "is_return": "BOOLEAN", "n": "BIGINT",
@@ -32,7 +33,7 @@ def orders(*columns: dict[str, Any], entity: tuple[str, ...] = ("customer_id",),
 
 def one(**said: Any) -> Declared:
     """The one column declared so."""
-    return declared(orders({"name": "f", "days": 28, **said}))[0]
+    return declared_features(orders({"name": "f", "days": 28, **said}))[0]
 
 
 @pytest.mark.parametrize(
@@ -55,15 +56,15 @@ def one(**said: Any) -> Declared:
     ],
 )
 def test_the_type_follows_from_aggregation_and_values(said: dict[str, Any], kind: str, nullable: bool) -> None:
-    column = one(**said).column(tags={}, made_from="staging")
+    column = one(**said).column("staging")
     assert (column.type, column.nullable) == (kind, nullable)
 
 
 def test_a_column_tells_its_aggregation_filter_and_window_and_what_it_is_made_from() -> None:
     made = one(agg="sum", of="total", where="NOT is_return AND country = 'DE'")
-    column = made.column(tags={"role": "measure"}, made_from="staging")
+    column = made.column("staging")
     assert column.description == (
-        "sum of total over the 28 days up to and including the day where NOT is_return AND country = 'DE'; 0: none"
+        "sum(total) FILTER (WHERE (NOT is_return AND country = 'DE')) over event_date BETWEEN day - 27 AND day; 0: none"
     )
     assert dict(column.tags) == {
         "role": "measure", "aggregation": "sum", "of": "total", "filter": "NOT is_return AND country = 'DE'",
@@ -125,7 +126,7 @@ def test_the_windows_of_the_built_in_columns_are_refused_beside_declared_ones() 
 
 def test_the_built_in_columns_are_declarations_too() -> None:
     said = [(c.name, c.agg, c.value.of, c.reach.days) for c in built_in_columns((7, 28))]
-    contract = usual((7, 28))
+    contract = contracts()["features"]
     assert [(c.name, c.type) for c in built_in_columns((7, 28))] == [(c.name, c.type) for c in contract.columns[1:-1]]
     assert said[2] == ("value_short", "sum", "value", 7)
 
@@ -133,5 +134,5 @@ def test_the_built_in_columns_are_declarations_too() -> None:
 def test_the_decimals_of_a_double_are_a_setting() -> None:
     made = one(agg="sum", of="x", scale=2)
     assert made.aggregation.value.scale == 2
-    assert "a decimal of 2 places" in made.column(tags={}, made_from="staging").description
+    assert "a decimal of 2 places" in made.column("staging").description
     assert one(agg="sum", of="x").aggregation.value.scale == 9

@@ -1,7 +1,7 @@
 """The contracts of declared features and labels: columns, keys, the days they are made from, and their rules.
 
-Tested here: the contracts of `pipeline.declared`, through `pipeline.tables`. Not tested here: the description of a
-column (`test_declared.py`).
+Tested here: contracts of declarations in `pipeline.contracts`, through `pipeline.tables`. Not tested here: the
+description of a column (`test_declared.py`).
 """
 
 from backfill_assets.core.contracts import Basis

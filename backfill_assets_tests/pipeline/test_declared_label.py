@@ -1,36 +1,36 @@
 """Declared labels: the aggregates in a condition, ahead and behind, and what is left of its text.
 
-Tested here: `pipeline.declared_label`. Not tested here: what is computed (`transforms.test_declared_labels`).
+Tested here: labels of `pipeline.declared`. Not tested here: what is computed (`transforms.test_declared_labels`).
 """
 
 import pytest
 from pydantic import ValidationError
 
 from backfill_assets.core.errors import SettingsError
-from backfill_assets.pipeline.declared_label import declared_label
+from backfill_assets.pipeline.contracts import label_by_rule
+from backfill_assets.pipeline.declared import declared_label
 from backfill_assets.pipeline.transforms.aggregation import Reach
 from backfill_assets_tests.pipeline.test_declared import orders
 
 
 def test_each_aggregate_of_the_condition_is_a_column_and_the_rest_stays_as_it_was_written() -> None:
     asked = orders(label="sum_ahead(total)  > 2 * sum_behind( total ) AND COUNT_AHEAD() > 0", horizon_days=14)
-    terms, outcome = declared_label(asked)
-    assert outcome.condition == "sum_ahead  > 2 * sum_behind AND count_ahead > 0"
-    assert [(t.name, t.type, t.reach) for t in outcome.terms] == [
+    terms, condition = declared_label(asked)
+    assert condition == "sum_ahead  > 2 * sum_behind AND count_ahead > 0"
+    assert [(t.name, t.type, t.reach) for t in (t.aggregation for t in terms)] == [
         ("sum_ahead", "DECIMAL(28,2)", Reach(-14, -1)),
         ("sum_behind", "DECIMAL(28,2)", Reach(0, 13)),
         ("count_ahead", "BIGINT", Reach(-14, -1)),
     ]
-    assert outcome.matures_after_days == 14 + 7
-    said = [t.column(tags={}, made_from="staging") for t in terms]
-    assert said[0].description == "sum of total over the 14 days after the day; 0: none"
+    said = [t.column("staging") for t in terms]
+    assert said[0].description == "sum(total) over event_date BETWEEN day + 1 AND day + 14; 0: none"
     assert said[0].tags["window"] == "14 days ahead"
 
 
 def test_an_aggregate_that_is_named_twice_is_one_column_and_another_of_its_kind_gets_a_number() -> None:
-    terms, outcome = declared_label(orders(label="max_ahead(n) > max_ahead(k) OR max_ahead(n) > 5"))
+    terms, condition = declared_label(orders(label="max_ahead(n) > max_ahead(k) OR max_ahead(n) > 5"))
     assert [t.aggregation.name for t in terms] == ["max_ahead", "max_ahead_2"]
-    assert outcome.condition == "max_ahead > max_ahead_2 OR max_ahead > 5"
+    assert condition == "max_ahead > max_ahead_2 OR max_ahead > 5"
 
 
 @pytest.mark.parametrize(
@@ -59,10 +59,10 @@ def test_a_rule_is_refused_beside_a_label() -> None:
 
 
 def test_measure_and_rule_are_conditions_for_entities_of_other_names() -> None:
-    _, outcome = declared_label(orders(rule="rise", horizon_days=3))
-    assert outcome.condition == "forward > backward"
-    assert [(t.name, t.agg, t.reach.first, t.reach.last) for t in outcome.terms] == [
+    terms, condition = label_by_rule(orders(rule="rise", horizon_days=3))
+    assert condition == "forward > backward"
+    assert [(t.name, t.agg, t.reach.first, t.reach.last) for t in (t.aggregation for t in terms)] == [
         ("forward", "count", -3, -1), ("backward", "count", 0, 2),
     ]  # fmt: skip
     with pytest.raises(SettingsError, match="there is no column value"):
-        declared_label(orders(measure="value"))
+        label_by_rule(orders(measure="value"))

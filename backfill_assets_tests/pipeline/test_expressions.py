@@ -1,6 +1,6 @@
 """Expressions of a person: what they may hold, what is refused by name, and what Spark is given.
 
-Tested here: `pipeline.expressions`. Not tested here: its type (`lake.test_expression_types`) and tokens
+Tested here: `pipeline.expressions`. Not tested here: its type (`test_expression_types`) and tokens
 that `select` refuses as well (`landing.test_select`), but for one of each kind.
 """
 

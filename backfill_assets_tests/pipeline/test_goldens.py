@@ -14,10 +14,9 @@ import duckdb
 import pytest
 
 from backfill_assets.core.days import DayRange, from_inclusive
-from backfill_assets.pipeline.transforms.aggregation import outcome_by_rule
 from backfill_assets.pipeline.transforms.staging import staging
 from backfill_assets_tests import by_hand, oracle
-from backfill_assets_tests.pipeline.built_in import features, features_as_known, labels, training
+from backfill_assets_tests.pipeline.built_in import features, features_as_known, labels, outcome_by_rule, training
 from backfill_assets_tests.pipeline.frames import to_spark, without_zone
 from backfill_assets_tests.pipeline.oracle import Rules, answers, engine
 from backfill_assets_tests.pipeline.worlds import aware

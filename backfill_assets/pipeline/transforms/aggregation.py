@@ -148,15 +148,3 @@ def built_in_columns(windows_days: tuple[int, int]) -> tuple[Aggregation, ...]:
         Aggregation("flagged_long", "sum", flag, long),
         Aggregation("days_since_last", "days_since_last", Value(), long),
     )
-
-
-def outcome_by_rule(measure: str, rule: str, horizon_days: int, matures_after_days: int) -> Outcome:
-    """The label of `measure` ("events", "flag" or "value") by `rule`: "any" ahead, or a "rise" over what is behind."""
-    kind = {"events": None, "flag": "INT", "value": "BIGINT"}[measure]
-    agg: Agg = "sum" if kind else "count"
-    value = Value(measure, kind) if kind else Value()
-    terms = (
-        Aggregation("forward", agg, value, ahead(horizon_days)),
-        Aggregation("backward", agg, value, trailing(horizon_days)),
-    )
-    return Outcome(terms, RULES[rule], matures_after_days)

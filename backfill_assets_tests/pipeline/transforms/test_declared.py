@@ -12,7 +12,7 @@ import pytest
 
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.pipeline.declared import declared
+from backfill_assets.pipeline.declared import declared_features
 from backfill_assets.pipeline.transforms.aggregation import Aggregation
 from backfill_assets_tests.pipeline.frames import rows_of
 from backfill_assets_tests.pipeline.naive import (
@@ -37,7 +37,7 @@ COLUMNS, ENTITIES = 14, 120
 def aggregations(asked: list[Asked]) -> list[Aggregation]:
     """The columns as `lake.toml` declares them and the product compiles them."""
     written = settings(features={"entity": ENTITY, "columns": [a.written() for a in asked]})
-    return [d.aggregation for d in declared(LakeSettings.model_validate(written))]
+    return [d.aggregation for d in declared_features(LakeSettings.model_validate(written))]
 
 
 def assert_same_rows(found: "DataFrame", wanted: Any) -> None:

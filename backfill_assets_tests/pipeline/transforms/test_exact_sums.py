@@ -9,9 +9,8 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.pipeline.transforms.aggregation import outcome_by_rule
 from backfill_assets.pipeline.transforms.measures import as_bigint, halves, total
-from backfill_assets_tests.pipeline.built_in import features, labels
+from backfill_assets_tests.pipeline.built_in import features, labels, outcome_by_rule
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 
 from backfill_assets.pipeline import contracts
+from backfill_assets_tests.pipeline import built_in
 from backfill_assets_tests.pipeline.built_in import features
 from backfill_assets_tests.pipeline.frames import assert_same, handed, in_parts, to_spark
 from backfill_assets_tests.pipeline.oracle import answers, fetch
@@ -26,7 +27,7 @@ def test_rows_are_those_of_the_oracle_given_the_days_that_the_contract_asks_for(
     spark: "SparkSession", world: World
 ) -> None:
     windows = world.rules.windows_days
-    contract = contracts.features(windows)
+    contract = built_in.contracts(windows)["features"]
     answered = answers(world.raw, world.rules)
     rows = to_spark(spark, fetch(answered, "staging", STAGING), world.partitions)
     made = in_parts(world, lambda part: features(handed(rows, contract, part, world), part, windows))

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.pipeline import contracts
+from backfill_assets_tests.pipeline import built_in
 from backfill_assets_tests.pipeline.built_in import features_as_known
 from backfill_assets_tests.pipeline.frames import assert_same, handed, in_parts, rows_of, to_spark
 from backfill_assets_tests.pipeline.oracle import answers, fetch
@@ -32,7 +33,7 @@ def test_rows_are_those_of_the_oracle_given_the_days_that_the_contract_asks_for(
     spark: "SparkSession", world: World
 ) -> None:
     windows, grace = world.rules.windows_days, world.rules.grace_hours
-    contract = contracts.features_as_known(windows)
+    contract = built_in.contracts(windows)["features_as_known"]
     answered = answers(world.raw, world.rules)
     rows = to_spark(spark, fetch(answered, "staging", STAGING), world.partitions)
     made = in_parts(world, lambda part: features_as_known(handed(rows, contract, part, world), part, windows, grace))

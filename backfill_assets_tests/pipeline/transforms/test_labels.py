@@ -14,8 +14,9 @@ from pyspark.sql import DataFrame
 
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.pipeline import contracts
-from backfill_assets.pipeline.transforms.aggregation import Outcome, outcome_by_rule
-from backfill_assets_tests.pipeline.built_in import labels
+from backfill_assets.pipeline.transforms.aggregation import Outcome
+from backfill_assets_tests.pipeline import built_in
+from backfill_assets_tests.pipeline.built_in import labels, outcome_by_rule
 from backfill_assets_tests.pipeline.frames import Row, assert_same, handed, in_parts, rows_of, to_spark
 from backfill_assets_tests.pipeline.oracle import Rules, answers, fetch
 from backfill_assets_tests.pipeline.worlds import TRIED_IN_SPARK, World, aware, worlds
@@ -37,10 +38,10 @@ def test_rows_are_those_of_the_oracle_given_the_days_that_the_contract_asks_for(
     spark: "SparkSession", world: World
 ) -> None:
     rules = world.rules
-    contract = contracts.labels(rules.horizon_days, rules.maturity_days)
+    contract = built_in.contracts(rules.windows_days, rules.horizon_days, rules.maturity_days)["labels"]
     answered = answers(world.raw, rules)
     rows = to_spark(spark, fetch(answered, "staging", STAGING), world.partitions)
-    columns = contracts.features_as_known(rules.windows_days).column_names
+    columns = built_in.contracts(rules.windows_days)["features_as_known"].column_names
     known = to_spark(spark, fetch(answered, "features_as_known", columns), world.partitions)
     made = in_parts(
         world,

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from hypothesis import given, settings
 
-from backfill_assets.pipeline import contracts
-from backfill_assets_tests.pipeline.built_in import training
+from backfill_assets_tests.pipeline.built_in import contracts, training
 from backfill_assets_tests.pipeline.frames import assert_same, in_parts, to_spark
 from backfill_assets_tests.pipeline.oracle import answers, fetch
 from backfill_assets_tests.pipeline.worlds import TRIED_IN_SPARK, World, worlds
@@ -22,11 +21,9 @@ if TYPE_CHECKING:
 def test_rows_are_those_of_the_oracle_whatever_the_ranges(spark: "SparkSession", world: World) -> None:
     rules = world.rules
     answered = answers(world.raw, rules)
-    inputs = [
-        contracts.features_as_known(rules.windows_days),
-        contracts.labels(rules.horizon_days, rules.maturity_days),
-    ]
+    by_name = contracts(rules.windows_days, rules.horizon_days, rules.maturity_days)
+    inputs = [by_name["features_as_known"], by_name["labels"]]
     known, labels = (to_spark(spark, fetch(answered, c.name, c.column_names), world.partitions) for c in inputs)
-    contract = contracts.training(rules.windows_days, rules.horizon_days, rules.maturity_days)
+    contract = by_name["training"]
     made = in_parts(world, lambda part: training(known, labels, part))
     assert_same(made, fetch(answered, "training", contract.column_names), contract, world)

@@ -1,6 +1,6 @@
 """Types of expressions, told without Spark, are those that Spark finds.
 
-Tested here: `lake.expression_types`, against Spark's own analysis. Not tested here: which expressions are allowed.
+Tested here: `pipeline.expressions`, against Spark's own analysis. Not tested here: which expressions are allowed.
 """
 
 from typing import TYPE_CHECKING
@@ -9,7 +9,7 @@ import pytest
 import sqlglot
 
 from backfill_assets.core.column_types import read_type
-from backfill_assets.lake.expression_types import Untold, type_of
+from backfill_assets.pipeline.expressions import Untold, type_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
