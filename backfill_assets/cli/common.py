@@ -87,6 +87,7 @@ class SpanType(click.ParamType):  # type: ignore[type-arg]  # as above
 
 
 DAY, SPAN = DayType(), SpanType()
+FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 def days_options(required: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -113,6 +114,13 @@ def inclusive(first: date, last: date) -> DayRange:
     """Return the range `first` through `last`; raise click's error where it ends before it starts."""
     with usage():
         return from_inclusive(first, last)
+
+
+def days_asked(first: date | None, last: date | None) -> DayRange | None:
+    """Return the days of `--from` and `--to`, None without both; raise click's error for one alone."""
+    if (first is None) != (last is None):
+        raise click.UsageError("--from and --to belong together")
+    return inclusive(first, last) if first and last else None
 
 
 def lake_root() -> Path:

@@ -1,7 +1,6 @@
-"""Tables and lines for people: coloured on a terminal, plain text in a pipe; numbers as people read them.
+"""Tables and lines for people: coloured on a terminal, plain text in a pipe, text of a lake escaped (`core.texts`).
 
-On a narrow screen a table is drawn in parts, and neither a day nor a name is broken. Not here: the texts (each
-command) and HTML (`pages`). Text from a lake is escaped (`core.texts`), data goes to stdout, remarks to stderr.
+Data goes to stdout, remarks to stderr. Not here: the texts (each command) and HTML (`pages`).
 """
 
 import os
@@ -10,6 +9,9 @@ import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from itertools import zip_longest
 from typing import Any, TextIO
 
 import click
@@ -29,21 +31,37 @@ UNITS = ("B", "kB", "MB", "GB", "TB")
 
 @dataclass(frozen=True)
 class TextTable:
-    """A table of texts, with a title."""
+    """A table with a title; its cells are values as `text_of` writes them."""
 
     columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
+    rows: Sequence[Sequence[object]]
     title: str = ""
 
-    @property
+    @cached_property
+    def cells(self) -> list[list[str]]:
+        """The rows as texts."""
+        return [[text_of(value) for value in row] for row in self.rows]
+
+    @cached_property
     def numeric(self) -> list[bool]:
         """Whether each column holds numbers only, which are aligned to the right."""
-        return [bool(self.rows) and all(_is_number(row[i]) for row in self.rows) for i in range(len(self.columns))]
+        return [bool(self.rows) and all(_is_number(row[i]) for row in self.cells) for i in range(len(self.columns))]
 
     @staticmethod
     def is_prose(cell: str) -> bool:
         """Whether a cell holds a sentence, which may be broken between its words."""
         return len(cell) > PROSE_CHARS and " " in cell
+
+
+def text_of(value: object) -> str:
+    """Write a whole number with thousands separated, `-` for None, an instant in UTC, and a sequence with commas."""
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M:%SZ}"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(text_of, value))
+    return "-" if value is None else str(value)
 
 
 def line_width() -> int | None:
@@ -62,66 +80,56 @@ def say(text: str, hang: int = 0, first: int = 0) -> None:
     click.echo("\n".join([lines[0][first:], *lines[1:]]))
 
 
-def draw_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
+def draw_table(columns: Sequence[str], rows: Sequence[Sequence[object]], title: str = "") -> None:
     """Draw a table on stdout; the first word of a cell decides its colour.
 
     Where it is too wide, sentences are broken between words; then the columns are drawn in parts below each other, the
     first column in each of them.
     """
-    table = TextTable([plain(c) for c in columns], [[plain(cell) for cell in row] for row in rows])
+    table = TextTable([plain(c) for c in columns], [[plain(text_of(cell)) for cell in row] for row in rows])
     if title:
         say(title)
-    widths = [max(map(len, column)) for column in zip(table.columns, *table.rows, strict=True)]
-    parts = [list(range(len(widths)))]
-    if (room := line_width()) is not None:
-        widths = _narrowed(table, widths, room)
-        parts = _parts(widths, room)
-    for number, part in enumerate(parts):
+    widths, room = [max(map(len, column)) for column in zip(table.columns, *table.cells, strict=True)], line_width()
+    if room is not None:
+        prose = [any(table.is_prose(row[i]) for row in table.cells) for i in range(len(widths))]
+        others = sum(w for w, is_prose in zip(widths, prose, strict=True) if not is_prose)
+        share = max((room - others - len(GAP) * (len(widths) - 1)) // max(sum(prose), 1), NARROWEST_PROSE)
+        widths = [min(w, share) if is_prose else w for w, is_prose in zip(widths, prose, strict=True)]
+    for number, part in enumerate(_parts(widths, room)):
         if number:
             click.echo()
         _draw_part(table, part, widths)
 
 
-def _narrowed(table: TextTable, widths: Sequence[int], room: int) -> list[int]:
-    """Return the widths, with sentences cut to the room that other columns leave, each at least `NARROWEST_PROSE`."""
-    prose = [any(table.is_prose(row[i]) for row in table.rows) for i in range(len(widths))]
-    others = sum(w for w, is_prose in zip(widths, prose, strict=True) if not is_prose) + len(GAP) * (len(widths) - 1)
-    share = max((room - others) // max(sum(prose), 1), NARROWEST_PROSE)
-    return [min(w, share) if is_prose else w for w, is_prose in zip(widths, prose, strict=True)]
-
-
-def _parts(widths: Sequence[int], room: int) -> list[list[int]]:
+def _parts(widths: Sequence[int], room: int | None) -> list[list[int]]:
     """Return the columns by index, in parts that fit; each part begins with the first column."""
     parts: list[list[int]] = [[0]]
     for i in range(1, len(widths)):
-        if sum(widths[k] + len(GAP) for k in parts[-1]) + widths[i] > room and parts[-1] != [0]:
+        width = sum(widths[k] + len(GAP) for k in parts[-1]) + widths[i]
+        if room is not None and width > room and parts[-1] != [0]:
             parts.append([0])
         parts[-1].append(i)
     return parts
 
 
 def _draw_part(table: TextTable, part: Sequence[int], widths: Sequence[int]) -> None:
-    numeric = table.numeric
-    for row in (table.columns, *table.rows):
-        cells = [_wrapped(row[i], widths[i], 0) for i in part]
-        header = row is table.columns
-        styles = [{"bold": True} if header else STYLES.get(row[i].split(" ")[0].rstrip("*"), {}) for i in part]
-        for n in range(max(map(len, cells))):
-            texts = [cell[n] if n < len(cell) else "" for cell in cells]
-            padded = [
-                t.rjust(widths[i]) if numeric[i] else t.ljust(widths[i]) for t, i in zip(texts, part, strict=True)
-            ]
-            padded[-1] = padded[-1].rstrip()
-            click.echo(GAP.join(click.style(t, **s) for t, s in zip(padded, styles, strict=True)).rstrip())
+    for row in (table.columns, *table.cells):
+        wrapped = [_wrapped(row[i], widths[i], 0) for i in part]
+        for texts in zip_longest(*wrapped, fillvalue=""):
+            line = []
+            for text, i in zip(texts, part, strict=True):
+                style = {"bold": True} if row is table.columns else STYLES.get(row[i].split(" ")[0].rstrip("*"), {})
+                padded = text.rjust(widths[i]) if table.numeric[i] else text.ljust(widths[i])
+                line.append(click.style(padded.rstrip() if i == part[-1] else padded, **style))
+            click.echo(GAP.join(line).rstrip())
 
 
 def _wrapped(text: str, width: int | None, hang: int) -> list[str]:
     if width is None or len(text) <= width:
         return [text]
     # A word longer than the line stays whole: a screen breaks it, and copying it gives it back.
-    return textwrap.wrap(
-        text, width, subsequent_indent=" " * hang, break_long_words=False, break_on_hyphens=False
-    ) or [text]  # fmt: skip
+    wrap = textwrap.TextWrapper(width, subsequent_indent=" " * hang, break_long_words=False, break_on_hyphens=False)
+    return wrap.wrap(text) or [text]
 
 
 def _is_number(cell: str) -> bool:
@@ -131,7 +139,7 @@ def _is_number(cell: str) -> bool:
 
 def number(value: int | None) -> str:
     """Write a whole number with thousands separated; `-` for none."""
-    return "-" if value is None else f"{value:,}"
+    return text_of(value)
 
 
 def size(value: int | None) -> str:

@@ -1,28 +1,30 @@
-"""`backfill-assets lateness`: how late rows come, what a look-back would miss, and up to which day tables are complete.
+"""`backfill-assets lateness`: the report as tables, as a page, and as metrics in Prometheus' text format.
 
-Not here: the report (`operations.lateness`), its metrics (`operations.lateness_metrics`) and plots (`plots`).
+Not here: the report (`operations.lateness`) and its plots (`plots`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from backfill_assets.cli.common import DAY, days_options, inclusive, json_option, lake_option, opened, print_json
+from backfill_assets.cli.common import DAY, FILE, days_asked, days_options, json_option, lake_option, opened, print_json
 from backfill_assets.cli.drawing import TextTable, number, percent, say, span, wanted
 from backfill_assets.cli.pages import Figure, Page, PageSection, write_page, write_whole
 from backfill_assets.core.clock import utc_now
+from backfill_assets.core.days import end_of
 from backfill_assets.core.days import ONE_DAY, midnight
+from backfill_assets.core.lateness import Watermark, ages_shown
 
 if TYPE_CHECKING:
     from backfill_assets.operations.lateness import DayLateness, LatenessReport
 
-DAY_S = ONE_DAY.total_seconds()
 WORST_DAYS = 10  # what fits beside the other tables; --json and the page have every day
 SHOWN_LOOK_BACKS = (1, 2, 3, 7, 14, 30, 60, 90)
-FILE = click.Path(dir_okay=False, path_type=Path)
+PREFIX = "backfill_assets_"  # of metrics
+GaugeOf = tuple[str, str, str, Mapping[str, float | None]]  # name, meaning, label ("": none), values by label
 LATE = (
     "Lateness is when a row arrived minus when its event happened. A row is late if it arrived on a later day (UTC) "
     "than its event's."
@@ -50,16 +52,7 @@ WATERMARK = (
 @click.option("--prometheus", type=FILE, help="Write metrics in Prometheus' text format.")
 @json_option
 @lake_option
-def lateness(  # noqa: PLR0913 - the options of a command are its arguments
-    first: date | None,
-    last: date | None,
-    since: date | None,
-    share: float | None,
-    source: str,
-    html: Path | None,
-    prometheus: Path | None,
-    as_json: bool,
-) -> None:
+def lateness(since: date | None, html: Path | None, prometheus: Path | None, as_json: bool, **asked: Any) -> None:
     """How late rows arrive, what a look-back of N days would miss, and up to which day tables may be believed.
 
     --from and --to are days of arrival. Reads raw and receipts only: no JVM starts.
@@ -68,30 +61,22 @@ def lateness(  # noqa: PLR0913 - the options of a command are its arguments
     from backfill_assets.operations.lateness import lateness as report_of
 
     lake, pipeline = opened()
-    if (first is None) != (last is None):
-        raise click.UsageError("--from and --to belong together")
-    days = inclusive(first, last) if first and last else None
-    wanted_share = share or lake.settings.lateness.watermark_share
-    asked = LatenessScope(days, wanted_share, midnight(since) if since else None, source)
-    report = report_of(lake, pipeline, asked, utc_now())
+    share = asked["share"] or lake.settings.lateness.watermark_share
+    days = days_asked(asked["first"], asked["last"])
+    scope = LatenessScope(days, share, midnight(since) if since else None, asked["source"])
+    report = report_of(lake, pipeline, scope, utc_now())
     if as_json:
         print_json(report.to_dict())
     else:
-        _draw(report)
+        for line in _head(report):
+            say(line)
+        for section in _sections(report, {}):
+            click.echo()
+            section.draw()
     if html:
         write_page(html, page(report))
     if prometheus:
-        from backfill_assets.operations.lateness_metrics import prometheus as metrics_of
-
-        write_whole(prometheus, metrics_of(report), umask=0o022)  # a scraper is another user
-
-
-def _draw(report: "LatenessReport") -> None:
-    for line in _head(report):
-        say(line)
-    for section in _sections(report, {}):
-        click.echo()
-        section.draw()
+        write_whole(prometheus, metrics(report), umask=0o022)  # a scraper is another user
 
 
 def page(report: "LatenessReport") -> Page:
@@ -109,11 +94,9 @@ def page(report: "LatenessReport") -> Page:
 
 
 def _tiles(report: "LatenessReport") -> list[tuple[str, str, str]]:
-    from backfill_assets.operations.lateness import spread_days
-
     if report.overall is None:
         return []
-    shown = {name: span(days) for name, days in spread_days(report.overall).items()}
+    shown = {name: span(days) for name, days in report.overall.in_days().items()}
     return [
         ("Rows (upserts)", number(report.rows), f"{number(report.deletes)} deletes apart"),
         ("Late", percent(report.late / report.rows), f"{number(report.late)} rows"),
@@ -125,14 +108,12 @@ def _tiles(report: "LatenessReport") -> list[tuple[str, str, str]]:
 
 
 def _head(report: "LatenessReport") -> list[str]:
-    from backfill_assets.operations.lateness import spread_days
-
     frontier = f"{report.frontier:%Y-%m-%dT%H:%M:%SZ}" if report.frontier else "none"
     arrived = f", arrived {report.asked.days}" if report.asked.days else ""
     first = f"{number(report.rows)} upserts{arrived}; {number(report.deletes)} deletes apart. Frontier {frontier}"
     if report.overall is None:
         return [first, "No upsert, so there is nothing to measure."]
-    shown = ", ".join(f"{name} {span(days)}" for name, days in spread_days(report.overall).items())
+    shown = ", ".join(f"{name} {span(days)}" for name, days in report.overall.in_days().items())
     return [
         first,
         f"late (a later day than the event's): {number(report.late)}, {percent(report.late / report.rows)}",
@@ -142,20 +123,17 @@ def _head(report: "LatenessReport") -> list[str]:
 
 
 def _sections(report: "LatenessReport", figures: Mapping[str, Figure]) -> list[PageSection]:
-    """The tables of the report, each with the figure of its numbers, if `figures` has one."""
+    """Return the tables of the report, each with the figure of its numbers, if `figures` has one."""
     measured = [completeness(report, figures), _look_backs(report, figures)] if report.overall else []
-    flips = [_flips(report)] if report.flips is not None and report.asked.since else []
     worst = sorted(report.by_arrival, key=lambda d: (-d.spread.p50_s, d.day))[:WORST_DAYS]
     last = PageSection("The latest days", [_days("arrival days with the greatest median lateness", worst)])
-    found = [*measured, watermarks(report), *flips, last]
-    return [section for section in found if section.tables[0].rows]
+    flips = [_flips(report)] if report.flips is not None and report.asked.since else []
+    return [section for section in [*measured, watermarks(report), *flips, last] if section.tables[0].rows]
 
 
 def completeness(report: "LatenessReport", figures: Mapping[str, Figure]) -> PageSection:
-    """The share of an event day's rows that has arrived by each age."""
-    from backfill_assets.core.lateness import told
-
-    rows = [[_age(a.age_days), percent(a.share), number(a.event_days)] for a in told(report.completeness)]
+    """Return the share of an event day's rows that has arrived by each age."""
+    rows = [(_age(a.age_days), percent(a.share), a.event_days) for a in ages_shown(report.completeness)]
     title = f"share of an event day's rows that has arrived, by age (arrivals {report.watched})"
     table = TextTable(["by age", "arrived", "event days"], rows, title)
     most = report.completeness[-1].age_days if report.completeness else 0
@@ -164,10 +142,10 @@ def completeness(report: "LatenessReport", figures: Mapping[str, Figure]) -> Pag
 
 
 def _look_backs(report: "LatenessReport", figures: Mapping[str, Figure]) -> PageSection:
-    shown = [a for a in report.advice if a.days in (*SHOWN_LOOK_BACKS, report.look_back_days)]
     rows = [
-        [str(a.days), number(a.missed), percent(a.share), f"{percent(a.interval.low)} .. {percent(a.interval.high)}"]
-        for a in shown
+        (a.days, a.missed, percent(a.share), f"{percent(a.interval.low)} .. {percent(a.interval.high)}")
+        for a in report.advice
+        if a.days in (*SHOWN_LOOK_BACKS, report.look_back_days)
     ]
     title = "what a nightly look-back of N days would have missed"
     table = TextTable(["N", "rows missed", "share", "95 % interval"], rows, title)
@@ -183,25 +161,25 @@ def _one(figures: Mapping[str, Figure], name: str) -> list[Figure]:
 
 
 def watermarks(report: "LatenessReport") -> PageSection:
-    """The newest day of each table, and the day up to which its rows are expected to be in."""
+    """Return the newest day of each table, and the day up to which its rows are expected to be in."""
     rows = [
-        [
-            w.table, str(w.newest_day or "-"), str(w.day or "-"),
+        (
+            w.table,
+            w.newest_day,
+            w.day,
             *(span(lag / ONE_DAY if lag is not None else None) for lag in (w.lag, w.clock_lag)),
-        ]
+        )
         for w in report.watermarks
-    ]  # fmt: skip
+    ]
     title = f"watermark: the day up to which {wanted(report.asked.share)} of the rows are expected to be in"
-    columns = ["table", "newest day", "watermark", "behind the frontier", "behind the clock"]
+    table = TextTable(["table", "newest day", "watermark", "behind the frontier", "behind the clock"], rows, title)
     none = "There is none: too few days were watched to know when that share has arrived."
-    return PageSection(
-        "Watermarks", [TextTable(columns, rows, title)], [none] if report.age_days is None else [], [WATERMARK]
-    )
+    return PageSection("Watermarks", [table], [none] if report.age_days is None else [], [WATERMARK])
 
 
 def _flips(report: "LatenessReport") -> PageSection:
     rows = [
-        [str(f.maturity_days), number(f.labels), number(f.flipped), percent(f.flipped / f.labels) if f.labels else "-"]
+        (f.maturity_days, f.labels, f.flipped, percent(f.flipped / f.labels) if f.labels else "-")
         for f in report.flips or ()
     ]
     title = f"labels that were mature on {report.asked.since:%Y-%m-%d} and differ now, by maturity days"
@@ -209,15 +187,67 @@ def _flips(report: "LatenessReport") -> PageSection:
 
 
 def _days(title: str, days: "Sequence[DayLateness]") -> TextTable:
-    rows = [
-        [
-            str(d.day), number(d.spread.rows), percent(d.late / d.spread.rows),
-            *(span(seconds / DAY_S) for seconds in (d.spread.p50_s, d.spread.p90_s, d.spread.greatest_s)),
-        ]
-        for d in days
-    ]  # fmt: skip
+    rows = []
+    for d in days:
+        shown = d.spread.in_days()
+        late = percent(d.late / d.spread.rows)
+        rows.append((d.day, d.spread.rows, late, *(span(shown[name]) for name in ("p50", "p90", "max"))))
     return TextTable(["arrived", "rows", "late", "p50", "p90", "max"], rows, title)
 
 
 def _age(days: int) -> str:
     return "same day" if days == 0 else f"{days} day" if days == 1 else f"{days} days"
+
+
+def metrics(report: "LatenessReport") -> str:
+    """Write the report in Prometheus' text exposition format 0.0.4. An unknown value has no sample.
+
+    Units are in the names: seconds, ratios 0..1, rows; instants are seconds since 1970.
+    """
+    from prometheus_client import CollectorRegistry, Gauge, generate_latest
+
+    registry = CollectorRegistry()
+    for name, meaning, label, values in _gauges(report):
+        known = {key: value for key, value in values.items() if value is not None}
+        if known:
+            gauge = Gauge(PREFIX + name, meaning, [label] if label else [], registry=registry)
+            for key, value in known.items():
+                (gauge.labels(key) if label else gauge).set(value)
+    return generate_latest(registry).decode("utf-8")
+
+
+def _gauges(report: "LatenessReport") -> Iterator[GaugeOf]:
+    counted = {"upsert": report.rows, "late": report.late, "early": report.early, "delete": report.deletes}
+    rows = "Loaded deliveries: upserts, of these late (on a later day, UTC) and early ones, and deletes."
+    yield "lateness_rows", rows, "kind", counted
+    if spread := report.overall:
+        seconds = (spread.least_s, spread.p50_s, spread.p90_s, spread.p99_s, spread.greatest_s)
+        exact = dict(zip(("0", "0.5", "0.9", "0.99", "1"), seconds, strict=True))
+        yield "lateness_seconds", "Arrival minus event time of upserts; exact.", "quantile", exact
+    flips = report.flips or ()
+    mature = {str(f.maturity_days): f.labels for f in flips}
+    yield "mature_labels", "Labels mature at the instant asked about.", "maturity_days", mature
+    flipped = {str(f.maturity_days): f.flipped for f in flips}
+    yield "flipped_labels", "Of these, labels that differ as known now.", "maturity_days", flipped
+    arrived = {str(a.age_days): a.share for a in ages_shown(report.completeness)}
+    yield "completeness_ratio", "Share of a day's rows that has arrived by an age.", "age_days", arrived
+    missed = {str(a.days): a.share for a in report.advice}
+    yield "look_back_missed_ratio", "Share of rows that a look-back would have missed.", "days", missed
+    least = {f"{report.asked.share:g}": report.look_back_days}
+    yield "look_back_days", "Smallest look-back that sees the wanted share.", "share", least
+    yield from _watermark_gauges(report.watermarks)
+    if report.frontier:
+        until = {"": report.frontier.timestamp()}
+        yield "frontier_timestamp_seconds", "The instant up to which all that landed is loaded.", "", until
+
+
+def _watermark_gauges(marks: Sequence[Watermark]) -> Iterator[GaugeOf]:
+    newest = {w.table: end_of(w.newest_day).timestamp() for w in marks if w.newest_day}
+    yield "newest_day_timestamp_seconds", "End of the newest day that is built and not pending.", "table", newest
+    days = {w.table: end_of(w.day).timestamp() for w in marks if w.day}
+    yield "watermark_timestamp_seconds", "End of the watermark day.", "table", days
+    lags = {w.table: w.lag.total_seconds() for w in marks if w.lag is not None}
+    yield "watermark_lag_seconds", "Frontier minus the end of the watermark day.", "table", lags
+    lags = {w.table: w.clock_lag.total_seconds() for w in marks if w.clock_lag is not None}
+    meaning = "Clock minus the end of the watermark day, when this was written."
+    yield "watermark_clock_lag_seconds", meaning, "table", lags

@@ -1,22 +1,25 @@
-"""The report of a lake as one page: its sections, from the report and from Dagster's history.
+"""The report of a lake as one page: sections from the report and Dagster's history, and a grid of days and tables.
 
-Not here: the template (`pages`), the grid (`report_grid`), the plots, and the numbers (`operations.report`).
+Neighbouring days of one state are one rectangle of the grid, so that three years of six tables stay some hundred. Not
+here: the numbers (`operations.report`) and the colours (templates).
 """
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
+
 from backfill_assets.cli.drawing import TextTable, number, percent
 from backfill_assets.cli.lateness import completeness, watermarks
-from backfill_assets.cli.pages import Page, PageSection
+from backfill_assets.cli.pages import Page, PageSection, environment
 from backfill_assets.cli.plots import durations_figure, lateness_figures
-from backfill_assets.cli.report_grid import WILL_CHANGE, grid, look
-from backfill_assets.core.days import from_inclusive
+from backfill_assets.core.days import ONE_DAY, from_inclusive
 from backfill_assets.core.states import State
 from backfill_assets.operations.account import Account
-from backfill_assets.operations.status import StatusReport
+from backfill_assets.operations.status import DayStatus, StatusReport
 from backfill_assets.operations.unusable import kinds
 
 if TYPE_CHECKING:
@@ -29,6 +32,19 @@ NEEDING = ("table", "days", "state", "because")
 RUNS = ("began, UTC", "days", "tables", "why", "ended", "took", "cause", "run")
 WRITES = ("committed, UTC", "table", "days", "rows", "why", "note", "took", "run")
 DURATIONS = ("table", "writes", "median", "95 %", "greatest", "per day written")
+DAY_PX, HEIGHT_PX, GAP_PX = 5, 14, 1
+MONTH_PX = 31 * DAY_PX
+WILL_CHANGE = "will change"
+MEANINGS = {
+    "fresh": "holds what its inputs say",
+    "stale": "its inputs changed since it was written",
+    "missing": "was never written",
+    "incomplete": "required input days are missing",
+    "outdated": "same inputs, other code or settings",
+    "pending": "waits until its cut has passed",
+    "held": "put back by a rollback, left alone",
+    WILL_CHANGE: "right today, made again after what needs making",
+}
 
 
 def page(report: "LakeReport", history: "History") -> Page:
@@ -65,9 +81,9 @@ def _head(report: "LakeReport") -> str:
 
 def _not_loaded(landed: Account) -> str:
     waiting, surplus = sum(landed.waiting.values()), sum(landed.surplus.values())
-    told = [f"{number(waiting)} rows wait on {len(landed.waiting)} arrival day(s)"] if waiting else []
-    told += [f"{number(surplus)} loaded rows are to be taken back"] if surplus else []
-    return f"Not all that landed is loaded: {', and '.join(told)}." if told else ""
+    left = [f"{number(waiting)} rows wait on {len(landed.waiting)} arrival day(s)"] if waiting else []
+    left += [f"{number(surplus)} loaded rows are to be taken back"] if surplus else []
+    return f"Not all that landed is loaded: {', and '.join(left)}." if left else ""
 
 
 def _days(status: StatusReport) -> PageSection:
@@ -107,7 +123,7 @@ def _landed(delivered: "Delivered") -> Iterator[PageSection]:
         if found.more_kinds:
             command = "`backfill-assets report --json` has them all."
             lines = [f"And {number(found.more_rows)} rows for {found.more_kinds} other reasons: {command}"]
-        rows = [[number(count), reason] for reason, count in found.shown]
+        rows = [(count, reason) for reason, count in found.shown]
         yield PageSection(
             f"What landed from {name}" if name else "What landed",
             [TextTable(("rows", "in quarantine because"), rows)] if rows else [], lines,
@@ -147,7 +163,7 @@ def _durations(report: "LakeReport") -> PageSection:
     if not report.durations:
         return PageSection("Durations", about=["No write of this lake was measured."])
     rows = [
-        [d.table, number(d.writes), *(f"{s:.1f} s" for s in (d.median, d.p95, d.greatest)), f"{d.per_day:.2f} s"]
+        (d.table, d.writes, *(_seconds(s, 1) for s in (d.median, d.p95, d.greatest)), _seconds(d.per_day, 2))
         for d in report.durations
     ]
     about = "A write is one commit of one table, whatever number of days it holds."
@@ -162,11 +178,13 @@ def _checks(report: "LakeReport", history: "History") -> PageSection:
     names = list(dict.fromkeys(c.check for c in history.checks))
     stale = Counter(day.table for day in report.status if day.state is State.STALE)
     rows = [
-        [table, *(_verdict(known.get((table, name))) for name in names), number(stale[table])]
+        (table, *(_verdict(known.get((table, name))) for name in names), stale[table])
         for table in dict.fromkeys(c.table for c in history.checks)
     ]
-    found = [[f.table, f.check, f.day or "all", f.severity or "–", f.what or f"see run {f.run_id[:8]}"]
-             for f in history.findings]  # fmt: skip
+    found = [
+        (f.table, f.check, f.day or "all", f.severity or "–", f.what or f"see run {f.run_id[:8]}")
+        for f in history.findings
+    ]
     newest = [TextTable(("table", "check", "day", "severity", "what"), found, "the newest findings")] if found else []
     line = "Days by their newest verdict, as this lake's runs gave it; stale days by the receipts."
     return PageSection("Checks", [TextTable(("table", *names, "stale days now"), rows)], [line], folded=newest)
@@ -182,35 +200,97 @@ def _verdict(counted: tuple[int, int] | None) -> str:
 def _runs(report: "LakeReport", history: "History") -> PageSection:
     if not history.runs:
         return PageSection("Runs", about=["Dagster remembers no run on this lake."])
+
+    def tables(names: Sequence[str]) -> str:
+        return "all" if len(names) == len(report.status.tables) else ", ".join(names) or "–"
+
     rows = [
-        [
-            f"{r.began:%Y-%m-%d %H:%M}" if r.began else "–", str(r.days or ""), _tables(r.tables, report), r.reason,
-            r.status, _seconds(r.seconds, 0), r.cause or "–", r.run_id[:8],
-        ]
+        (
+            _minute(r.began),
+            r.days or "",
+            tables(r.tables),
+            r.reason,
+            r.status,
+            _seconds(r.seconds, 0),
+            r.cause or "–",
+            r.run_id[:8],
+        )
         for r in history.runs[:MOST_RUNS]
-    ]  # fmt: skip
+    ]
     return PageSection("Runs", [TextTable(RUNS, rows, "the newest runs")])
-
-
-def _tables(names: Sequence[str], report: "LakeReport") -> str:
-    return "all" if len(names) == len(report.status.tables) else ", ".join(names) or "–"
 
 
 def _writes(report: "LakeReport") -> PageSection:
     if not report.writes:
         return PageSection("Writes", about=["Nothing was written yet."])
-    rows = [
-        [
-            f"{w.at:%Y-%m-%d %H:%M}", f"{w.table} v{w.version}",
-            f"{from_inclusive(w.days[0], w.days[-1])} ({len(w.days)})",
-            number(w.rows), w.reason, w.note, _seconds(w.seconds, 1), w.run_id[:8],
-        ]
-        for w in report.writes[:MOST_WRITES]
-    ]  # fmt: skip
+    rows = []
+    for w in report.writes[:MOST_WRITES]:
+        days = f"{from_inclusive(w.days[0], w.days[-1])} ({len(w.days)})"
+        took = _seconds(w.seconds, 1)
+        rows.append((_minute(w.at), f"{w.table} v{w.version}", days, w.rows, w.reason, w.note, took, w.run_id[:8]))
     more = f"The newest {len(rows)} of {number(len(report.writes))}; `backfill-assets report --json` has them all."
     lines = [more] if len(report.writes) > len(rows) else []
     return PageSection("Writes", [TextTable(WRITES, rows, "the newest writes")], lines)
 
 
+def _minute(instant: datetime | None) -> str:
+    return f"{instant:%Y-%m-%d %H:%M}" if instant else "–"
+
+
 def _seconds(seconds: float | None, digits: int) -> str:
     return "-" if seconds is None else f"{seconds:.{digits}f} s"
+
+
+def grid(report: StatusReport) -> str:
+    """Return the grid as HTML, with a legend that counts each state; empty where the lake has no days."""
+    by_table = {
+        name: {month: list(days) for month, days in groupby(all_days, lambda d: f"{d.day:%Y-%m}")}
+        for name, all_days in report.tables.items()
+    }
+    first = next(iter(by_table.values()), {})
+    if not first:
+        return ""
+    months = [(month, [strip(name, of[month]) for name, of in by_table.items()]) for month in first]
+    counts = Counter(day.state.value for day in report) | {WILL_CHANGE: sum(report.following().values())}
+    sample = Markup('<svg class="sample" viewBox="0 0 14 14" aria-hidden="true">{}</svg>')
+    square = Markup('<rect class="{}" width="14" height="14"/>')
+    legend = [
+        (state, sample.format(square.format(_class(state))), f"{meaning} ({counts.get(state, 0):,})")
+        for state, meaning in MEANINGS.items()
+    ]
+    return environment().get_template("grid.html.j2").render(tables=report.tables, months=months, legend=legend)
+
+
+def strip(table: str, days: Sequence[DayStatus]) -> Markup:
+    """Return the days of one month of one table as SVG; its label says the same in words."""
+    counted = Counter(map(look, days))
+    told = f"{table} {days[0].day:%Y-%m}: {', '.join(f'{n} {state}' for state, n in counted.items())}"
+    drawn = Markup("").join(_stretch(list(group)) for _, group in groupby(days, look))
+    return Markup(
+        '<svg class="strip" viewBox="0 0 {w} {h}" role="img" aria-label="{}">{}'
+        '<rect class="gaps" width="{w}" height="{h}"/></svg>'
+    ).format(told, drawn, w=MONTH_PX, h=HEIGHT_PX)
+
+
+def look(day: DayStatus) -> str:
+    """Return the state of a day, or that it will change, whatever its state."""
+    return WILL_CHANGE if day.will_change else day.state.value
+
+
+def _class(look: str) -> str:
+    return "follows" if look == WILL_CHANGE else look
+
+
+def _stretch(days: Sequence[DayStatus]) -> Markup:
+    """Days of one state as one rectangle; its title names the days and their rows."""
+    first, last = days[0], days[-1]
+    state = f"{first.state.value}, will change" if first.will_change else first.state.value
+    rows = f", {sum(d.rows or 0 for d in days):,} rows" if any(d.rows is not None for d in days) else ""
+    width = ((last.day - first.day) // ONE_DAY + 1) * DAY_PX - GAP_PX
+    return Markup('<rect class="{}" x="{}" width="{}" height="{}"><title>{}</title></rect>').format(
+        _class(look(first)),
+        (first.day.day - 1) * DAY_PX,
+        width,
+        HEIGHT_PX,
+        f"{from_inclusive(first.day, last.day)}: {state}{rows}",
+    )

@@ -1,9 +1,7 @@
-"""Lateness as numbers: how complete event days are by age, what a look-back would miss, up to where one may believe.
+"""Completeness by age, look-backs with intervals, and watermarks, from counts of rows per arrival day and event day.
 
-Lives here: completeness by age, the advisor with its intervals, and watermarks, from counts of rows per arrival day and
-event day. Does not live here: counting the rows (`lake.lateness`), the clock, and what is made of it (`operations`).
-The age of a row is its arrival day minus its event day, in whole UTC days; a row that arrived before its event day has
-age 0. A row is late iff its age is 1 or more.
+The age of a row is its arrival day minus its event day, in whole UTC days (0 if it arrived before its event day); a row
+is late iff its age is 1 or more. Not here: counting the rows and the report (`operations.lateness`).
 """
 
 from collections import Counter
@@ -12,6 +10,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from itertools import accumulate
 from statistics import NormalDist
+from typing import Any
 
 from backfill_assets.core.contracts import Basis, Contract
 from backfill_assets.core.days import ONE_DAY, DayRange, end_of, newest_over
@@ -62,6 +61,10 @@ class Advice:
     share: float
     interval: Interval
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the advice as JSON values."""
+        return {"days": self.days, "missed": self.missed, "missed_share": self.share, **vars(self.interval)}
+
 
 @dataclass(frozen=True)
 class Watermark:
@@ -75,6 +78,16 @@ class Watermark:
     day: date | None
     lag: timedelta | None
     clock_lag: timedelta | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the watermark as JSON values, lags in days."""
+        days = {"newest_day": self.newest_day, "day": self.day}
+        lags = {"lag_days": self.lag, "clock_lag_days": self.clock_lag}
+        return {
+            "table": self.table,
+            **{name: day and day.isoformat() for name, day in days.items()},
+            **{name: None if lag is None else lag / ONE_DAY for name, lag in lags.items()},
+        }
 
 
 def rows_by_age(cells: Iterable[Cell]) -> dict[int, int]:
@@ -149,7 +162,7 @@ def completeness(cells: Iterable[Cell], watched: DayRange) -> tuple[Aged, ...]:
     return tuple(reversed(found)) if any(a.rows for a in found) else ()
 
 
-def told(shares: Iterable[Aged]) -> tuple[Aged, ...]:
+def ages_shown(shares: Iterable[Aged]) -> tuple[Aged, ...]:
     """The ages that people are shown; those that could not be watched are left out."""
     return tuple(a for a in shares if a.age_days in AGES_DAYS)
 

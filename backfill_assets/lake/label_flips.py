@@ -1,7 +1,7 @@
-"""Label flips: mature labels that late deliveries turned, counted by one query over two truths (DuckDB, no JVM).
+"""Label flips: mature labels that late deliveries changed, counted by one query over both states (DuckDB, no JVM).
 
-Not here: the choice of tables and the report (`operations`). A condition is Spark SQL translated to DuckDB's: where
-DuckDB rounds otherwise it does so in both truths, so that a label flips only if an input did.
+A condition is Spark SQL translated to DuckDB's; where DuckDB rounds otherwise it does so for both states, so that a
+label flips only if an input did. Not here: the report (`operations.lateness`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,14 +9,17 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
 
-from backfill_assets.core.contracts import Contract
+from backfill_assets.core.contracts import Basis, Contract, first_reading, versions_of
 from backfill_assets.core.days import matures_after, newest_mature
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.view import LakeView
 from backfill_assets.lake.embedded import new_engine, selection
 from backfill_assets.lake.fingerprints import Dialect, quoted
 from backfill_assets.lake.home import Lake
+from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.settings import LabelSettings
 
+FLIPS_FROM = (Basis.ARRIVALS, Basis.KNOWN_AT_CUT)  # the tables of versions, and of the entities with labels
 MATURITIES_DAYS = (0, 7, 14, 30, 90)  # the usual choices: at once, a week, two, a month, a quarter
 SUMMED_DIGITS = 28  # of a DOUBLE as the decimal that is summed
 ORDERED = "ORDER BY event_ts, event_key"
@@ -34,6 +37,10 @@ class Flip:
     maturity_days: int
     labels: int
     flipped: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the counts and the share (0..1) as JSON values."""
+        return {**vars(self), "flipped_share": self.flipped / self.labels if self.labels else None}
 
 
 @dataclass(frozen=True)
@@ -83,6 +90,38 @@ def label_by_rule(labels: LabelSettings) -> LabelQuestion:
 
 
 def label_flips(
+    lake: Lake, pipeline: Pipeline, view: LakeView, since: datetime, frontier: datetime
+) -> tuple[Flip, ...]:
+    """Count the labels that were mature at `since` and differ now, per number of maturity days.
+
+    `frontier` is that of labels; both instants are aware. Raises BackfillError where they cannot be counted.
+    """
+    labelled = next((t for t in pipeline.tables if declared_label(t.settings)), None)
+    label = declared_label(labelled.settings) if labelled else None
+    made_from = {i.table for i in labelled.contract.inputs} if labelled else {c.name for c in pipeline.contracts}
+    others = [s.table for s in view.sources.values() if lake.settings.labels.source not in (None, s.name)]
+    made_from -= {name for name, landed in versions_of(pipeline.contracts).items() if landed in others}
+    known = [c for c in pipeline.contracts if c.name in made_from]
+    roles = [(first_reading(known, basis), f"read by {basis}") for basis in FLIPS_FROM]
+    lacking = [c.name if c else role for c, role in roles if c is None or view.table(c.name).version < 0]
+    if lacking:
+        raise _uncounted(
+            since,
+            f"the lake has no table {' and no table '.join(lacking)}",
+            "Build these tables with `backfill-assets backfill`, or leave out --since",
+        )
+    if since > frontier:
+        until = f"the frontier is {frontier:%Y-%m-%dT%H:%M:%SZ}, so nothing is known from later on"
+        raise _uncounted(since, until, "Give an earlier day to --since")
+    versions, asked = ((c, view.table(c.name).version) for c, _ in roles if c)
+    return count_flips(lake, label or label_by_rule(lake.settings.labels), (versions, asked), since)
+
+
+def _uncounted(since: datetime, culprit: str, fix: str) -> BackfillError:
+    return BackfillError(f"label flips since {since:%Y-%m-%d}", culprit, "They were not counted", fix)
+
+
+def count_flips(
     lake: Lake, label: LabelQuestion, tables: tuple[tuple[Contract, int], tuple[Contract, int]], since: datetime
 ) -> tuple[Flip, ...]:
     """Count the labels that were mature at `since` (aware), and those that differ now; one answer per MATURITIES_DAYS.
@@ -101,10 +140,9 @@ def label_flips(
         try:
             (counted,) = engine.sql(_query(label, since, last)).fetchall()
         except duckdb.Error as error:
-            raise BackfillError(
-                f"label flips since {since:%Y-%m-%d}",
+            raise _uncounted(
+                since,
                 f"the label {label.condition} cannot be asked without Spark: {str(error).splitlines()[0]}",
-                "They were not counted",
                 "Leave out --since; each write of a day tells how many of its labels it changed (label_flips)",
             ) from None
     return tuple(Flip(m, *counted[2 * i : 2 * i + 2]) for i, m in enumerate(MATURITIES_DAYS))

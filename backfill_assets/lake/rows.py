@@ -1,7 +1,7 @@
 """Rows of Delta tables through delta-rs: small tables whole, queries over pinned versions. Read only, no JVM.
 
 Lives here: opening a table by its folder and asking delta-rs's query engine. Does not live here: what rows mean
-(`ledger`, `too_late`, `lateness`). Not as pyarrow datasets: importing those imports pandas, a second that `status` has
+(`ledger`, `too_late`). Not as pyarrow datasets: importing those imports pandas, a second that `status` has
 not got.
 """
 

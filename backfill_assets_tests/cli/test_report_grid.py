@@ -1,14 +1,13 @@
 """The grid of days and tables: strips that say in words what they show, and what needs a look.
 
-Tested here: `cli.report_grid`. Not tested here: the states (`operations.test_status`).
+Tested here: the grid of `cli.report_page`. Not tested here: the states (`operations.test_status`).
 """
 
 import re
 from dataclasses import replace
 
 from backfill_assets.cli.pages import html_of
-from backfill_assets.cli.report_grid import grid, strip
-from backfill_assets.cli.report_page import needing, page
+from backfill_assets.cli.report_page import grid, needing, page, strip
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.states import State
 from backfill_assets.operations.report import LakeReport

@@ -14,10 +14,10 @@ from backfill_assets.core.lateness import (
     Interval,
     advise,
     age_for,
+    ages_shown,
     completeness,
     look_back_for,
     rows_by_age,
-    told,
     watermark_day,
     watermarks,
     wilson,
@@ -143,7 +143,7 @@ def test_where_every_day_was_watched_to_the_end_it_is_the_plain_share(cells: lis
 
 def test_ages_that_could_not_be_watched_are_not_told() -> None:
     watched = DayRange(FIRST, FIRST + ONE_DAY * 6)
-    assert [a.age_days for a in told(completeness([cell(0, 0)], watched))] == [0, 1, 2, 3]
+    assert [a.age_days for a in ages_shown(completeness([cell(0, 0)], watched))] == [0, 1, 2, 3]
     assert completeness([], watched) == ()
 
 

@@ -23,9 +23,9 @@ from backfill_assets.lake.label_flips import (
     Flip,
     LabelQuestion,
     LabelTerm,
+    count_flips,
     declared_label,
     label_by_rule,
-    label_flips,
 )
 from backfill_assets.lake.settings import LabelSettings
 from backfill_assets.pipeline import contracts
@@ -117,12 +117,12 @@ def test_flips_of_a_declared_label_are_what_looking_at_every_version_gives(tmp_p
     for maturity in MATURITIES_DAYS:
         ripe = [(who, d) for who, d in rows if midnight(d + ONE_DAY * (1 + HORIZON + maturity)) <= since]
         expected.append(Flip(maturity, len(ripe), sum(_is(*r, now) != _is(*r, then) for r in ripe)))
-    found = label_flips(lake, LABEL, ((VERSIONS, 0), (ASKED, 0)), since)
+    found = count_flips(lake, LABEL, ((VERSIONS, 0), (ASKED, 0)), since)
     assert found == tuple(expected)
     assert found[0].flipped, "the case must have something to find"
     strange = replace(LABEL, condition="no_such_function(sum_ahead)")
     with pytest.raises(BackfillError, match=r"cannot be asked without Spark.*were not counted"):
-        label_flips(lake, strange, ((VERSIONS, 0), (ASKED, 0)), since)
+        count_flips(lake, strange, ((VERSIONS, 0), (ASKED, 0)), since)
 
 
 def test_only_tables_of_declared_labels_tell_one() -> None:
@@ -155,7 +155,7 @@ def test_flips_are_what_counting_each_label_twice_gives(tmp_path: Path, measure:
     for maturity in MATURITIES_DAYS:
         ripe = [(e, d) for e, d in rows if midnight(d + ONE_DAY * (4 + maturity)) <= since]
         expected.append(Flip(maturity, len(ripe), sum(answer(*r, now) != answer(*r, then) for r in ripe)))
-    assert label_flips(lake, label_by_rule(labels), BUILT_IN, since) == tuple(expected)
+    assert count_flips(lake, label_by_rule(labels), BUILT_IN, since) == tuple(expected)
     assert expected[0].flipped, "the case must have something to find"
 
 
@@ -176,7 +176,7 @@ def test_a_version_is_known_from_after_its_arrival_until_its_replacement_has_arr
     ]
     lake = table(tmp_path, contracts.staging(), rows)
     label = label_by_rule(LabelSettings(horizon_days=1))
-    assert label_flips(lake, label, BUILT_IN, since)[0] == Flip(0, 2, 2)
+    assert count_flips(lake, label, BUILT_IN, since)[0] == Flip(0, 2, 2)
 
 
 def test_a_year_of_real_commits_gives_the_known_flips(tmp_path: Path, shared: Path) -> None:
@@ -185,7 +185,7 @@ def test_a_year_of_real_commits_gives_the_known_flips(tmp_path: Path, shared: Pa
     _golden_tables(tmp_path / "tables", known["sql"], shared)
     since = datetime.fromisoformat(known["params"]["T1"]).replace(tzinfo=UTC)
     label = label_by_rule(LabelSettings(horizon_days=known["params"]["H"]))
-    turned = label_flips(lake, label, (_narrow(BUILT_IN[0][0]), _narrow(BUILT_IN[1][0])), since)
+    turned = count_flips(lake, label, (_narrow(BUILT_IN[0][0]), _narrow(BUILT_IN[1][0])), since)
     assert {f"M={f.maturity_days}d": {"n": f.labels, "flipped": f.flipped} for f in turned} == known["golden"][
         "label_flips_T1_to_T_by_maturity_lag"
     ]

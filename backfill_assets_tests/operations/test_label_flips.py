@@ -1,6 +1,6 @@
 """Which tables are asked for flipped labels, and what is said where they are not there.
 
-Tested here: `operations.lateness`. Not tested here: the count (`lake.test_label_flips`).
+Tested here: `lake.label_flips`. Not tested here: the count (`lake.test_label_flips`).
 """
 
 from datetime import UTC, datetime
@@ -10,9 +10,9 @@ import pytest
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import open_lake
+from backfill_assets.lake.label_flips import label_flips
 from backfill_assets.lake.model import make_pipeline
 from backfill_assets.lake.view import read_view
-from backfill_assets.operations.lateness import label_flips
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.own import TWO_SOURCES
 

@@ -1,4 +1,7 @@
-"""Lateness read from real Delta tables, against plain Python and against known answers. No JVM."""
+"""Lateness read from real Delta tables, against plain Python and against known answers. No JVM.
+
+Tested here: `operations.lateness.read_lateness`. Not tested here: the report (`test_lateness`).
+"""
 
 import json
 import random
@@ -13,8 +16,8 @@ import pytest
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import ONE_DAY, DayRange, midnight
 from backfill_assets.core.lateness import Cell
-from backfill_assets.lake.lateness import Lateness, read_lateness
 from backfill_assets.lake.store import TableStore
+from backfill_assets.operations.lateness import Lateness, read_lateness
 from backfill_assets.pipeline import contracts
 from backfill_assets_tests.builders import write_rows
 from backfill_assets_tests.files import bare_lake
@@ -63,9 +66,9 @@ def test_quantiles_are_exact_per_arrival_day_per_event_day_and_over_all(tmp_path
         return [r for r in rows if r[column].date() == day]
 
     assert vars_of(found.overall) == spread(rows)
-    assert [vars_of(s) for _, s in found.by_arrival] == [spread(of(d, "arrival_ts")) for d, _ in found.by_arrival]
-    assert [vars_of(s) for _, s in found.by_event] == [spread(of(d, "event_ts")) for d, _ in found.by_event]
-    assert sum(s.rows for _, s in found.by_event) == sum(c.rows for c in found.cells) == len(rows)
+    assert [vars_of(d.spread) for d in found.by_arrival] == [spread(of(d.day, "arrival_ts")) for d in found.by_arrival]
+    assert [vars_of(d.spread) for d in found.by_event] == [spread(of(d.day, "event_ts")) for d in found.by_event]
+    assert sum(d.spread.rows for d in found.by_event) == sum(c.rows for c in found.cells) == len(rows)
 
 
 def vars_of(spread: Any) -> tuple[float, ...]:
@@ -76,7 +79,7 @@ def test_only_the_asked_arrival_days_and_the_asked_version_are_read(tmp_path: Pa
     days = [midnight(FIRST + ONE_DAY * n) for n in range(3)]
     store, raw, first = table(tmp_path, contracts.raw(), [delivery(d, d) for d in days])
     write_rows(bare_lake(tmp_path).table_path(raw), contracts.raw(), [delivery(days[1], days[0])])
-    assert [d for d, _ in read_lateness(store, raw, 1, DayRange(FIRST + ONE_DAY, FIRST + ONE_DAY * 2)).by_event] == [
+    assert [d.day for d in read_lateness(store, raw, 1, DayRange(FIRST + ONE_DAY, FIRST + ONE_DAY * 2)).by_event] == [
         FIRST,
         FIRST + ONE_DAY,
     ]

@@ -7,11 +7,11 @@ from datetime import date, timedelta
 
 import pytest
 
+from backfill_assets.cli.lateness import metrics
 from backfill_assets.core.days import DayRange, midnight
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.operations.lateness import LatenessScope, lateness
-from backfill_assets.operations.lateness_metrics import prometheus
 from backfill_assets_tests.operations.late_lake import FRONTIER, SINCE, late_lake
 
 NOW = FRONTIER + timedelta(hours=6)
@@ -30,7 +30,7 @@ def test_metrics_can_be_parsed_and_say_what_the_report_says(made: Made) -> None:
     report = lateness(*made, LatenessScope(since=midnight(SINCE)), NOW)
     found = {
         (s.name.removeprefix("backfill_assets_"), *s.labels.values()): s.value
-        for family in text_string_to_metric_families(prometheus(report))
+        for family in text_string_to_metric_families(metrics(report))
         for s in family.samples
     }
     assert found["lateness_rows", "late"] == 1
@@ -45,7 +45,7 @@ def test_metrics_can_be_parsed_and_say_what_the_report_says(made: Made) -> None:
 
 def test_what_is_not_known_has_no_sample(made: Made) -> None:
     days = DayRange(date(2030, 1, 1), date(2030, 1, 2))
-    text = prometheus(lateness(*made, LatenessScope(days), NOW))
+    text = metrics(lateness(*made, LatenessScope(days), NOW))
     assert 'watermark_timestamp_seconds{table="features_as_known"}' in text
     assert 'watermark_timestamp_seconds{table="raw"}' not in text
     assert "look_back_days" not in text
