@@ -1,7 +1,6 @@
-"""The command `backfill-assets`: its commands, its exit codes, and errors as one line on stderr.
+"""The program `backfill-assets`: its commands, its exit codes, and errors as one line on stderr.
 
-Exit codes: 0 fine, 1 something was found or failed, 2 wrong usage or settings, 130 interrupted (143 by TERM). Not here:
-any command.
+Exit codes: 0 fine, 1 something was found or failed, 2 wrong usage or settings, 130 interrupted (143 by TERM).
 """
 
 import contextlib
@@ -15,19 +14,16 @@ from backfill_assets.cli import (
     audit,
     backfill,
     catch_up,
-    check_engine,
     compare,
     demo,
     doctor,
     landing,
     lateness,
     plan,
-    replay_late,
     report,
     rollback,
     run,
     server,
-    settings,
     show,
     snapshot,
     sql,
@@ -53,8 +49,8 @@ class _Group(click.Group):
             raise
         except (Exception, KeyboardInterrupt) as error:
             if interrupt := _interrupt_of(error):
-                told = getattr(interrupt, "told", "") or "what was not committed is not written"
-                click.echo(f"Interrupted: {told}. Run the same command again.", err=True)
+                written = getattr(interrupt, "told", "") or "what was not committed is not written"
+                click.echo(f"Interrupted: {written}. Run the same command again.", err=True)
                 ctx.exit(128 + getattr(interrupt, "number", signal.SIGINT))
             if isinstance(error, BackfillError):
                 aside(f"Error: {error}")
@@ -85,8 +81,8 @@ def app() -> None:
 
 
 # The line of each command in a list: whole on a screen of 60 characters, where click would cut off sentences.
-for _command, _told in (
-    (settings.init, "Write a commented lake.toml."),
+for _command, _line in (
+    (demo.init, "Write a commented lake.toml."),
     (demo.demo, "Make a sample lake, load it twice."),
     (demo.example, "Lakes to learn from, step by step."),
     (landing.scan, "Take stock of the landing folder."),
@@ -95,11 +91,11 @@ for _command, _told in (
     (plan.plan, "Plan a backfill in chunks, with a price."),
     (run.run, "Run a plan: chunk, gate, chunk."),
     (catch_up.catch_up, "Load and rebuild all that needs it."),
-    (replay_late.replay_late, "Let rows that came too late count."),
+    (catch_up.replay_late, "Let rows that came too late count."),
     (rollback.rollback, "Put days back to what they held."),
     (rollback.release, "Let days go that were put back."),
     (compare.compare, "What differs between two versions."),
-    (check_engine.check_engine, "Days again on the other engine."),
+    (compare.check_engine, "Days again on the other engine."),
     (audit.audit, "Every write: who, when, why."),
     (status.status, "States of all days and tables."),
     (show.show, "All that is known of one day."),
@@ -112,9 +108,9 @@ for _command, _told in (
     (doctor.mend, "Mend a table's damaged log."),
     (server.server, "Start or stop the lake's server."),
 ):
-    _command.short_help = _told
+    _command.short_help = _line
     app.add_command(_command)
-for _command, _told in (
+for _command, _line in (
     (landing.accept, "Follow what lies there now."),
     (server.start, "Start it now."),
     (server.stop, "Stop it; the next use starts one."),
@@ -129,7 +125,7 @@ for _command, _told in (
     (plan.resume, "Take a pause back."),
     (plan.cancel, "End it; what is written stays."),
 ):
-    _command.short_help = _told
+    _command.short_help = _line
 
 
 def main() -> None:

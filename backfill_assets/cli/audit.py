@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from backfill_assets.cli.common import DAY, json_option, lake_option, opened, print_json
-from backfill_assets.cli.drawing import TextTable, aside, draw_table, number
+from backfill_assets.cli.common import DAY, FILE, json_option, lake_option, opened, print_json
+from backfill_assets.cli.drawing import TextTable, aside, draw_table
 from backfill_assets.cli.pages import Page, PageSection, write_page
 from backfill_assets.core.days import contiguous
+from backfill_assets.core.json_values import json_of
 
 if TYPE_CHECKING:
     from backfill_assets.operations.writes import DayAudit
 
-FILE = click.Path(dir_okay=False, path_type=Path)
 COLUMNS = ("at", "table", "version", "days", "changed", "rows before", "rows", "by", "reason", "plan", "run", "note")
 SHOWN = 200  # writes on a screen; --json, --html and --parquet have all
 
@@ -46,30 +46,25 @@ def audit(  # noqa: PLR0913 - a command has as many parameters as options
     found = audit_of(lake, pipeline, AuditRequest(table, day, plan, since))
     if parquet:
         aside(f"wrote {parquet}: {write_table(found, parquet)} rows")
-    rows = _rows(found)
+    rows = [_row(list(days)) for _, days in groupby(found, lambda w: (w.at, w.table, w.version))]
     if html:
         writes = PageSection("Writes, newest first", [TextTable(COLUMNS, rows)])
         write_page(html, Page("audit", "Audit", str(lake.root), [writes], [f"{len(found)} writes of days"]))
     if as_json:
-        print_json([write.to_dict() for write in found])
+        print_json(json_of(found))
     elif not html and not parquet:
         draw_table(COLUMNS, rows[:SHOWN])
         if len(rows) > SHOWN:
             click.echo(f"and {len(rows) - SHOWN} more: see --json, or ask with --since, --table, --day, --plan")
 
 
-def _rows(found: "tuple[DayAudit, ...]") -> list[list[str]]:
-    """One line per commit."""
-    return [_row(list(group)) for _, group in groupby(found, lambda w: (w.at, w.table, w.version))]
-
-
-def _row(days: "list[DayAudit]") -> list[str]:
+def _row(days: "list[DayAudit]") -> tuple[object, ...]:
+    """Return the cells of one commit."""
     first = days[0]
-    spans = ", ".join(map(str, contiguous(d.day for d in days if d.day is not None)))
-    before = sum(d.rows_before or 0 for d in days)
+    spans = contiguous(d.day for d in days if d.day is not None)
+    changed, before, rows = (
+        sum(n) for n in zip(*((d.changed, d.rows_before or 0, d.rows or 0) for d in days), strict=True)
+    )
     chunk = f" chunk {first.chunk}" if first.chunk else ""
-    return [
-        f"{first.at:%Y-%m-%d %H:%M:%SZ}", first.table, str(first.version), spans or "?",
-        str(sum(d.changed for d in days)), number(before), number(sum(d.rows or 0 for d in days)), first.by,
-        first.reason, first.plan + chunk, first.run_id[:8], first.note,
-    ]  # fmt: skip
+    head = (first.at, first.table, str(first.version), spans or "?", changed, before, rows)
+    return *head, first.by, first.reason, first.plan + chunk, first.run_id[:8], first.note

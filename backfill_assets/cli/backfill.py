@@ -4,7 +4,7 @@ Not here: the run itself (`runner`).
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from backfill_assets.cli.common import (
     print_json,
     say_unusable,
 )
-from backfill_assets.cli.drawing import aside, draw_table, number, say
+from backfill_assets.cli.drawing import aside, draw_table, say
 from backfill_assets.cli.progress import BackfillRequest, Lines, RunOutcome, TableOutcome
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import ONE_DAY, DayRange, contiguous
@@ -31,24 +31,17 @@ if TYPE_CHECKING:
     from backfill_assets.lake.model import Pipeline
 
 
-PROFILE = __name__ + ".profile"
-
-
 @click.command()
 @days_options(required=True)
 @click.option("--tables", "named", help="Their names, comma-separated. [default: all]")
 @click.option("--force", is_flag=True, help="Compute and write even what is known to be right.")
 @click.option("--note", type=TEXT, default="", help="Why; it is kept in the receipts.")
-@click.option(
-    "--profile",
-    is_flag=True,
-    expose_value=False,
-    callback=lambda context, _, wanted: context.meta.update({PROFILE: wanted}),
-    help="Say where the time of each table went.",
-)
+@click.option("--profile", is_flag=True, help="Say where the time of each table went.")
 @json_option
 @lake_option
-def backfill(first: date, last: date, named: str | None, force: bool, note: str, as_json: bool) -> None:
+def backfill(  # noqa: PLR0913 - the options of a command are its arguments
+    first: date, last: date, named: str | None, force: bool, note: str, profile: bool, as_json: bool
+) -> None:
     """Make the days --from through --to (both included) of the tables again. Exit code 1 if the run fails.
 
     Where all of them are as their inputs say, no run is made.
@@ -60,8 +53,8 @@ def backfill(first: date, last: date, named: str | None, force: bool, note: str,
     if as_json:
         print_json({"from": str(days.start), "to": str(days.last), **outcome.to_dict()})
     else:
-        draw(lake, outcome)
-        if click.get_current_context().meta[PROFILE]:
+        _draw(lake, asked, outcome)
+        if profile:
             draw_phases(outcome)
     say_unusable(lake)
     if not outcome.success:
@@ -73,21 +66,16 @@ def allowed(days: DayRange, start: date) -> DayRange:
     """Return the days, if all are partitions: from the lake's first day through yesterday (UTC)."""
     newest = utc_today() - ONE_DAY
     if start > newest:
-        raise click.UsageError(
-            f"the days {days}: the lake's first day, {start}, is not over yet (UTC), so that no day can be made. "
-            "Nothing was done. Correct start_date in lake.toml, or wait until that day is over."
-        )
-    if days.start < start:
-        raise click.UsageError(
-            f"the days {days}: {days.start} lies before the lake's first day, {start}. Nothing was done. "
-            f"Start with --from {start}."
-        )
-    if days.last > newest:
-        raise click.UsageError(
-            f"the days {days}: {days.last} is not over yet (UTC). Nothing was done. End with --to {newest}, "
-            "and build the others once they are over."
-        )
-    return days
+        wrong = f"the lake's first day, {start}, is not over yet (UTC), so that no day can be made"
+        fix = "Correct start_date in lake.toml, or wait until that day is over"
+    elif days.start < start:
+        wrong, fix = f"{days.start} lies before the lake's first day, {start}", f"Start with --from {start}"
+    elif days.last > newest:
+        wrong = f"{days.last} is not over yet (UTC)"
+        fix = f"End with --to {newest}, and build the others once they are over"
+    else:
+        return days
+    raise click.UsageError(f"the days {days}: {wrong}. Nothing was done. {fix}.")
 
 
 def chosen(named: str | None, known: Sequence[str]) -> tuple[str, ...]:
@@ -102,8 +90,7 @@ def chosen(named: str | None, known: Sequence[str]) -> tuple[str, ...]:
 
 
 def made(lake: "Lake", pipeline: "Pipeline", asked: BackfillRequest) -> RunOutcome:
-    """The outcome of the run; where every day is as a run would leave it, known without one: neither Dagster nor Spark
-    is asked then."""
+    """Run the request; where every day is as a run would leave it, return that outcome without Dagster and Spark."""
     if overrides().work is not None:
         return work(lake, asked)
     from backfill_assets.operations.unchanged import foreseen
@@ -117,7 +104,7 @@ def made(lake: "Lake", pipeline: "Pipeline", asked: BackfillRequest) -> RunOutco
 
 
 def work(lake: "Lake", asked: BackfillRequest, begin: bool = False) -> RunOutcome:
-    """The run, with its progress on stderr. `begin`: the engine starts meanwhile, for a run that is sure to need it."""
+    """Run the request, with its progress on stderr. `begin`: start the engine meanwhile, as it is sure to be needed."""
     if (instead := overrides().work) is not None:
         return instead(lake, asked)
     if begin:
@@ -133,7 +120,7 @@ def work(lake: "Lake", asked: BackfillRequest, begin: bool = False) -> RunOutcom
 
 
 def draw_phases(outcome: RunOutcome) -> None:
-    """Seconds per table and phase; `Dagster` is the rest: its events, and looking up what it knew."""
+    """Draw seconds per table and phase; `Dagster` is the rest: its events, and looking up what it knew."""
     names = list(dict.fromkeys(name for t in outcome.tables for name in t.phases))
     rows = []
     for t in outcome.tables:
@@ -143,15 +130,20 @@ def draw_phases(outcome: RunOutcome) -> None:
     draw_table(["seconds of", *names, "Dagster", "all"], rows)
 
 
-def draw(lake: "Lake", outcome: RunOutcome) -> None:
-    """Draw what the run did to each table, and how to see it in the UI."""
-    rows = [
-        [t.table, str(t.days), str(t.changed), str(t.days - t.changed), number(t.rows), f"{t.seconds:.1f} s"]
-        for t in outcome.tables
-        if not t.cause
-    ]
+def draw_outcomes(runs: Iterable[tuple[BackfillRequest, RunOutcome]], with_span: bool = True) -> None:
+    """Draw what the runs did to each table that did not fail; `with_span`: also which days each run was for."""
+    rows = []
+    for asked, outcome in runs:
+        for t in outcome.tables:
+            days = asked.days if with_span else t.days
+            row = (t.table, days, t.changed, t.days - t.changed, t.rows, f"{t.seconds:.1f} s")
+            rows += [] if t.cause else [row]
     if rows:
         draw_table(["table", "days", "changed", "unchanged", "rows", "took"], rows)
+
+
+def _draw(lake: "Lake", asked: BackfillRequest, outcome: RunOutcome) -> None:
+    draw_outcomes([(asked, outcome)], with_span=False)
     for t in (t for t in outcome.tables if t.unlike):
         days = ", ".join(map(str, contiguous(t.unlike)))
         say(f"{t.table} {days}: other rows than the same inputs, code and settings gave before: see `status`")

@@ -1,32 +1,41 @@
-"""`backfill-assets catch-up`: load and rebuild every day that needs it, one run per request, until nothing is left.
+"""`backfill-assets catch-up` and `replay-late`: load and rebuild every day that needs it, one run per request.
 
 Not here: which days need it (`core.needs`), the requests (`core.requests`), and the sensors, which do the same.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING
 
 import click
 
-from backfill_assets.cli.common import TEXT, json_option, lake_option, lake_root, opened, print_json, say_unusable
+from backfill_assets.cli.backfill import draw_outcomes, work
+from backfill_assets.cli.common import (
+    TEXT,
+    days_options,
+    inclusive,
+    json_option,
+    lake_option,
+    named_lake,
+    opened,
+    print_json,
+    say_unusable,
+)
 from backfill_assets.cli.drawing import aside, draw_table, number
+from backfill_assets.cli.landing import scan_as_needed
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import from_inclusive
-from backfill_assets.core.texts import plain
 
 if TYPE_CHECKING:
     from backfill_assets.core.needs import Needs
     from backfill_assets.core.requests import RunRequest
-    from backfill_assets.core.scans import ScanReport
     from backfill_assets.core.states import States
     from backfill_assets.lake.home import Lake
 
 Day = tuple[str, date]
-Settled = Collection[Day]
 
 
 @dataclass
@@ -48,8 +57,8 @@ class CaughtUp:
 
 
 @dataclass
-class Tried:
-    """The attempts of one catch-up; nothing is kept between calls.
+class _Tried:
+    """The attempts of one catch-up, at most `most` successes per day.
 
     `together`: the most days that the next run with this day may have, after a run with twice as many failed (0: the
     day failed alone). `made` counts runs that succeeded and left the day in need.
@@ -65,33 +74,30 @@ class Tried:
 
     def count(self, request: "RunRequest", success: bool) -> None:
         """Count a run for these days that has ended."""
-        for day in map(date.fromisoformat, request.asked):
-            if success:
-                self.made[request.table, day] += 1
-            else:
-                self.together[request.table, day] = len(request.asked) // 2
-
-    def has_failed(self, request: "RunRequest") -> bool:
-        """Return whether a day of the request was in a failed run."""
-        return any((request.table, date.fromisoformat(day)) in self.together for day in request.asked)
+        if success:
+            self.made.update(_days_of(request))
+        else:
+            self.together |= dict.fromkeys(_days_of(request), len(request.asked) // 2)
 
     def parts(self, request: "RunRequest") -> "Iterator[RunRequest]":
         """Split the request into parts that are small enough for each of their days."""
-        part: list[str] = []
-        for text in request.asked:
-            most = min(
-                self.together.get((request.table, date.fromisoformat(d)), len(request.asked)) for d in (*part, text)
-            )
+        part: list[date] = []
+        for _, day in _days_of(request):
+            most = min(self.together.get((request.table, d), len(request.asked)) for d in (*part, day))
             if len(part) >= most:
                 yield _part(request, part)
                 part = []
-            part.append(text)
+            part.append(day)
         yield _part(request, part)
 
 
-def _part(request: "RunRequest", days: list[str]) -> "RunRequest":
-    span = from_inclusive(date.fromisoformat(days[0]), date.fromisoformat(days[-1]))
-    return replace(request, days=span, asked={d: request.asked[d] for d in days})
+def _days_of(request: "RunRequest") -> list[Day]:
+    return [(request.table, date.fromisoformat(text)) for text in request.asked]
+
+
+def _part(request: "RunRequest", days: list[date]) -> "RunRequest":
+    asked = {str(d): request.asked[str(d)] for d in days}
+    return replace(request, days=from_inclusive(days[0], days[-1]), asked=asked)
 
 
 @click.command("catch-up")
@@ -104,79 +110,38 @@ def catch_up(dry_run: bool, note: str, as_json: bool) -> None:
 
     Exit code 1 if a run fails, a day still needs making afterwards, or altered or missing files hold days back.
     """
-    from backfill_assets.lake.home import open_lake
-
-    lake = open_lake(lake_root())
+    lake = named_lake()
     if dry_run:
-        _tell_first(lake, as_json)
+        _show_first(lake, as_json)
         return
-    blocked = _scan(lake)
+    blocked = scan_as_needed(lake)
     done = replace(until_settled(lake, note, "catch-up"), blocked=blocked)
-
     say_unusable(lake)
     report(done, as_json)
 
 
-def _scan(lake: "Lake") -> frozenset[date]:
-    """Scan what landed; return the days whose files are altered or missing."""
-    from backfill_assets.lake.session import LakeSession
-    from backfill_assets.load.known import landed
-
-    on = LakeSession(lake)
-    found = landed(on)
-    if found.is_scanned:
-        return frozenset()
-    if found.counts_rows:
-        on.begin()  # while files are read and parsed
-    from backfill_assets.load.sources import scan_all
-
-    report = scan_all(on)
-    for line in told_of(report):
-        aside(line)
-    return report.blocked
-
-
-def told_of(report: "ScanReport") -> list[str]:
-    """Return lines about files that hold days back, and files that are not read."""
-    told = [
-        f"{path} is altered or missing: the days made from it are left alone (see `backfill-assets scan`)"
-        for path in (*report.altered, *report.missing)
-    ]
-    if report.blocked:
-        way = 'put them back, or say `backfill-assets landing accept --note "why"`'
-        told += [f"Error: these files hold back {len(report.blocked)} day(s) from {min(report.blocked)}: {way}"]
-    return told + [f"{plain(path)} is not read: {plain(why)}" for path, why in report.refused.items()]
-
-
-def _states(lake: "Lake") -> "States":
+def _states_and_needs(lake: "Lake") -> "tuple[States, Needs]":
+    from backfill_assets.core.needs import needs
     from backfill_assets.lake.view import read_view
 
     _, pipeline = opened()
-    return pipeline.states(read_view(lake, pipeline.contracts))
-
-
-def _needs(states: "States") -> "Needs":
-    from backfill_assets.core.needs import needs
-
-    return needs(states, {}, utc_today())
+    states = pipeline.states(read_view(lake, pipeline.contracts))
+    return states, needs(states, {}, utc_today())
 
 
 def days_in_need(lake: "Lake") -> set[Day]:
     """Return the tables and days that need a rebuild now."""
-    return {(name, day) for name, found in _needs(_states(lake)).needed.items() for day in found}
+    return {(name, day) for name, found in _states_and_needs(lake)[1].needed.items() for day in found}
 
 
-def until_settled(lake: "Lake", note: str, reason: str, left_alone: Settled = ()) -> CaughtUp:
+def until_settled(lake: "Lake", note: str, reason: str, left_alone: Collection[Day] = ()) -> CaughtUp:
     """Run one request after the other, reading the states again after each. Failed days are tried again in halves,
     down to days that fail alone; a day that succeeds and still needs a rebuild, `[lateness] attempts` times."""
-    from backfill_assets.cli.backfill import work
-
-    done, tried = CaughtUp(), Tried(lake.settings.lateness.attempts)
+    done, tried = CaughtUp(), _Tried(lake.settings.lateness.attempts)
     left_alone = {*left_alone, *_planned(lake)}
     while True:
-        states = _states(lake)
-        still = _needs(states)
-        found = next(_asks(states, still, left_alone, tried), None)
+        states, still = _states_and_needs(lake)
+        found = next(_requests(states, still, left_alone, tried), None)
         if found is None:
             break
         asked = BackfillRequest(found.span, (found.table, *found.riders), note=note, reason=reason)
@@ -202,11 +167,11 @@ def _held_back(lake: "Lake", still: "Needs") -> list[str]:
 
 def _why(left: "Needs", name: str, tried: Collection[date]) -> str:
     waiting = left.waiting[name]
-    told = [f"{len(tried)} tried in vain, the first {min(tried)}"] if tried else []
+    reasons = [f"{len(tried)} tried in vain, the first {min(tried)}"] if tried else []
     if waiting:
         day = min(waiting)
-        told.append(f"{len(waiting)} wait for their inputs, {day} for {' '.join(map(str, waiting[day]))}")
-    return "; ".join(told)
+        reasons.append(f"{len(waiting)} wait for their inputs, {day} for {' '.join(map(str, waiting[day]))}")
+    return "; ".join(reasons)
 
 
 def _planned(lake: "Lake") -> set[Day]:
@@ -219,8 +184,8 @@ def _planned(lake: "Lake") -> set[Day]:
     return {(name, day) for name, days in planned.items() for day in days}
 
 
-def _asks(states: "States", found: "Needs", left_alone: Settled, tried: Tried) -> "Iterator[RunRequest]":
-    """Return the requests, upstream first; the first with its downstream days in the same run, unless it failed
+def _requests(states: "States", found: "Needs", left_alone: Collection[Day], tried: _Tried) -> "Iterator[RunRequest]":
+    """Yield the requests, upstream first; the first with its downstream days in the same run, unless it failed
     before."""
     from backfill_assets.core.downstream import with_downstream
     from backfill_assets.core.requests import identities, run_requests
@@ -233,14 +198,13 @@ def _asks(states: "States", found: "Needs", left_alone: Settled, tried: Tried) -
         known = identities(states, name, days - alone[name])
         for request in run_requests(states, name, known, {}, 1, frozenset())[0]:
             requests += tried.parts(request)
-    again = bool(requests) and tried.has_failed(requests[0])
-    yield from requests if again else with_downstream(states, requests, found, alone)
+    has_failed = bool(requests) and not tried.together.keys().isdisjoint(_days_of(requests[0]))
+    yield from requests if has_failed else with_downstream(states, requests, found, alone)
 
 
-def _tell_first(lake: "Lake", as_json: bool) -> None:
+def _show_first(lake: "Lake", as_json: bool) -> None:
     left_alone = _planned(lake)
-    states = _states(lake)
-    asked = _asks(states, _needs(states), left_alone, Tried(1))
+    asked = _requests(*_states_and_needs(lake), left_alone, _Tried(1))
     wanted = [" ".join([r.table, str(r.span), *(f"+ {name}" for name in r.riders)]) for r in asked]
     if as_json:
         print_json({"would_run_first": wanted})
@@ -254,10 +218,11 @@ def report(done: CaughtUp, as_json: bool) -> None:
     """Draw the runs and the days that are left. Ends with exit code 1 if a run failed or a day is left."""
     if as_json:
         runs = [{"days": str(a.days), "reason": a.reason, **o.to_dict()} for a, o in done.runs]
-        print_json({"runs": runs, "left": done.left, "why": done.why, "blocked": sorted(map(str, done.blocked)),
-                    "held_back": list(done.held_back)})  # fmt: skip
+        print_json({**vars(done), "runs": runs, "blocked": sorted(done.blocked)})
     else:
-        _draw(done)
+        draw_outcomes(done.runs)
+        if not done.runs and not done.held_back:
+            click.echo("Nothing to do: every day that can be is up to date.")
     for asked, outcome in done.runs:
         if not outcome.success:
             aside(f"Error: {', '.join(asked.tables)} {asked.days}: {outcome.cause}")
@@ -270,14 +235,37 @@ def report(done: CaughtUp, as_json: bool) -> None:
         click.get_current_context().exit(1)
 
 
-def _draw(done: CaughtUp) -> None:
-    rows = [
-        [t.table, str(asked.days), str(t.changed), str(t.days - t.changed), number(t.rows), f"{t.seconds:.1f} s"]
-        for asked, outcome in done.runs
-        for t in outcome.tables
-        if not t.cause
-    ]
-    if rows:
-        draw_table(["table", "days", "changed", "unchanged", "rows", "took"], rows)
-    if not done.runs and not done.held_back:
-        click.echo("Nothing to do: every day that can be is up to date.")
+@click.command("replay-late")
+@days_options(required=True)
+@click.option("--note", type=TEXT, required=True, help="Why these rows count after all; it is kept in the receipts.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be released; nothing is written.")
+@json_option
+@lake_option
+def replay_late(first: date, last: date, note: str, dry_run: bool, as_json: bool) -> None:
+    """Let rows of `too_late` count whose event days lie in --from .. --to (both included), and rebuild those days only.
+
+    Exit code 1 if a run fails or a day still needs making afterwards.
+    """
+    from backfill_assets.lake.session import LakeSession
+    from backfill_assets.load.sources import late_rows, let_late_rows_count
+
+    if not note.strip():
+        raise click.BadParameter("say why, in a few words", param_hint="--note")
+    days, lake = inclusive(first, last), named_lake()
+    if dry_run:
+        _draw_late(late_rows(lake, days), "would count")
+        return
+    others = days_in_need(lake)
+    released = let_late_rows_count(LakeSession(lake), days, note.strip())
+    if not as_json:
+        _draw_late(released, "count now")
+    report(until_settled(lake, note.strip(), "replay-late", others), as_json)
+
+
+def _draw_late(found: Mapping[tuple[date, date], int], verb: str) -> None:
+    if not found:
+        click.echo("Nothing is kept in too_late for these days.")
+        return
+    rows = [(event, arrived, rows) for (event, arrived), rows in found.items()]
+    draw_table(["event day", "arrived", "rows"], sorted(rows, key=lambda row: (row[1], row[0])))
+    click.echo(f"{number(sum(found.values()))} row(s) that came too late {verb}.")

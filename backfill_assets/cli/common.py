@@ -1,7 +1,6 @@
-"""Options, argument types and JSON output that all commands share.
+"""Options, argument types and JSON output of all commands; imports only click and `core`, so that `--help` is quick.
 
-Every command imports this file, so it imports only click and `core`: `--help` does not wait for settings or tables. Not
-here: drawing for people (`drawing`).
+Not here: drawing for people (`drawing`).
 """
 
 import contextlib
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from backfill_assets.lake.model import Pipeline
 
 LAKE_KEY = "backfill_assets.lake"
-UNSEEN = re.compile(r"[^\x00-\x7f]+")
+NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
 def _remember(ctx: click.Context, _parameter: click.Parameter, value: str | None) -> None:
@@ -51,7 +50,7 @@ class TextType(click.ParamType):  # type: ignore[type-arg]  # a generic class in
     name = "text"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the text, or raise click's error about the option."""
+        """Return the text, or raise click's error."""
         try:
             str(value).encode()
         except UnicodeEncodeError:
@@ -142,25 +141,31 @@ def overrides() -> Overrides:
     return click.get_current_context().find_object(Overrides) or Overrides()
 
 
+def named_lake() -> "Lake":
+    """Open the chosen lake; raises SettingsError if there is none."""
+    from backfill_assets.lake.home import open_lake
+
+    return open_lake(lake_root())
+
+
 def opened() -> "tuple[Lake, Pipeline]":
-    """The lake meant and its pipeline; raises SettingsError if there is none."""
+    """Open the chosen lake and its pipeline; raises SettingsError if there is none."""
     if (instead := overrides().opened) is not None:
         return instead()
-    from backfill_assets.lake.home import open_lake
     from backfill_assets.pipeline.chosen import chosen_pipeline
 
-    lake = open_lake(lake_root())
+    lake = named_lake()
     return lake, chosen_pipeline(lake)
 
 
 def print_json(document: Any) -> None:
     """Write one JSON document to stdout; characters that a screen does not show are escaped."""
-    text = json.dumps(document, indent=2, default=str, ensure_ascii=False)
-    click.echo(text if text.isascii() else UNSEEN.sub(lambda found: _escaped(found[0]), text))
+    text = json.dumps(document, indent=2, default=_value, ensure_ascii=False)
+    click.echo(NOT_ASCII.sub(lambda c: c[0] if c[0].isprintable() else json.dumps(c[0])[1:-1], text))
 
 
-def _escaped(text: str) -> str:
-    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+def _value(value: Any) -> Any:
+    return value.to_dict() if hasattr(value, "to_dict") else str(value)
 
 
 def say_unusable(lake: "Lake") -> None:
@@ -168,5 +173,5 @@ def say_unusable(lake: "Lake") -> None:
     from backfill_assets.cli.drawing import aside
     from backfill_assets.operations.unusable import unusable
 
-    if told := str(unusable(lake)):
-        aside(told)
+    if line := str(unusable(lake)):
+        aside(line)

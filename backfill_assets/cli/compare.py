@@ -1,29 +1,28 @@
-"""`backfill-assets compare`: days of a table at two versions, two times, or in two lakes.
+"""`backfill-assets compare` and `check-engine`: days at two versions, times or lakes, and days computed on two engines.
 
-Not here: finding the differences (`operations.compare`).
+Not here: finding the differences (`operations.compare`, `operations.check_engine`).
 """
 
-from datetime import UTC, datetime
+from collections.abc import Iterable
+from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from backfill_assets.cli.common import SPAN, json_option, lake_option, opened, print_json
-from backfill_assets.cli.drawing import TextTable, number, say
+from backfill_assets.cli.common import FILE, SPAN, json_option, lake_option, opened, print_json
+from backfill_assets.cli.drawing import TextTable, draw_table, number, say
 from backfill_assets.cli.pages import Page, PageSection, write_page
 
 if TYPE_CHECKING:
-    from backfill_assets.lake.differences import SampleRow
+    from backfill_assets.core.days import DayRange
+    from backfill_assets.lake.differences import DayDifference, SampleRow
     from backfill_assets.lake.home import Lake
+    from backfill_assets.operations.check_engine import EngineReport
     from backfill_assets.operations.compare import CompareReport, Moment
 
 INSTANT = click.DateTime(["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%MZ", "%Y-%m-%d"])
 VERSION = click.IntRange(min=0)
-FILE = click.Path(dir_okay=False, path_type=Path)
-DAYS = ("day", "rows before", "rows after", "added", "removed", "changed", "columns")
-COLUMNS = ("column", "changed values", "drift", "")
-SAMPLES = ("day", "kind", "key", "before", "after")
 
 
 @click.command()
@@ -48,18 +47,29 @@ def compare(html: Path | None, as_json: bool, **asked: Any) -> None:
     from backfill_assets.operations.compare import compare as compare_of
 
     lake, pipeline = opened()
-    meant = None if asked["meant"] is None else [c.strip() for c in asked["meant"].split(",") if c.strip()]
-    wanted = CompareRequest(asked["table"], asked["days"], meant, asked["seed"])
+    wanted = CompareRequest(asked["table"], asked["days"], names_of(asked["meant"]), asked["seed"])
     report = compare_of(pipeline, wanted, *_moments(lake, **asked))
+    unmeant = []
+    if report.unmeant:
+        unmeant = [f"Not meant to change and changed all the same: {', '.join(report.unmeant)}"]
     if html:
-        lines = [_headline(report), *_unmeant(report)]
-        write_page(html, Page("compare", f"{report.table} {report.days}", str(lake.root), _sections(report), lines))
+        title, lines = f"{report.table} {report.days}", [_headline(report), *unmeant]
+        write_page(html, Page("compare", title, str(lake.root), _sections(report), lines))
     if as_json:
-        print_json(report.to_dict())
+        print_json(report)
     elif not html:
-        _draw(report)
+        say(_headline(report))
+        for section in _sections(report) if report.differing else ():
+            section.draw()
+        for line in unmeant:
+            say(line)
     if report.unmeant:
         click.get_current_context().exit(1)
+
+
+def names_of(listed: str | None) -> list[str] | None:
+    """Return the names in a comma-separated list; None for None."""
+    return None if listed is None else [name.strip() for name in listed.split(",") if name.strip()]
 
 
 def _moments(lake: "Lake", **asked: Any) -> "tuple[Moment, Moment]":
@@ -72,15 +82,12 @@ def _moments(lake: "Lake", **asked: Any) -> "tuple[Moment, Moment]":
     other = asked["other_lake"]
     if other is None and asked["from_version"] is None and asked["from_time"] is None:
         raise click.UsageError("say what to compare with: --from-version, --from-time or --other-lake.")
-    after = lake if other is None else open_lake(other)
+    times = (asked[f"{side}_time"] and asked[f"{side}_time"].replace(tzinfo=UTC) for side in ("from", "to"))
+    before, after = times
     return (
-        Moment(lake, asked["from_version"], _utc(asked["from_time"])),
-        Moment(after, asked["to_version"], _utc(asked["to_time"])),
+        Moment(lake, asked["from_version"], before),
+        Moment(lake if other is None else open_lake(other), asked["to_version"], after),
     )
-
-
-def _utc(typed: datetime | None) -> datetime | None:
-    return typed.replace(tzinfo=UTC) if typed is not None else None
 
 
 def _headline(report: "CompareReport") -> str:
@@ -91,44 +98,72 @@ def _headline(report: "CompareReport") -> str:
     )
 
 
-def _days(report: "CompareReport") -> list[list[str]]:
-    return [
-        [
-            str(d.day), number(d.rows_before), number(d.rows_after), number(d.added), number(d.removed),
-            number(d.changed), ", ".join(f"{c} {number(n)}" for c, n in d.columns.items()),
-        ]
-        for d in report.differing
-    ]  # fmt: skip
-
-
-def _columns(report: "CompareReport") -> list[list[str]]:
-    said = [(c, [w for w, holds in (("large", c.is_large), ("not meant", bool(c.changed and not c.is_meant))) if holds])
-            for c in report.columns]  # fmt: skip
-    return [[c.column, number(c.changed), f"{c.drift:.3f}", ", ".join(words)] for c, words in said]
-
-
-def _sample(row: "SampleRow") -> list[str]:
-    before, after = (", ".join(f"{c}={v}" for c, v in side.items()) for side in (row.before, row.after))
-    return [str(row.day), row.kind, row.key, before, after]
-
-
 def _sections(report: "CompareReport") -> list[PageSection]:
+    columns = []
+    for c in report.columns:
+        words = [word for word, holds in (("large", c.is_large), ("not meant", c.changed and not c.is_meant)) if holds]
+        columns.append((c.column, c.changed, f"{c.drift:.3f}", words))
+    names = ("day", "rows before", "rows after", "added", "removed", "changed", "columns")
     drift = "columns over all days; drift is the population stability index"
-    samples = [_sample(s) for s in report.samples]
+    samples, drawn = ("day", "kind", "key", "before", "after"), "rows that differ, drawn by --seed"
     return [
-        PageSection("Days that differ", [TextTable(DAYS, _days(report))]),
-        PageSection("Columns", [TextTable(COLUMNS, _columns(report), drift)]),
-        PageSection("Rows that differ", [TextTable(SAMPLES, samples, "rows that differ, drawn by --seed")]),
+        PageSection("Days that differ", [TextTable(names, [_cells(d) for d in report.differing])]),
+        PageSection("Columns", [TextTable(("column", "changed values", "drift", ""), columns, drift)]),
+        PageSection("Rows that differ", [TextTable(samples, _sample_rows(report.samples), drawn)]),
     ]
 
 
-def _unmeant(report: "CompareReport") -> list[str]:
-    return [f"Not meant to change and changed all the same: {', '.join(report.unmeant)}"] if report.unmeant else []
+def _cells(d: "DayDifference") -> tuple[object, ...]:
+    columns = ", ".join(f"{c} {number(n)}" for c, n in d.columns.items())
+    return d.day, d.rows_before, d.rows_after, d.added, d.removed, d.changed, columns
 
 
-def _draw(report: "CompareReport") -> None:
-    say(_headline(report))
-    for section in _sections(report) if report.differing else ():
-        section.draw()
-    for line in _unmeant(report):
-        say(line)
+def _sample_rows(samples: "Iterable[SampleRow]") -> list[tuple[object, ...]]:
+    return [
+        (s.day, s.kind, s.key, *([f"{c}={v}" for c, v in side.items()] for side in (s.before, s.after)))
+        for s in samples
+    ]
+
+
+@click.command("check-engine")
+@click.option("--days", type=SPAN, help="Which days: A..B, both included, or one. [default: all that were made]")
+@click.option("--tables", help="Which tables, comma-separated. [default: all]")
+@click.option(
+    "--engine", type=click.Choice(["sail", "embedded"]), help="Which engine. [default: the one the lake has not]"
+)
+@json_option
+@lake_option
+def check_engine(days: "DayRange | None", tables: str | None, engine: str | None, as_json: bool) -> None:
+    """Compute days again on the other engine, from the inputs that their receipts name, and compare fingerprints.
+
+    Nothing is committed; the other engine has a server of its own, which stops afterwards. Exit code 1 where a day
+    differs, or a table could not be computed.
+    """
+    from backfill_assets.operations.check_engine import check_engine as opinion
+    from backfill_assets.operations.check_engine import other_engine
+
+    lake, pipeline = opened()
+    report = opinion(lake, pipeline, days, names_of(tables), engine or other_engine(lake))
+    if as_json:
+        print_json(report)
+    else:
+        draw(report)
+    if report.differing or report.refused:
+        click.get_current_context().exit(1)
+
+
+def draw(report: "EngineReport") -> None:
+    """Draw what differs by day, column and key, the days passed over and the tables not computed."""
+    say(f"{report.engine}: {number(report.compared)} day(s) of tables computed again, {report.differing} differ")
+    for verdict in report.verdicts:
+        passed = [d for d in verdict.days if d.passed_over]
+        for reason in dict.fromkeys(d.passed_over for d in passed):
+            few = [d for d in passed if d.passed_over == reason]
+            say(f"{verdict.table}: {len(few)} day(s) from {few[0].day} passed over: {reason}")
+    rows = [(v.table, *_cells(d)) for v in report.verdicts for d in v.differing]
+    if rows:
+        draw_table(("table", "day", "rows before", "rows again", "added", "removed", "changed", "columns"), rows)
+        samples = [row for v in report.verdicts for row in _sample_rows(v.samples)]
+        draw_table(("day", "kind", "key", "written", "computed again"), samples, "rows that differ")
+    for table, reason in report.refused:
+        say(f"{table} was not computed: {reason}")

@@ -1,7 +1,6 @@
-"""Which Dagster instance the commands mean: the one whose runs `dagster dev` shows.
+"""The Dagster instance of the commands: the one whose runs `dagster dev` shows, opened quietly.
 
-Lives here: opening it, quietly, and the command that opens it in the UI. Does not live here: what is done with it
-(`runner`, `report`, `catch_up`).
+Not here: its use (`runner`, `report`, `ui`).
 """
 
 import contextlib
@@ -46,57 +45,48 @@ def silenced() -> Iterator[None]:
 
 @contextlib.contextmanager
 def instance_of(lake: Lake, project: Path | None = None) -> Iterator[dg.DagsterInstance]:
-    """$DAGSTER_HOME's, else that of the project's dagster.yaml (`project`: its folder), else one inside the lake.
+    """Open $DAGSTER_HOME's, else that of the project's dagster.yaml (`project`: its folder), else one inside the lake.
 
     Two lakes in one instance would show each other's days, since their tables have the same names: a lake that is not
-    the one that `dagster dev` means in the project has an instance of its own; where this user may not make one, there
-    is nothing to remember, and nothing is. The project's file names folders relative to itself, so that we stand there
-    while it is used.
+    the one that `dagster dev` means in the project has an instance of its own, an ephemeral one where this user may not
+    make one. The project's file names folders relative to itself, so that the working folder is there meanwhile.
     """
-    if named := os.environ.get("DAGSTER_HOME"):
-        with _told(named), _opened(named, dg.DagsterInstance.get) as instance:
+    named, home = os.environ.get("DAGSTER_HOME"), project or project_root()
+    if named:
+        with _opened(named, dg.DagsterInstance.get) as instance:
             yield instance
         return
-    home = project or project_root()
     close_folder(home / DAGSTER_FOLDER, lake.settings.access.umask)
-    if not _is_of_the_project(lake, home):
-        if not (lake.root / DAGSTER_FOLDER).exists() and not os.access(lake.root, os.W_OK):
-            with dg.DagsterInstance.ephemeral() as instance:
-                yield instance
-            return
-        home = _home_in(lake)
-        with _named(home), _told(str(home)), _opened(str(home), dg.DagsterInstance.get) as instance:
+    if _is_of_the_project(lake, home):
+        with contextlib.chdir(home), _opened(str(home), partial(dg.DagsterInstance.from_config, str(home))) as instance:
             yield instance
-        return
-    open_it = partial(dg.DagsterInstance.from_config, str(home))
-    with contextlib.chdir(home), _told(str(home)), _opened(str(home), open_it) as instance:
-        yield instance
-
-
-@contextlib.contextmanager
-def _named(home: Path) -> Iterator[None]:
-    """Within, $DAGSTER_HOME is `home`: a lake may be moved, so that its file names folders by this variable."""
-    os.environ["DAGSTER_HOME"] = str(home)
-    try:
-        yield
-    finally:
-        del os.environ["DAGSTER_HOME"]
+    elif not (lake.root / DAGSTER_FOLDER).exists() and not os.access(lake.root, os.W_OK):
+        with dg.DagsterInstance.ephemeral() as instance:
+            yield instance
+    else:
+        own = str(_home_in(lake))
+        os.environ["DAGSTER_HOME"] = own  # a lake may be moved: its file names folders by this variable
+        try:
+            with _opened(own, dg.DagsterInstance.get) as instance:
+                yield instance
+        finally:
+            del os.environ["DAGSTER_HOME"]
 
 
 def _is_meant(lake: Lake) -> bool:
-    """Whether it is the lake that is meant where none is named."""
+    """Whether commands mean this lake where none is named."""
     return lake.root == lake_folder()
 
 
 def _is_of_the_project(lake: Lake, project: Path) -> bool:
-    """Whether the project has an instance, and this is the lake that it shows. A file that another user put into the
-    working folder is none of a project's: it can name code to run."""
+    """Whether the project has an instance that shows this lake. A file of another user in the working folder is none of
+    the project's: it can name code to run."""
     is_trusted = project in Path(__file__).parents or not foreign_owners(project / FILE)
     return is_trusted and (project / FILE).exists() and _is_meant(lake)
 
 
 def _home_in(lake: Lake) -> Path:
-    """The instance inside the lake, made with our settings if there is none; what a person wrote there stays."""
+    """Return the home inside the lake, made with our settings if there is none; what a person wrote there stays."""
     home = lake.root / DAGSTER_FOLDER
     home.mkdir(parents=True, exist_ok=True)
     if not (home / FILE).exists():
@@ -107,10 +97,20 @@ def _home_in(lake: Lake) -> Path:
 
 
 @contextlib.contextmanager
-def _told(home: str) -> Iterator[None]:
-    """Within, what the storage of runs and events fails with, a full disk above all, is one line."""
+def _opened(home: str, open_it: Callable[[], dg.DagsterInstance]) -> Iterator[dg.DagsterInstance]:
+    """Open the instance; raises SettingsError where its folder cannot be used, whatever its storage says of that, and
+    BackfillError in one line for a failure of the storage meanwhile, a full disk above all."""
     try:
-        yield
+        instance = open_it()
+    except Exception as error:
+        lines = str(getattr(error, "orig", error)).splitlines()  # SQLAlchemy's error wraps the database's
+        raise SettingsError(
+            f"Dagster's home {home}", lines[0] if lines else type(error).__name__, "Nothing was done",
+            "Set DAGSTER_HOME to a folder that you may write, or see that its disk has space",
+        ) from error  # fmt: skip
+    try:
+        with instance:
+            yield instance
     except sa.exc.DBAPIError as error:
         raise BackfillError(
             f"Dagster's home {home}", str(error.orig or error).splitlines()[0],
@@ -119,26 +119,14 @@ def _told(home: str) -> Iterator[None]:
         ) from error  # fmt: skip
 
 
-def _opened(home: str, open_it: Callable[[], dg.DagsterInstance]) -> dg.DagsterInstance:
-    """The instance; raises SettingsError where its folder cannot be used, whatever its storage says of that."""
-    try:
-        return open_it()
-    except Exception as error:
-        lines = str(getattr(error, "orig", error)).splitlines()  # in SQLAlchemy's own words lie those of the database
-        raise SettingsError(
-            f"Dagster's home {home}", lines[0] if lines else type(error).__name__, "Nothing was done",
-            "Set DAGSTER_HOME to a folder that you may write, or see that its disk has space",
-        ) from error  # fmt: skip
-
-
 def lake_words(lake: Lake) -> str:
-    """The option that a command needs to mean this lake, and a blank; nothing where it means it anyway."""
+    """Return the option by which a command means this lake, and a blank; nothing where it means it anyway."""
     return "" if _is_meant(lake) else f"--lake {quote(str(lake.root))} "
 
 
 def ui_place(lake: Lake) -> tuple[Path, dict[str, str], bool]:
-    """Where Dagster's UI is started so that it shows the runs of this lake: the working folder, what is added to the
-    environment, and whether that folder's files name the definitions; else they are those of `UI_MODULE`."""
+    """Return where to start Dagster's UI for this lake: the working folder, additions to the environment, and whether
+    that folder's files name the definitions (else they are those of `UI_MODULE`)."""
     variables = {} if _is_meant(lake) else {LAKE_VARIABLE: str(lake.root)}
     if os.environ.get("DAGSTER_HOME") or _is_of_the_project(lake, project_root()):
         return project_root(), variables, True
@@ -146,7 +134,7 @@ def ui_place(lake: Lake) -> tuple[Path, dict[str, str], bool]:
 
 
 def ui_command(lake: Lake) -> str:
-    """What to type so that the UI shows the runs of this lake."""
+    """Return the command line by which the UI shows the runs of this lake."""
     folder, variables, is_project = ui_place(lake)
     place = "" if Path.cwd() == folder else f"cd {quote(str(folder))} && "
     named = "".join(f"{name}={quote(value)} " for name, value in variables.items())

@@ -1,28 +1,68 @@
-"""`backfill-assets demo` and `example`: a sample lake, backfilled twice through Dagster, and lakes to learn from.
+"""`backfill-assets init`, `demo` and `example`: a settings file, a sample lake loaded twice, lakes to learn from.
 
-`demo` loads or replaces only lakes with its own marker. Not here: making the lakes (`operations.example_lakes`,
-`operations.example_lakes`) and the run (`runner`).
+Not here: making them (`operations.lake_file`, `operations.example_lakes`).
 """
 
 import shutil
-from collections import Counter
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from backfill_assets.cli.backfill import work
-from backfill_assets.cli.common import json_option, lake_option, lake_root, print_json
+from backfill_assets.cli.common import DAY, json_option, lake_option, lake_root, print_json
 from backfill_assets.cli.drawing import aside, draw_table, number
 from backfill_assets.cli.progress import BackfillRequest, RunOutcome
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import DayRange
+from backfill_assets.core.errors import SettingsError
 from backfill_assets.core.ownership import refuse_foreign
 from backfill_assets.operations.sample import FEWEST_DAYS
 
 if TYPE_CHECKING:
     from backfill_assets.lake.home import Lake
-    from backfill_assets.operations.status import StatusReport
+    from backfill_assets.operations.status import DayStatus, StatusReport
+
+
+PLAIN = "seq, arrival_ts, version_ts, event_ts, event_key, op, entity, value, flag"
+
+
+@click.command()
+@click.option("--start-date", type=DAY, help="The lake's first day. [default: January 1 of this year]")
+@click.option("--files", help="Glob of the landed files. [default: landing/**/*.FORMAT]")
+@click.option(
+    "--format", "form", type=click.Choice(["parquet", "csv", "jsonl"]), default="parquet", show_default=True,
+    help="Their format.",
+)  # fmt: skip
+@click.option("--select", default=PLAIN, help="Spark SQL that maps a file's columns. [default: equal names]")
+@click.option("--windows-days", type=(int, int), default=(7, 28), show_default=True, help="Trailing windows.")
+@click.option("--horizon-days", type=int, default=7, show_default=True, help="How far labels look ahead.")
+@click.option("--maturity-days", type=int, default=7, show_default=True, help="How long labels wait for late data.")
+@click.option("--memory", default="2g", show_default=True, help="Heap of the embedded engine.")
+@lake_option
+def init(start_date: date | None, files: str | None, form: str, select: str, **others: Any) -> None:
+    """Write a commented lake.toml. An existing one is never overwritten."""
+    from backfill_assets.lake.folder import refuse_file
+    from backfill_assets.operations.lake_file import lake_toml
+
+    root = lake_root()
+    refuse_file(root)
+    refuse_foreign(root)
+    path = root / "lake.toml"
+    first, files = start_date or utc_today().replace(month=1, day=1), files or f"landing/**/*.{form}"
+    others = {k: list(v) if isinstance(v, tuple) else v for k, v in others.items()}
+    text = lake_toml({"start_date": first, "files": files, "format": form, "select": select, **others})
+    root.mkdir(parents=True, exist_ok=True)
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise SettingsError(
+            str(path), "it exists already", "Nothing was written", "Edit it, or name another folder with --lake"
+        ) from None
+    click.echo(f"wrote {path}")
+    click.echo("Look it over (start_date, files, select), then `backfill-assets scan`.")
 
 
 @click.command()
@@ -41,19 +81,20 @@ def demo(ctx: click.Context, new: bool, days: int, engine: str | None, as_json: 
     root = lake_root()
     span = prepare(root, days, new, engine)
     lake = open_lake(root)
+    from backfill_assets.operations.report import refused_rows
     from backfill_assets.operations.status import status
     from backfill_assets.pipeline.chosen import chosen_pipeline
 
     pipeline = chosen_pipeline(lake)
     outcomes = []
-    for told in ("Every table over every day", "The same again: nothing changes"):
-        aside(f"{told}:")
+    for title in ("Every table over every day:", "The same again: nothing changes:"):
+        aside(title)
         outcomes.append(work(lake, BackfillRequest(span, tuple(t.name for t in pipeline.tables), note="demo")))
         if not outcomes[-1].success:
             aside(f"Error: {outcomes[-1].cause}")
             ctx.exit(1)
     report = status(lake, pipeline, span)
-    refused = quarantined(lake)
+    refused = refused_rows(lake, "")
     if as_json:
         runs = [o.to_dict() for o in outcomes]
         print_json({"lake": str(root), "runs": runs, "quarantine": refused, "status": report.to_dict()})
@@ -62,35 +103,29 @@ def demo(ctx: click.Context, new: bool, days: int, engine: str | None, as_json: 
 
 
 def prepare(root: Path, days: int, new: bool, engine: str | None = None) -> DayRange:
-    """The days of the sample lake at `root`, made first if there is none; raises SettingsError for another's lake, and
-    for one that was made with another engine than the one asked for."""
-    from backfill_assets.operations.example_lakes import (
-        days_until,
-        make_sample,
-        not_ours,
-        refuse_other_engine,
-        sample_days,
-    )
+    """Return the days of the sample lake at `root`, made first if there is none; a lake without the sample's marker is
+    left alone. Raises SettingsError for another's lake, and for one that was made with another engine than `engine`."""
+    from backfill_assets.operations import example_lakes as samples
 
     refuse_foreign(root)
-    known = sample_days(root)
+    known = samples.sample_days(root)
     if known is None and root.exists() and any(root.iterdir()):
-        raise not_ours(root)
-    if known is not None and not new and engine is not None:
-        refuse_other_engine(root, engine)
+        raise samples.not_ours(root)
     if known is not None and not new:
+        if engine is not None:
+            samples.refuse_other_engine(root, engine)
         aside(f"The sample lake {root} holds {known}; `--new` makes one that ends yesterday.")
         return known
     if known is not None:
         _remove(root)
-    made = days_until(utc_today(), days)
-    make_sample(root, made, engine or "embedded")
+    made = samples.days_until(utc_today(), days)
+    samples.make_sample(root, made, engine or "embedded")
     aside(f"Made the sample lake {root}: {made}, {len(made)} days.")
     return made
 
 
 def _remove(root: Path) -> None:
-    """The old sample, its server first. The marker goes last, so that an interrupted removal can be done again."""
+    """Remove the old sample, its server first and its marker last: an interrupted removal can be done again."""
     from backfill_assets.engine.server import stop_server
     from backfill_assets.operations.example_lakes import MARKER
 
@@ -103,24 +138,16 @@ def _remove(root: Path) -> None:
     (root / MARKER).unlink()
 
 
-def quarantined(lake: "Lake") -> dict[str, int]:
-    """How many rows are in quarantine for which reason, the most frequent first."""
-    from backfill_assets.lake.ledger import QUARANTINE
-
-    rows = lake.store.rows(QUARANTINE.name, columns=("reason",))
-    return dict(Counter(r["reason"] for r in rows).most_common())
-
-
 def _draw(lake: "Lake", report: "StatusReport", refused: dict[str, int], outcomes: list[RunOutcome]) -> None:
     from backfill_assets.cli.dagster_home import lake_words, ui_command
     from backfill_assets.operations.unusable import kinds
 
-    lines: list[Any] = list(zip(*report.tables.values(), strict=True))
-    rows = [[str(line[0].day), *(_cell(d) for d in line)] for line in lines]
-    rows.append(["all", *(number(sum(d.rows or 0 for d in column)) for column in report.tables.values())])
+    lines: list[tuple[DayStatus, ...]] = list(zip(*report.tables.values(), strict=True))
+    rows: list[list[object]] = [[line[0].day, *(_cell(d) for d in line)] for line in lines]
+    rows.append(["all", *(sum(d.rows or 0 for d in column) for column in report.tables.values())])
     draw_table(["rows of", *report.tables], rows)
     click.echo()
-    draw_table(["lines", "in quarantine because"], [[number(n), reason] for reason, n in kinds(refused).shown])
+    draw_table(["lines", "in quarantine because"], [[n, reason] for reason, n in kinds(refused).shown])
     click.echo()
     names = [t.table for t in outcomes[0].tables]
     parts = {o.run_id: {t.table: t for t in o.tables} for o in outcomes}
@@ -136,8 +163,8 @@ def _draw(lake: "Lake", report: "StatusReport", refused: dict[str, int], outcome
     click.echo(f"Look at any day:           backfill-assets {lake_words(lake)}show {table} {day}")
 
 
-def _cell(day: Any) -> str:
-    """Rows, and the state where it is not fresh."""
+def _cell(day: "DayStatus") -> str:
+    """Return the rows, and the state where it is not fresh."""
     return number(day.rows) if day.state.value == "fresh" else f"{day.state.value} {number(day.rows)}"
 
 
@@ -157,7 +184,7 @@ def example(name: str | None, as_json: bool) -> None:
         if as_json:
             print_json(known)
             return
-        draw_table(["example", "shows"], [[n, told] for n, told in known.items()])
+        draw_table(["example", "shows"], list(known.items()))
         click.echo("`backfill-assets example NAME --lake DIR` makes one; its STEPS.md leads through it.")
         return
     root = lake_root()

@@ -3,16 +3,19 @@
 Not here: comparing folder and ledger (`load.scan`).
 """
 
+from collections.abc import Iterator
+from datetime import date
 from typing import TYPE_CHECKING
 
 import click
 
-from backfill_assets.cli.common import TEXT, json_option, lake_option, lake_root, print_json, say_unusable
-from backfill_assets.cli.drawing import number
+from backfill_assets.cli.common import TEXT, json_option, lake_option, named_lake, print_json, say_unusable
+from backfill_assets.cli.drawing import aside, number
 from backfill_assets.core.texts import plain
 
 if TYPE_CHECKING:
     from backfill_assets.core.scans import ScanReport
+    from backfill_assets.lake.home import Lake
 
 
 @click.command()
@@ -21,43 +24,72 @@ if TYPE_CHECKING:
 @click.pass_context
 def scan(ctx: click.Context, as_json: bool) -> None:
     """Take stock of the landing folder. Exit code 1 if a file is altered, missing, refused or unreadable."""
-    from backfill_assets.lake.home import open_lake
     from backfill_assets.lake.session import LakeSession
     from backfill_assets.load.sources import scan_all
 
-    lake = open_lake(lake_root())
+    lake = named_lake()
     report = scan_all(LakeSession(lake))
     if as_json:
-        print_json(report.to_dict())
+        print_json(report)
     else:
-        _draw(report)
+        for line in _lines(report):
+            click.echo(line)
     say_unusable(lake)
     if not report.is_clean:
         ctx.exit(1)
 
 
-def _draw(report: "ScanReport") -> None:
+def _lines(report: "ScanReport") -> Iterator[str]:
     for name, (rows, bad) in report.new.items():
-        click.echo(f"new        {plain(name)}: {number(rows)} rows" + (f", {number(bad)} unusable" if bad else ""))
-    told = {
-        "copy of": report.copies, "waiting": report.waiting, "refused": report.refused,
-        "unreadable": report.unreadable,
-    }  # fmt: skip
-    for word, files in told.items():
-        for name, reason in files.items():
-            click.echo(f"{word:10s} {plain(name)}: {plain(reason)}")
-    for word, names in {"altered": report.altered, "missing": report.missing}.items():
-        for name in names:
-            click.echo(f"{word:10s} {plain(name)}")
-    for name in report.let_go:
-        click.echo(f"let go     {plain(name)}: it changed or vanished, and nothing was ever made of it")
+        yield f"new        {plain(name)}: {number(rows)} rows" + (f", {number(bad)} unusable" if bad else "")
+    for word, files in (
+        ("copy of", report.copies),
+        ("waiting", report.waiting),
+        ("refused", report.refused),
+        ("unreadable", report.unreadable),
+        ("altered", dict.fromkeys(report.altered, "")),
+        ("missing", dict.fromkeys(report.missing, "")),
+        ("let go", dict.fromkeys(report.let_go, "it changed or vanished, and nothing was ever made of it")),
+    ):
+        for name, why in files.items():
+            yield f"{word:10s} {plain(name)}{why and ': '}{plain(why)}"
     if report.blocked:
-        first = min(report.blocked)
-        click.echo(
-            f"{len(report.blocked)} day(s) from {first} are not rebuilt until the files are back, or you say "
-            '`backfill-assets landing accept --note "why"`'
+        yield (
+            f"{len(report.blocked)} day(s) from {min(report.blocked)} are not rebuilt until the files are back, or you "
+            'say `backfill-assets landing accept --note "why"`'
         )
-    click.echo(f"{len(report.new)} new file(s), {report.known} known before")
+    yield f"{len(report.new)} new file(s), {report.known} known before"
+
+
+def scan_as_needed(lake: "Lake") -> frozenset[date]:
+    """Scan what landed since the last scan, if anything did; return the days whose files are altered or missing."""
+    from backfill_assets.lake.session import LakeSession
+    from backfill_assets.load.known import landed
+
+    on = LakeSession(lake)
+    found = landed(on)
+    if found.is_scanned:
+        return frozenset()
+    if found.counts_rows:
+        on.begin()  # while files are read and parsed
+    from backfill_assets.load.sources import scan_all
+
+    report = scan_all(on)
+    for line in scan_lines(report):
+        aside(line)
+    return report.blocked
+
+
+def scan_lines(report: "ScanReport") -> list[str]:
+    """Return lines about files that hold days back, and files that are not read."""
+    lines = [
+        f"{path} is altered or missing: the days made from it are left alone (see `backfill-assets scan`)"
+        for path in (*report.altered, *report.missing)
+    ]
+    if report.blocked:
+        way = 'put them back, or say `backfill-assets landing accept --note "why"`'
+        lines += [f"Error: these files hold back {len(report.blocked)} day(s) from {min(report.blocked)}: {way}"]
+    return lines + [f"{plain(path)} is not read: {plain(why)}" for path, why in report.refused.items()]
 
 
 @click.group()
@@ -73,20 +105,18 @@ def landing() -> None:
 @click.pass_context
 def accept(ctx: click.Context, note: str, paths: tuple[str, ...], as_json: bool) -> None:
     """Follow what lies in the landing folder now: altered and missing files (all, or PATHS as `scan` prints them)."""
-    from backfill_assets.lake.home import open_lake
     from backfill_assets.lake.session import LakeSession
     from backfill_assets.load.sources import accept_all
 
     if not note.strip():
         raise click.BadParameter("say why, in a few words", param_hint="--note")
-    followed = accept_all(LakeSession(open_lake(lake_root())), note.strip(), paths)
+    followed = accept_all(LakeSession(named_lake()), note.strip(), paths)
     unknown = sorted(set(paths) - set(followed))
     if as_json:
         print_json({"accepted": followed, "neither altered nor missing": unknown})
     else:
         for path in followed:
-            told = "its days are stale now, `backfill-assets status --stale` lists them"
-            click.echo(f"accepted   {plain(path)}: {told}")
+            click.echo(f"accepted   {plain(path)}: its days are stale now, `backfill-assets status --stale` lists them")
         for path in unknown:
             click.echo(f"unchanged  {plain(path)} is neither altered nor missing")
         if not followed and not unknown:

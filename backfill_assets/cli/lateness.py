@@ -14,8 +14,7 @@ from backfill_assets.cli.common import DAY, FILE, days_asked, days_options, json
 from backfill_assets.cli.drawing import TextTable, number, percent, say, span, wanted
 from backfill_assets.cli.pages import Figure, Page, PageSection, write_page, write_whole
 from backfill_assets.core.clock import utc_now
-from backfill_assets.core.days import end_of
-from backfill_assets.core.days import ONE_DAY, midnight
+from backfill_assets.core.days import ONE_DAY, end_of, midnight
 from backfill_assets.core.lateness import Watermark, ages_shown
 
 if TYPE_CHECKING:

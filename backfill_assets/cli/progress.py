@@ -1,7 +1,6 @@
-"""The request of a backfill, its outcome, and its progress on the screen.
+"""The request of a backfill, its outcome, and its progress on stderr: a live line on a terminal, else a line per table.
 
-Lives here: plain values between the commands and `runner`, and the two ways of showing progress: a live line on a
-terminal, one line per table elsewhere. Does not live here: Dagster. All of it goes to stderr.
+Not here: the run (`runner`) and anything of Dagster.
 """
 
 import os
@@ -9,11 +8,11 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from types import TracebackType
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 from backfill_assets.cli.drawing import aside
 from backfill_assets.core.days import DayRange
+from backfill_assets.core.json_values import json_of
 
 
 @dataclass(frozen=True)
@@ -48,14 +47,10 @@ class TableOutcome:
     unlike: tuple[date, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The outcome as JSON values."""
-        return {
-            "table": self.table, "days": self.days, "changed": self.changed, "unchanged": self.days - self.changed,
-            "rewritten": self.rewritten, "rows": self.rows, "seconds": round(self.seconds, 3),
-            "failed": bool(self.cause), "phases": dict(self.phases),
-            "ahead": {},  # a key of earlier versions, which computed tables beside each other
-            "unlike": [str(d) for d in self.unlike],
-        }  # fmt: skip
+        """Return the outcome as JSON values; `ahead` is a key of earlier versions."""
+        values: dict[str, Any] = json_of(vars(self))
+        counts = {"unchanged": self.days - self.changed, "seconds": round(self.seconds, 3), "ahead": {}}
+        return values | counts | {"failed": bool(values.pop("cause"))}
 
 
 @dataclass(frozen=True)
@@ -69,21 +64,10 @@ class RunOutcome:
     seconds: float
 
     def to_dict(self) -> dict[str, Any]:
-        """The outcome as JSON values."""
-        return {
-            "run_id": self.run_id or None, "success": self.success, "cause": self.cause or None,
-            "seconds": round(self.seconds, 3), "tables": [t.to_dict() for t in self.tables],
-        }  # fmt: skip
-
-
-class Watcher(Protocol):
-    """Who is notified of a run's tables."""
-
-    def started(self, table: str) -> None:
-        """The table's step began."""
-
-    def ended(self, outcome: TableOutcome) -> None:
-        """The table's step ended, well or not."""
+        """Return the outcome as JSON values."""
+        known = {"run_id": self.run_id or None, "cause": self.cause or None, "seconds": round(self.seconds, 3)}
+        values: dict[str, Any] = json_of(vars(self))
+        return values | known
 
 
 class Lines:
@@ -106,9 +90,7 @@ class Lines:
             self._live.add_task("Dagster and Spark are starting")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._live is not None:
             self._live.stop()
         if self._out is not None:
@@ -120,9 +102,9 @@ class Lines:
         self._work_on(f"{table} {self.days}")
 
     def ended(self, outcome: TableOutcome) -> None:
-        """Say how it went."""
+        """Write how it went."""
         self._work_on("")
-        aside(told(outcome, self.days), self._out)
+        aside(line_of(outcome, self.days), self._out)
 
     def _work_on(self, what: str) -> None:
         if self._live is None:
@@ -134,16 +116,16 @@ class Lines:
 
 
 def _own_stderr() -> TextIO | None:
-    """Another way to where stderr leads now; None where it is no file. Dagster leads stderr into a file while steps
-    run, and a program that follows the file may be ended before it has shown the last line."""
+    """Open stderr once more; None where it is no file. Dagster leads stderr into a file while steps run, and a program
+    that follows the file may be ended before it has shown the last line."""
     try:
         return os.fdopen(os.dup(sys.stderr.fileno()), "w", buffering=1, encoding=sys.stderr.encoding)
     except (OSError, ValueError, AttributeError):
         return None
 
 
-def told(outcome: TableOutcome, days: DayRange) -> str:
-    """E.g. `raw 2024-03-01..2024-04-13: 44 days, 12 changed, 3.2 s`."""
+def line_of(outcome: TableOutcome, days: DayRange) -> str:
+    """Return e.g. `raw 2024-03-01..2024-04-13: 44 days, 12 changed, 3.2 s`."""
     if outcome.cause:
         return f"{outcome.table} {days}: failed after {outcome.seconds:.1f} s"
     unit = "day" if outcome.days == 1 else "days"

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
-from backfill_assets.cli.common import json_option, lake_option, opened, print_json
+from backfill_assets.cli.common import FILE, json_option, lake_option, opened, print_json
 from backfill_assets.cli.pages import write_page
 from backfill_assets.core.clock import utc_now
 
 
 @click.command()
-@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page: one file, no network.")
+@click.option("--html", type=FILE, help="Write a page: one file, no network.")
 @json_option
 @lake_option
 def report(html: Path | None, as_json: bool) -> None:

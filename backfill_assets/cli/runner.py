@@ -1,7 +1,6 @@
-"""Running a backfill through Dagster, in this process.
+"""Running a backfill through Dagster, in this process: one run of the job `rebuild`, and its events per table.
 
-Lives here: the one run of the job `rebuild`, and what its events say per table. Does not live here: the load path
-(`load`), and which Dagster instance is meant (`dagster_home`).
+Not here: the load path (`load`), and which Dagster instance is meant (`dagster_home`).
 """
 
 import time
@@ -13,7 +12,7 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.cli.dagster_home import instance_of, silenced
-from backfill_assets.cli.progress import BackfillRequest, RunOutcome, TableOutcome, Watcher
+from backfill_assets.cli.progress import BackfillRequest, Lines, RunOutcome, TableOutcome
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ownership import whoami
 from backfill_assets.lake.home import Lake, refuse_unwritable
@@ -37,11 +36,11 @@ from backfill_assets.orchestration.runs import (
 from backfill_assets.pipeline.chosen import tables_at
 
 
-def run_backfill(lake: Lake, asked: BackfillRequest, watcher: Watcher) -> RunOutcome:
-    """One run of the asked tables and days; `watcher` hears of each table as it starts and ends. Raises Interrupted."""
+def run_backfill(lake: Lake, asked: BackfillRequest, lines: Lines) -> RunOutcome:
+    """Run the request; `lines` shows each table as it starts and ends. Raises Interrupted."""
     refuse_unwritable(lake)
     began, run_id = time.perf_counter(), str(uuid.uuid4())
-    listener = _Listener(watcher)
+    listener = _Listener(lines)
     with ends_when_interrupted() as ending, silenced(), instance_of(lake) as instance:
         job = rebuild_job(lake, tables_at(lake.root), asked.tables, listener.published)
         instance.add_event_listener(run_id, listener.hear)
@@ -50,16 +49,13 @@ def run_backfill(lake: Lake, asked: BackfillRequest, watcher: Watcher) -> RunOut
                 result = job.execute_in_process(
                     instance=instance,
                     run_id=run_id,
-                    tags=range_tags(asked.days) | _said(asked) | dict(asked.tags),
-                    run_config={
-                        "loggers": SILENCE,
-                        "ops": {op_name(name): {"config": _config(asked, name)} for name in asked.tables},
-                    },
+                    tags=range_tags(asked.days) | _tags(asked) | dict(asked.tags),
+                    run_config={"loggers": SILENCE, "ops": {op_name(t): _config(asked, t) for t in asked.tables}},
                     raise_on_error=False,
                 )
         except dg.DagsterError as error:
-            told = " ".join(str(error).split())
-            raise BackfillError("the run", told, "Nothing was started", "Correct the cause, then run again") from error
+            cause = " ".join(str(error).split())
+            raise BackfillError("the run", cause, "Nothing was started", "Correct the cause, then run again") from error
         markers_of(instance, lake).forget(run_id)
     if ending.number is not None and not result.success:
         raise Interrupted(ending.number, written(lake, asked.tables, run_id))
@@ -68,36 +64,36 @@ def run_backfill(lake: Lake, asked: BackfillRequest, watcher: Watcher) -> RunOut
 
 
 def written(lake: Lake, names: Sequence[str], run_id: str) -> str:
-    """What a run that ended early has written of these tables, by their receipts: its days per table, or none. Its
-    ledgers may have been written all the same."""
-    told = []
+    """Describe the days of these tables that a run which ended early has written, by their receipts. Its ledgers may
+    have been written all the same."""
+    found_days = []
     for name in names:
         found = (c.receipt for c in lake.store.commits(name) if c.receipt is not None)
         days = {d for receipt in found if receipt.run_id == run_id for d in receipt.days}
-        told += [f"{name} {ranges(days)}"] if days else []
-    return f"written before that: {'; '.join(told)}; no other day" if told else "no day was written"
+        found_days += [f"{name} {ranges(days)}"] if days else []
+    return f"written before that: {'; '.join(found_days)}; no other day" if found_days else "no day was written"
 
 
-def _said(asked: BackfillRequest) -> dict[str, str]:
+def _tags(asked: BackfillRequest) -> dict[str, str]:
     return {REASON_TAG: asked.reason, BY_TAG: whoami()} | ({NOTE_TAG: asked.note} if asked.note else {})
 
 
 def _config(asked: BackfillRequest, table: str) -> dict[str, Any]:
-    return {"force": asked.force and table not in asked.written, "note": asked.note}
+    return {"config": {"force": asked.force and table not in asked.written, "note": asked.note}}
 
 
 @dataclass
 class _Listener:
-    """What one run tells of its tables: steps by its events, days and rows by what was published."""
+    """The tables of one run: steps by its events, days and rows by what was published."""
 
-    watcher: Watcher
+    lines: Lines
     ended: list[TableOutcome] = field(default_factory=list)
     cause: str = ""
     _began: dict[str, float] = field(default_factory=dict)
     _published: dict[str, TableOutcome] = field(default_factory=dict)
 
     def published(self, rebuild: Rebuild, published: Published) -> None:
-        """A table was published: its days, those with other content now, its rows."""
+        """Keep the days of a published table, those with other content now, and its rows."""
         entries = {day: rebuild.ready.entries[day] for day in rebuild.days}
         again = rewritten(rebuild.ready.before, entries, published)
         self._published[rebuild.table.name] = TableOutcome(
@@ -112,7 +108,7 @@ class _Listener:
         )
 
     def hear(self, entry: dg.EventLogEntry) -> None:
-        """One event of the run."""
+        """Take in one event of the run."""
         event = entry.dagster_event
         if event is None:
             return
@@ -123,7 +119,7 @@ class _Listener:
             return  # of the run itself, or of a standing check of a table, which Dagster shows: it makes nothing
         if kind == dg.DagsterEventType.STEP_START.value:
             self._began[name] = time.perf_counter()
-            self.watcher.started(name)
+            self.lines.started(name)
         elif kind == dg.DagsterEventType.STEP_SUCCESS.value:
             self._end(name, "")
         elif kind == dg.DagsterEventType.STEP_FAILURE.value:
@@ -135,4 +131,4 @@ class _Listener:
         made = self._published.get(name, TableOutcome(name, 0, 0, 0, 0.0))
         outcome = replace(made, seconds=seconds, cause=cause)
         self.ended.append(outcome)
-        self.watcher.ended(outcome)
+        self.lines.ended(outcome)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from backfill_assets.cli.common import json_option, lake_option, lake_root, print_json
+from backfill_assets.cli.common import json_option, lake_option, lake_root, named_lake, print_json
 
 if TYPE_CHECKING:
     from backfill_assets.lake.home import Lake
@@ -31,7 +31,7 @@ def start(as_json: bool) -> None:
 
     lake = _lake()
     ensure_server(lake.root, LakeSession(lake).engine)
-    _tell(_facts(lake.root), as_json)
+    _draw(_facts(lake.root), as_json)
 
 
 @server.command()
@@ -59,14 +59,13 @@ def status(as_json: bool) -> None:
     facts = _facts(lake_root())
     if not facts["running"]:
         _lake()
-    _tell(facts, as_json)
+    _draw(facts, as_json)
 
 
 def _lake() -> "Lake":
     from backfill_assets.engine.confs import OWN_SERVERS, scrub
-    from backfill_assets.lake.home import open_lake
 
-    lake = open_lake(lake_root())
+    lake = named_lake()
     if lake.settings.spark.engine not in OWN_SERVERS:
         raise click.UsageError(
             f"[spark] engine is {scrub(lake.settings.spark.engine)!r}: only {' and '.join(OWN_SERVERS)} are a server "
@@ -84,7 +83,7 @@ def _facts(lake: Path) -> dict[str, Any]:
     return {"running": True, **vars(found)}
 
 
-def _tell(facts: dict[str, Any], as_json: bool) -> None:
+def _draw(facts: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(facts)
     elif not facts["running"]:

@@ -3,14 +3,14 @@
 Not here: collecting it (`operations.show`).
 """
 
+from collections import defaultdict
 from datetime import date
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 import click
 
 from backfill_assets.cli.common import DAY, json_option, lake_option, opened, print_json, usage
-from backfill_assets.cli.drawing import draw_table, number, say
+from backfill_assets.cli.drawing import draw_table, number, say, text_of
 from backfill_assets.core.days import contiguous
 from backfill_assets.core.ownership import BY
 
@@ -36,7 +36,7 @@ def show(table: str, day: date, as_json: bool) -> None:
         find(lake, pipeline, table, day)
     report = report_of(lake, pipeline, table, day)
     if as_json:
-        print_json(report.to_dict())
+        print_json(report)
         return
     click.echo(f"{table} {day}: {report.state.value}")
     for reason in report.reasons:
@@ -54,7 +54,8 @@ def show(table: str, day: date, as_json: bool) -> None:
 
 def _draw_receipt(written: "DayWrite", day: date) -> None:
     said, entry = written.receipt, written.receipt.days[day]
-    inputs = ", ".join(_version(name, version) for name, version in said.inputs.items())
+    # Below version 0 an input did not exist yet.
+    read = ", ".join(f"{name} v{v}" if v >= 0 else f"{name} (not there yet)" for name, v in said.inputs.items())
     facts = {
         "rows": f"{number(entry.rows)}, built {entry.built.value}",
         "content": f"fingerprint {entry.fingerprint}",
@@ -62,7 +63,7 @@ def _draw_receipt(written: "DayWrite", day: date) -> None:
         "reason": said.reason + (f": {said.note}" if said.note else ""),
         "run": said.run_id,
         "by": said.tags.get(BY, ""),
-        "inputs": f"{inputs or 'landed files'}; digest {entry.input_digest}",
+        "inputs": f"{read or 'landed files'}; digest {entry.input_digest}",
         "code": f"{said.code_digest}, settings {said.settings_digest}",
         "frontier": f"{said.frontier:%Y-%m-%dT%H:%M:%SZ}" if said.frontier else "none",
     }
@@ -71,22 +72,15 @@ def _draw_receipt(written: "DayWrite", day: date) -> None:
             say(f"  {name:9s} {text}", HANG)
 
 
-def _version(table: str, version: int) -> str:
-    """Name the version of an input; below 0 the table did not exist yet."""
-    return f"{table} v{version}" if version >= 0 else f"{table} (not there yet)"
-
-
 def _draw_inputs(report: "DayReport") -> None:
     """Draw one line per table and state: the days and the sum of their rows."""
-
-    def kind(wanted: "InputDay") -> tuple[str, str, bool]:
-        return wanted.table, wanted.state.value, wanted.required
-
-    for (table, state, required), group in groupby(sorted(report.inputs, key=lambda i: (kind(i), i.day)), kind):
-        days = list(group)
-        spans = ", ".join(map(str, contiguous(d.day for d in days)))
-        rows = sum(d.rows or 0 for d in days)
-        say(f"  from      {table} {spans}: {state}, {number(rows)} rows{'' if required else ', not required'}", HANG)
+    grouped: dict[tuple[str, str, bool], list[InputDay]] = defaultdict(list)
+    for found in report.inputs:
+        grouped[found.table, found.state.value, found.required].append(found)
+    for (table, state, required), days in sorted(grouped.items()):
+        rows = number(sum(d.rows or 0 for d in days))
+        spans = text_of(contiguous(d.day for d in days))
+        say(f"  from      {table} {spans}: {state}, {rows} rows{'' if required else ', not required'}", HANG)
 
 
 def _draw_landed(report: "DayReport") -> None:
@@ -106,7 +100,6 @@ def _draw_landed(report: "DayReport") -> None:
         say(f"  refused   {number(found.more_rows)} for {found.more_kinds} other reasons: see --json", HANG)
 
 
-def _history_row(written: "DayWrite", day: date) -> list[str]:
-    said, entry = written.receipt, written.receipt.days[day]
-    at = f"{written.at:%Y-%m-%d %H:%M:%SZ}"
-    return [str(written.version), at, number(entry.rows), entry.fingerprint, said.reason, said.run_id[:8], said.note]
+def _history_row(written: "DayWrite", day: date) -> tuple[object, ...]:
+    said, entry, version = written.receipt, written.receipt.days[day], str(written.version)
+    return version, written.at, entry.rows, entry.fingerprint, said.reason, said.run_id[:8], said.note

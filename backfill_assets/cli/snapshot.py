@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from backfill_assets.cli.backfill import chosen
-from backfill_assets.cli.common import TEXT, days_options, inclusive, json_option, lake_option, opened, print_json
+from backfill_assets.cli.common import TEXT, days_asked, days_options, json_option, lake_option, opened, print_json
 from backfill_assets.cli.drawing import draw_table, number, say
 
 if TYPE_CHECKING:
@@ -39,15 +39,12 @@ def create(name: str, named: str | None, note: str, as_json: bool, **asked: Any)
     """
     from backfill_assets.operations.snapshots import SnapshotRequest, create_snapshot
 
-    first, last = asked["first"], asked["last"]
-    if (first is None) != (last is None):
-        raise click.UsageError("name both days, --from and --to, or none for all that the tables hold.")
+    days = days_asked(asked["first"], asked["last"])
     lake, pipeline = opened()
     tables = chosen(named, [t.name for t in pipeline.tables]) if named else ()
-    days = inclusive(first, last) if first and last else None
     made = create_snapshot(lake, pipeline, SnapshotRequest(name, tables, days, note, asked["unfit"]))
     if as_json:
-        print_json(made.to_dict())
+        print_json(made)
     else:
         _draw(made)
 
@@ -62,13 +59,9 @@ def list_snapshots(as_json: bool) -> None:
     lake, _ = opened()
     found = [(find_snapshot(lake, n), held_bytes(lake, n)) for n in snapshot_names(lake)]
     if as_json:
-        told = [{k: v for k, v in s.to_dict().items() if k != "tables"} for s, _ in found]
-        print_json([{**t, "tables": list(s.tables), "held_bytes": b} for t, (s, b) in zip(told, found, strict=True)])
+        print_json([{**s.to_dict(), "tables": list(s.tables), "held_bytes": held} for s, held in found])
         return
-    rows = [
-        [s.name, f"{s.made_at:%Y-%m-%dT%H:%MZ}", s.by, number(len(s.tables)), s.digest[:12], number(held), s.note]
-        for s, held in found
-    ]
+    rows = [(s.name, s.made_at, s.by, len(s.tables), s.digest[:12], held, s.note) for s, held in found]
     if rows:
         draw_table(["snapshot", "made", "by", "tables", "digest", "bytes held by it", "note"], rows)
     else:
@@ -89,7 +82,7 @@ def show_snapshot(name: str, as_json: bool) -> None:
         for file in table.files:
             file_of(lake, name, file)
     if as_json:
-        print_json(found.to_dict())
+        print_json(found)
     else:
         _draw(found)
 
@@ -116,8 +109,7 @@ def _draw(found: "Snapshot") -> None:
 
     say(f"snapshot {found.name}, made {found.made_at:%Y-%m-%dT%H:%MZ} by {found.by}{found.note and ': '}{found.note}")
     rows = [
-        [name, str(t.version), number(t.rows), number(len(t.days)), number(len(t.files)), ranges(t.days)]
-        for name, t in found.tables.items()
+        (name, str(t.version), t.rows, len(t.days), len(t.files), ranges(t.days)) for name, t in found.tables.items()
     ]
     draw_table(["table", "version", "rows", "days", "data files", "which days"], rows)
     click.echo(f"digest {found.digest}")

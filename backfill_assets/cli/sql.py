@@ -41,8 +41,8 @@ def sql(query: str, form: str | None, rows: int, at: datetime | None, snapshot: 
     text = sys.stdin.read() if query == "-" else query
     lake, pipeline = opened()
     answer = ask(lake, pipeline, Question(text, at.replace(tzinfo=UTC) if at else None, snapshot))
-    for table, told in answer.unfit.items():
-        aside(f"Note: {table} has days that are not fit to be used: {told} (see `backfill-assets status --why`)")
+    for table, days in answer.unfit.items():
+        aside(f"Note: {table} has days that are not fit to be used: {days} (see `backfill-assets status --why`)")
     if as_json:
         cells = zip(*map(_values, answer.rows.columns), strict=True)
         print_json([dict(zip(answer.rows.column_names, row, strict=True)) for row in cells])

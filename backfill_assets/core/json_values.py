@@ -3,7 +3,7 @@
 Not here: writing JSON for a screen (`cli.common`) and the formats of files that are read back (receipts, plans).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import is_dataclass
 from datetime import date
 from enum import Enum
@@ -22,6 +22,6 @@ def json_of(value: Any) -> Any:
         return value.value
     if isinstance(value, date):
         return value.isoformat()
-    if isinstance(value, Iterable) and not isinstance(value, str):
+    if isinstance(value, list | tuple | set | frozenset):
         return [json_of(item) for item in value]
     return value

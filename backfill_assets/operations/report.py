@@ -81,14 +81,15 @@ def report(lake: Lake, pipeline: Pipeline, now: datetime) -> LakeReport:
 def delivered(lake: Lake, view: LakeView) -> Delivered:
     """Return the account of all landed rows that were not withdrawn, with reasons of quarantine; per source, too."""
     names = {s.table: s.name for s in view.sources.values()}
-    each = {names[t]: Delivered(one, _refused(lake, names[t])) for t, one in accounts(lake, view).items()}
+    each = {names[t]: Delivered(one, refused_rows(lake, names[t])) for t, one in accounts(lake, view).items()}
     if len(each) == 1:
         return next(iter(each.values()))
     refused = sum((Counter(one.quarantine) for one in each.values()), Counter[str]())
     return Delivered(together(one.account for one in each.values()), dict(refused.most_common()), each)
 
 
-def _refused(lake: Lake, source: str) -> dict[str, int]:
+def refused_rows(lake: Lake, source: str) -> dict[str, int]:
+    """Count the rows in quarantine by reason, the most frequent first."""
     found = Counter(r["reason"] for r in lake.store.rows(named(QUARANTINE.name, source), columns=("reason",)))
     return dict(found.most_common())
 

@@ -150,11 +150,6 @@ class DayAudit:
     fingerprint: str | None = None
     changed: bool = True
 
-    def to_dict(self) -> dict[str, Any]:
-        """The write as JSON values."""
-        day = str(self.day) if self.day else None
-        return {**asdict(self), "day": day, "at": self.at.isoformat()}
-
 
 @dataclass(frozen=True)
 class AuditRequest:

@@ -9,7 +9,7 @@ from datetime import date
 
 import pytest
 
-from backfill_assets.cli.progress import Lines, RunOutcome, TableOutcome, told
+from backfill_assets.cli.progress import Lines, RunOutcome, TableOutcome, line_of
 from backfill_assets.core.days import DayRange
 from backfill_assets_tests.processes import CHECKOUT
 
@@ -26,7 +26,7 @@ DAYS = DayRange(date(2024, 3, 1), date(2024, 3, 4))
     ],
 )
 def test_a_table_is_told_in_one_line(outcome: TableOutcome, line: str) -> None:
-    assert told(outcome, DAYS) == f"raw {DAYS}: {line}"
+    assert line_of(outcome, DAYS) == f"raw {DAYS}: {line}"
 
 
 def test_off_a_terminal_only_ends_are_told_and_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:

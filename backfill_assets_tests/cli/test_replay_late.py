@@ -1,6 +1,7 @@
 """`replay-late` before anything is released. No engine.
 
-Tested here: what it refuses, and what it shows. Not tested here: rows that count again (`end_to_end.test_late_data`).
+Tested here: what it refuses, and what it shows (`cli.catch_up`). Not tested here: rows that count again
+(`end_to_end.test_late_data`).
 """
 
 from pathlib import Path

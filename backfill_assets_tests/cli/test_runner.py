@@ -16,7 +16,7 @@ from backfill_assets.cli import runner
 from backfill_assets.cli.app import app
 from backfill_assets.cli.common import Overrides
 from backfill_assets.cli.dagster_home import ui_command
-from backfill_assets.cli.progress import BackfillRequest, TableOutcome, told
+from backfill_assets.cli.progress import BackfillRequest, TableOutcome, line_of
 from backfill_assets.core.days import ONE_DAY, DayRange
 from backfill_assets.orchestration.interrupts import Interrupted
 from backfill_assets_tests.operations.synthetic import START, build, synthetic_lake
@@ -71,5 +71,5 @@ def test_a_printed_command_can_be_typed_whatever_the_folder_is_called(tmp_path: 
 def test_days_that_were_written_again_as_they_were_are_told_apart_from_changed_ones() -> None:
     days = DayRange(START, START + ONE_DAY * 3)
     forced = TableOutcome("staging", days=3, changed=1, rows=9, seconds=1.0, rewritten=2)
-    assert told(forced, days).endswith(": 3 days, 1 changed, 2 written again, 1.0 s")
+    assert line_of(forced, days).endswith(": 3 days, 1 changed, 2 written again, 1.0 s")
     assert (forced.to_dict()["changed"], forced.to_dict()["rewritten"]) == (1, 2)

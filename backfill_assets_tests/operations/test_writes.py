@@ -89,7 +89,7 @@ def test_the_writes_of_a_day_tell_who_why_and_what_was_before_and_after(made: Pl
     assert wrong.fingerprint_before == first.fingerprint == back.fingerprint
     assert back.fingerprint_before == wrong.fingerprint
     assert [w.built for w in (back, wrong, first)] == ["held", "complete", "complete"]
-    assert back.to_dict()["changed"]
+    assert back.changed
 
 
 def test_writes_are_found_by_plan_and_by_the_day_of_their_commit(made: Planned) -> None:
