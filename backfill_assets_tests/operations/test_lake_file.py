@@ -1,7 +1,7 @@
 """The text of a new `lake.toml`: accepted as it is written, and refused before anybody writes it.
 
 Tested here: `operations.lake_file`. Not tested here: the command (`cli.test_init`) and the keys' own rules
-(`lake.test_init`).
+(`lake.test_settings`).
 """
 
 import re
