@@ -86,9 +86,11 @@ def run(folder: Path, tests: str, *options: str) -> "subprocess.CompletedProcess
     (folder / "conftest.py").write_text(LOOP)
     (folder / "pytest.ini").write_text("[pytest]\n")
     (folder / "test_some.py").write_text(tests)
-    command = [sys.executable, "-m", "pytest", "-p", "no:randomly", "-p", "no:hypothesispytest", *options]
+    # A run takes seconds; where one hung (seen once), the stacks of all threads say why.
+    patience = ["-o", "faulthandler_timeout=60"]
+    command = [sys.executable, "-m", "pytest", "-p", "no:randomly", "-p", "no:hypothesispytest", *patience, *options]
     env = {**os.environ, "PYTHONPATH": str(CHECKOUT), "PYTEST_ADDOPTS": "", "COLUMNS": "200"}
-    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=180, check=False)
 
 
 @pytest.fixture(scope="module")
