@@ -1,5 +1,6 @@
-"""Lakes to learn from: each folder holds `lake.toml`, `STEPS.md` to follow, landed files, and
-files in `later/` that land later.
+"""Lakes to learn from: each folder holds `lake.toml`, `STEPS.md` to follow, and a generator of what lands in it.
 
-Not here: code; `operations.example_lakes` copies them, and `operations.sample` makes the rows of `demo`.
+A leaf: knows `core` and the standard library only. Lives here: the content of the examples, the same bytes on every
+machine. Does not live here: making a lake of one (`operations.example_lakes`) and the sample of `demo`
+(`operations.sample`).
 """

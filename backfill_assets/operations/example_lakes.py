@@ -1,4 +1,4 @@
-"""New lakes to try the package with: copies of its examples, and the sample that `demo` loads.
+"""New lakes to try the package with: its examples (settings copied, landed files generated), and the sample of `demo`.
 
 Not here: the content of examples (`examples`), the sample's rows (`sample`), and loading (`cli.demo`, `STEPS.md`).
 """
@@ -6,8 +6,9 @@ Not here: the content of examples (`examples`), the sample's rows (`sample`), an
 import json
 import os
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime
+from importlib import import_module
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -22,6 +23,7 @@ from backfill_assets.operations.sample import SELECT, sample_files
 
 HOME = "backfill_assets.examples"
 STEPS = "STEPS.md"
+COPIED = (".toml", ".md", ".sql")
 # A scan waits for files that were just written; these were delivered long ago.
 DELIVERED = datetime.fromisoformat("2024-01-01T00:00:00Z").timestamp()
 MARKER = ".demo"
@@ -43,7 +45,7 @@ def _title(folder: Traversable) -> str:
 
 
 def make_example(name: str, root: Path) -> None:
-    """Copy an example to `root`; raises SettingsError for an unknown name and for a folder that is not empty."""
+    """Make the lake of an example at `root`; raises SettingsError for an unknown name and for a folder that is not empty."""
     known = examples()
     if name not in known:
         raise SettingsError(
@@ -53,16 +55,18 @@ def make_example(name: str, root: Path) -> None:
         raise SettingsError(
             f"the lake {root}", "the folder is not empty", "It was left as it is", "Name another --lake"
         )
-    for place, text in _texts(files(HOME) / name.replace("-", "_")):
+    module = name.replace("-", "_")
+    generated: Callable[[], dict[str, str]] = import_module(f"{HOME}.{module}.generator").files
+    for place, text in (dict(_copied(files(HOME) / module)) | generated()).items():
         _write(root / place, text, DELIVERED)
 
 
-def _texts(folder: Traversable, below: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the path below the folder and the text of every file."""
+def _copied(folder: Traversable, below: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the path below the folder and the text of every file that a person may read and change: no generator."""
     for part in folder.iterdir():
         if part.is_dir():
-            yield from _texts(part, f"{below}{part.name}/")
-        else:
+            yield from _copied(part, f"{below}{part.name}/")
+        elif part.name.endswith(COPIED):
             yield below + part.name, part.read_text(encoding="utf-8")
 
 

@@ -1,0 +1,35 @@
+"""The small things that all generators share: a seeded chance, and rows as the text of a file.
+
+Lives here: nothing that is about one example. Does not live here: rows, and where files lie (each `generator`).
+"""
+
+import csv
+import io
+import json
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+
+
+def chance_of(example: str) -> random.Random:
+    """A source of chance that gives every run of this example the same."""
+    return random.Random(example)  # noqa: S311  # made-up rows need no secrets
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
+    """The rows as CSV with a header; None is an empty field."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def jsonl_text(rows: Iterable[Mapping[str, object]]) -> str:
+    """The rows as JSON, one a line."""
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def moment(at: datetime) -> str:
+    """A time as files tell it: to the second, in UTC."""
+    return f"{at:%Y-%m-%dT%H:%M:%SZ}"

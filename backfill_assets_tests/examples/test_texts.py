@@ -1,0 +1,24 @@
+"""Texts of generated files: the same chance every time, and rows as CSV and JSON lines.
+
+Tested here: `examples.texts`. Not tested here: what the examples put into them.
+"""
+
+import json
+from datetime import datetime
+
+from backfill_assets.examples.texts import chance_of, csv_text, jsonl_text, moment
+
+
+def test_an_example_has_the_same_chance_every_time_and_another_than_its_neighbour() -> None:
+    assert chance_of("orders").random() == chance_of("orders").random()
+    assert chance_of("orders").random() != chance_of("clicks").random()
+
+
+def test_rows_become_text_with_none_as_nothing() -> None:
+    rows: list[dict[str, object]] = [{"a": 1, "b": None}, {"a": "x,y", "b": 2}]
+    assert csv_text(("a", "b"), rows) == 'a,b\n1,\n"x,y",2\n'
+    assert [json.loads(line) for line in jsonl_text(rows).splitlines()] == rows
+
+
+def test_a_moment_is_told_to_the_second_in_utc() -> None:
+    assert moment(datetime.fromisoformat("2024-03-01T10:02:03.5Z")) == "2024-03-01T10:02:03Z"
