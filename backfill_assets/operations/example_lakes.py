@@ -45,7 +45,7 @@ def _title(folder: Traversable) -> str:
 
 
 def make_example(name: str, root: Path) -> None:
-    """Make the lake of an example at `root`; raises SettingsError for an unknown name and a folder that is not empty."""
+    """Make the lake of an example at `root`; raises SettingsError for unknown names and a folder that is not empty."""
     known = examples()
     if name not in known:
         raise SettingsError(
