@@ -101,7 +101,7 @@ def write_rows(table: Path, made: Contract, rows: Sequence[Mapping[str, Any]], r
     import pyarrow as pa
     from deltalake import CommitProperties, write_deltalake
 
-    from backfill_assets.lake.type_names import arrow_type
+    from backfill_assets.lake.columns import arrow_type
 
     schema = pa.schema([pa.field(c.name, arrow_type(c.kind), c.nullable) for c in made.columns])
     layout = [made.partition_column] if made.partition_column else None

@@ -6,7 +6,7 @@ Lives here: staging plain rows without an engine, and committing them in one go.
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,11 +14,14 @@ import pyarrow.parquet as pq
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.audit import audit
+from backfill_assets.lake.columns import arrow_type
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.replace import Provenance, Published, Write, replace_days
 from backfill_assets.lake.settings import FILE_NAME, load_settings
 from backfill_assets.lake.staging import NO_VALUE, Staged, StagedFile, begin
-from backfill_assets.lake.type_names import arrow_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 Cells = Mapping[str, Any]
 SMALLEST = 'start_date = 2024-02-26\n[source]\nfiles = "landing/**"\nformat = "jsonl"\nselect = "*"\n'
@@ -61,3 +64,11 @@ def publish_by_hand(lake: Lake, contract: Contract, rows: Sequence[Cells], diges
     entries = {d: DayEntry(p.rows, p.fingerprint, digest) for d, p in found.items() if d is not None}
     write = Write(contract, staged, entries, -1, Provenance("test"))
     return replace_days(lake, write, lambda days: dict.fromkeys(days, digest))
+
+
+def read_staged(session: "SparkSession", contract: Contract, staged: Staged) -> "DataFrame":
+    """The staged rows as a frame of the contract's columns, read by Spark."""
+    types = {c.name: "STRING" if c.name == contract.partition_column else c.type for c in contract.columns}
+    schema = ", ".join(f"`{name}` {kind}" for name, kind in types.items())
+    found = session.read.schema(schema).option("basePath", str(staged.folder)).parquet(str(staged.folder))
+    return found.selectExpr(*(f"CAST(`{c.name}` AS {c.type}) AS `{c.name}`" for c in contract.columns))

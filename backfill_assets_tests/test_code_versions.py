@@ -36,7 +36,7 @@ LOADERS = (
 # What the loaders use to read, write and time; none of it decides a row of raw.
 DECIDES_NO_ROW = {
     "engine.loss", "engine.session", "lake.audit", "lake.committer", "lake.data_files", "lake.embedded", "lake.home",
-    "lake.ledger", "lake.log", "lake.merge", "lake.profile", "lake.replace", "lake.session", "lake.settings",
+    "lake.ledger", "lake.log", "lake.replace", "lake.session", "lake.settings",
     "lake.staging", "lake.view", "lake.writing", "landing.files", "landing.listing", "landing.row_functions",
     "landing.sail_differences", "load.arrivals", "load.candidate", "load.derived", "load.facts", "load.known",
     "load.landed_changes", "load.phases", "load.sail", "load.scan", "load.steadiness",

@@ -1,6 +1,6 @@
 """`backfill-assets init`, `demo` and `example`: a settings file, a sample lake loaded twice, lakes to learn from.
 
-Not here: making them (`operations.lake_file`, `operations.example_lakes`).
+Not here: making them (`lake.settings.lake_toml`, `operations.example_lakes`).
 """
 
 import shutil
@@ -44,7 +44,7 @@ PLAIN = "seq, arrival_ts, version_ts, event_ts, event_key, op, entity, value, fl
 def init(start_date: date | None, files: str | None, form: str, select: str, **others: Any) -> None:
     """Write a commented lake.toml. An existing one is never overwritten."""
     from backfill_assets.lake.folder import refuse_file
-    from backfill_assets.operations.lake_file import lake_toml
+    from backfill_assets.lake.settings import lake_toml
 
     root = lake_root()
     refuse_file(root)

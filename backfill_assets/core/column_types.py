@@ -1,6 +1,6 @@
 """The types of columns: parsed from Spark's SQL words, written in one spelling.
 
-Not here: the names of types in engines and file formats (`lake.type_names`), and the columns of a table (`contracts`,
+Not here: the names of types in engines and file formats (`lake.columns`), and the columns of a table (`contracts`,
 `payload`).
 """
 

@@ -1,12 +1,11 @@
-"""The one committer: files become a table's, and stop being it, in one commit of Delta's log, without a JVM.
+"""The one committer: adds and removes data files of a table in one commit of Delta's log, without a JVM.
 
-Lives here: making a table, checking every action before it is written (delta-rs checks none of them), the commit with
-its receipt, syncing files and log to the disk, and 'did my commit happen?'. Does not live here: deciding what to write
-(`replace`) and the files themselves (`staging`). The caller holds the table's lock; a commit is tried once.
+Not here: deciding what to write (`replace`) and the files themselves (`staging`). The caller holds the table's lock; a
+commit is tried once.
 
-Why so (facts: committer): a repeated txn id, a missing file, a path that is not live and a NULL in a required column
-are all accepted by delta-rs, and a bad partition value raises only after it has landed. With retries, two writers that
-fill one empty day both succeed; without, 300 of 300 racing commits were kept exactly once.
+It checks every action, because delta-rs checks none (facts: committer): a repeated txn id, a missing file, a path that
+is not live and a NULL in a required column are all accepted, and a bad partition value raises only after it has landed.
+With retries, two writers that fill one empty day both succeed; without, 300 of 300 racing commits were kept once.
 """
 
 import json
@@ -20,14 +19,21 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError, TransientError
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake import files
-from backfill_assets.lake.checkpoints import checkpoint_files, open_delta
+from backfill_assets.lake.columns import arrow_name, arrow_type, delta_field, evolve
 from backfill_assets.lake.data_files import live_files
-from backfill_assets.lake.evolution import evolve
-from backfill_assets.lake.log import ACTIONS, LiveFile, commit_file, find_write, refuse_torn, versions
+from backfill_assets.lake.log import (
+    ACTIONS,
+    LOG,
+    LiveFile,
+    checkpoint_files,
+    commit_file,
+    find_write,
+    open_delta,
+    refuse_torn,
+    versions,
+)
 from backfill_assets.lake.staging import StagedFile
 from backfill_assets.lake.statistics import file_statistics, read_footer
-from backfill_assets.lake.store import Conflict
-from backfill_assets.lake.type_names import arrow_name, arrow_type, delta_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,19 +45,19 @@ FEATURE_OF_BEFORE = "inCommitTimestamp"  # tables of version 0.1 have it, and de
 CHECKPOINT_EVERY = 20
 
 
+class Conflict(TransientError):
+    """Another commit came first; re-read the log and try again."""
+
+
 def ensure_table(path: Path, contract: Contract, rollback_days: int) -> None:
     """Create the table with its whole schema and its properties unless it is there. The caller holds its lock."""
-    from deltalake import DeltaTable, Field, Schema
+    from deltalake import DeltaTable, Schema
 
     if versions(path):
         return
-    fields = [
-        Field(c.name, delta_type(c.kind), nullable=c.nullable, metadata={"comment": c.description})
-        for c in contract.columns
-    ]
     DeltaTable.create(
         str(path),
-        Schema(fields),
+        Schema([delta_field(c, nullable=c.nullable) for c in contract.columns]),
         mode="error",
         partition_by=[contract.partition_column] if contract.partition_column else None,
         description=contract.description,
@@ -70,9 +76,9 @@ def ensure_table(path: Path, contract: Contract, rollback_days: int) -> None:
 
 
 def open_table(path: Path) -> "DeltaTable":
-    """The table at its newest version; raises BackfillError where that is torn, or version 0.1 made the table."""
+    """The table at its newest version; raises BackfillError if that is torn, or version 0.1 made the table."""
     opened = open_delta(path)
-    refuse_torn(path, opened.version())  # delta-rs takes an empty file for a commit of nothing
+    refuse_torn(path, [opened.version()])  # delta-rs takes an empty file for a commit of nothing
     if FEATURE_OF_BEFORE in (opened.protocol().writer_features or ()):
         raise BackfillError(
             f"the table {path.name}",
@@ -97,7 +103,7 @@ def commit_files(
     Raises Conflict where another commit came first, BackfillError where an action is not what it should be (then
     nothing was written). After any other error the log decides whether it happened.
     """
-    opened, now_ms = open_table(path), int(utc_now().timestamp() * 1000)
+    opened, now_ms = open_table(path), _now_ms()
     if evolve(opened, path, contract):
         _sync_log(path, opened.version())
         opened = open_table(path)
@@ -111,9 +117,13 @@ def commit_files(
     return _commit(opened, path, receipt, actions, now_ms)
 
 
+def _now_ms() -> int:
+    return int(utc_now().timestamp() * 1000)
+
+
 def commit_receipt(path: Path, receipt: Receipt) -> int:
     """One commit of a receipt alone: no file comes or goes. Returns its version; raises what `commit_files` raises."""
-    return _commit(open_table(path), path, receipt, [], int(utc_now().timestamp() * 1000))
+    return _commit(open_table(path), path, receipt, [], _now_ms())
 
 
 def _commit(opened: "DeltaTable", path: Path, receipt: Receipt, actions: list[Any], now_ms: int) -> int:
@@ -123,57 +133,54 @@ def _commit(opened: "DeltaTable", path: Path, receipt: Receipt, actions: list[An
     files.sync(commit_file(path, before))  # its process may have been killed before it did
     if opened.transaction_version(receipt.write_id) is not None:
         raise _wrong(path, f"its log holds the write {receipt.write_id} already")
+    properties = CommitProperties(
+        custom_metadata={"userMetadata": receipt.to_json(), ACTIONS: str(len(actions) + 1)},
+        max_commit_retries=0,
+        app_transactions=[Transaction(receipt.write_id, 1, now_ms)],
+    )
+    failed = None
     try:
         opened.create_write_transaction(
             actions,
             mode="append",
             schema=opened.schema(),
             partition_by=opened.metadata().partition_columns,
-            commit_properties=CommitProperties(
-                custom_metadata={"userMetadata": receipt.to_json(), ACTIONS: str(len(actions) + 1)},
-                max_commit_retries=0,
-                app_transactions=[Transaction(receipt.write_id, 1, now_ms)],
-            ),
+            commit_properties=properties,
             post_commithook_properties=PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False),
         )
-    except Exception as error:
-        version = find_write(path, receipt.write_id, before)
-        if version is None:
-            raise _as_conflict(error, path, before) from error
-    else:
-        version = find_write(path, receipt.write_id, before)
+    except Exception as error:  # noqa: BLE001  # the log decides whether it happened
+        failed = error
+    version = find_write(path, receipt.write_id, before)
     if version is None:
-        raise TransientError(
-            f"the table {path.name}", "the commit was reported done and the log holds no such write",
-            "The days keep their old rows", "Run `backfill-assets doctor`, then run again",
-        )  # fmt: skip
+        raise _not_committed(path, before, failed) from failed
     _sync_log(path, version)
     if (version + 1) % CHECKPOINT_EVERY == 0:
         _checkpoint(opened, path, version)
     return version
 
 
+def _not_committed(path: Path, before: int, failed: Exception | None) -> Exception:
+    """A conflict if another commit took our version; else the error itself, such as that of a full disk."""
+    if failed is None:
+        return TransientError(
+            f"the table {path.name}", "the commit was reported done and the log holds no such write",
+            "The days keep their old rows", "Run `backfill-assets doctor`, then run again",
+        )  # fmt: skip
+    if not files.exists(commit_file(path, before + 1)):
+        return failed
+    culprit = f"another commit came first ({str(failed)[:200]})"
+    return Conflict(f"the table {path.name}", culprit, "Nothing was written", "Run again")
+
+
 def _checkpoint(opened: "DeltaTable", path: Path, version: int) -> None:
-    """Write all live files to one file for the next who opens the table; only now that the commit is on the disk. One
-    that cannot be written costs nothing but time."""
+    """Write all live files to one file that makes opening quicker, now that the commit is on the disk. If it cannot be
+    written, that costs only time."""
     from deltalake.exceptions import DeltaError
 
     with suppress(DeltaError, OSError):
         opened.update_incremental()
         opened.create_checkpoint()
         _sync_log(path, version)
-
-
-def _as_conflict(error: Exception, path: Path, before: int) -> Exception:
-    """A conflict where another commit took our version; else the error itself, such as that of a full disk."""
-    if not files.exists(commit_file(path, before + 1)):
-        return error
-    return Conflict(
-        f"the table {path.name}",
-        f"another commit came first ({str(error)[:200]})",
-        "Nothing was written",
-        "Run again",
-    )
 
 
 def _removals(opened: "DeltaTable", path: Path, column: str, gone: Sequence[LiveFile], now_ms: int) -> list[Any]:
@@ -197,27 +204,28 @@ def _additions(
         if column and file.partition is None:
             raise _wrong(path, f"{file.path.name} has no value of {column}")
         stats = _checked(path, contract, file, may_lack)
-        relative = file.path.relative_to(path).as_posix()
         values = {column: file.partition} if column else {}
-        actions.append(AddAction(relative, file.size, values, now_ms, True, stats))
+        actions.append(AddAction(file.path.relative_to(path).as_posix(), file.size, values, now_ms, True, stats))
     if len({a.path for a in actions}) != len(actions):
         raise _wrong(path, "a file is to be added twice")
     return actions
 
 
 def _checked(path: Path, contract: Contract, file: StagedFile, may_lack: Collection[str]) -> str:
-    """The file's statistics; raises BackfillError where it is not whole or not of the contract."""
+    """The file's statistics; raises BackfillError if it is not whole or not of the contract."""
     import pyarrow as pa
 
     try:
         footer = read_footer(file.path)
     except (OSError, pa.ArrowInvalid) as error:
         raise _wrong(path, f"{file.path.name} cannot be read: {error}") from error
-    misfit = columns_misfit(footer.schema, contract, may_lack)
-    if misfit:
+    if misfit := columns_misfit(footer.schema, contract, may_lack):
         raise _wrong(path, f"the columns of {file.path.name} are {misfit}")
     stats = file_statistics(footer)
-    _refuse_nulls(path, contract, file, stats)
+    nulls = json.loads(stats)["nullCount"]
+    for column in contract.required_columns:
+        if nulls.get(column):
+            raise _wrong(path, f"{file.path.name} has {nulls[column]} NULL(s) in {column}, which may have none")
     return stats
 
 
@@ -230,17 +238,10 @@ def columns_misfit(schema: "pa.Schema", contract: Contract, may_lack: Collection
     return "" if found == wanted else f"{found}, not {wanted}"
 
 
-def _refuse_nulls(path: Path, contract: Contract, file: StagedFile, stats: str) -> None:
-    nulls = json.loads(stats)["nullCount"]
-    for column in contract.required_columns:
-        if nulls.get(column):
-            raise _wrong(path, f"{file.path.name} has {nulls[column]} NULL(s) in {column}, which may have none")
-
-
 def _wrong(path: Path, culprit: str) -> BackfillError:
     return BackfillError(f"the table {path.name}", culprit, "Nothing was written", "Keep the message and report it")
 
 
 def _sync_log(table: Path, version: int) -> None:
-    for path in (commit_file(table, version), *checkpoint_files(table, version), table / "_delta_log"):
+    for path in (commit_file(table, version), *checkpoint_files(table, version), table / LOG):
         files.sync(path)

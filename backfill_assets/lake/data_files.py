@@ -1,10 +1,10 @@
 """Data files of a table: those of a version, their bytes, and those that are gone or altered.
 
-Lives here: the files in force by the log, held against the folder. Does not live here: files that no version names
-(`inspection`), and bytes that changed without a change of size (`doctor --deep`).
+Not here: files that no version names (`inspection`), and bytes that changed without a change of size (`doctor --deep`).
 """
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from datetime import date
 from pathlib import Path
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import Altered, ContractBroken
 from backfill_assets.lake import files
+from backfill_assets.lake.columns import type_of_delta
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.log import LiveFile, versions
 from backfill_assets.lake.log_state import LOGS
-from backfill_assets.lake.type_names import type_of_delta
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -25,9 +25,19 @@ DAY = r"\d{4}-\d\d-\d\d"
 
 
 def live_files(opened: "DeltaTable", column: str) -> list[LiveFile]:
-    """The data files of an opened table; `column` is its partition column ("": none)."""
-    if column:
-        refuse_other_layout(opened, column)
+    """The data files of an opened table; `column` is its partition column ("": none).
+
+    Raises ContractBroken if the files are not laid out by that column.
+    """
+    there = opened.metadata().partition_columns
+    if column and column not in there:
+        table = Path(opened.table_uri)
+        raise ContractBroken(
+            f"the table {table.name}",
+            f"its files are laid out by {', '.join(there) or 'no column'}, not by {column}: a day column stays",
+            "Nothing was read or written",
+            f"Give the column its name back; or move its folder {table.name} away and make all its days again",
+        )
     added = opened.get_add_actions(flatten=True)
     names = ["path", "size_bytes", *([f"partition.{column}"] if column else [])]
     rows = zip(*(added.column(n).to_pylist() for n in names), strict=True)
@@ -49,20 +59,12 @@ def files_of_days(found: Iterable[LiveFile], contract: Contract, days: Collectio
     return [f for f in found if f.partition in named]
 
 
-def refuse_other_layout(opened: "DeltaTable", column: str) -> None:
-    """Raise ContractBroken if a table's files are not laid out by `column`, the partition column of its contract."""
-    there = opened.metadata().partition_columns
-    if column not in there:
-        table = Path(opened.table_uri)
-        raise ContractBroken(
-            f"the table {table.name}",
-            f"its files are laid out by {', '.join(there) or 'no column'}, not by {column}: a day column stays",
-            "Nothing was read or written",
-            f"Give the column its name back; or move its folder {table.name} away and make all its days again",
-        )
+def folder_of(address: str) -> str:
+    """The name of a data file's folder: its day if the table is laid out by days."""
+    return address.rsplit("/", 2)[-2]
 
 
-def altered_files(table: Path, found: Iterable[LiveFile]) -> list[tuple[LiveFile, int]]:
+def _altered(table: Path, found: Iterable[LiveFile]) -> list[tuple[LiveFile, int]]:
     """Data files whose size is not the log's, each with its size now; files that are gone are left out."""
     sizes = ((f, files.size(f"{table}/{f.path}")) for f in found)
     return [(f, now) for f, now in sizes if now is not None and now != f.size]
@@ -75,8 +77,9 @@ def gone_or_altered(table: Path, found: Iterable[LiveFile]) -> list[LiveFile]:
 
 def refuse_altered(table: Path, found: Iterable[LiveFile]) -> None:
     """Raise Altered if one of these data files has another size than the log says."""
-    if altered := altered_files(table, found):
-        raise Altered(f"the table {table.name}", _culprit(altered), "It was not read", _way_out(table, altered))
+    if altered := _altered(table, found):
+        culprit, way_out = _in_words(table, altered)
+        raise Altered(f"the table {table.name}", culprit, "It was not read", way_out)
 
 
 def altered_text(lake: LakeFolder, contract: Contract) -> str:
@@ -88,25 +91,22 @@ def altered_text(lake: LakeFolder, contract: Contract) -> str:
 
     path = lake.table_path(contract.name)
     try:
-        found = altered_files(path, files_of(lake, contract)) if versions(path) else []
+        found = _altered(path, files_of(lake, contract)) if versions(path) else []
     except DeltaError:
         return ""
-    return f"{_culprit(found)}. {_way_out(path, found)}" if found else ""
+    return ". ".join(_in_words(path, found)) if found else ""
 
 
-def _culprit(altered: Sequence[tuple[LiveFile, int]]) -> str:
+def _in_words(table: Path, altered: Sequence[tuple[LiveFile, int]]) -> tuple[str, str]:
+    """What is wrong, and how to rebuild the days of altered files, as sentences without their full stops."""
     file, size = altered[0]
     more = f", and {len(altered) - 1} more" if len(altered) > 1 else ""
-    return f"the data file {file.path} was altered: it has {size} bytes, the log says {file.size}{more}"
-
-
-def _way_out(table: Path, altered: Sequence[tuple[LiveFile, int]]) -> str:
-    """How to rebuild the days of altered files, as a sentence without its full stop."""
+    culprit = f"the data file {file.path} was altered: it has {size} bytes, the log says {file.size}{more}"
     days = sorted(file.partition for file, _ in altered if file.partition and re.fullmatch(DAY, file.partition))
     if not days:
-        return "Restore it from a backup, then run `backfill-assets doctor --deep`"
+        return culprit, "Restore it from a backup, then run `backfill-assets doctor --deep`"
     span = f"--from {days[0]} --to {days[-1]} --tables {table.name}"
-    return f"Make its days again from their inputs: `backfill-assets backfill --force {span}`"
+    return culprit, f"Make its days again from their inputs: `backfill-assets backfill --force {span}`"
 
 
 def columns(lake: LakeFolder, table: str) -> dict[str, str]:
@@ -117,10 +117,8 @@ def columns(lake: LakeFolder, table: str) -> dict[str, str]:
     from deltalake.exceptions import DeltaError
 
     path = lake.table_path(table)
-    if not versions(path):
-        return {}
     try:
-        fields = LOGS.opened(path).schema().fields
+        fields = LOGS.opened(path).schema().fields if versions(path) else []
     except DeltaError:
         return {}
     return {f.name: str(type_of_delta(f.type) or f.type) for f in fields}
@@ -128,10 +126,8 @@ def columns(lake: LakeFolder, table: str) -> dict[str, str]:
 
 def day_bytes(lake: LakeFolder, contract: Contract) -> dict[date, int]:
     """Bytes of data files per day; days without a file are left out. Empty if there is no table."""
-    found: dict[date, int] = {}
-    if versions(lake.table_path(contract.name)):
-        for file in files_of(lake, contract):
-            if file.partition:
-                day = date.fromisoformat(file.partition)
-                found[day] = found.get(day, 0) + file.size
-    return found
+    found = Counter[date]()
+    for file in files_of(lake, contract) if versions(lake.table_path(contract.name)) else []:
+        if file.partition:
+            found[date.fromisoformat(file.partition)] += file.size
+    return dict(found)

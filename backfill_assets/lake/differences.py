@@ -13,7 +13,7 @@ from backfill_assets.core.days import DayRange
 from backfill_assets.core.profiles import Histogram
 from backfill_assets.core.texts import shortened
 from backfill_assets.lake.embedded import connection, literal, selection
-from backfill_assets.lake.fingerprints import Dialect, bucket, quoted
+from backfill_assets.lake.fingerprints import bucket, quoted
 from backfill_assets.lake.home import Lake
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def differences(lake: Lake, contract: Contract, sides: Sides) -> Differences:
 
 
 def _name(column: str) -> str:
-    return quoted(column, Dialect.DUCKDB)
+    return quoted(column)
 
 
 def _keys(contract: Contract) -> list[str]:
@@ -158,10 +158,7 @@ def _histograms(
     if not others:
         return {}
     measured = set(contract.measured_columns)
-    told = [
-        bucket(contract.column(c), Dialect.DUCKDB) if c in measured else f"hash({_name(c)}) % {TEXT_BUCKETS}"
-        for c in others
-    ]
+    told = [bucket(contract.column(c)) if c in measured else f"hash({_name(c)}) % {TEXT_BUCKETS}" for c in others]
     figures = [
         f"histogram(CASE WHEN {_name(c)} IS NULL THEN {NULL_BUCKET} ELSE CAST({b} AS BIGINT) END)"
         for c, b in zip(others, told, strict=True)

@@ -1,7 +1,6 @@
 """The embedded engine (DuckDB): queries over Parquet files of a lake, in pieces, spilling what memory does not hold.
 
-Lives here: its connection, and reading data files of a contract. Does not live here: the questions (`audit`, `merge`,
-`load.arrivals_sql`), and queries over whole versions of tables (`rows`).
+Not here: the questions (`audit`, `writing`, `load.arrivals_sql`), and queries over whole versions of tables (`rows`).
 """
 
 import atexit
@@ -15,11 +14,11 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import ContractBroken
-from backfill_assets.lake.fingerprints import Dialect, quoted
+from backfill_assets.lake.columns import duckdb_name
+from backfill_assets.lake.data_files import folder_of
+from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.staging import begin
-from backfill_assets.lake.store import folder_of
-from backfill_assets.lake.type_names import duckdb_name
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -50,7 +49,7 @@ def _engine(spill: str, _process: int) -> "DuckDBPyConnection":
 
 
 def new_engine(lake: LakeFolder) -> "DuckDBPyConnection":
-    """A separate engine, which lives as long as the results read from it."""
+    """A separate engine, in UTC, which lives as long as the results read from it."""
     engine = _started(str(lake.root / SPILL))
     engine.execute("SET TimeZone = 'UTC'")
     return engine
@@ -73,13 +72,13 @@ def selection(files: Sequence[str], contract: Contract) -> str:
     The partition column comes from the names of the folders, as in Delta's layout; NULL is their word for no value. A
     column that a file lacks, because the table got it later, is NULL; one that the contract has no more is left out.
     """
-    columns = [(quoted(c.name, Dialect.DUCKDB), duckdb_name(c.kind)) for c in contract.columns]
+    columns = [(quoted(c.name), duckdb_name(c.kind)) for c in contract.columns]
     nothing = f"SELECT {', '.join(f'CAST(NULL AS {t}) AS {n}' for n, t in columns)} WHERE false"
     if not files:
         return nothing
     layout = "hive_partitioning = false"
     if contract.partition_column:
-        named = quoted(contract.partition_column, Dialect.DUCKDB)
+        named = quoted(contract.partition_column)
         layout = f"hive_partitioning = true, hive_types = {{{named}: VARCHAR}}"
     cast = ", ".join(f"CAST({n} AS {t}) AS {n}" for n, t in columns)
     found = f"SELECT * FROM read_parquet([{', '.join(map(literal, files))}], union_by_name = true, {layout})"

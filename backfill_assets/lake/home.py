@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.lake.delta_store import DeltaStore
 from backfill_assets.lake.folder import OWN_FOLDERS, LakeFolder, close_folder, refuse_file
 from backfill_assets.lake.settings import load_settings
 from backfill_assets.lake.store import TableStore
@@ -21,7 +20,7 @@ class Lake(LakeFolder):
     @property
     def store(self) -> TableStore:
         """The store of its tables: the one place that chooses it."""
-        return DeltaStore(self)
+        return TableStore(self)
 
 
 def open_lake(root: Path) -> Lake:

@@ -1,14 +1,13 @@
-"""Looking at a stored table itself, and mending it: is its log whole, are its files there, what does no version name?
+"""Inspects a stored table by its log and folder, also one that no engine opens any more, and mends it.
 
-Lives here: reading log and folder directly, so that a table which no engine opens any more can still be described;
-setting torn files of a log aside, and taking files that a ledger lost out of its log. Does not live here: wording
-and fingerprints (`operations.doctor_tables`), and damage that has another way back: lost files of a derived table
-(rebuild the days) and gaps inside a log (a backup). Mending deletes nothing.
+Not here: wording and fingerprints (`operations.doctor_tables`), and damage that has another way back: lost files of a
+derived table (rebuild the days) and gaps inside a log (a backup). Mending sets torn files of a log aside and takes
+files that a ledger lost out of its log; it deletes nothing.
 """
 
 import json
 import uuid
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -20,12 +19,21 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.lake import files
-from backfill_assets.lake.checkpoints import torn_checkpoints
 from backfill_assets.lake.committer import commit_files, commit_receipt
 from backfill_assets.lake.data_files import files_of, gone_or_altered
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.ledger import ARRIVALS, FILES
-from backfill_assets.lake.log import LiveFile, actions, commit_file, is_whole, read_commit, versions
+from backfill_assets.lake.log import (
+    LOG,
+    LiveFile,
+    actions,
+    commit_file,
+    is_whole,
+    moves_rows,
+    read_commit,
+    torn_checkpoints,
+    versions,
+)
 from backfill_assets.lake.replace import Provenance
 
 REASON = "mend"
@@ -65,88 +73,60 @@ class Damage:
 
     @property
     def told(self) -> str:
-        """What mending it does, in words."""
+        """The steps that mend it, in words."""
         done = [f"{', '.join(self.aside)} of its log set aside (as *.torn)"] if self.aside else []
         if self.lost:
             done.append(f"{len(self.lost)} data file(s) that are gone or altered taken out, first {self.lost[0].path}")
         return "; ".join(done)
 
 
-@dataclass
-class _Contents:
-    """Contents of a log: active data files by path, every path it ever named, commits that are not ours."""
-
-    active: dict[str, dict[str, Any]] = field(default_factory=dict)
-    named: set[str] = field(default_factory=set)
-    foreign: list[int] = field(default_factory=list)
-
-
 def inspect(lake: LakeFolder, contract: Contract) -> Inspection:
     """All findings about a table of the lake."""
     path = lake.table_path(contract.name)
     present = versions(path)
-    if not present:
-        lost, size = _lost(path, set())
-        return Inspection(lost=lost, lost_bytes=size)
-    lacking = tuple(sorted(set(range(present[-1] + 1)) - set(present)))
+    lacking = tuple(sorted(set(range(present[-1] + 1)) - set(present))) if present else ()
     torn = tuple(v for v in present if not is_whole(commit_file(path, v)))
     if lacking or torn:
         return Inspection(commits=len(present), lacking=lacking, torn=torn)
-    contents = _replay(path, present)
-    absent, altered = _files(path, contents)
-    lost, size = _lost(path, contents.named)
-    day_rows, untold = _day_rows(contract, contents)
+    active, named, foreign = _replay(path, present)
+    sizes = {file: files.size(path / file) for file in active}
+    day_rows, untold = _day_rows(contract, active)
+    there = (p for p in files.below(path, "*.parquet") if LOG not in p.parts)
+    lost = [files.size(p) or 0 for p in there if p.relative_to(path).as_posix() not in named]
     return Inspection(
-        commits=len(present), files=len(contents.active), rows=sum(_rows(a) or 0 for a in contents.active.values()),
-        foreign=tuple(contents.foreign), absent=absent, altered=altered, lost=lost, lost_bytes=size,
-        day_rows=day_rows, untold=untold, checkpoints_torn=bool(torn_checkpoints(path)),
+        commits=len(present), files=len(active), rows=sum(_rows(a) or 0 for a in active.values()), foreign=foreign,
+        absent=tuple(file for file, size in sizes.items() if size is None),
+        altered=tuple(file for file, size in sizes.items() if size not in (None, active[file]["size"])),
+        lost=len(lost), lost_bytes=sum(lost), day_rows=day_rows, untold=untold,
+        checkpoints_torn=bool(torn_checkpoints(path)),
     )  # fmt: skip
 
 
-def _lost(path: Path, named: set[str]) -> tuple[int, int]:
-    """How many data files no version names, and their bytes."""
-    found = (p for p in files.below(path, "*.parquet") if "_delta_log" not in p.parts)
-    lost = [p for p in found if p.relative_to(path).as_posix() not in named]
-    return len(lost), sum(files.size(p) or 0 for p in lost)
-
-
-def _replay(path: Path, present: list[int]) -> _Contents:
-    contents = _Contents()
+def _replay(path: Path, present: list[int]) -> tuple[dict[str, dict[str, Any]], set[str], tuple[int, ...]]:
+    """Active data files by path, every path that the log ever named, and versions of others that moved rows."""
+    active: dict[str, dict[str, Any]] = {}
+    named, foreign = set[str](), []
     for version in present:
         moved = False
         for action in actions(path, version):
-            if add := action.get("add"):
-                file = unquote(add["path"])
-                contents.active[file] = add
-                contents.named.add(file)
-                moved |= bool(add.get("dataChange", True))
-            elif remove := action.get("remove"):
-                file = unquote(remove["path"])
-                contents.active.pop(file, None)
-                contents.named.add(file)
-                moved |= bool(remove.get("dataChange", True))
+            if change := action.get("add") or action.get("remove"):
+                file = unquote(change["path"])
+                named.add(file)
+                moved |= moves_rows(action)
+                active.pop(file, None)
+                if "add" in action:
+                    active[file] = change
         if moved and read_commit(path, version).receipt is None:
-            contents.foreign.append(version)
-    return contents
+            foreign.append(version)
+    return active, named, tuple(foreign)
 
 
-def _files(path: Path, contents: _Contents) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The active files that are gone, and those of another size than was written."""
-    absent, altered = [], []
-    for file, add in contents.active.items():
-        if (size := files.size(path / file)) is None:
-            absent.append(file)
-        elif size != add["size"]:
-            altered.append(file)
-    return tuple(absent), tuple(altered)
-
-
-def _day_rows(contract: Contract, contents: _Contents) -> tuple[dict[date, int] | None, str]:
-    """Rows per day by the statistics in the log, or what it does not say; none where the layout is not by day."""
-    counted: dict[date, int] = defaultdict(int)
+def _day_rows(contract: Contract, active: Mapping[str, dict[str, Any]]) -> tuple[dict[date, int] | None, str]:
+    """Rows per day by the statistics in the log, or what it does not say; none if the layout is not by day."""
     if contract.partition_column != contract.day_column:
         return None, ""
-    for add in contents.active.values():
+    counted = Counter[date]()
+    for add in active.values():
         value, rows = (add.get("partitionValues") or {}).get(contract.day_column), _rows(add)
         if value is None:
             return None, "which day a data file belongs to"
@@ -190,7 +170,7 @@ def _lost_files(lake: LakeFolder, contract: Contract) -> tuple[LiveFile, ...]:
 
 
 def mend(lake: LakeFolder, contract: Contract, provenance: Provenance) -> Damage:
-    """Make a damaged table readable and writable again, under its lock; returns what was mended. Raises as `damage`.
+    """Make a damaged table readable and writable again, under its lock; returns the mended damage. Raises as `damage`.
 
     The commit that reports it takes the number of the version that was set aside: a number that other receipts name
     never becomes the number of other rows.
@@ -199,8 +179,8 @@ def mend(lake: LakeFolder, contract: Contract, provenance: Provenance) -> Damage
     with files.table_lock(lake.locks, contract.name):
         found = damage(lake, contract)
         for name in found.aside:
-            files.rename(path / "_delta_log" / name, f"{name}.torn")
-        files.sync(path / "_delta_log")
+            files.rename(path / LOG / name, f"{name}.torn")
+        files.sync(path / LOG)
         if found.aside:  # the torn commit may have been an earlier mend's
             found = replace(found, lost=_lost_files(lake, contract))
         receipt = Receipt(uuid.uuid4().hex, contract.name, REASON, {}, note=found.told, tags=provenance.tags or {})

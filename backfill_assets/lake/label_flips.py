@@ -14,7 +14,7 @@ from backfill_assets.core.days import matures_after, newest_mature
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.view import LakeView
 from backfill_assets.lake.embedded import new_engine, selection
-from backfill_assets.lake.fingerprints import Dialect, quoted
+from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.settings import LabelSettings
@@ -189,4 +189,4 @@ def _duck(text: str) -> str:
 
 
 def _name(column: str) -> str:
-    return quoted(column, Dialect.DUCKDB)
+    return quoted(column)

@@ -1,8 +1,7 @@
-"""A table's Delta log, read without a JVM: commits, receipts, and changes by other programs.
+"""Delta log of a table, read without a JVM: commits, receipts, changes by other programs, torn commits and checkpoints.
 
-Lives here: `_delta_log/*.json` as it lies in a lake. Does not live here: the state that follows (`log_state`), table
-data, and writing. Commit files are kept for ever (`delta.enableExpiredLogCleanup = false`), so the log alone holds
-every write; with in-commit timestamps `commitInfo` is a commit's first line (Delta protocol), so one line is read.
+Not here: the table state folded from it (`log_state`), data files, and writing (`committer`). Commit files are kept for
+ever (`delta.enableExpiredLogCleanup = false`): the log alone holds every write, and a torn checkpoint costs only time.
 """
 
 import json
@@ -10,20 +9,25 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import Receipt, parse_receipt
 from backfill_assets.lake import files
 
-ACTIONS = "backfill_assets.actions"  # in a commit's information: how many actions follow it
-CommitFile = tuple[int, files.FileStamp]  # version and stamp
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+ACTIONS = "backfill_assets.actions"  # key of commitInfo: how many actions the commit holds
+LOG = "_delta_log"
+MAGIC = b"PAR1"  # first and last bytes of a whole Parquet file
+HINT = "_last_checkpoint"
 
 
 @dataclass(frozen=True)
 class Commit:
-    """One commit: its version, its receipt (None: not ours), and when it was made (milliseconds since 1970, UTC)."""
+    """One commit: its version, its receipt (None: not ours), and its time (milliseconds since 1970, UTC)."""
 
     version: int
     receipt: Receipt | None
@@ -32,7 +36,7 @@ class Commit:
 
     @property
     def at(self) -> datetime:
-        """When it was made, as an aware instant."""
+        """Time of the commit, aware."""
         return datetime.fromtimestamp(self.timestamp_ms / 1000, UTC)
 
     def names(self, day: date) -> bool:
@@ -50,20 +54,12 @@ class LiveFile:
 
 
 def versions(table: Path) -> list[int]:
-    """The commit versions in the log, ascending; empty if there is no table."""
-    found = files.names(table / "_delta_log")
-    return sorted(int(n[:-5]) for n in found if n.endswith(".json") and n[:-5].isdigit())
-
-
-def commit_files(table: Path) -> list[CommitFile]:
-    """Every commit file as it is now, by version."""
-    found = files.stamps(table / "_delta_log").items()
-    named = ((*name.rpartition("."), stamp) for name, stamp in found)
-    return sorted((int(stem), stamp) for stem, _, suffix, stamp in named if suffix == "json" and stem.isdigit())
+    """Commit versions in the log, ascending; empty if there is no table."""
+    return sorted(int(n[:-5]) for n in files.names(table / LOG) if n.endswith(".json") and n[:-5].isdigit())
 
 
 def commits(table: Path, after: int = -1) -> Iterator[Commit]:
-    """The commits with a version greater than `after`, ascending.
+    """Commits with a version greater than `after`, ascending.
 
     Raises BackfillError if the log has a gap or its newest commit is torn.
     """
@@ -76,21 +72,20 @@ def commits(table: Path, after: int = -1) -> Iterator[Commit]:
                 "It was not read",
                 "Restore the file from a backup, or move the table away and rebuild it; see `backfill-assets doctor`",
             )
-    refuse_torn(table, *present[-1:])
+    refuse_torn(table, present)
     yield from (read_commit(table, version) for version in present if version > after)
 
 
-def refuse_torn(table: Path, *found: int) -> None:
-    """Raise BackfillError if one of these commits is not whole: a power cut can leave the newest so."""
-    for version in found:
-        if not is_whole(commit_file(table, version)):
-            raise _torn(table, version)
+def refuse_torn(table: Path, present: list[int]) -> None:
+    """Raise BackfillError if the newest of these versions is not whole: a power cut can leave it so."""
+    if present and not is_whole(commit_file(table, present[-1])):
+        raise _torn(table, present[-1])
 
 
 def is_whole(file: Path) -> bool:
     """Whether a commit can be read to its end.
 
-    Commits of ours name how many actions they hold, so that a file cut off between two lines is noticed, too.
+    Our commits say how many actions they hold, which also shows a file cut off between two lines.
     """
     found, named, wanted = 0, 0, None
     try:
@@ -106,20 +101,20 @@ def is_whole(file: Path) -> bool:
 
 
 def read_commit(table: Path, version: int) -> Commit:
-    """One commit; raises BackfillError if its file is empty or torn."""
+    """Read one commit, mostly its first line only; raises BackfillError if its file is empty or torn."""
     try:
         info = json.loads(next(files.lines(commit_file(table, version)))).get("commitInfo")
         if info is None:
             info = next((a["commitInfo"] for a in actions(table, version) if "commitInfo" in a), {})
     except (ValueError, StopIteration):
         raise _torn(table, version) from None
-    stamp = int(info.get("inCommitTimestamp", info.get("timestamp", 0)))
-    return Commit(version, parse_receipt(info.get("userMetadata")), stamp, str(info.get("operation", "")))
+    time = int(info.get("inCommitTimestamp", info.get("timestamp", 0)))
+    return Commit(version, parse_receipt(info.get("userMetadata")), time, str(info.get("operation", "")))
 
 
 def commit_file(table: Path, version: int) -> Path:
     """The file of one commit."""
-    return table / "_delta_log" / f"{version:020d}.json"
+    return table / LOG / f"{version:020d}.json"
 
 
 def actions(table: Path, version: int) -> Iterator[dict[str, Any]]:
@@ -138,10 +133,9 @@ def moves_rows(action: Mapping[str, Any]) -> bool:
 
 
 def _torn(table: Path, version: int) -> BackfillError:
-    file = commit_file(table, version)
     return BackfillError(
         f"the table {table.name}",
-        f"version {version} of its log is torn ({file.name})",
+        f"version {version} of its log is torn ({commit_file(table, version).name})",
         "It was not read",
         f"If it is the newest, a power cut tore it before it was reported: set it aside with {mend_command(table)}, "
         "then run `backfill-assets catch-up`. Else restore it from a backup",
@@ -160,13 +154,13 @@ def find_write(table: Path, write_id: str, after: int = -1) -> int | None:
 
 
 def _following(table: Path, after: int) -> Iterator[Commit]:
-    """The commits after a version that is there, without listing the others."""
+    """Commits after an existing version, without listing the log."""
     while files.exists(commit_file(table, after := after + 1)):
         yield read_commit(table, after)
 
 
 def days_touched(table: Path, version: int, day_column: str, known: Iterable[date]) -> set[date]:
-    """The days whose rows a commit changed; all `known` days if it does not say which."""
+    """Days whose rows a commit changed; all `known` days if it does not say which."""
     touched: set[date] = set()
     for action in filter(moves_rows, actions(table, version)):
         change = action.get("add") or action["remove"]
@@ -178,7 +172,7 @@ def days_touched(table: Path, version: int, day_column: str, known: Iterable[dat
 
 
 def _days_named(values: Mapping[str, str | None], day_column: str) -> set[date] | None:
-    """The days of a partition, laid out by the day or, as `arrivals` is, by its month (`x_month` for `x_date`)."""
+    """Days of a partition, laid out by the day or, as `arrivals` is, by its month (`x_month` for `x_date`)."""
     month = values.get(f"{day_column.removesuffix('_date')}_month")
     try:
         if month is None:
@@ -188,3 +182,47 @@ def _days_named(values: Mapping[str, str | None], day_column: str) -> set[date] 
         return None
     days = (first + ONE_DAY * n for n in range(31))
     return {day for day in days if day.month == first.month}
+
+
+def open_delta(path: Path, version: int | None = None) -> "DeltaTable":
+    """Open the table at a version (None: the newest).
+
+    Raises BackfillError with the command that mends it if the newest commit or a checkpoint is torn; else the error of
+    delta-rs.
+    """
+    from deltalake import DeltaTable
+
+    try:
+        return DeltaTable(str(path), version=version)
+    except Exception as error:
+        refuse_torn(path, versions(path))
+        torn = torn_checkpoints(path)
+        if not torn:
+            raise
+        raise BackfillError(
+            f"the table {path.name}",
+            f"a checkpoint of its log is torn ({torn[0].name}); a power cut does that",
+            "It was not read",
+            f"Set it aside with {mend_command(path)}: every commit is kept, and nothing is lost",
+        ) from error
+
+
+def checkpoint_files(path: Path, version: int) -> list[Path]:
+    """The files of the checkpoint at a version; empty if there is none."""
+    file = path / LOG / f"{version:020d}.checkpoint.parquet"
+    return [file, path / LOG / HINT] if files.exists(file) else []
+
+
+def torn_checkpoints(path: Path) -> list[Path]:
+    """Checkpoints that are no whole Parquet file or whose version has no whole commit, and a hint that names such a
+    checkpoint or one that is gone."""
+    log = path / LOG
+    found = {int(n.partition(".")[0]): log / n for n in sorted(files.names(log)) if n.endswith(".checkpoint.parquet")}
+    whole = {v for v, file in found.items() if files.ends(file, len(MAGIC)) == (MAGIC, MAGIC)}
+    whole = {v for v in whole if is_whole(commit_file(path, v))}
+    torn = [file for v, file in found.items() if v not in whole]
+    try:
+        misleads = json.loads(b"".join(files.lines(log / HINT)))["version"] not in whole
+    except (OSError, ValueError, KeyError, TypeError):
+        misleads = False  # readers ignore a hint that they cannot read
+    return [*torn, log / HINT] if misleads else torn

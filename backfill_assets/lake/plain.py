@@ -1,13 +1,10 @@
-"""Frames of a table version, from the plain Parquet files that its log names, without Delta inside Spark.
+"""Frames of a table version by Spark or Sail, from the plain Parquet files that its log names.
 
-Lives here: whether a version is so plain that its files are its rows, and reading those of some days. Does not live
-here: what else Delta's protocol allows, which is left to Delta's own reader.
-
-Delta's reader replays the log with jobs of Spark's own, three to six for each new version: on thin days that cost more
-than the query.
+Not here: rows as Python values (`store`). Delta's own reader replays the log with three to six Spark jobs per version,
+more than a query on thin days costs; it reads only what other programs gave a table.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -16,10 +13,10 @@ from typing import TYPE_CHECKING
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.engine.confs import SAIL
 from backfill_assets.engine.session import OwnServer, own_server, sail_scratch
+from backfill_assets.lake import files
+from backfill_assets.lake.columns import spark_name, type_of_delta
 from backfill_assets.lake.data_files import live_files, refuse_altered
-from backfill_assets.lake.files import linked
 from backfill_assets.lake.log_state import LOGS
-from backfill_assets.lake.type_names import spark_name, type_of_delta
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,8 +46,8 @@ class PlainFiles:
 def read_frame(
     session: "SparkSession", table: Path, version: int, day_column: str, days: Sequence[date] | None = None
 ) -> "DataFrame":
-    """The rows of some days (None: all) of a table at a version: from the plain files of the days, or by Delta's reader
-    in Spark if these alone do not give the rows. Raises BackfillError if Sail would need Delta's reader."""
+    """The rows of some days (None: all) of a table at a version, by Delta's reader in Spark where the plain files do
+    not give them. Raises BackfillError if Sail would need Delta's reader, Altered for a file of another size."""
     plain = plain_files(table, version, day_column, days)
     if plain is not None:
         return read_plain(session, plain)
@@ -63,70 +60,58 @@ def read_frame(
     frame = session.read.format("delta").option("versionAsOf", version).load(str(table))
     if days is None:
         return frame
-    return frame.where(days_predicate(day_column, days)) if days else frame.limit(0)
-
-
-def days_predicate(column: str, days: Iterable[date]) -> str:
-    """The exact days as Spark SQL: typed dates as an IN list, because BETWEEN on a partition column has failed inside
-    Delta 4.4.0 with Spark 4.2 (facts: delta). Raises ValueError for no day, which must never mean the whole table."""
+    # Not BETWEEN, which has failed inside Delta 4.4.0 with Spark 4.2 on a partition column (facts: delta).
     listed = ", ".join(f"DATE'{d.isoformat()}'" for d in sorted(set(days)))
-    if not listed:
-        raise ValueError("a predicate of days needs at least one")
-    return f"`{column}` IN ({listed})"
+    return frame.where(f"`{day_column}` IN ({listed})") if days else frame.limit(0)
 
 
 def plain_files(table: Path, version: int, day_column: str, days: Collection[date] | None) -> PlainFiles | None:
-    """The files of a version with rows of these days (None: all). None where its files alone do not tell its rows: the
-    table is not laid out by its day, or another program gave it what our tables do not have. Raises Altered where one
-    of them has another size than the log says.
-    """
+    """The files of a version with rows of these days (None: all); None if the files alone do not give its rows: the
+    table is not laid out by its day, or another program gave it what our tables do not have."""
     opened = LOGS.opened(table, version)
     kinds = [(f.name, type_of_delta(f.type)) for f in opened.schema().fields]
     columns = tuple((name, spark_name(kind)) for name, kind in kinds if kind is not None)
     laid_out = opened.metadata().partition_columns == [day_column]
     if not laid_out or opened.protocol().min_reader_version > PLAIN_READER or len(columns) < len(kinds):
         return None
-    live = live_files(opened, day_column)
     named = None if days is None else {str(d) for d in days}
-    chosen = [f for f in live if named is None or f.partition in named]
+    chosen = [f for f in live_files(opened, day_column) if named is None or f.partition in named]
     refuse_altered(table, chosen)
-    paths = tuple(str(table / f.path) for f in chosen)
-    told = all(f"/{day_column}={f.partition}/" in f"/{f.path}" for f in chosen)
-    if not told or any(s in str(table) for s in GLOB_SIGNS):
+    foldered = all(f"/{day_column}={f.partition}/" in f"/{f.path}" for f in chosen)
+    if not foldered or any(s in str(table) for s in GLOB_SIGNS):
         return None
-    return PlainFiles(paths, columns, day_column, sum(f.size for f in chosen))
+    return PlainFiles(tuple(str(table / f.path) for f in chosen), columns, day_column, sum(f.size for f in chosen))
 
 
 def read_plain(
-    session: "SparkSession", files: PlainFiles, server_of: "Callable[[SparkSession], OwnServer | None]" = own_server
+    session: "SparkSession", plain: PlainFiles, server_of: "Callable[[SparkSession], OwnServer | None]" = own_server
 ) -> "DataFrame":
-    """The rows of the files; the partition's value is read off each file's path, as it was checked to stand there.
+    """The rows of the files; their paths hold the partition's value.
     `server_of`: the server behind a session that may be given links to files (None: it may not)."""
-    if not files.paths:
-        return session.sql("SELECT 1").where("false").selectExpr(
-            *(f"CAST(NULL AS {kind}) AS `{name}`" for name, kind in files.columns)
-        )  # fmt: skip
+    if not plain.paths:
+        nulls = (f"CAST(NULL AS {kind}) AS `{name}`" for name, kind in plain.columns)
+        return session.sql("SELECT 1").where("false").selectExpr(*nulls)
     server = server_of(session)
-    rows = _read_links(session, files, server.scratch) if server else _read_named(session, files)
-    return rows if (server and server.engine == SAIL) or not files.are_few else rows.coalesce(1)
+    rows = _read_links(session, plain, server.scratch) if server else _read_named(session, plain)
+    return rows if (server and server.engine == SAIL) or not plain.are_few else rows.coalesce(1)
 
 
-def _read_named(session: "SparkSession", files: PlainFiles) -> "DataFrame":
+def _read_named(session: "SparkSession", plain: PlainFiles) -> "DataFrame":
     """The rows by an engine that may not see folders of this machine; it takes the day of each row from its file."""
     from pyspark.sql import functions as F
 
-    day = files.partition_column
-    stored = ", ".join(f"`{name}` {kind}" for name, kind in files.columns if name != day)
-    frame = session.read.schema(stored).option("recursiveFileLookup", "true").parquet(*files.paths)
+    day = plain.partition_column
+    stored = ", ".join(f"`{name}` {kind}" for name, kind in plain.columns if name != day)
+    frame = session.read.schema(stored).option("recursiveFileLookup", "true").parquet(*plain.paths)
     named = F.substring_index(F.substring_index(F.col("_metadata.file_path"), f"{day}=", -1), "/", 1).cast("date")
-    return frame.select(*(named.alias(day) if name == day else F.col(f"`{name}`") for name, _ in files.columns))
+    return frame.select(*(named.alias(day) if name == day else F.col(f"`{name}`") for name, _ in plain.columns))
 
 
-def _read_links(session: "SparkSession", files: PlainFiles, scratch: Path) -> "DataFrame":
+def _read_links(session: "SparkSession", plain: PlainFiles, scratch: Path) -> "DataFrame":
     """The rows by an engine of ours, from a folder of links whose partitions it reads: once per file, where the name of
     a row's file took a twelfth of the CPU of a long range, and Sail knows no such name."""
-    day = files.partition_column
-    named = ((path.rpartition(f"/{day}=")[2].partition("/")[0], Path(path)) for path in files.paths)
-    schema = ", ".join(f"`{name}` {kind}" for name, kind in files.columns)
-    frame = session.read.schema(schema).parquet(str(linked(scratch, day, named)))
-    return frame.select(*(f"`{name}`" for name, _ in files.columns))
+    day = plain.partition_column
+    named = ((path.rpartition(f"/{day}=")[2].partition("/")[0], Path(path)) for path in plain.paths)
+    schema = ", ".join(f"`{name}` {kind}" for name, kind in plain.columns)
+    frame = session.read.schema(schema).parquet(str(files.linked(scratch, day, named)))
+    return frame.select(*(f"`{name}`" for name, _ in plain.columns))

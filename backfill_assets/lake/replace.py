@@ -21,9 +21,10 @@ from backfill_assets.core.engines import ENGINE, UNLIKE, disagreement
 from backfill_assets.core.errors import DaysHeld, Superseded
 from backfill_assets.core.receipts import Built, DayEntry, Receipt
 from backfill_assets.core.view import TableView
+from backfill_assets.lake.committer import Conflict
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.staging import Staged, sweep
-from backfill_assets.lake.store import Conflict, TableStore
+from backfill_assets.lake.store import TableStore
 
 CONFLICT_ATTEMPTS = 5  # each one re-reads the log; a day is fought over by two or three writers at most
 SHOWN_RANGES = 5

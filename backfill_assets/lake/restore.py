@@ -20,9 +20,14 @@ from backfill_assets.core.plans import NO_DIGEST, RELEASE, ROLLBACK, TO_VERSION,
 from backfill_assets.core.profiles import EMPTY_FINGERPRINT
 from backfill_assets.core.receipts import Built, DayEntry, Receipt
 from backfill_assets.core.view import Stamp, TableView
-from backfill_assets.lake.committer import columns_misfit, commit_files, commit_receipt, open_table
+from backfill_assets.lake.columns import schema_contract
+from backfill_assets.lake.committer import (
+    columns_misfit,
+    commit_files,
+    commit_receipt,
+    open_table,
+)
 from backfill_assets.lake.data_files import gone_or_altered, live_files
-from backfill_assets.lake.evolution import schema_contract
 from backfill_assets.lake.files import table_lock
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.log import Commit, LiveFile, commits

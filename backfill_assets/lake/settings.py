@@ -1,4 +1,4 @@
-"""The settings of a lake: one file, `LAKE/lake.toml`, overridden by environment variables.
+"""The settings of a lake: one file, `LAKE/lake.toml`, overridden by environment variables, and the text of a new one.
 
 Not here: the keys of deliveries and features (`source_settings`), the effect of settings on a table (`pipeline`), and
 secrets, which the file never holds.
@@ -8,10 +8,11 @@ import json
 import os
 import re
 import tomllib
-from datetime import UTC, datetime, timedelta
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
@@ -21,15 +22,18 @@ from backfill_assets.core.payload import entity_misfit
 from backfill_assets.core.texts import reason
 from backfill_assets.engine.confs import shown
 from backfill_assets.lake.gates import GateSettings
-from backfill_assets.lake.source_settings import Days, DeliveredSettings, FeatureSettings, PositiveDays, Section
+from backfill_assets.lake.source_settings import Days, DeliveredSettings, FeatureSettings, PositiveDays, Section, Text
 
 FILE_NAME = "lake.toml"
 ENV_PREFIX = "BACKFILL_ASSETS__"  # e.g. BACKFILL_ASSETS__SPARK__MEMORY=4g
+TEMPLATE = Path(__file__).with_name("new_lake.toml")
+DEFAULTS: Mapping[str, Any] = {
+    "windows_days": [7, 28], "horizon_days": 7, "maturity_days": 7, "engine": "embedded", "memory": "2g",
+}  # fmt: skip
 
 
 class LabelSettings(Section):
-    """The measure that is summed over the horizon (d, d + horizon], the rule that makes a label of it, and its
-    maturity.
+    """The measure that is summed over the horizon (d, d + horizon], the rule of the label, and its maturity.
 
     `label` replaces `measure` and `rule`: an expression of aggregates ahead and behind, e.g. count_ahead() > 0.
     `source` names the source of labels in a lake with several.
@@ -39,11 +43,11 @@ class LabelSettings(Section):
     rule: Literal["any", "rise"] = "any"
     horizon_days: PositiveDays = 7
     maturity_days: Days = 7
-    label: str | None = Field(default=None, min_length=1)
+    label: Text | None = None
     source: str | None = None
 
     @model_validator(mode="after")
-    def _one_way_to_say_it(self) -> "LabelSettings":
+    def _one_way_to_say_it(self) -> Self:
         both = sorted({"measure", "rule"} & self.model_fields_set) if self.label is not None else []
         if both:
             raise ValueError(f"{' and '.join(both)} has no effect beside `label`: leave one of them out")
@@ -72,7 +76,7 @@ class LatenessSettings(Section):
     attempts: int = Field(default=3, ge=1, le=100)
 
     @model_validator(mode="after")
-    def _window_where_needed(self) -> "LatenessSettings":
+    def _window_where_needed(self) -> Self:
         if self.beyond != "apply" and self.window_days is None:
             raise ValueError('beyond = "quarantine" needs window_days: how late is too late')
         if self.beyond == "apply" and self.window_days is not None:
@@ -122,7 +126,7 @@ class PipelineSettings(Section):
     """
 
     tables: str | None = Field(default=None, pattern=r"^[\w./-]+:[A-Za-z_]\w*$")
-    sql: str | None = Field(default=None, min_length=1)
+    sql: Text | None = None
 
 
 class RetentionSettings(Section):
@@ -161,18 +165,15 @@ class LakeSettings(DeliveredSettings):
     @field_validator("as_of")
     @classmethod
     def _in_utc(cls, value: datetime | None) -> datetime | None:
-        if value is None:
-            return None
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+        return value and (value if value.tzinfo else value.replace(tzinfo=UTC)).astimezone(UTC)
 
     @model_validator(mode="after")
-    def _sources_that_are_there(self) -> "LakeSettings":
-        payloads = {section: self.payload_of(section, name) for section, name in self._chosen().items()}
+    def _sources_that_are_there(self) -> Self:
+        payloads = {s: p for s, name in self._chosen().items() if (p := self.payload_of(s, name)) is not None}
         for section, payload in payloads.items():
-            misfit = entity_misfit(self.features.entity, payload) if payload is not None else ""
-            if misfit:
+            if misfit := entity_misfit(self.features.entity, payload):
                 raise ValueError(f"features.entity: {misfit}{f' (for [{section}])' if self.sources else ''}")
-        types = [{c.name: c.type for c in payload} for payload in payloads.values() if payload is not None]
+        types = [{c.name: c.type for c in payload} for payload in payloads.values()]
         for column in self.features.entity:
             if len({found[column] for found in types}) > 1:
                 raise ValueError(
@@ -193,7 +194,7 @@ class LakeSettings(DeliveredSettings):
         return timedelta(hours=self.features.cutoff_grace_hours)
 
 
-def load_settings(lake: Path, environ: dict[str, str] | None = None) -> LakeSettings:
+def load_settings(lake: Path, environ: Mapping[str, str] | None = None) -> LakeSettings:
     """The settings of a lake. Raises SettingsError for another user's lake, and for every bad value by file or
     variable.
     """
@@ -208,54 +209,43 @@ def load_settings(lake: Path, environ: dict[str, str] | None = None) -> LakeSett
         ) from None  # fmt: skip
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(str(path), f"it is not TOML ({error})", "Nothing was done", "Correct the file") from None
-    variables = _overlay(path, body, dict(os.environ if environ is None else environ))
+    variables = _overlay(path, body, os.environ if environ is None else environ)
     try:
         return LakeSettings.model_validate(body)
     except ValidationError as error:
-        raise SettingsError(
-            str(path),
-            "; ".join(_tell(e, variables) for e in error.errors()),
-            "Nothing was done",
-            "Correct these values (`backfill-assets init` writes a commented example)",
-        ) from None
+        told = "; ".join(_explained(e, variables) for e in error.errors())
+        fix = "Correct these values (`backfill-assets init` writes a commented example)"
+        raise SettingsError(str(path), told, "Nothing was done", fix) from None
 
 
-def _overlay(path: Path, body: dict[str, Any], environ: dict[str, str]) -> dict[tuple[str, ...], str]:
+def _overlay(path: Path, body: dict[str, Any], environ: Mapping[str, str]) -> dict[tuple[str, ...], str]:
     """Put the environment's values over the file's; return the variable of each overridden key."""
     variables = {}
     for name, value in sorted(environ.items()):
-        if name.startswith(ENV_PREFIX):
-            keys = tuple(name[len(ENV_PREFIX) :].lower().split("__"))
-            target = body
-            for key in keys[:-1]:
-                target = target.setdefault(key, {})
-                if not isinstance(target, dict):
-                    raise SettingsError(
-                        str(path),
-                        f"${name} lies below {key}, which is a value and no section",
-                        "Nothing was done",
-                        "Correct the name of the variable",
-                    )
-            target[keys[-1]] = _typed(value)
-            variables[keys] = name
+        if not name.startswith(ENV_PREFIX):
+            continue
+        keys = tuple(name[len(ENV_PREFIX) :].lower().split("__"))
+        target = body
+        for key in keys[:-1]:
+            target = target.setdefault(key, {})
+            if not isinstance(target, dict):
+                told = f"${name} lies below {key}, which is a value and no section"
+                raise SettingsError(str(path), told, "Nothing was done", "Correct the name of the variable")
+        try:
+            target[keys[-1]] = tomllib.loads(f"value = {value}")["value"]  # a number, a date, a list
+        except tomllib.TOMLDecodeError:
+            target[keys[-1]] = value
+        variables[keys] = name
     return variables
 
 
-def _typed(value: str) -> Any:
-    """A variable's value as TOML (numbers, dates, lists), else as text."""
-    try:
-        return tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        return value
-
-
-def _tell(error: Any, variables: dict[tuple[str, ...], str]) -> str:
+def _explained(error: Any, variables: Mapping[tuple[str, ...], str]) -> str:
+    """One refusal of pydantic in a line: the key, the variable it came from, why, and the value."""
     keys = tuple(str(k) for k in error["loc"])
-    related = (v for k, v in variables.items() if keys[: len(k)] == k or k[: len(keys)] == keys)
-    source = next(related, None)
-    where = ".".join(keys) + (f" (from ${source})" if source else "")
     if not keys:  # about several keys, which the text names
         return reason(error)
+    source = next((v for k, v in variables.items() if keys[: len(k)] == k or k[: len(keys)] == keys), None)
+    where = ".".join(keys) + (f" (from ${source})" if source else "")
     if error["type"] == "extra_forbidden":
         return f"{where}: there is no such setting{_meant(keys)}"
     text = shown(keys[-1], value := error.get("input"))
@@ -270,3 +260,28 @@ def _meant(keys: tuple[str, ...]) -> str:
         model = getattr(getattr(model, "model_fields", {}).get(key), "annotation", None)
     alike = get_close_matches(keys[-1], getattr(model, "model_fields", {}), 1)
     return f"; is {alike[0]} meant?" if alike else ""
+
+
+def lake_toml(values: Mapping[str, Any]) -> str:
+    """The text of a new, commented `lake.toml`; `values` are start_date, files, format, select, and any of DEFAULTS.
+
+    Raises SettingsError for values that a lake would not accept.
+    """
+    from backfill_assets.landing.listing import parse_pattern
+    from backfill_assets.landing.select import expressions  # imports sqlglot
+
+    filled = {**DEFAULTS, **values}
+    told = {k: str(v) if isinstance(v, date) else json.dumps(v, ensure_ascii=False) for k, v in filled.items()}
+    text = TEMPLATE.read_text(encoding="utf-8").format(**told)
+    try:
+        settings = LakeSettings.model_validate(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        culprit = str(error)
+    except ValidationError as error:
+        culprit = "; ".join(f"{'.'.join(map(str, e['loc']))}: {reason(e)}" for e in error.errors())
+    else:
+        for source in settings.delivered.values():
+            parse_pattern(source.files, Path())
+            expressions(source.select)
+        return text
+    raise SettingsError("the new lake.toml", culprit, "Nothing was written", "Correct the options")

@@ -1,4 +1,4 @@
-"""The sections of `lake.toml` for deliveries and features: `[source]` or several `[sources.NAME]`, and `[features]`.
+"""Sections of `lake.toml` for deliveries and features: `[source]` or several `[sources.NAME]`, and `[features]`.
 
 Not here: reading the file and the other sections (`settings`), the types of a payload (`core.payload`), and `select`
 (`landing.select`).
@@ -17,6 +17,7 @@ SOURCE_NAME = re.compile(r"[a-z][a-z0-9_]*")  # it becomes part of names of tabl
 WINDOW_DAYS_MAX = 3650  # ten years: longer windows are a typing error
 Days = Annotated[int, Field(strict=True, ge=0, le=WINDOW_DAYS_MAX)]
 PositiveDays = Annotated[int, Field(strict=True, ge=1, le=WINDOW_DAYS_MAX)]
+Text = Annotated[str, Field(min_length=1)]
 
 
 class Section(BaseModel):
@@ -31,9 +32,9 @@ class SourceSettings(Section):
     `payload`: column -> Spark type, perhaps with NOT NULL; None: entity, value and flag.
     """
 
-    files: str = Field(min_length=1)
+    files: Text
     format: Literal["parquet", "csv", "jsonl"]
-    select: str = Field(min_length=1)
+    select: Text
     payload: dict[str, str] | None = None
 
     @field_validator("payload")
@@ -57,12 +58,11 @@ class DeliveredSettings(Section):
     sources: dict[str, SourceSettings] = Field(default_factory=dict)
 
     @model_validator(mode="after")
-    def _one_way_to_say_it(self) -> Self:
+    def _named_in_one_way(self) -> Self:
         if (self.single is None) == (not self.sources):
             told = "give one of them" if self.single is None else "leave one of them out"
             raise ValueError(f"[source] and [sources.NAME] say what is delivered: {told}")
-        bad = [n for n in self.sources if not SOURCE_NAME.fullmatch(n)]
-        if bad:
+        if bad := [n for n in self.sources if not SOURCE_NAME.fullmatch(n)]:
             raise ValueError(f"sources.{bad[0]}: a source's name has small letters, digits and _, a letter first")
         return self
 
@@ -96,27 +96,24 @@ class DeliveredSettings(Section):
 
     def choice(self, section: str, name: str | None) -> str:
         """The source of a section that names this one, or the only source. Raises SettingsError if it must name one."""
-        if name is not None and self.sources:
-            return name
-        if len(self.delivered) > 1:
+        if name is None and len(self.delivered) > 1:
             raise SettingsError(
                 f"[{section}] in lake.toml", f"it does not say which of {', '.join(self.sources)} it is made from",
                 "Nothing was done", f'Write source = "NAME" below [{section}]',
             )  # fmt: skip
-        return next(iter(self.delivered))
+        return next(iter(self.delivered)) if name is None else name
 
 
 class FeatureColumnSettings(Section):
     """A declared feature: `agg` of `of` (Spark SQL over one event) over the `days` up to and including the day.
 
-    Only events with a true `where` and an `of` that is not NULL count. `scale`: the decimals of a DOUBLE that are
-    summed.
+    Only events with a true `where` and an `of` that is not NULL count. `scale`: the decimals of a summed DOUBLE.
     """
 
     name: str
     agg: Literal["count", "sum", "avg", "min", "max", "first", "last", "distinct", "days_since_last"]
-    of: str | None = Field(default=None, min_length=1)
-    where: str | None = Field(default=None, min_length=1)
+    of: Text | None = None
+    where: Text | None = None
     days: PositiveDays
     scale: Annotated[int, Field(strict=True, ge=0, le=18)] = 9
 
@@ -130,7 +127,7 @@ class FeatureColumnSettings(Section):
         return value
 
     @model_validator(mode="after")
-    def _of_something(self) -> "FeatureColumnSettings":
+    def _of_something(self) -> Self:
         if self.of is None and self.agg not in ("count", "days_since_last"):
             raise ValueError(f"{self.name}: {self.agg} needs `of`: a column of the payload, or Spark SQL over them")
         return self
@@ -151,16 +148,11 @@ class FeatureSettings(Section):
     source: str | None = None
 
     @model_validator(mode="after")
-    def _short_before_long(self) -> "FeatureSettings":
+    def _windows_in_order_and_names_once(self) -> Self:
         if self.windows_days[0] > self.windows_days[1]:
             raise ValueError("windows_days: the short window comes first and may not exceed the long one")
-        return self
-
-    @model_validator(mode="after")
-    def _names_once(self) -> "FeatureSettings":
         names = [name.lower() for name in (*self.entity, *(c.name for c in self.columns))]
-        twice = sorted({n for n in names if names.count(n) > 1})
-        if twice:
+        if twice := sorted({n for n in names if names.count(n) > 1}):
             raise ValueError(f"{', '.join(twice)} names more than one column of features; give each a name of its own")
         if self.columns and "windows_days" in self.model_fields_set:
             raise ValueError(

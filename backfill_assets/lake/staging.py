@@ -1,9 +1,8 @@
-"""Staging: the rows of one write as Parquet files in the table's folder, under a name that no log mentions yet.
+"""Staging: the rows of one write as Parquet files in `TABLE/writes/WRITE_ID`, which no log mentions yet.
 
-Lives here: the marker that tells who still needs them, dropping them, and sweeping those of killed processes. Does not
-live here: writing them by an engine (`writing`), judging them (`audit`), publishing them (`committer`). Nothing staged
-is readable through the table; the folder of a write is `TABLE/writes/WRITE_ID`, and Spark jobs never share one (they
-would share `_temporary`).
+Not here: writing them by an engine (`writing`), judging them (`audit`), publishing them (`committer`). Readers of the
+table do not see them. A marker, locked by the writing process, protects the files from the sweep. Spark jobs never
+share a folder: they would share `_temporary`.
 """
 
 import uuid
@@ -17,9 +16,9 @@ from urllib.parse import unquote
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.lake import files
+from backfill_assets.lake.columns import arrow_type
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.log import actions, find_write
-from backfill_assets.lake.type_names import arrow_type
 
 WRITES = "writes"
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # how Spark and DuckDB name the folder of NULL
@@ -53,7 +52,6 @@ class Staged:
     write_id: str
     folder: Path
     marker: Path
-    partition_column: str
     files: tuple[StagedFile, ...] = ()
     _hold: int = field(default=-1, repr=False)
     tried: bool = False
@@ -62,11 +60,6 @@ class Staged:
     def paths(self) -> list[str]:
         """The files' paths."""
         return [str(f.path) for f in self.files]
-
-    @property
-    def size(self) -> int:
-        """Bytes of all files."""
-        return sum(f.size for f in self.files)
 
     def drop(self) -> None:
         """Delete every file; if a commit was tried, give up the hold only, and `sweep` asks the log. Idempotent."""
@@ -105,7 +98,7 @@ def begin(lake: LakeFolder, contract: Contract) -> Staged:
     hold = files.hold(marker)
     folder = lake.table_path(contract.name) / WRITES / write_id
     files.make_folder(folder)
-    return Staged(write_id, folder, marker, contract.partition_column, (), hold)
+    return Staged(write_id, folder, marker, (), hold)
 
 
 @contextmanager
@@ -128,11 +121,8 @@ def stage_rows(lake: LakeFolder, contract: Contract, rows: Sequence[Sequence[Any
     import pyarrow.parquet as pq
 
     with filling(lake, contract) as staged:
-        columns = zip(*rows, strict=True)
-        arrays = [
-            pa.array(list(c), arrow_type(column.kind)) for c, column in zip(columns, contract.columns, strict=True)
-        ]
-        table = pa.table(arrays, names=list(contract.column_names))
+        columns = zip(contract.columns, zip(*rows, strict=True), strict=True)
+        table = pa.table({c.name: pa.array(list(cells), arrow_type(c.kind)) for c, cells in columns})
         pq.write_table(table, staged.folder / "part-0.parquet", compression="zstd")
         staged.files = found_files(staged.folder, "")
     return staged
@@ -145,15 +135,13 @@ def markers(lake: LakeFolder, table: str) -> Path:
 
 def found_files(folder: Path, column: str) -> tuple[StagedFile, ...]:
     """The data files below the folder of a write; `column` is its partition column ("": none)."""
-    return tuple(_found(folder, column))
-
-
-def _found(folder: Path, column: str) -> Iterator[StagedFile]:
+    found = []
     for path in files.below(folder):
         if path.name.endswith(".crc"):
             files.delete(path)  # Hadoop's own checksum of a file, which no other writer updates
         elif path.suffix == ".parquet" and not path.name.startswith(("_", ".")):
-            yield StagedFile(path, _value(path.parent.name, column) if column else None)
+            found.append(StagedFile(path, _value(path.parent.name, column) if column else None))
+    return tuple(found)
 
 
 def _value(folder: str, column: str) -> str | None:
@@ -164,21 +152,16 @@ def _value(folder: str, column: str) -> str | None:
 
 
 def sweep(lake: LakeFolder, table: str) -> int:
-    """Remove the files of killed processes that were never published; returns how many writes those were.
+    """Remove the files of killed processes that were never published; returns the number of those writes.
 
     Files that the log names stay. Raises BackfillError if a link leads out of the table's folder.
     """
-    swept = 0
+    swept, path = 0, lake.table_path(table)
     for marker in files.abandoned(markers(lake, table)):
-        swept += _tidied(lake.table_path(table), marker.name)
+        folder, version = path / WRITES / marker.name, find_write(path, marker.name)
+        files.refuse_link(folder, path)
+        adds = (a["add"] for a in actions(path, version) if "add" in a) if version is not None else ()
+        _keep(folder, {str(path / unquote(add["path"])) for add in adds})
         files.delete(marker)
+        swept += version is None
     return swept
-
-
-def _tidied(table: Path, write_id: str) -> bool:
-    """Delete the files of a write that its commit does not name; returns whether there was no commit at all."""
-    folder, version = table / WRITES / write_id, find_write(table, write_id)
-    files.refuse_link(folder, table)
-    adds = (a["add"] for a in actions(table, version) if "add" in a) if version is not None else ()
-    _keep(folder, {str(table / unquote(add["path"])) for add in adds})
-    return version is None

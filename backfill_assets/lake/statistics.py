@@ -1,11 +1,11 @@
-"""Statistics of a data file for Delta's log, from the file's own footer.
+"""Statistics of a data file for Delta's log, from the file's own footer: rows, NULLs, least and greatest values.
 
-Lives here: rows, NULLs, least and greatest values per column, as Delta's protocol writes them. Does not live here: the
-figures of a day that the gate judges (`audit`). Readers skip files by them, so a bound may be wider than the truth,
-never narrower: timestamps are milliseconds there (the greatest rounded up), long texts are left out.
+Not here: the figures of a day that the gates judge (`audit`). Readers skip files by these, so a bound may be wider than
+the truth, never narrower: timestamps are milliseconds there (the greatest rounded up), long texts are left out.
 """
 
 import json
+from collections import defaultdict
 from dataclasses import dataclass
 from datetime import MAXYEAR, UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -40,56 +40,45 @@ def read_footer(source: "Path | BinaryIO") -> Footer:
 
 def file_statistics(footer: Footer) -> str:
     """The `stats` of Delta's `add` action."""
-    metadata, flat = footer.metadata, _flat(footer.schema)
-    least: dict[str, Any] = {}
-    greatest: dict[str, Any] = {}
-    nulls: dict[str, int] = {}
-    unknown: set[str] = set()
+    import pyarrow as pa
+
+    metadata, chunks = footer.metadata, defaultdict[str, list[Any]](list)
+    flat = {field.name for field in footer.schema if not pa.types.is_nested(field.type)}
     for group in range(metadata.num_row_groups):
         for number in range(metadata.num_columns):
             column = metadata.row_group(group).column(number)
             if column.path_in_schema in flat:  # else of an array's elements, which says nothing of the column
-                _add(column, least, greatest, nulls, unknown)
-    bounded = {c for c in least if c not in unknown}
+                chunks[column.path_in_schema].append(column)
+    nulls = {
+        name: sum(c.statistics.null_count for c in found)
+        for name, found in chunks.items()
+        if all(c.statistics is not None and c.statistics.has_null_count for c in found)
+    }
+    bounds = {name: known for name, found in chunks.items() if (known := _bounds(found)) is not None}
     body = {
         "numRecords": metadata.num_rows,
-        "minValues": {c: _text(least[c], up=False) for c in sorted(bounded)},
-        "maxValues": {c: _text(greatest[c], up=True) for c in sorted(bounded)},
-        "nullCount": {c: n for c, n in sorted(nulls.items()) if n >= 0},
+        "minValues": {c: _text(least, up=False) for c, (least, _) in sorted(bounds.items())},
+        "maxValues": {c: _text(greatest, up=True) for c, (_, greatest) in sorted(bounds.items())},
+        "nullCount": dict(sorted(nulls.items())),
     }
     return json.dumps(body, separators=(",", ":"))
 
 
-def _flat(schema: "pa.Schema") -> set[str]:
-    import pyarrow as pa
-
-    return {field.name for field in schema if not pa.types.is_nested(field.type)}
-
-
-def _add(
-    column: Any, least: dict[str, Any], greatest: dict[str, Any], nulls: dict[str, int], unknown: set[str]
-) -> None:
-    """Widen the bounds by one column chunk. A chunk without statistics makes the column's bounds unknown."""
-    name, found = column.path_in_schema, column.statistics
-    if found is None or not found.has_null_count:
-        nulls[name] = -1
-    elif nulls.get(name, 0) >= 0:
-        nulls[name] = nulls.get(name, 0) + found.null_count
-    bounds = _bounds(found) if found is not None and found.has_min_max else None
-    if bounds is not None:
-        least[name] = min(least.get(name, bounds[0]), bounds[0])
-        greatest[name] = max(greatest.get(name, bounds[1]), bounds[1])
-    elif found is None or found.null_count != column.num_values:
-        unknown.add(name)
-
-
-def _bounds(found: Any) -> tuple[Any, Any] | None:
-    """The least and greatest value; None where Python or Delta's log has no word for one, such as the year 12000."""
-    try:
-        bounds = found.min, found.max
-    except (OverflowError, ValueError):
-        return None
-    return bounds if all(map(_is_plain, bounds)) else None
+def _bounds(chunks: list[Any]) -> tuple[Any, Any] | None:
+    """The least and greatest value of a column; None if a chunk does not say, all is NULL, or Python or Delta's log has
+    no word for one, such as the year 12000."""
+    found = []
+    for statistics, values in ((c.statistics, c.num_values) for c in chunks):
+        if statistics is not None and not statistics.has_min_max and statistics.null_count == values:
+            continue
+        try:
+            bounds = (statistics.min, statistics.max) if statistics is not None and statistics.has_min_max else ()
+        except (OverflowError, ValueError):
+            return None
+        if not bounds or not all(map(_is_plain, bounds)):
+            return None
+        found.append(bounds)
+    return (min(b[0] for b in found), max(b[1] for b in found)) if found else None
 
 
 def _is_plain(value: Any) -> bool:

@@ -1,24 +1,34 @@
-"""The port of storage: the tables of a lake by name, for the load path and its readers.
+"""The port of storage: the tables of a lake by name, kept as Delta tables on a file system.
 
-Lives here: the promise (`TableStore`). Does not live here: its one implementation (`delta_store`), staging (`staging`,
-`writing`), mending (`inspection`) and rollbacks (`restore`), which work on the same log and files. Tables are named
-here, never located. Addresses of data files are local paths so far: DuckDB, snapshots and recomputation open them.
+Not here: staging (`staging`, `writing`), mending (`inspection`) and rollbacks (`restore`), which work on the same log
+and files. An object store is another `files`. Addresses of data files are local paths: DuckDB, snapshots open them.
 
-A table has versions 0, 1, 2, …; each is one commit, whole or absent, with a receipt: who made it, from what.
-Staged rows are not readable through the table until `replace_days` or `append` commits them.
+A table has versions 0, 1, 2, …; each is one commit, whole or absent, with a receipt. Staged rows are not readable
+through the table until `replace_days` or `append` commits them.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from datetime import date
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import unquote
 
 from backfill_assets.core.contracts import Contract
-from backfill_assets.core.errors import TransientError
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.view import TableView
-from backfill_assets.lake.log import Commit
-from backfill_assets.lake.staging import Staged
+from backfill_assets.lake import files, log
+from backfill_assets.lake.committer import commit_files, ensure_table
+from backfill_assets.lake.data_files import files_of, files_of_days, gone_or_altered, live_files, refuse_altered
+from backfill_assets.lake.fingerprints import quoted
+from backfill_assets.lake.folder import LakeFolder
+from backfill_assets.lake.log import Commit, LiveFile
+from backfill_assets.lake.log_state import LOGS, states_at
+from backfill_assets.lake.rows import read_frame
+from backfill_assets.lake.staging import Staged, StagedFile
+from backfill_assets.lake.writing import merge_days
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,36 +36,36 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Conflict(TransientError):
-    """Another commit came first; re-read the log and try again."""
-
-
-def folder_of(address: str) -> str:
-    """The name of a data file's folder: its day if the table is laid out by days."""
-    return address.rsplit("/", 2)[-2]
-
-
-class TableStore(Protocol):
+@dataclass(frozen=True)
+class TableStore:
     """Tables by name. Every method may raise BackfillError for a log that has a gap or a torn commit.
 
     A table that does not exist has no commits, no rows and the version -1; the first write creates it. Only `frame`
     needs a JVM.
     """
 
+    lake: LakeFolder
+
     def exists(self, table: str) -> bool:
         """Whether the table was ever created."""
+        return bool(log.versions(self.lake.table_path(table)))
 
     def view(self, table: str, day_column: str, version: int | None = None) -> TableView:
         """The newest receipt of every day, the head, and days changed by others, at a version (None: the newest)."""
+        path = self.lake.table_path(table)
+        return LOGS.state(path, day_column) if version is None else states_at(path, day_column, [version])[version]
 
     def commits(self, table: str, after: int = -1) -> Iterator[Commit]:
         """The commits with a version greater than `after`, ascending."""
+        path = self.lake.table_path(table)
+        return iter(LOGS.commits(path)) if after < 0 else log.commits(path, after)
 
     def kept(self, table: str, name: str, read: Callable[[], T], version: int | None = None) -> T:
         """The result of `read`; the same object again while the commits up to `version` (None: all) are the same.
 
         `read` reads the table at that version; `name` tells its results apart. Callers must not change the object.
         """
+        return LOGS.value(self.lake.table_path(table), name, lambda _before, _last: read(), version)
 
     def data_files(
         self, contract: Contract, version: int | None = None, days: Collection[date] | None = None,
@@ -66,28 +76,74 @@ class TableStore(Protocol):
         They may also hold other days if the table is not laid out by its day; else `folder_of` tells the day. Raises
         Altered if a file has another size than the log says, unless `altered` ones are wanted, too.
         """
+        path = self.lake.table_path(contract.name)
+        found = files_of_days(files_of(self.lake, contract, version), contract, days)
+        if not altered:
+            refuse_altered(path, found)
+        return [str(path / f.path) for f in found]
 
     def rows(
         self, table: str, version: int | None = None, columns: Sequence[str] | None = None
     ) -> list[dict[str, Any]]:
-        """The rows of a small table (columns: None = all) at a version (None: the newest)."""
+        """The rows of a small table (columns: None = all) at a version (None: the newest).
+
+        Raises BackfillError if a data file is gone.
+        """
+        path = self.lake.table_path(table)
+        if not log.versions(path):
+            return []
+        pinned = LOGS.opened(path, version)
+        names = list(columns) if columns else [f.name for f in pinned.schema().fields]
+        try:
+            found = list(self.query(f"SELECT {', '.join(map(quoted, names))} FROM t", {"t": (table, pinned.version())}))
+        except Exception as error:
+            if gone := gone_or_altered(path, live_files(pinned, "")):
+                raise _lost(path, gone) from error
+            raise
+        return [dict(zip(names, row, strict=True)) for batch in found for row in _rows_of(batch, names)]
 
     def own_rows(self, table: str) -> list[dict[str, Any]]:
         """The rows that commits of ours appended to a small table, whatever other programs did to it since.
 
         Raises BackfillError if a data file of ours is gone.
         """
+        import pyarrow.parquet as pq
+
+        path = self.lake.table_path(table)
+        if not changed_by_others(path):
+            return self.rows(table)
+        kept = _own_files(path)
+        gone = [f for f in kept if not files.exists(path / f)]
+        if gone:
+            raise BackfillError(
+                f"the table {table}",
+                f"another program changed it, and {len(gone)} data file(s) of ours are gone, first {gone[0]}",
+                "It was not read",
+                "Restore the table's folder from a backup; nothing else knows what had landed",
+            )
+        return [row for f in kept for row in pq.ParquetFile(path / f).read().to_pylist()]
 
     def query(self, sql: str, tables: Mapping[str, tuple[str, int | None]]) -> Iterator[Any]:
         """Arrow batches of a query; `tables` maps the names it uses to (table, version; None: the newest)."""
+        from deltalake import QueryBuilder  # not a pyarrow dataset, which imports pandas: a second
+
+        engine = QueryBuilder()
+        for name, (table, version) in tables.items():
+            engine = engine.register(name, LOGS.opened(self.lake.table_path(table), version))
+        yield from engine.execute(sql)
 
     def frame(
         self, session: "SparkSession", table: str, version: int, day_column: str, days: Sequence[date] | None = None
     ) -> "DataFrame":
-        """The rows of some days (None: all) of a table, pinned at a version."""
+        """The rows of some days (None: all) of a table, pinned at a version, by Spark or Sail."""
+        return read_frame(session, self.lake.table_path(table), version, day_column, days)
 
     def lock(self, table: str) -> AbstractContextManager[None]:
-        """One writer at a time: hold it to replace or append. Raises TransientError if it is held for an hour."""
+        """One writer at a time: hold it to replace or append. Raises TransientError if it is held for an hour.
+
+        The kernel frees it when its holder dies.
+        """
+        return files.table_lock(self.lake.locks, table)
 
     def replace_days(self, contract: Contract, staged: Staged | None, days: Collection[date], receipt: Receipt) -> int:
         """In one commit add the staged rows of `days` and remove the present rows of `days`; returns its version.
@@ -95,6 +151,72 @@ class TableStore(Protocol):
         Without days it commits only the receipt. Deletes staged files that it did not use. Raises Conflict if another
         commit came first, BackfillError if a file is not as it should be; then it wrote nothing. Tried once.
         """
+        self._ensure_table(contract)
+        adds, removes = self._files(contract, staged, days)
+        return self._commit(contract, staged, replace(receipt, bytes=sum(f.size for f in adds)), adds, removes)
 
     def append(self, contract: Contract, staged: Staged, receipt: Receipt) -> int:
         """In one commit add the staged rows; returns its version. Raises as `replace_days` does."""
+        self._ensure_table(contract)
+        return self._commit(contract, staged, receipt, staged.files, ())
+
+    def _ensure_table(self, contract: Contract) -> None:
+        ensure_table(self.lake.table_path(contract.name), contract, self.lake.settings.retention.rollback_days)
+
+    def _commit(
+        self, contract: Contract, staged: Staged | None, receipt: Receipt,
+        adds: Sequence[StagedFile], removes: Sequence[LiveFile],
+    ) -> int:  # fmt: skip
+        if staged is not None:
+            staged.tried = True  # first of all: an exception may come at any moment from here on
+        version = commit_files(self.lake.table_path(contract.name), contract, receipt, adds, removes)
+        if staged is not None:
+            staged.keep({str(f.path) for f in adds})
+        return version
+
+    def _files(
+        self, contract: Contract, staged: Staged | None, days: Collection[date]
+    ) -> tuple[Sequence[StagedFile], Sequence[LiveFile]]:
+        """The files to add and those to remove so that these days are replaced."""
+        if not days:
+            return (), ()
+        live = files_of(self.lake, contract)
+        if contract.partition_column != contract.day_column:
+            return merge_days(self.lake, contract, staged, live, days)
+        named = {str(d) for d in days}
+        new = staged.files if staged is not None else ()
+        return [f for f in new if f.partition in named], files_of_days(live, contract, days)
+
+
+def changed_by_others(table: Path) -> bool:
+    """Whether a commit that is not ours changed rows of a table."""
+    others = (c.version for c in LOGS.commits(table) if c.receipt is None)
+    return any(log.moves_rows(action) for version in others for action in log.actions(table, version))
+
+
+def _own_files(table: Path) -> list[str]:
+    """Data files that commits of ours added and did not remove again."""
+    added: dict[str, None] = {}
+    for commit in log.commits(table):
+        for action in log.actions(table, commit.version):
+            if commit.receipt is None and log.moves_rows(action):
+                continue
+            if removed := action.get("remove"):
+                added.pop(unquote(removed["path"]), None)
+            if new := action.get("add"):
+                added[unquote(new["path"])] = None
+    return list(added)
+
+
+def _lost(table: Path, gone: Sequence[LiveFile]) -> BackfillError:
+    return BackfillError(
+        f"the table {table.name}",
+        f"{len(gone)} data file(s) that its log names are gone or altered, first {gone[0].path}",
+        "It was not read",
+        "Run `backfill-assets doctor`, which says how each table is mended; a ledger (files, arrivals) is by "
+        f"{log.mend_command(table)}, then `backfill-assets catch-up`",
+    )
+
+
+def _rows_of(batch: Any, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    return zip(*(batch.column(name).to_pylist() for name in names), strict=True)

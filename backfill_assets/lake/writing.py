@@ -1,28 +1,59 @@
-"""Writing rows to a staging: by Spark or Sail from a frame, by DuckDB from a query; laid out by the partition column.
+"""Writes rows to a staging: by Spark or Sail from a frame, by DuckDB from a query, and rows that stand merged with new.
 
-Lives here: which tasks write which values, and reading staged rows back. Does not live here: the life of a staging
-(`staging`), and the queries (`load.arrivals_sql`).
+Not here: the life of a staging (`staging`), the queries (`load.arrivals_sql`), whether an upsert is allowed
+(`load.merging`), and publishing (`replace`).
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.contracts import Contract
+from backfill_assets.core.errors import ContractBroken
 from backfill_assets.engine.sail import files_at_once
 from backfill_assets.engine.session import said_or_asked, sail_scratch, say
 from backfill_assets.lake import files
-from backfill_assets.lake.embedded import connection, literal, telling_unreadable
-from backfill_assets.lake.fingerprints import Dialect, quoted
+from backfill_assets.lake.columns import EIGHT_BYTES, spark_name
+from backfill_assets.lake.data_files import files_of, refuse_altered
+from backfill_assets.lake.embedded import connection, literal, selection, telling_unreadable
+from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.folder import LakeFolder
-from backfill_assets.lake.staging import NO_VALUE, Staged, filling, found_files
-from backfill_assets.lake.type_names import EIGHT_BYTES
+from backfill_assets.lake.log import LiveFile
+from backfill_assets.lake.staging import NO_VALUE, Staged, StagedFile, filling, found_files
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 MANY_FOLDERS = 4  # fewer, and Spark is as quick by itself
 WHOLE = "whole"  # folder of the rows before DuckDB parts them
+WIDENING = {("int", "bigint"), ("smallint", "bigint"), ("tinyint", "bigint"), ("smallint", "int"), ("tinyint", "int")}
+
+
+def conform(frame: "DataFrame", contract: Contract) -> "DataFrame":
+    """The frame's columns in the contract's order and types; raises ContractBroken listing every difference.
+
+    Only widening of whole numbers is allowed. A missing column, too, would be written as NULL without a word.
+    """
+    from pyspark.sql import functions as F
+
+    got = dict(frame.dtypes)
+    wanted = {c.name: spark_name(c.kind) for c in contract.columns}
+    differences = [f"column {n} is missing" for n in wanted if n not in got]
+    differences += [f"column {n} is not in the contract" for n in got if n not in wanted]
+    differences += [
+        f"column {n} is {got[n]}, not {t}"
+        for n, t in wanted.items()
+        if n in got and got[n] != t and (got[n], t) not in WIDENING
+    ]
+    if differences:
+        raise ContractBroken(
+            f"the table {contract.name}",
+            "; ".join(differences),
+            "Nothing was written",
+            "Correct the transform or its contract, then run again",
+        )
+    return frame.select(*(F.col(n).cast(t).alias(n) for n, t in wanted.items()))
 
 
 def stage(lake: LakeFolder, contract: Contract, frame: "DataFrame", days: int = 1) -> Staged:
@@ -33,14 +64,18 @@ def stage(lake: LakeFolder, contract: Contract, frame: "DataFrame", days: int = 
     more per folder, half of a write of thin days (60 days, 12,000 rows: 1.7 s against 0.7 s).
     """
     column, memory = contract.partition_column, lake.settings.spark.memory
+    # Keys hardly repeat, and eight bytes compress as well without a dictionary, which takes a third of the CPU.
+    varied = [c.name for c in contract.columns if c.name in contract.key or c.kind.kind in EIGHT_BYTES]
     with filling(lake, contract) as staged:
-        if days >= MANY_FOLDERS and column and is_of_few_rows(frame):
-            _write_frame(frame, staged.folder / WHOLE, "", days, memory)
+        # Readers of Delta expect microseconds, which have statistics, where Spark's default INT96 has none.
+        say(frame.sparkSession, {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"})
+        if days >= MANY_FOLDERS and column and _is_of_few_rows(frame):
+            write(frame, staged.folder / WHOLE, "", days, memory)
             found = ", ".join(literal(str(f.path)) for f in found_files(staged.folder / WHOLE, ""))
             with telling_unreadable(contract):
                 _copy(lake, contract, f"SELECT * FROM read_parquet([{found}], hive_partitioning = false)", staged)
         else:
-            _write_frame(frame, staged.folder, column, days, memory, _varied(contract))
+            write(frame, staged.folder, column, days, memory, varied)
             staged.files = found_files(staged.folder, column)
     return staged
 
@@ -58,28 +93,13 @@ def stage_query(lake: LakeFolder, contract: Contract, query: str) -> Staged:
 def _copy(lake: LakeFolder, contract: Contract, query: str, staged: Staged) -> None:
     """Make the rows of a query the only files of a staging."""
     column = contract.partition_column
-    layout = f", PARTITION_BY ({quoted(column, Dialect.DUCKDB)}), OVERWRITE_OR_IGNORE" if column else ""
-    names = ", ".join(quoted(n, Dialect.DUCKDB) for n in contract.column_names)
+    layout = f", PARTITION_BY ({quoted(column)}), OVERWRITE_OR_IGNORE" if column else ""
+    names = ", ".join(map(quoted, contract.column_names))
     target = literal(str(staged.folder if column else staged.folder / "part-0.parquet"))
     with connection(lake) as engine:
         engine.execute(f"COPY (SELECT {names} FROM ({query})) TO {target} (FORMAT parquet{layout})")
     files.delete_folder(staged.folder / WHOLE)
     staged.files = found_files(staged.folder, column)
-
-
-def _varied(contract: Contract) -> list[str]:
-    """Columns without a dictionary: keys, which hardly repeat, and those of eight bytes, which compression alone makes
-    as small. Trying a dictionary for each takes a third of the CPU of writing 1.8 M rows."""
-    return [c.name for c in contract.columns if c.name in contract.key or c.kind.kind in EIGHT_BYTES]
-
-
-def _write_frame(
-    frame: "DataFrame", folder: Path, column: str, values: int, memory: str, varied: Collection[str] = ()
-) -> None:
-    """Write a frame below a folder with the timestamps that readers of Delta expect: microseconds, which have
-    statistics, where Spark's default INT96 has none."""
-    say(frame.sparkSession, {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"})
-    write(frame, folder, column, values, memory, varied)
 
 
 def write(
@@ -101,7 +121,7 @@ def write(
         _in_turn(_named(frame, column), folder, column, most, scratch / f"unordered_{folder.name}")
 
 
-def is_of_few_rows(frame: "DataFrame") -> bool:
+def _is_of_few_rows(frame: "DataFrame") -> bool:
     """Whether the frame's session expects so few rows that one task of Spark handles them."""
     session = frame.sparkSession
     return sail_scratch(session) is None and said_or_asked(session, "spark.sql.shuffle.partitions") == "1"
@@ -137,35 +157,89 @@ def _by_value(rows: "DataFrame", column: str) -> "DataFrame":
     return rows.repartition(column).sortWithinPartitions(column)
 
 
-def _in_turn(rows: "DataFrame", folder: Path, column: str, most: int, aside: Path) -> None:
+def _in_turn(rows: "DataFrame", folder: Path, column: str, most: int, unordered: Path) -> None:
     """Write at most so many values at once: Sail keeps a file open for each until the last row, and cannot spill
-    them. The rows are computed once, to files aside."""
+    them. The rows are computed once, to files `unordered`."""
     from pyspark.sql import functions as F
 
     try:
-        _write(rows.sortWithinPartitions(column), aside, "")
-        known = rows.sparkSession.read.schema(rows.schema).parquet(str(aside))
+        _write(rows.sortWithinPartitions(column), unordered, "")
+        known = rows.sparkSession.read.schema(rows.schema).parquet(str(unordered))
         values = sorted(r[0] for r in known.select(column).distinct().collect())
         for place in range(0, len(values), most):
             some = values[place : place + most]
             _write(_by_value(known.where(F.col(column).between(some[0], some[-1])), column), folder, column)
     finally:
-        files.delete_folder(aside)
+        files.delete_folder(unordered)
 
 
-def read_staged(session: "SparkSession", contract: Contract, staged: Staged) -> "DataFrame":
-    """The staged rows as a frame of the contract's columns."""
-    if not staged.files:
-        return session.sql("SELECT 1").where("false").selectExpr(
-            *(f"CAST(NULL AS {c.type}) AS `{c.name}`" for c in contract.columns)
-        )  # fmt: skip
-    laid_out_by = contract.partition_column
-    types = {c.name: "STRING" if c.name == laid_out_by else c.type for c in contract.columns}
-    schema = ", ".join(f"`{name}` {kind}" for name, kind in types.items())
-    found = session.read.schema(schema).option("basePath", str(staged.folder)).parquet(str(staged.folder))
-    # Sail takes the folder of NULL for a text like any other, which is no value of another type.
-    valued = f"CASE WHEN `{laid_out_by}` <> '{NO_VALUE}' THEN `{laid_out_by}` END"
-    return found.selectExpr(
-        *(f"CAST({valued} AS {c.type}) AS `{c.name}`" if c.name == laid_out_by else f"`{c.name}`"
-          for c in contract.columns)
-    )  # fmt: skip
+def merge_days(
+    lake: LakeFolder, contract: Contract, staged: Staged | None, live: Sequence[LiveFile], days: Collection[date]
+) -> tuple[list[StagedFile], list[LiveFile]]:
+    """The new files and the live ones they replace, for a table whose files hold several days: afterwards it holds the
+    staged rows for `days`. The new files lie in the staging's folder and are dropped with it.
+    """
+    if staged is None:
+        raise ValueError(f"{contract.name}: days of a table laid out by {contract.partition_column} need a staging")
+    table, among = lake.table_path(contract.name), _among(contract, days)
+    standing = selection([str(table / f.path) for f in live], contract)
+    with connection(lake) as engine:
+        column = quoted(contract.partition_column)
+        found = engine.execute(f"SELECT DISTINCT {column} FROM ({standing}) WHERE {among}").fetchall()
+    touched = {f.partition for f in staged.files} | {value for (value,) in found}
+    adds = []
+    for value in sorted(v for v in touched if v is not None):
+        target = staged.folder / f"{contract.partition_column}={value}" / "merged.parquet"
+        stays = selection([str(table / f.path) for f in live if f.partition == value], contract)
+        new = selection([str(f.path) for f in staged.files if f.partition == value], contract)
+        # Only of these days: a day that is staged and did not change is kept, and would be there twice.
+        rows = f"SELECT * FROM ({stays}) WHERE NOT ({among}) UNION ALL BY NAME SELECT * FROM ({new}) WHERE {among}"
+        if _write_rows(lake, contract, target, rows):
+            adds.append(StagedFile(target, value))
+    return adds, [f for f in live if f.partition in touched]
+
+
+def _among(contract: Contract, days: Collection[date]) -> str:
+    listed = ", ".join(f"DATE '{d.isoformat()}'" for d in sorted(days))
+    return f"{quoted(contract.day_column)} IN ({listed})"
+
+
+def keep_rows(
+    lake: LakeFolder, contract: Contract, staged: Staged, version: int, days: Iterable[date]
+) -> dict[date, int]:
+    """Upsert: add to the staging the rows of these days at a version whose keys it lacks, one file per day.
+
+    Returns how many rows were added, for days that have any. For tables laid out by day; version -1 means that the
+    table does not exist. NULL in a key is a value like any other.
+    """
+    table = lake.table_path(contract.name)
+    live = files_of(lake, contract, version) if version >= 0 else []
+    refuse_altered(table, live)
+    same = " AND ".join(f"comes.{k} IS NOT DISTINCT FROM stands.{k}" for k in map(quoted, contract.key))
+    kept: dict[date, int] = {}
+    for day in days:
+        stands = [str(table / f.path) for f in live if f.partition == str(day)]
+        if not stands:
+            continue
+        comes = selection([str(f.path) for f in staged.files if f.partition == str(day)], contract)
+        lacking = f"NOT EXISTS (SELECT 1 FROM ({comes}) AS comes WHERE {same})"
+        target = staged.folder / f"{contract.partition_column}={day}" / "kept.parquet"
+        rows = f"SELECT * FROM ({selection(stands, contract)}) AS stands WHERE {lacking}"
+        if count := _write_rows(lake, contract, target, rows):
+            staged.files = (*staged.files, StagedFile(target, str(day)))
+            kept[day] = count
+    return kept
+
+
+def _write_rows(lake: LakeFolder, contract: Contract, target: Path, rows: str) -> int:
+    """Write the rows of a query to a new file, without the partition column and in the order of the contract's key;
+    returns how many those are (0: no file)."""
+    files.make_folder(target.parent)
+    kept = ", ".join(quoted(n) for n in contract.column_names if n != contract.partition_column)
+    ordered = f"SELECT {kept} FROM ({rows}) ORDER BY {', '.join(map(quoted, contract.key))}"
+    with connection(lake) as engine:
+        copy = f"COPY ({ordered}) TO {literal(str(target))} (FORMAT parquet, COMPRESSION zstd)"
+        (written,) = engine.execute(copy).fetchone() or (0,)
+    if not written:
+        files.delete(target)
+    return int(written)

@@ -20,10 +20,10 @@ from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.readings import Sets, deliveries_read
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.view import LakeView, Source, TableView
+from backfill_assets.lake.audit import audit
 from backfill_assets.lake.embedded import AT_ONCE, connection, materialized
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS, of_source
-from backfill_assets.lake.profile import audited
 from backfill_assets.lake.replace import Provenance, Published, Write, replace_days
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged, begin
@@ -56,7 +56,7 @@ def commit_arrivals(
     affected = moved | loaded | doubted if doubted else _affected(deliveries, moved, loaded, source)
     staged = _staged(deliveries, ledger, affected & loaded, loaded)
     try:
-        found = audited(lake_session, ledger, staged)
+        found = audit(lake_session.lake, staged.paths, ledger)
         entries = {d: _entry(found.get(d, DayProfile()), raw, d) for d in affected}
         after = replace(view, tables={**view.tables, ledger.name: _naming(source, raw.version)})
         write = Write(

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.payload import LANDED
 from backfill_assets.core.readings import SAYS, SEPARATOR, Sets
-from backfill_assets.lake.fingerprints import PIECES, Dialect, part_hashes, pieces, row_hash
+from backfill_assets.lake.fingerprints import PIECES, part_hashes, pieces, row_hash
 
 # The event day (UTC) of an upsert; the event time of a delete is ignored.
 EVENT_DATE = "CASE WHEN op = 'upsert' THEN CAST(make_timestamp(epoch_us(event_ts)) AS DATE) END"
@@ -22,8 +22,8 @@ def ledger_rows(mine: str, everything: str | None, raw: Contract, parts: Sets | 
     """The ledger's rows for the arrival days of `mine`; `everything`: all rows of raw (None: the same as `mine`).
     `parts`: sets of columns of a delivery whose fingerprints are told, too (`core.readings.fingerprint_in`)."""
     columns = [c for c in raw.columns if c.name not in LANDED]
-    hashes = {"hashed": row_hash(columns, Dialect.DUCKDB), **part_hashes(raw, parts or {}, Dialect.DUCKDB)}
-    summed = [p for name in hashes for p in pieces(name, Dialect.DUCKDB)]
+    hashes = {"hashed": row_hash(columns), **part_hashes(raw, parts or {})}
+    summed = [p for name in hashes for p in pieces(name)]
     sums = [f"sum_{i}" for i in range(len(summed))]
     per_key, per_day = ", ".join(f"sum({p}) AS {s}" for p, s in zip(summed, sums, strict=True)), ", ".join(sums)
     fingerprints = _fingerprints(sums, parts or {})

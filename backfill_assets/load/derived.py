@@ -17,10 +17,10 @@ from backfill_assets.core.profiles import DayProfile, kept_counts
 from backfill_assets.core.readings import rows_read
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.core.states import States
-from backfill_assets.lake.profile import audited, conform
+from backfill_assets.lake.audit import audit
 from backfill_assets.lake.replace import Published, Write, days_held, replace_days
 from backfill_assets.lake.staging import Staged
-from backfill_assets.lake.writing import stage
+from backfill_assets.lake.writing import conform, stage
 from backfill_assets.load.candidate import Candidate, RebuildRequest, as_profile
 from backfill_assets.load.facts import staged_facts
 from backfill_assets.load.making import made, version_read
@@ -72,7 +72,7 @@ def profiled(request: RebuildRequest, staged: Staged) -> Mapping[date | None, Da
     """The profile of every day of what was staged."""
     with request.phases.phase("audit"):
         parts = rows_read(request.pipeline.contracts, request.table.name)
-        return audited(request.lake_session, request.table.contract, staged, parts)
+        return audit(request.lake_session.lake, staged.paths, request.table.contract, parts)
 
 
 def settled_days(request: RebuildRequest, states: States) -> frozenset[date]:

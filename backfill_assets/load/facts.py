@@ -13,7 +13,7 @@ from backfill_assets.core.errors import Altered
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.states import States
 from backfill_assets.lake.embedded import AT_ONCE, connection, file_batches, selection
-from backfill_assets.lake.fingerprints import Dialect, quoted
+from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Table
 from backfill_assets.lake.session import LakeSession
@@ -83,7 +83,7 @@ def revisions(
 
 def _of_days(files: Sequence[str], contract: Contract, days: Sequence[date]) -> str:
     """A query for the rows of these days in these files."""
-    listed, day = ", ".join(f"DATE '{d}'" for d in days), quoted(contract.day_column, Dialect.DUCKDB)
+    listed, day = ", ".join(f"DATE '{d}'" for d in days), quoted(contract.day_column)
     return f"SELECT * FROM ({selection(files, contract)}) WHERE {day} IN ({listed})"
 
 

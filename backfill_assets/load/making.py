@@ -15,9 +15,9 @@ from backfill_assets.core.digests import days_of
 from backfill_assets.core.receipts import Built
 from backfill_assets.core.states import States
 from backfill_assets.core.view import LakeView
+from backfill_assets.lake.columns import spark_name
 from backfill_assets.lake.model import Chunk, Table
 from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.type_names import spark_name
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.sail import refuse_plan
 from backfill_assets.load.steadiness import refuse_unsteady, settings_kept, telling_mistakes

@@ -1,7 +1,7 @@
 """The write mode `merge`: upsert by key. Rows of a day stay where the new rows have no such key.
 
 Here: which tables and days may be merged, and the refusal to keep rows without `--keep-removed`. Not here: copying kept
-rows (`lake.merge`) and the states of merged days (`core.states`).
+rows (`lake.writing`) and the states of merged days (`core.states`).
 
 A row that the new rows lack was mostly removed by a correction, or moved to another day; no landed delivery accounts
 for it. So a merge that would keep one refuses without `--keep-removed`. A day that keeps rows gets `Built.MERGED` and
@@ -21,8 +21,8 @@ from backfill_assets.core.receipts import KEPT, Built, DayEntry
 from backfill_assets.core.states import States
 from backfill_assets.lake.audit import sample_keys
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.merge import keep_rows
 from backfill_assets.lake.staging import Staged
+from backfill_assets.lake.writing import keep_rows
 from backfill_assets.load.candidate import RebuildRequest
 
 SHOWN_RANGES = 5

@@ -16,13 +16,12 @@ from backfill_assets.core.errors import LandingError
 from backfill_assets.core.payload import LANDED
 from backfill_assets.core.profiles import DayProfile
 from backfill_assets.core.texts import plain
-from backfill_assets.lake.audit import count_rows
+from backfill_assets.lake.audit import audit, count_rows
 from backfill_assets.lake.ledger import QUARANTINE, FileRecord, of_source
-from backfill_assets.lake.profile import audited, conform
 from backfill_assets.lake.session import LakeSession, free
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.too_late import contract_of
-from backfill_assets.lake.writing import stage
+from backfill_assets.lake.writing import conform, stage
 from backfill_assets.load.deliveries import split_day_rows
 from backfill_assets.load.phases import Phases
 from backfill_assets.load.steadiness import refuse_changed_settings
@@ -163,7 +162,8 @@ def _staged_parts(landed: LandedRows, wanted: "Sequence[tuple[Contract, DataFram
                 made.append(PlacedPart(contract, staged))
         with landed.phases.phase("audit"):
             return [
-                p if p.staged is None else replace(p, profiles=audited(session, p.contract, p.staged)) for p in made
+                p if p.staged is None else replace(p, profiles=audit(session.lake, p.staged.paths, p.contract))
+                for p in made
             ]
     except BaseException:
         for part in made:

@@ -8,7 +8,7 @@
      6  transform  `lake.model.Table`: the table's own pure function, over the whole range at once
      7  stage      `lake.writing.stage`: Parquet files that no log names, so that no reader sees them
     7b  merge      `load.merging.merged`: only in that write mode, rows that the new ones lack come along
-     8  audit      `lake.profile.audited`: rows, NULLs, repeated keys and fingerprint per day, of exactly these files
+     8  audit      `lake.audit.audit`: rows, NULLs, repeated keys and fingerprint per day, of exactly these files
      9  judge      `load.judging.Bench.judge`: each day by each check; a refusal ends here, without a commit
     10  compare    `lake.replace.replace_days`: under the table's lock, the days that differ from their receipts
     11  fence      `core.errors.Superseded`: newer inputs were published meanwhile, so 2 to 9 are done again

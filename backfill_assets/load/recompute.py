@@ -21,14 +21,14 @@ from backfill_assets.core.receipts import Built, DayEntry, Receipt
 from backfill_assets.core.states import States
 from backfill_assets.core.view import LakeView, Stamp
 from backfill_assets.engine.session import open_session
+from backfill_assets.lake.audit import audit
 from backfill_assets.lake.differences import DayDifference, SampleRow, Sides, differences
 from backfill_assets.lake.ledger import read_arrivals
 from backfill_assets.lake.model import Table
-from backfill_assets.lake.profile import audited, conform
 from backfill_assets.lake.session import LakeSession, telling_losses
 from backfill_assets.lake.staging import Staged
 from backfill_assets.lake.view import writes_of
-from backfill_assets.lake.writing import stage
+from backfill_assets.lake.writing import conform, stage
 from backfill_assets.load.candidate import RebuildRequest
 from backfill_assets.load.landed_changes import compared
 from backfill_assets.load.making import made
@@ -187,7 +187,7 @@ def _again(request: RebuildRequest, states: States, receipt: Receipt, stamps: Ma
     frame = made(asked, then, sorted(stamps), [d for d in days if d not in stamps])
     staged = stage(request.lake_session.lake, contract, conform(frame, contract), len(stamps))
     try:
-        return _held_against(asked, stamps, staged, audited(request.lake_session, contract, staged))
+        return _held_against(asked, stamps, staged, audit(request.lake_session.lake, staged.paths, contract))
     finally:
         staged.drop()
 

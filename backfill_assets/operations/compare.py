@@ -12,10 +12,10 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.days import DayRange, from_inclusive
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.profiles import LARGE_DRIFT, drift
+from backfill_assets.lake.data_files import folder_of
 from backfill_assets.lake.differences import DayDifference, Differences, SampleRow, Sides, differences
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.store import folder_of
 
 STATISTIC = "population stability index"
 LISTED_DAYS = 14

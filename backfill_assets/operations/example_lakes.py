@@ -17,8 +17,7 @@ from typing import Any
 from backfill_assets.core.days import ONE_DAY, DayRange, end_of
 from backfill_assets.core.errors import SettingsError
 from backfill_assets.engine.confs import scrub
-from backfill_assets.lake.settings import FILE_NAME, LakeSettings, load_settings
-from backfill_assets.operations.lake_file import lake_toml
+from backfill_assets.lake.settings import FILE_NAME, LakeSettings, lake_toml, load_settings
 from backfill_assets.operations.sample import SELECT, sample_files
 
 HOME = "backfill_assets.examples"

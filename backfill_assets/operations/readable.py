@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.embedded import new_engine, selection
-from backfill_assets.lake.fingerprints import Dialect, quoted
+from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.session import LakeSession
 
@@ -100,7 +100,7 @@ class Readable:
 
 
 def _name(column: str) -> str:
-    return quoted(column, Dialect.DUCKDB)
+    return quoted(column)
 
 
 @contextlib.contextmanager

@@ -25,11 +25,11 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ownership import whoami
 from backfill_assets.core.receipts import Built, DayEntry
 from backfill_assets.lake.audit import audit_table
+from backfill_assets.lake.data_files import folder_of
 from backfill_assets.lake.files import sync
 from backfill_assets.lake.folder import SNAPSHOTS
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.store import folder_of
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.fitness import Unfit, differing_days, settle, unfit_now
 

@@ -19,12 +19,12 @@ from backfill_assets.core.contracts import Contract
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import Built
 from backfill_assets.core.states import States
+from backfill_assets.lake.columns import arrow_type
 from backfill_assets.lake.embedded import SPILL, literal, new_engine
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.too_late import contract_of
-from backfill_assets.lake.type_names import arrow_type
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.compare import Moment
 from backfill_assets.operations.fitness import told, unfit_now

@@ -20,10 +20,10 @@ from backfill_assets.core import ledgers
 from backfill_assets.core.contracts import Basis, reads
 from backfill_assets.core.errors import BackfillError, SettingsError, line_in, section_of
 from backfill_assets.core.ledgers import BESIDE, FILES
+from backfill_assets.lake.audit import check_rules
 from backfill_assets.lake.code import SourceFile, code_input
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Source, Table, Transform, pipeline_of
-from backfill_assets.lake.rules import check_rules
 from backfill_assets.lake.settings import LakeSettings
 from backfill_assets.pipeline.own_files import imported, loaded, reached, reached_by
 from backfill_assets.pipeline.recorded_settings import recorded

@@ -7,9 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from backfill_assets.cli.app import app
-from backfill_assets.lake.settings import LakeSettings, load_settings
+from backfill_assets.lake.settings import TEMPLATE, LakeSettings, load_settings
 from backfill_assets.lake.source_settings import SourceSettings
-from backfill_assets.operations.lake_file import TEMPLATE
 
 
 def test_the_file_without_options_says_every_default(tmp_path: Path) -> None:
@@ -60,4 +59,4 @@ def test_what_would_not_be_accepted_is_not_written(tmp_path: Path, options: list
 def test_every_setting_is_in_the_file() -> None:
     for name, field in LakeSettings.model_fields.items():
         inner = getattr(field.annotation, "model_fields", {field.alias or name: None})
-        assert [key for key in inner if key not in TEMPLATE] == []
+        assert [key for key in inner if key not in TEMPLATE.read_text("utf-8")] == []

@@ -13,13 +13,13 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-import backfill_assets.lake.delta_store as store_module
+import backfill_assets.lake.store as store_module
 from backfill_assets.core.errors import ContractBroken, Superseded, TransientError
 from backfill_assets.lake import files
+from backfill_assets.lake.committer import Conflict
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.replace import CONFLICT_ATTEMPTS
 from backfill_assets.lake.staging import WRITES, sweep
-from backfill_assets.lake.store import Conflict
 from backfill_assets.load.rebuild import SUPERSEDED_ATTEMPTS
 from backfill_assets_tests.files import publish_by_hand
 from backfill_assets_tests.lakes import (

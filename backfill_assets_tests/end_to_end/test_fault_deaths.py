@@ -51,7 +51,7 @@ import backfill_assets.lake.replace as replace_module
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.home import open_lake
 
-from backfill_assets.lake.profile import conform
+from backfill_assets.lake.writing import conform
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.writing import stage
 from backfill_assets_tests.engines import FOR_SERVERS
@@ -107,7 +107,7 @@ backfill(lake, *sys.argv[2:], ["echo"], toy())
 KILLED_BEFORE_RAW = """
 import os, signal, sys
 from pathlib import Path
-import backfill_assets.lake.delta_store as store_module
+import backfill_assets.lake.store as store_module
 from backfill_assets.lake.home import open_lake
 from backfill_assets_tests.engines import FOR_SERVERS
 from backfill_assets_tests.lakes import backfill, toy

@@ -22,7 +22,7 @@ PATIENCE_SECONDS = 600.0
 LOAD = """
 import contextlib, sys
 from pathlib import Path
-import backfill_assets.lake.delta_store as store_module
+import backfill_assets.lake.store as store_module
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.home import open_lake
 from backfill_assets_tests.lakes import backfill, toy

@@ -23,7 +23,7 @@ RUN = """
 import os, signal, sys, time, logging
 from pathlib import Path
 import dagster as dg
-import backfill_assets.lake.delta_store as store_module
+import backfill_assets.lake.store as store_module
 import backfill_assets.lake.writing as writing_module
 from backfill_assets.orchestration.assemble import assemble
 from backfill_assets.pipeline.tables import tables

@@ -45,7 +45,7 @@ KILLED = """
 import logging, os, signal, sys, warnings
 from pathlib import Path
 import dagster as dg
-import backfill_assets.lake.delta_store as store_module
+import backfill_assets.lake.store as store_module
 from backfill_assets.lake.home import open_lake
 from backfill_assets_tests.daemon import Daemon
 

@@ -1,6 +1,6 @@
 """The audit of files: counts, sums, NULLs and repeated keys are exact per day, and any changed cell is noticed.
 
-Tested here: `lake.audit`, without an engine. Not tested here: that Spark gives the same figures (`test_profile`).
+Tested here: `lake.audit`, without an engine. Not tested here: files that Spark wrote (`test_writing_conform`).
 """
 
 from dataclasses import replace

@@ -1,6 +1,6 @@
 """An exception raised at any step of a commit: the log alone decides, and no file that it names is deleted.
 
-Tested here: `lake.staging`, `lake.delta_store` and `lake.committer` under interrupts and errors of the disk, for every
+Tested here: `lake.staging`, `lake.store` and `lake.committer` under interrupts and errors of the disk, for every
 kind of table, through the writers that the product uses. Not tested here: kills and power cuts (`test_commit_steps`).
 """
 
@@ -14,12 +14,11 @@ import pytest
 
 from backfill_assets.core.contracts import Contract
 from backfill_assets.core.receipts import DayEntry
-from backfill_assets.lake import audit, committer, delta_store, files, log, replace
+from backfill_assets.lake import audit, committer, files, log, replace, store
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.inspection import inspect
 from backfill_assets.lake.ledger import ARRIVALS, FILES, LANDED, QUARANTINE
 from backfill_assets.lake.replace import Provenance, Write
-from backfill_assets.lake.rows import read_arrow
 from backfill_assets.lake.session import LakeSession
 from backfill_assets.lake.staging import Staged, markers
 from backfill_assets.load import scan
@@ -41,7 +40,7 @@ STEPS: dict[str, tuple[Callable[..., Any], bool]] = {
     "the commit is synced": (committer._sync_log, True),
     "the staging is tidied up": (Staged.keep, False),
     "the staging was tidied up": (Staged.keep, True),
-    "the table has its new version": (delta_store.DeltaStore._commit, True),
+    "the table has its new version": (store.TableStore._commit, True),
 }
 
 
@@ -111,7 +110,7 @@ def test_an_exception_at_any_step_of_a_commit_deletes_no_file_that_the_log_names
             write(lake, number)
         assert met.error
         assert gone(lake, contract) == []
-        assert read_arrow(lake.table_path(contract.name)), "it can be read"
+        assert lake.store.rows(contract.name), "it can be read"
     last = len(ERRORS) + 2
     write(lake, last)
     write(lake, last + 1)

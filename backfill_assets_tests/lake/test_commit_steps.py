@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.lake import committer, delta_store
+from backfill_assets.lake import committer, store
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.inspection import mend
 from backfill_assets.lake.replace import Provenance
@@ -67,7 +67,7 @@ def dies(*_: Any, **__: Any) -> None:
 
 
 def dies_before_the_commit() -> None:
-    delta_store.commit_files = dies  # type: ignore[attr-defined, assignment]
+    store.commit_files = dies  # type: ignore[attr-defined, assignment]
 
 
 def dies_with_its_data_synced() -> None:

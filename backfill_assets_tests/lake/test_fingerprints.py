@@ -1,6 +1,6 @@
 """Fingerprints as text and as SQL: sums with dots, quoted names, an order of columns that does not matter.
 
-Tested here: `lake.fingerprints`. Not tested here: that both engines compute them alike (`test_profile`).
+Tested here: `lake.fingerprints`. Not tested here: fingerprints of files that Spark wrote (`test_writing_conform`).
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.profiles import EMPTY_FINGERPRINT, SCHEME
 from backfill_assets.lake.audit import audit
-from backfill_assets.lake.fingerprints import PIECES, Dialect, fingerprint_text, pieces, quoted, row_hash
+from backfill_assets.lake.fingerprints import PIECES, fingerprint_text, pieces, quoted, row_hash
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 
@@ -47,14 +47,12 @@ def test_a_fingerprint_is_hex_with_dots() -> None:
 
 
 def test_the_order_of_columns_does_not_matter() -> None:
-    for dialect in Dialect:
-        assert row_hash(STAGING.columns, dialect) == row_hash(STAGING.columns[::-1], dialect)
-        assert len(set(pieces("h", dialect))) == PIECES
+    assert row_hash(STAGING.columns) == row_hash(STAGING.columns[::-1])
+    assert len(set(pieces("h"))) == PIECES
 
 
-def test_names_are_quoted_as_each_engine_does() -> None:
-    assert quoted("a`b", Dialect.SPARK) == "`a``b`"
-    assert quoted('a"b', Dialect.DUCKDB) == '"a""b"'
+def test_a_quotation_mark_in_a_name_is_doubled() -> None:
+    assert quoted('a"b') == '"a""b"'
 
 
 EVERY = (

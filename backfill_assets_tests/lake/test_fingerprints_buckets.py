@@ -1,13 +1,13 @@
 """Buckets as DuckDB counts them: bits of the whole part, with the sign; what is no number has none.
 
-Tested here: `lake.fingerprints`. Not tested here: Spark's buckets (`test_profile`), drift (`core.test_drift`).
+Tested here: `lake.fingerprints`. Not tested here: drift (`core.test_drift`).
 """
 
 import duckdb
 import pytest
 
 from backfill_assets.core.contracts import Column
-from backfill_assets.lake.fingerprints import Dialect, bucket
+from backfill_assets.lake.fingerprints import bucket
 
 
 @pytest.mark.parametrize(
@@ -29,5 +29,5 @@ def test_the_bucket_of_a_number_is_how_many_bits_its_whole_part_has(
     kind: str, value: str, expected: int | None
 ) -> None:
     column = Column("n", kind, "a number", nullable=True)
-    query = f"SELECT {bucket(column, Dialect.DUCKDB)} FROM (SELECT CAST({value} AS {kind}) AS n)"
+    query = f"SELECT {bucket(column)} FROM (SELECT CAST({value} AS {kind}) AS n)"
     assert duckdb.execute(query).fetchall() == [(expected,)]

@@ -1,7 +1,7 @@
 """A lake with its engine: settings become the engine's, losses become one line, and nothing starts before it is asked.
 
 Tested here: `lake.session` without an engine. Not tested here: engines (`engine.test_session`), and reading tables
-(`test_delta_store`).
+(`test_store`).
 """
 
 import errno

@@ -1,23 +1,86 @@
-"""The port's own words.
+"""The store of tables as the load path sees it: by name, whole days, receipts.
 
-Tested here: `lake.store`'s values, and that the one adapter offers all that the port asks. Not tested here: what the
-adapter does (`test_delta_store`).
+Tested here: `lake.store`. Not tested here: rows through an engine (`test_plain`), commits (`test_committer`) and
+the way back (`test_restore`).
 """
 
-import inspect
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
-from backfill_assets.lake.delta_store import DeltaStore
+import pytest
+
+from backfill_assets.lake.data_files import day_bytes, files_of
+from backfill_assets.lake.home import Lake
+from backfill_assets.lake.inspection import inspect
 from backfill_assets.lake.log import Commit
 from backfill_assets.lake.store import TableStore
+from backfill_assets_tests.builders import STAGING, day
+from backfill_assets_tests.files import bare_lake, publish_by_hand
+
+pytestmark = pytest.mark.usefixtures("storages")
 
 
-def test_the_adapter_offers_every_verb_with_the_same_words() -> None:
-    wanted = {n: f for n, f in vars(TableStore).items() if inspect.isfunction(f) and not n.startswith("_")}
-    assert wanted
-    for name, verb in wanted.items():
-        offered = inspect.signature(getattr(DeltaStore, name))
-        assert list(offered.parameters) == list(inspect.signature(verb).parameters), name
+def rows(*numbers: int, value: int = 1) -> list[dict[str, Any]]:
+    return [{"entity": "A", "value": value, "event_date": day(n)} for n in numbers]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return bare_lake(tmp_path)
+
+
+def test_a_table_that_was_never_made_has_no_commits_no_rows_and_the_version_before_the_first(lake: Lake) -> None:
+    store: TableStore = lake.store
+    assert not store.exists("staging")
+    assert list(store.commits("staging")) == []
+    assert store.rows("staging") == []
+    assert store.view("staging", "event_date").version == -1
+    assert inspect(lake, STAGING).commits == 0
+
+
+def test_a_write_of_days_leaves_the_files_of_all_others_alone(lake: Lake) -> None:
+    publish_by_hand(lake, STAGING, rows(0, 1))
+    before = set(lake.store.data_files(STAGING, days=[day(0)]))
+    publish_by_hand(lake, STAGING, rows(1, value=2))
+    assert set(lake.store.data_files(STAGING, days=[day(0)])) == before
+    assert {r["event_date"]: r["value"] for r in lake.store.rows("staging")} == {day(0): 1, day(1): 2}
+
+
+def test_every_version_can_still_be_asked_for(lake: Lake) -> None:
+    first = publish_by_hand(lake, STAGING, rows(0)).version
+    publish_by_hand(lake, STAGING, rows(0, value=2))
+    assert [r["value"] for r in lake.store.rows("staging", first)] == [1]
+    (batch,) = lake.store.query("SELECT sum(value) AS v FROM t", {"t": ("staging", first)})
+    assert batch.column("v").to_pylist() == [1]
+    assert len(files_of(lake, STAGING, first)) == 1
+
+
+def test_commits_after_a_version_are_those_that_came_since(lake: Lake) -> None:
+    publish_by_hand(lake, STAGING, rows(0))
+    since = publish_by_hand(lake, STAGING, rows(1)).version
+    newest = publish_by_hand(lake, STAGING, rows(2)).version
+    (commit,) = lake.store.commits("staging", since)
+    assert (commit.version, set(commit.receipt.days if commit.receipt else ())) == (newest, {day(2)})
+    assert next(lake.store.commits("staging", newest - 1)) == commit
+
+
+def test_sizes_are_told_per_day(lake: Lake) -> None:
+    publish_by_hand(lake, STAGING, rows(0, 1))
+    sizes = day_bytes(lake, STAGING)
+    assert set(sizes) == {day(0), day(1)}
+
+
+def test_its_address_is_for_people_and_other_programs(lake: Lake) -> None:
+    assert lake.table_uri("staging") == (lake.root / "tables" / "staging").as_uri()
+
+
+def test_what_was_read_of_a_table_is_read_again_once_it_has_another_commit(lake: Lake) -> None:
+    publish_by_hand(lake, STAGING, rows(0))
+    first = lake.store.kept("staging", "rows", lambda: lake.store.rows("staging"))
+    assert lake.store.kept("staging", "rows", lambda: lake.store.rows("staging")) is first
+    publish_by_hand(lake, STAGING, rows(1))
+    assert len(lake.store.kept("staging", "rows", lambda: lake.store.rows("staging"))) == 2
 
 
 def test_a_commit_tells_when_it_was_made_in_utc() -> None:

@@ -15,7 +15,6 @@ import pytest
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.core.states import State, States
 from backfill_assets.core.view import LandedDay, TableView
-from backfill_assets.lake.delta_store import DeltaStore
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.ledger import ARRIVALS, FILES, LANDED
 from backfill_assets.lake.store import TableStore
@@ -114,7 +113,7 @@ def test_reading_a_view_needs_neither_spark_nor_dagster(lake: Lake) -> None:
 
 
 def test_a_day_of_the_ledger_that_holds_more_rows_than_its_receipt_says_is_loaded_again(lake: Lake) -> None:
-    """As a load left them that wrote a day twice, which came again as it was (`lake.merge`)."""
+    """As a load left them that wrote a day twice, which came again as it was (`lake.writing`)."""
     _load(lake, "s", 1)
     _arrive(lake, 1, 0)
     assert read_view(lake, CONTRACTS).source("raw").doubted_arrivals() == frozenset()
@@ -123,7 +122,7 @@ def test_a_day_of_the_ledger_that_holds_more_rows_than_its_receipt_says_is_loade
 
 
 @dataclass(frozen=True)
-class _Overtaken(DeltaStore):
+class _Overtaken(TableStore):
     """A store on which another process does what is `left`, right before the first call of a method for a table."""
 
     method: str = ""
@@ -149,7 +148,7 @@ class _Overtaken(DeltaStore):
 class _Watching(Lake):
     """A lake that is looked at through such a store."""
 
-    held: DeltaStore | None = None
+    held: TableStore | None = None
 
     @property
     def store(self) -> TableStore:

@@ -1,7 +1,7 @@
 """What a query gives, or Spark for many thin days, is staged as files of the contract, by its partition column, or not
 at all.
 
-Tested here: `lake.writing`. Not tested here: publishing what was staged (`test_merge`).
+Tested here: `lake.writing`. Not tested here: publishing what was staged (`test_writing_merge`).
 """
 
 from collections.abc import Iterator
@@ -18,10 +18,9 @@ from backfill_assets.core.errors import ContractBroken
 from backfill_assets.engine.session import say
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.ledger import ARRIVALS
-from backfill_assets.lake.profile import conform
-from backfill_assets.lake.writing import MANY_FOLDERS, read_staged, stage, stage_query
+from backfill_assets.lake.writing import MANY_FOLDERS, conform, stage, stage_query
 from backfill_assets_tests.builders import STAGING, day
-from backfill_assets_tests.files import bare_lake
+from backfill_assets_tests.files import bare_lake, read_staged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -17,10 +17,10 @@ from backfill_assets.core.profiles import kept_counts
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.merge import keep_rows
 from backfill_assets.lake.model import Pipeline
 from backfill_assets.lake.replace import Provenance, Write, replace_days
 from backfill_assets.lake.view import read_view
+from backfill_assets.lake.writing import keep_rows
 from backfill_assets.load.merging import as_merged
 from backfill_assets.operations.plan import PlanRequest, make_plan
 from backfill_assets.operations.plan_files import keep_plan

@@ -1,6 +1,6 @@
 """A contract that changes over a table that has rows: new columns are NULL there, lost ones stay, types do not change.
 
-Tested here: `lake.evolution` through commits on real tables, without an engine. Not tested here: whole loads over it
+Tested here: `lake.columns` through commits on real tables, without an engine. Not tested here: whole loads over it
 (`end_to_end.test_changed_payload`).
 """
 
@@ -17,8 +17,8 @@ from deltalake.exceptions import DeltaProtocolError
 from backfill_assets.core.contracts import Column, Contract
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.lake.audit import audit_as_written, audit_table
+from backfill_assets.lake.columns import REASON
 from backfill_assets.lake.data_files import day_bytes
-from backfill_assets.lake.evolution import REASON
 from backfill_assets.lake.home import Lake
 from backfill_assets.operations.diagnosis import Level
 from backfill_assets.operations.doctor_tables import examine_rows
@@ -72,7 +72,7 @@ def test_a_required_column_that_is_added_or_lost_does_not_bind_the_days_without_
 
 
 def test_delta_rs_does_not_open_tables_whose_types_may_widen(lake: Lake) -> None:
-    """Where this fails, `lake.evolution` can let types widen in place."""
+    """Where this fails, `lake.columns` can let types widen in place."""
     feature = {"readerFeatures": ["typeWidening"], "writerFeatures": ["typeWidening"]}
     versions = {"minReaderVersion": 3, "minWriterVersion": 7}
     make_commit(lake.table_path("staging"), 2, actions=[{"protocol": versions | feature}])

@@ -1,7 +1,6 @@
 """Rules of a contract: rows that break one are counted and named, and a bad rule is refused by name.
 
-Tested here: `lake.rules`, of rows and of groups, and the audit of staged files by them. Not tested here: the same
-figures by Spark (`test_profile`) and judging them (`lake.test_gates`).
+Tested here: rules of rows and of groups in `lake.audit`. Not tested here: judging the counts (`lake.test_gates`).
 """
 
 from dataclasses import replace
@@ -11,10 +10,8 @@ import pytest
 
 from backfill_assets.core.contracts import Rule
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.lake.audit import audit, sample_keys
-from backfill_assets.lake.fingerprints import Dialect
+from backfill_assets.lake.audit import audit, breaking, breaking_groups, sample_keys
 from backfill_assets.lake.gates import RULES
-from backfill_assets.lake.rules import breaking, breaking_groups
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, stage_by_hand
@@ -62,7 +59,7 @@ def test_groups_of_a_days_rows_that_break_a_rule_are_counted_per_day(tmp_path: P
 )
 def test_a_rule_of_groups_that_is_none_is_refused_by_name(rule: Rule, culprit: str) -> None:
     with pytest.raises(BackfillError, match=culprit):
-        breaking_groups(replace(STAGING, rules=(rule,)), Dialect.DUCKDB)
+        breaking_groups(replace(STAGING, rules=(rule,)))
 
 
 @pytest.mark.parametrize(
@@ -77,14 +74,13 @@ def test_a_rule_of_groups_that_is_none_is_refused_by_name(rule: Rule, culprit: s
 def test_a_rule_that_is_none_is_refused_by_name(expression: str, culprit: str) -> None:
     contract = replace(STAGING, rules=(Rule("odd", expression, ""),))
     with pytest.raises(BackfillError, match=culprit) as refused:
-        breaking(contract, Dialect.DUCKDB)
+        breaking(contract)
     assert "the rule odd of the table staging" in str(refused.value)
 
 
-def test_a_rule_is_written_in_sparks_words_and_said_in_the_engines() -> None:
+def test_a_rule_is_written_in_sparks_words_and_audited_in_duckdbs() -> None:
     contract = replace(STAGING, rules=(Rule("matched", "entity RLIKE '^[A-Z]+$'", "capitals"),))
-    assert breaking(contract, Dialect.SPARK)["matched"] == "NOT (entity RLIKE '^[A-Z]+$')"
-    assert "REGEXP_MATCHES(entity" in breaking(contract, Dialect.DUCKDB)["matched"]
+    assert "REGEXP_MATCHES(entity" in breaking(contract)["matched"]
 
 
 def test_no_name_of_a_rule_may_repeat() -> None:
@@ -92,7 +88,7 @@ def test_no_name_of_a_rule_may_repeat() -> None:
         replace(STAGING, rules=(SMALL, SMALL))
 
 
-def test_the_rules_of_the_products_tables_can_be_said_to_both_engines(tmp_path: Path) -> None:
+def test_the_rules_of_the_products_tables_can_be_audited(tmp_path: Path) -> None:
     made = [t.contract for t in tables(bare_lake(tmp_path).settings)]
-    assert sum(len(breaking(c, dialect)) for c in made for dialect in Dialect) == 2 * 9
+    assert sum(len(breaking(c)) for c in made) == 9
     assert {c.name for c in made if c.rules} == {"features", "features_as_known", "labels", "training"}

@@ -1,6 +1,6 @@
 """Days replaced in files that hold several of them: the other days' rows stay, whatever is replaced, in any order.
 
-Tested here: `lake.merge` through `publish`, on the ledger `arrivals`. Not tested here: tables laid out by day.
+Tested here: `lake.writing` through `publish`, on the ledger `arrivals`. Not tested here: tables laid out by day.
 """
 
 from datetime import date

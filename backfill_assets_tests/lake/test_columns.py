@@ -1,6 +1,6 @@
 """Types by the names of each engine, and that files of every type fit the contract they were made from.
 
-Tested here: `lake.type_names`, with `committer.columns_misfit`. Not tested here: values (`test_profile`).
+Tested here: `lake.columns`, with `committer.columns_misfit`. Not tested here: values (`test_writing_conform`).
 """
 
 from io import BytesIO
@@ -11,9 +11,7 @@ import pytest
 
 from backfill_assets.core.column_types import PLAIN_KINDS, read_type
 from backfill_assets.core.contracts import Column, Contract
-from backfill_assets.lake.committer import columns_misfit
-from backfill_assets.lake.statistics import file_statistics, read_footer
-from backfill_assets.lake.type_names import (
+from backfill_assets.lake.columns import (
     arrow_type,
     delta_type,
     duckdb_name,
@@ -21,6 +19,8 @@ from backfill_assets.lake.type_names import (
     type_of_arrow,
     type_of_delta,
 )
+from backfill_assets.lake.committer import columns_misfit
+from backfill_assets.lake.statistics import file_statistics, read_footer
 
 KINDS = (*PLAIN_KINDS, "DECIMAL(18,2)", *(f"ARRAY<{k}>" for k in PLAIN_KINDS), "ARRAY<DECIMAL(5,5)>")
 

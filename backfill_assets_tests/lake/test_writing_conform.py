@@ -1,10 +1,9 @@
-"""Conforming to a contract, and the figures of a day by Spark: equal to those of the audit, whatever the values.
+"""Conforming a frame to a contract, and the audit of awkward values that Spark wrote.
 
-Lives here: differences from a contract, Spark's profile beside the embedded engine's. Does not live here: what the
-figures are (`test_audit`).
+Tested here: `lake.writing.conform`, and `lake.audit` on files of Spark. Not tested here: the other figures
+(`test_audit`).
 """
 
-from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -16,16 +15,14 @@ from backfill_assets.core.contracts import Column, Contract, Rule
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.profile import audited, conform, profile
-from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.writing import read_staged, stage
+from backfill_assets.lake.writing import conform, stage
 from backfill_assets_tests.builders import STAGING, day
-from backfill_assets_tests.files import bare_lake, stage_by_hand
+from backfill_assets_tests.files import bare_lake
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.on_spark("it holds Spark's profile to the embedded engine's")
+pytestmark = pytest.mark.on_spark("its files are audited")
 
 COLUMNS = (
     Column("day", "DATE", "d"), Column("key", "STRING", "k"), Column("text", "STRING", "t", nullable=True),
@@ -51,16 +48,15 @@ def lake(tmp_path: Path) -> Lake:
     return bare_lake(tmp_path)
 
 
-def test_spark_and_the_embedded_engine_give_equal_figures_of_awkward_rows(spark: "SparkSession", lake: Lake) -> None:
+def test_awkward_rows_that_spark_wrote_are_audited_as_they_are(spark: "SparkSession", lake: Lake) -> None:
     frame = conform(spark.createDataFrame(AWKWARD, SCHEMA), TABLE)
     by_audit = audit(lake, stage(lake, TABLE, frame).paths, TABLE)
-    assert profile(frame, TABLE) == by_audit
     assert by_audit[day(0)].duplicates == 1
     assert by_audit[day(0)].broken == {"i_is_whole": 1, "once": 1}
     assert by_audit[None].rows == 1
 
 
-def test_both_engines_agree_on_values_of_every_type(spark: "SparkSession", lake: Lake) -> None:
+def test_values_of_every_type_that_spark_wrote_are_audited_as_they_are(spark: "SparkSession", lake: Lake) -> None:
     """-0.0 is 0.0 and NaN is NaN; NULL within an array is no NULL; a value is not its text."""
     nan, far = float("nan"), float("inf")
     values: list[tuple[Any, ...]] = [
@@ -79,52 +75,10 @@ def test_both_engines_agree_on_values_of_every_type(spark: "SparkSession", lake:
     frame = conform(spark.createDataFrame(rows, ", ".join(f"{c.name} {c.type}" for c in made.columns)), made)
     staged = stage(lake, made, frame)
     by_audit = audit(lake, staged.paths, made)
-    assert profile(frame, made) == by_audit == profile(read_staged(spark, made, staged), made)
     assert {d: p.sums["c2"] for d, p in by_audit.items() if d} == {
         day(0): Decimal("99.50"), day(1): Decimal("9" * 16 + ".99") - Decimal("3.99"), day(2): Decimal("0.01"),
     }  # fmt: skip
     assert by_audit[day(1)].histograms["c1"] == {63: 1}, "NaN has no bucket"
-
-
-def test_the_figures_do_not_depend_on_partitions_or_the_order_of_columns(spark: "SparkSession") -> None:
-    frame = spark.createDataFrame(AWKWARD, SCHEMA)
-    turned = frame.select(*reversed(frame.columns)).repartition(7)
-    other = replace(TABLE, columns=tuple(reversed(COLUMNS)))
-    assert profile(turned, other) == profile(frame.coalesce(1), TABLE)
-
-
-def test_what_is_too_large_for_one_machine_is_profiled_by_spark(spark: "SparkSession", lake: Lake) -> None:
-    class OnSpark(LakeSession):
-        """Works by the session of these tests."""
-
-        def spark(self) -> "SparkSession":
-            return spark
-
-    staged = stage(lake, TABLE, conform(spark.createDataFrame(AWKWARD, SCHEMA), TABLE))
-    parts = {"one": TABLE.column_names[:2], "other": TABLE.column_names[1:]}
-    small = audited(LakeSession(lake), TABLE, staged, parts)
-    assert audited(OnSpark(lake), TABLE, staged, parts, most_bytes=0) == small
-    assert all(p.parts.keys() == parts.keys() for p in small.values())
-
-
-def test_on_a_lake_of_sails_the_embedded_engine_audits_what_is_of_any_size(lake: Lake) -> None:
-    """Sail runs on the same machine, tells no bits of a DOUBLE, and cannot be asked for them."""
-
-    class OnSail(LakeSession):
-        """Whoever asks for a session fails."""
-
-        def spark(self) -> "SparkSession":
-            pytest.fail("an engine was asked")
-
-    made = Contract("t", "t", (*COLUMNS, Column("x", "DOUBLE", "x", nullable=True)), "day", ("key",), (), rules=RULES)
-    cells = [dict(zip(made.column_names, (*row, -0.5), strict=True)) for row in AWKWARD]
-    staged = stage_by_hand(lake, made, cells)
-    sail = lake.settings.spark.model_copy(update={"engine": "sail"})
-    on_sail = replace(lake, settings=lake.settings.model_copy(update={"spark": sail}))
-    found = audited(OnSail(on_sail), made, staged, most_bytes=0)
-    assert found == audit(lake, staged.paths, made)
-    assert found[None].rows == 1, "the row of no day is told, and refused by name"
-    staged.drop()
 
 
 def frame_of(spark: "SparkSession", **columns: str) -> "DataFrame":

@@ -1,6 +1,6 @@
 """The text of a new `lake.toml`: accepted as it is written, and refused before anybody writes it.
 
-Tested here: `operations.lake_file`. Not tested here: the command (`cli.test_init`) and the keys' own rules
+Tested here: `lake.settings.lake_toml`. Not tested here: the command (`cli.test_init`) and the keys' own rules
 (`lake.test_settings`).
 """
 
@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.operations.lake_file import DEFAULTS, TEMPLATE, lake_toml
+from backfill_assets.lake.settings import DEFAULTS, TEMPLATE, LakeSettings, lake_toml
 from backfill_assets.pipeline.tables import tables
 
 VALUES: dict[str, Any] = {
@@ -35,7 +34,7 @@ def test_what_it_spells_out_is_what_a_lake_without_these_keys_has() -> None:
 
 
 def test_every_section_of_the_settings_is_in_it() -> None:
-    told = set(re.findall(r"^#? ?\[(\w+)", TEMPLATE, re.MULTILINE))
+    told = set(re.findall(r"^#? ?\[(\w+)", TEMPLATE.read_text("utf-8"), re.MULTILINE))
     sections = {n for n, f in LakeSettings.model_fields.items() if hasattr(f.annotation, "model_fields")}
     assert sections <= told
 

@@ -1,6 +1,6 @@
 """Merging by key: what stands and is not made anew is kept; twice is once; without removals an overwrite.
 
-Tested here: `lake.merge` on real files, without an engine. Not tested here: whether rows may be kept
+Tested here: `lake.writing` on real files, without an engine. Not tested here: whether rows may be kept
 (`load/test_merging.py`).
 """
 
@@ -19,8 +19,8 @@ from backfill_assets.core.days import ONE_DAY
 from backfill_assets.core.receipts import DayEntry
 from backfill_assets.lake.audit import audit
 from backfill_assets.lake.home import Lake
-from backfill_assets.lake.merge import keep_rows
 from backfill_assets.lake.replace import Provenance, Published, Write, replace_days
+from backfill_assets.lake.writing import keep_rows
 from backfill_assets.pipeline import contracts
 from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
 from backfill_assets_tests.lakes import content
