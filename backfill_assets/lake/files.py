@@ -1,7 +1,6 @@
 """File layer of a lake: the only module that opens, lists, renames, syncs, links, locks and deletes its files.
 
-Lives here: those operations on paths, for a file system. Does not live here: what a file means (`log`, `staging`), and
-reading Parquet, which the engines do by path.
+Not here: what a file means (`log`, `staging`), and reading Parquet, which the engines do by path.
 """
 
 import atexit

@@ -1,7 +1,6 @@
-"""A lake's folder: its settings, and where its tables, ledgers, locks and state lie.
+"""A lake's folder: its settings, its paths, and the rights of its own folders.
 
-Lives here: paths, and the rights of the lake's own folders. Does not live here: which lake is meant
-(`core.process`), opening one (`home`), and reading or writing a table.
+Not here: which lake is meant (`core.process`), opening one (`home`), and reading or writing a table.
 """
 
 import contextlib

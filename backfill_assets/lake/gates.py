@@ -1,8 +1,6 @@
-"""The gates of a write: what must hold of a day's rows before anything is written, and what is only worth a warning.
+"""The gates of a write: conditions on a day's rows that refuse it or only warn, one entry of `GATES` each.
 
-Here: one entry per gate in `GATES` (name, description, evaluation) and its settings below `[gates]` in lake.toml. Not
-here: a day's history (`load.judging`), Dagster's checks (`orchestration.checks`), gates of plans (`plan_gate`).
-
+Not here: a day's history (`load.judging`), Dagster's checks (`orchestration.checks`), gates of plans (`plan_gate`).
 A new gate is a function that returns a `Finding`, an entry in `GATES`, and its bounds in `TableGate`.
 """
 
@@ -27,13 +25,16 @@ Facts = dict[str, int | float | str]
 
 class ColumnGate(Section):
     """Bounds for one column of a day: its share of NULLs (0..1), how far that may lie above the median of 28 trailing
-    days, and its drift from them (population stability index). `broken`: what a day beyond them does. Without
-    `max_drift` a large drift warns."""
+    days, and its drift from them (population stability index; without `max_drift` a large one warns). `broken`: the
+    effect of a day beyond them."""
 
     max_null_share: float | None = Field(default=None, ge=0, le=1)
     max_null_jump: float | None = Field(default=None, ge=0, le=1)
     max_drift: float | None = Field(default=None, gt=0)
     broken: Literal["warn", "refuse"] = "refuse"
+
+
+NO_BOUNDS = ColumnGate(broken="warn")
 
 
 class TableGate(Section):
@@ -172,9 +173,8 @@ def _not_null(judged: Judged) -> Finding:
     nulls = judged.found.nulls
     broken = {c: nulls[c] for c in judged.contract.required_columns if nulls.get(c)}
     message = "; ".join(f"{n} NULL(s) in {c}" for c, n in broken.items()) or "no NULL in required columns"
-    return Finding(
-        NOT_NULL, judged.day, not broken, bool(broken), message, {f"nulls {c}": n for c, n in broken.items()}
-    )
+    facts: Facts = {f"nulls {c}": n for c, n in broken.items()}
+    return Finding(NOT_NULL, judged.day, not broken, bool(broken), message, facts)
 
 
 def _unique_key(judged: Judged) -> Finding:
@@ -192,36 +192,33 @@ def _profile(judged: Judged) -> Finding:
     facts: Facts = {f"sum {c}": n if isinstance(n, int) else str(n) for c, n in found.sums.items()}
     facts |= {f"nulls {c}": n for c, n in found.nulls.items()}
     for column in dict.fromkeys((*judged.bounds.columns, *around.usual_null_shares, *around.usual_histograms)):
-        bounds = judged.bounds.columns.get(column)
+        bounds = judged.bounds.columns.get(column, NO_BOUNDS)
         broken = _nulls_broken(column, found, bounds, around) + _drift_broken(column, found, bounds, around, facts)
-        (refusing if bounds is not None and bounds.broken == "refuse" else warnings).extend(broken)
+        (refusing if bounds.broken == "refuse" else warnings).extend(broken)
     refuses = bool(refusing) or (bool(around.absent) and around.incomplete == "refuse")
     messages = [*refusing, *warnings]
     return Finding(PROFILE, judged.day, not messages, refuses, "; ".join(messages) or "nothing unusual", facts)
 
 
-def _nulls_broken(column: str, found: DayProfile, bounds: ColumnGate | None, around: Surroundings) -> list[str]:
+def _nulls_broken(column: str, found: DayProfile, bounds: ColumnGate, around: Surroundings) -> list[str]:
     if not found.rows:
         return []
     share, usual = found.nulls.get(column, 0) / found.rows, around.usual_null_shares.get(column)
     broken = []
-    if bounds is not None and bounds.max_null_share is not None and share > bounds.max_null_share:
+    if bounds.max_null_share is not None and share > bounds.max_null_share:
         broken.append(f"{share:.0%} of {column} is NULL, more than max_null_share = {bounds.max_null_share:g}")
-    jump = bounds.max_null_jump if bounds is not None and bounds.max_null_jump is not None else NULL_SHARE_JUMP
+    jump = NULL_SHARE_JUMP if bounds.max_null_jump is None else bounds.max_null_jump
     if usual is not None and share - usual > jump:
         broken.append(f"{share:.0%} of {column} is NULL, usually {usual:.0%}")
     return broken
 
 
-def _drift_broken(
-    column: str, found: DayProfile, bounds: ColumnGate | None, around: Surroundings, facts: Facts
-) -> list[str]:
+def _drift_broken(column: str, found: DayProfile, bounds: ColumnGate, around: Surroundings, facts: Facts) -> list[str]:
     usual, now = around.usual_histograms.get(column), found.histograms.get(column)
     if not usual or not now:
         return []
-    drifted = drift(now, usual)
+    drifted, bound = drift(now, usual), bounds.max_drift or LARGE_DRIFT
     facts[f"drift {column}"] = round(drifted.index, 4)
-    bound = bounds.max_drift if bounds is not None and bounds.max_drift is not None else LARGE_DRIFT
     if not drifted.exceeds(bound):
         return []
     return [f"the values of {column} drifted: population stability index {drifted.index:.2f}, more than {bound:g}"]
@@ -247,20 +244,13 @@ def _rules_in_words(contract: Contract) -> str:
     return f"{kept} Blocks the write, but for rules that only warn."
 
 
+WITHIN_BOUNDS = "The day's rows lie within the bounds of [gates] and near the trailing median. Blocks the write."
+AS_USUAL = "Required input days exist, NULL shares and values are as usual. Warns, or refuses as [gates] says."
 GATES = (
-    Gate(
-        ROW_COUNT,
-        lambda _: "The day's rows lie within the bounds of [gates] and near the trailing median. Blocks the write.",
-        _row_count,
-    ),
+    Gate(ROW_COUNT, lambda _: WITHIN_BOUNDS, _row_count),
     Gate(NOT_NULL, lambda _: "No NULL in a required column. Blocks the write.", _not_null, names_rows=True),
     Gate(UNIQUE_KEY, lambda _: "The key is unique within the day. Blocks the write.", _unique_key, names_rows=True),
-    Gate(
-        PROFILE,
-        lambda _: "Required input days exist, NULL shares and values are as usual. Warns, or refuses as [gates] says.",
-        _profile,
-        blocks=False,
-    ),
+    Gate(PROFILE, lambda _: AS_USUAL, _profile, blocks=False),
     Gate(RULES, _rules_in_words, _rules, names_rows=True, applies=lambda contract: bool(contract.rules)),
 )
 ALL_CHECKS: Mapping[str, bool] = {gate.name: gate.blocks for gate in GATES}  # name -> blocking

@@ -1,6 +1,6 @@
 """An opened lake: its folder, its settings, and the store of its tables.
 
-Lives here: opening a lake. Does not live here: its paths (`folder`), and which lake is meant (`core.process`).
+Not here: its paths (`folder`), and which lake is meant (`core.process`).
 """
 
 import os
@@ -19,15 +19,15 @@ class Lake(LakeFolder):
 
     @property
     def store(self) -> TableStore:
-        """The store of its tables: the one place that chooses it."""
+        """The store of its tables."""
         return TableStore(self)
 
 
 def open_lake(root: Path) -> Lake:
     """The lake at `root`; raises SettingsError if its `lake.toml` is missing or bad.
 
-    From then on the files that this process writes, and the lake's own folders, can be read only by those whom
-    `[access]` names.
+    From then on only the users that `[access]` names can read files that this process writes, and the lake's own
+    folders.
     """
     root = root.expanduser().resolve()
     refuse_file(root)
@@ -39,12 +39,8 @@ def open_lake(root: Path) -> Lake:
 
 
 def refuse_unwritable(lake: Lake) -> None:
-    """Raise BackfillError if this user may not write into the lake, before anything starts that would break halfway."""
+    """Raise BackfillError if this user may not write into the lake."""
     for folder in (lake.root, lake.root / ".runs", lake.locks, lake.tables):
         if folder.exists() and not os.access(folder, os.W_OK | os.X_OK):
-            raise BackfillError(
-                str(folder),
-                "this user may not write there",
-                "Nothing was started",
-                "Run as the owner of the lake, or have the rights changed",
-            )
+            fix = "Run as the owner of the lake, or have the rights changed"
+            raise BackfillError(str(folder), "this user may not write there", "Nothing was started", fix)

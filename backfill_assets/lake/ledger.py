@@ -1,7 +1,6 @@
-"""The ledger tables: `files`, `quarantine` and `arrivals`. Their contracts, and reading them without a JVM.
+"""The ledger tables: contracts of `files`, `quarantine` and `arrivals`, and reading them without a JVM.
 
-Lives here: what has landed (`files`, append-only events, the newest per content wins), and the plain values that
-states are computed from. Does not live here: writing them (`load.scan`, `load.raw`).
+Not here: writing them (`load.scan`, `load.raw`). `files` holds append-only events; the newest per content wins.
 """
 
 from collections import defaultdict
@@ -89,9 +88,9 @@ def of_source(ledger: Contract, source: str) -> Contract:
 class FileRecord:
     """One content at one path, as the ledger knows it now. `days` are (rows, bad rows, usable rows) per arrival day.
 
-    `refused`: why no row of it can be judged; it then counts as one unusable row. `used_days`: those on which the
-    content ever had usable rows, at any path and under any settings: raw may still hold what was made from them then.
-    `recorded_at` is that of its newest event. `rescanned`: its first scan was refuted and taken again.
+    `refused`: why no row of it can be judged; it then counts as one unusable row. `used_days`: days on which the
+    content ever had usable rows, at any path and under any settings: raw may still hold rows of them. `recorded_at` is
+    that of its newest event. `rescanned`: its first scan was refuted and taken again.
     """
 
     path: str
@@ -132,8 +131,7 @@ class FileRecord:
 def read_files(store: TableStore, source: str = "") -> list[FileRecord]:
     """The ledger `files` of a source as we wrote it: the newest event per path and content.
 
-    Commits of other programs are not read: its rows are events of ours, which nobody may take back or make up. Raises
-    BackfillError where a data file of ours is gone.
+    Commits of other programs are not read. Raises BackfillError if a data file of ours is gone.
     """
     events: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     used: dict[str, set[date]] = defaultdict(set)
@@ -157,16 +155,11 @@ def _newest(rows: list[dict[str, Any]]) -> FileRecord:
     last = counted[0]
     days = {r["arrival_date"]: (r["rows"], r["bad_rows"], r["usable_rows"]) for r in counted}
     return FileRecord(
-        last["path"],
-        last["sha256"],
-        last["size"],
-        last["mtime_ns"],
-        last["first_scan"],
-        last["home_day"],
-        days,
-        event["event"] == WITHDRAWN,
-        last.get("counted_by") or "",  # older lakes lack this column and count their files anew
-        last["note"],
+        **{key: last[key] for key in ("path", "sha256", "size", "mtime_ns", "first_scan", "home_day")},
+        days=days,
+        withdrawn=event["event"] == WITHDRAWN,
+        counted_by=last.get("counted_by") or "",  # older lakes lack this column and count their files again
+        refused=last["note"],
         recorded_at=event["recorded_at"],
     )
 

@@ -1,10 +1,9 @@
-"""The only writer: compare a candidate with the receipts, then replace exactly the changed days in one commit.
+"""The only writer: compares a candidate with the receipts, then replaces exactly the changed days in one commit.
 
-Lives here: the comparison, the fence against newer inputs, which days' rows move, and the receipt. Does not live here:
-computing a candidate (`load.derived`), judging it (`lake.gates`), and how a commit is made (`lake.store`).
+Not here: computing a candidate (`load.derived`), judging it (`lake.gates`), and the commit itself (`lake.store`).
 
-Whatever computes rows goes through `replace_days`: the daily run, a range backfill, late data, a plan. A rollback
-computes none (`restore`); the days it holds are refused here, too, because it may come while they are computed.
+The daily run, a range backfill, late data and plans go through `replace_days`. A rollback computes no rows (`restore`);
+the days it holds are refused here, too, because it may come while they are computed.
 """
 
 import time
@@ -33,11 +32,10 @@ DigestsNow = Callable[[Iterable[date]], Mapping[date, str]]
 
 @dataclass(frozen=True)
 class Provenance:
-    """Who writes, why, with which code and settings, from which input versions, and the frontier they were seen at.
+    """Who writes, why, with which code and settings, from which input versions, and the frontier of these inputs.
 
-    `began` is when the work was asked for, on this process's monotonic clock (seconds); `cpu_seconds` what it used of
-    the processors until its rows were audited, `start_seconds` how long it waited for an engine to be opened (None: not
-    measured).
+    `began` is the start of the work on this process's monotonic clock (seconds); `cpu_seconds` the processor time until
+    its rows were audited, `start_seconds` the wait for an engine to open (None: not measured).
     """
 
     reason: str
@@ -55,8 +53,9 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Write:
-    """What should stand in a table for some days: their rows (`staged`; None: no rows at all), and what the receipt
-    will say. `base_version` is the table's version when the work began.
+    """The rows that a table shall hold for some days (`staged`; None: none), and what the receipt will say.
+
+    `base_version` is the table's version when the work began.
     """
 
     contract: Contract
@@ -71,8 +70,8 @@ class Write:
 
 @dataclass(frozen=True)
 class Published:
-    """What a publish did: the table's version, the days whose rows were replaced, those only re-receipted, and of
-    the replaced those that the same inputs, code and settings gave other rows before."""
+    """The result of a write: the table's version, the days whose rows were replaced, those that got only a receipt, and
+    of the replaced those that the same inputs, code and settings gave other rows before."""
 
     version: int
     write_id: str
@@ -87,7 +86,7 @@ class Published:
 
 
 def replace_days(lake: Lake, write: Write, digests_now: DigestsNow) -> Published:
-    """Make the table hold `write` for its days, in at most one commit; what was staged and not published is deleted.
+    """Make the table hold `write` for its days, in at most one commit; staged files that it does not use are deleted.
 
     `digests_now` gives the input digests from the current heads, for the fence. Raises Superseded when a newer receipt
     touched one of the days and our inputs are not the newest; DaysHeld when a rollback put one of them back; Conflict

@@ -1,7 +1,6 @@
-"""A lake session: a lake together with the engine that works on it.
+"""A lake session: a lake together with the engine that works on it, which starts at the first `spark()`.
 
-Lives here: opening the lake's Spark session when it is first needed, and reading table versions through it. Does not
-live here: how an engine is found or started (`engine.session`, `engine.server`). Nothing starts before `spark()`.
+Not here: how an engine is found or started (`engine.session`, `engine.server`).
 """
 
 import contextlib
@@ -11,26 +10,21 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.core.days import DayRange
+from backfill_assets.core.column_types import read_type
 from backfill_assets.engine.confs import size_confs
 from backfill_assets.engine.launch import engine_name
 from backfill_assets.engine.server import begin_server
 from backfill_assets.engine.session import EngineSettings, explained, is_engine_loss, open_session, say
 from backfill_assets.engine.usage import CpuMeter
+from backfill_assets.lake.columns import arrow_type
 from backfill_assets.lake.home import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-EMBEDDED = "embedded"
-ARROW = {
-    "string": ("string",), "bigint": ("int64",), "int": ("int32",), "boolean": ("bool_",), "date": ("date32",),
-    "timestamp": ("timestamp", "us", "UTC"),
-}  # fmt: skip
-
 
 def small_frame(session: "SparkSession", rows: Sequence[Sequence[Any]], schema: str) -> "DataFrame":
-    """A few rows of ours as a frame; `schema` is `name type, …` of the types in ARROW. Timestamps are aware.
+    """A few rows of ours as a frame; `schema` is `name type, …`. Timestamps are aware.
 
     Through Arrow: from plain Python values a classic engine would start Python workers on its executors.
     """
@@ -38,19 +32,17 @@ def small_frame(session: "SparkSession", rows: Sequence[Sequence[Any]], schema: 
 
     fields = [part.split() for part in schema.split(", ")]
     columns = list(zip(*rows, strict=True)) or [()] * len(fields)
-    arrays = [
-        pa.array(list(c), getattr(pa, ARROW[kind][0])(*ARROW[kind][1:]))
-        for c, (_, kind) in zip(columns, fields, strict=True)
-    ]
-    frame: DataFrame = session.createDataFrame(pa.table(arrays, names=[name for name, _ in fields]))
+    named = zip(fields, columns, strict=True)
+    table = pa.table({name: pa.array(list(cells), arrow_type(read_type(kind))) for (name, kind), cells in named})
+    frame: DataFrame = session.createDataFrame(table)
     return frame
 
 
 @contextlib.contextmanager
 def telling_losses() -> Iterator[None]:
-    """Turn whatever is raised because the engine died, or a disk is full, into one line. Also a decorator.
+    """Turn errors of a dead engine or a full disk into one line. Also a decorator.
 
-    An engine that lives but can no longer be used is ended on the way (`engine.session.explained`).
+    It ends an engine that lives but can no longer be used (`engine.session.explained`).
     """
     try:
         yield
@@ -62,7 +54,7 @@ def telling_losses() -> Iterator[None]:
 
 
 def free(frame: "DataFrame") -> None:
-    """Let Spark forget what it keeps of a frame; what a dead engine kept is gone, and it is not called again."""
+    """Let Spark forget a frame that it keeps; a dead engine is not called again."""
     error = sys.exception()
     if error is not None and is_engine_loss(error):
         return
@@ -96,7 +88,7 @@ class LakeSession:
         return engine_name(self.engine)
 
     def meter(self) -> CpuMeter:
-        """What counts the processor seconds of work on this lake from now on."""
+        """A meter of the processor seconds of work on this lake from now on."""
         return CpuMeter(self.lake.root, self.engine)
 
     def spark(self) -> "SparkSession":
@@ -104,7 +96,7 @@ class LakeSession:
         return open_session(self.lake.root, self.engine)
 
     def begin(self) -> None:
-        """Have an embedded engine start beside what this process does until it asks for a session; returns at once."""
+        """Start an embedded engine in the background; returns at once."""
         begin_server(self.lake.root, self.engine)
 
     def expect(self, rows: int) -> None:
@@ -115,7 +107,3 @@ class LakeSession:
         """The rows of some days (all if None) of a table, pinned at a version."""
         wanted = None if days is None else sorted(set(days))
         return self.lake.store.frame(self.spark(), table, version, day_column, wanted)
-
-    def read_span(self, table: str, version: int, day_column: str, days: DayRange) -> "DataFrame":
-        """The rows of a contiguous range of days of a table, pinned at a version."""
-        return self.read(table, version, day_column, days)

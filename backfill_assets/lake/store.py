@@ -26,7 +26,7 @@ from backfill_assets.lake.fingerprints import quoted
 from backfill_assets.lake.folder import LakeFolder
 from backfill_assets.lake.log import Commit, LiveFile
 from backfill_assets.lake.log_state import LOGS, states_at
-from backfill_assets.lake.rows import read_frame
+from backfill_assets.lake.plain import read_frame
 from backfill_assets.lake.staging import Staged, StagedFile
 from backfill_assets.lake.writing import merge_days
 

@@ -1,7 +1,6 @@
-"""The state of a lake: heads and receipts of its tables, and its ledgers. No JVM, milliseconds.
+"""Reads the state of a lake (`core.view.LakeView`) from the store: heads and receipts of its tables, and its ledgers.
 
-Lives here: reading a `core.view.LakeView` from the store, and the commits behind days. Does not live here: the states
-that follow (`core.states`).
+Not here: the states of days that follow (`core.states`). It needs no JVM and takes milliseconds.
 """
 
 from collections import Counter, defaultdict
@@ -40,8 +39,8 @@ def _delivered(lake: Lake, source: str, tables: dict[str, TableView]) -> Deliver
         tables[named(ledger, source)] = store.view(named(ledger, source), ARRIVALS.day_column)
     arrivals = named(ARRIVALS.name, source)
     version = tables[arrivals].version
-    days, lines = store.kept(arrivals, "event days", lambda: _arrived(store, version, source), version)
-    tables[arrivals] = _doubting(tables[arrivals], lines)
+    days = store.kept(arrivals, "event days", lambda: read_arrivals(store, version, source), version)
+    tables[arrivals] = _doubting(tables[arrivals], days)
     return Deliveries(
         landed=store.kept(files, "landed days", lambda: landed_days(read_files(store, source))),
         arrivals=days,
@@ -50,18 +49,11 @@ def _delivered(lake: Lake, source: str, tables: dict[str, TableView]) -> Deliver
     )
 
 
-def _arrived(
-    store: TableStore, version: int, source: str
-) -> tuple[dict[date, tuple[tuple[date, str], ...]], Mapping[date, int]]:
-    """The rows of a ledger version per event day, and how many there are per arrival day."""
-    days = read_arrivals(store, version, source)
-    return days, Counter(day for rows in days.values() for day, _ in rows)
-
-
-def _doubting(ledger: TableView, lines: Mapping[date, int]) -> TableView:
-    """The ledger with days as foreign whose rows are not as many as their receipts say: before 2026-11-22 a load could
-    write a day twice that came again unchanged. The next load rewrites them."""
-    wrong = {d for d, s in ledger.stamps.items() if s.entry.rows != lines.get(d, 0)}
+def _doubting(ledger: TableView, arrived: Mapping[date, tuple[tuple[date, str], ...]]) -> TableView:
+    """The ledger with days as foreign that have other numbers of rows than their receipts say: before 2026-11-22 a load
+    could write a day twice that came again unchanged. The next load rewrites them."""
+    lines = Counter(day for rows in arrived.values() for day, _ in rows)
+    wrong = {d for d, s in ledger.stamps.items() if s.entry.rows != lines[d]}
     return replace(ledger, foreign=ledger.foreign | wrong) if wrong else ledger
 
 
@@ -75,7 +67,6 @@ def writes_of(
     found = defaultdict[int, dict[date, Stamp]](dict)
     for day, stamp in stamps.items():
         found[stamp.version][day] = stamp
-    if not found:
-        return
-    receipts = {c.version: c.receipt for c in store.commits(table, min(found) - 1) if c.version in found}
-    yield from ((receipts[version], days) for version, days in found.items())
+    if found:
+        receipts = {c.version: c.receipt for c in store.commits(table, min(found) - 1) if c.version in found}
+        yield from ((receipts[version], days) for version, days in found.items())

@@ -128,7 +128,7 @@ def _input_frame(
         return _with_columns(lake_session.read(wanted.table, version, upstream.day_column, days_read), upstream)
     needed = {d for day in (days.start, days.last) for d in days_of(wanted, day, view)}
     span = DayRange(min(needed), contiguous(needed)[-1].end)
-    frame = _with_columns(lake_session.read_span(wanted.table, version, upstream.day_column, span), upstream)
+    frame = _with_columns(lake_session.read(wanted.table, version, upstream.day_column, span), upstream)
     return frame.select(*wanted.columns) if wanted.columns else frame
 
 

@@ -4,7 +4,7 @@
      2  read state `load.candidate.RebuildRequest.states`: receipts and ledgers as they are now; needs no JVM
      3  skip       `load.derived.settled_days`: days whose receipts say that nothing changed are not computed
      4  refuse     `load.derived.refuse_unbuildable`: days that are held, or that an input table has never had
-     5  read       `lake.session.LakeSession.read_span`: the input days, pinned at the versions of step 2
+     5  read       `lake.session.LakeSession.read`: the input days, pinned at the versions of step 2
      6  transform  `lake.model.Table`: the table's own pure function, over the whole range at once
      7  stage      `lake.writing.stage`: Parquet files that no log names, so that no reader sees them
     7b  merge      `load.merging.merged`: only in that write mode, rows that the new ones lack come along

@@ -14,7 +14,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.receipts import Built
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.rows import PlainFiles, read_plain
+from backfill_assets.lake.plain import PlainFiles, read_plain
 from backfill_assets.lake.view import read_view
 from backfill_assets.operations.compare import Moment
 from backfill_assets.operations.fitness import Unfit, settle, unfit_now, unfit_then

@@ -11,7 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.engine.confs import EMBEDDED
 from backfill_assets.engine.session import OwnServer
-from backfill_assets.lake.rows import ONE_TASK_BYTES, ONE_TASK_FILES, PlainFiles, plain_files, read_plain
+from backfill_assets.lake.plain import ONE_TASK_BYTES, ONE_TASK_FILES, PlainFiles, plain_files, read_plain
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 
