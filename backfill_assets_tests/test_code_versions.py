@@ -42,7 +42,7 @@ DECIDES_NO_ROW = {
     "load.landed_changes", "load.phases", "load.sail", "load.scan", "load.steadiness",
 }  # fmt: skip
 PINNED = {
-    "raw 1": "a7af632ca96db3405e15d4105b3c83a0",
+    "raw 1": "455fddd6f247f15774f0ec5d47d59928",
     "staging 1": "bcd2e56ac43ec67550345dab9f0f9315",
     "features 1": "7ff817788f1b5043695b67a1dfca3672",
     "features_as_known 1": "7ff817788f1b5043695b67a1dfca3672",
@@ -51,8 +51,8 @@ PINNED = {
     "declared features 1": "7ff817788f1b5043695b67a1dfca3672",
     "declared labels 1": "c9e897256b02f4be7f4f67391e5901ff",
     "declared training 1": "fb81b05972d82bb0e438f748d5865667",
-    "sql as known 1": "087abc50feb979a2efacce3868a30ad9",
-    "sql 1": "04c33b1d8ecb5a6811baee821240b885",
+    "sql as known 1": "bc1ad70001827605ce99f93e77fcbeb0",
+    "sql 1": "0840374fd0ff2839991c77824256a04d",
 }
 SOURCE = {"files": "*", "format": "jsonl", "select": "*"}
 DECLARED = {

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from backfill_assets.core.digests import PARAMETERS
 from backfill_assets.core.engines import ENGINE, UNLIKE
 from backfill_assets.core.frontier import told_frontiers
-from backfill_assets.core.digests import PARAMETERS
 from backfill_assets.core.receipts import Receipt
 from backfill_assets.core.view import Stamp, TableView
 from backfill_assets.lake import files
