@@ -1,7 +1,8 @@
-"""The gate after a chunk: evidence from receipts and from the files, and the rules, an entry each in `PLAN_GATES`.
+"""The gate after a chunk: every gate of a write (`lake.gates`) again on the files, and those that compare with before.
 
-Elsewhere: the gates of a single write (`lake.gates`), the account of landed rows (`account`), acting on findings
-(`plan_run`). Figures of two origins are compared, so that a mistake of either shows.
+Elsewhere: the account of landed rows (`account`), acting on findings (`plan_run`). Figures of two origins are compared,
+so that a mistake of either shows. A gate about the rows of a day is an entry of `lake.gates.GATES` and judges plans,
+too; one about a day before and after is an entry of `PLAN_GATES`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,14 +16,15 @@ from backfill_assets.core.profiles import (
     DayProfile,
     counted_histograms,
     counted_nulls,
-    drift,
     usual_histograms,
     usual_null_shares,
 )
 from backfill_assets.core.receipts import KEPT, Built, DayEntry
 from backfill_assets.core.states import State, States
+from backfill_assets.lake import gates
 from backfill_assets.lake.audit import audit_table
 from backfill_assets.lake.embedded import connection, selection
+from backfill_assets.lake.gates import ColumnGate, Judged, Surroundings, TableGate
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline, Table
 from backfill_assets.lake.view import writes_of
@@ -36,22 +38,13 @@ FEWEST_ROWS = 20  # below it a relative change is chance
 
 
 @dataclass(frozen=True)
-class PlanGate:
-    """One gate: its description under some tolerances (empty: they do not bound it), and its findings for a day."""
-
-    description: "Callable[[Tolerances], str]"
-    evaluate: "Callable[[TableEvidence, date, Tolerances], Iterator[GateFinding]]"
-
-
-@dataclass(frozen=True)
 class GateFinding:
-    """A day of a table that a gate refuses: its rule, the column ("" for none), and the figures in words."""
+    """A day of a table that a gate refuses: the gate's name, and the columns and figures in words."""
 
     table: str
     day: date
     rule: str
     told: str
-    column: str = ""
 
 
 @dataclass(frozen=True)
@@ -66,14 +59,40 @@ class TableEvidence:
     read: Mapping[date, DayProfile]
     read_before: Mapping[date, DayProfile] = field(default_factory=dict)
 
-    def finding(self, day: date, rule: str, figures: str, column: str = "") -> GateFinding:
-        """A finding about a day of this table."""
-        return GateFinding(self.contract.name, day, rule, figures, column)
+    def to_judge(self, day: date, bounds: Tolerances) -> Judged:
+        """The day's files as the gates of a write judge them, with the plan's tolerances for bounds.
 
-    def trailing(self, day: date) -> list[DayEntry]:
-        """The newest days with rows before `day`, by receipts from before the plan began."""
+        Usual are the days with rows before it, by receipts from before the plan began, and the day itself before.
+        """
         days = sorted(d for d, e in self.earlier.items() if d < day and e.rows)
-        return [self.earlier[d] for d in days[-TRAILING_DAYS:]]
+        trailing, own = [self.earlier[d] for d in days[-TRAILING_DAYS:]], self.before.get(day)
+        nulls, known, histograms = usual_null_shares([_null_shares(e) for e in trailing]), dict[str, float](), {}
+        if own is not None:
+            known, histograms = _null_shares(own), counted_histograms(own.counts)
+        nulls = {
+            c: max(nulls.get(c, 0.0), known.get(c, 0.0))
+            for c in self.contract.nullable_columns
+            if c in nulls or c in known
+        }
+        histograms |= usual_histograms([counted_histograms(e.counts) for e in trailing])
+        column = ColumnGate.model_construct(max_null_jump=bounds.nulls, max_drift=bounds.drift)
+        usual = Surroundings(
+            may_be_empty=True,
+            usual_null_shares=nulls if bounds.nulls is not None else {},
+            usual_histograms=histograms if bounds.drift is not None else {},
+        )
+        gate = TableGate.model_construct(columns=dict.fromkeys([*nulls, *histograms], column))
+        return Judged(self.contract, day, self.read.get(day, DayProfile()), gate, usual)
+
+
+@dataclass(frozen=True)
+class PlanGate:
+    """A gate that compares a day with its receipt or with the day before the plan: its description under some
+    tolerances (empty: they do not bound it), and what it refuses, in words."""
+
+    name: str
+    description: Callable[[Tolerances], str]
+    evaluate: Callable[[TableEvidence, date, Tolerances], Iterator[str]]
 
 
 def judge(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, now: Progress) -> list[GateFinding]:
@@ -89,15 +108,21 @@ def judge(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, now: Progress) -> li
     return found + layers(lake, pipeline, chunk, now)
 
 
-def judge_chunk(evidence: TableEvidence, bounds: Tolerances) -> list[GateFinding]:
-    """The findings of all gates for one table's days, ascending; empty: all passed."""
-    days = sorted(evidence.after)
-    return [finding for day in days for gate in PLAN_GATES for finding in gate.evaluate(evidence, day, bounds)]
+def judge_chunk(evidence: TableEvidence, bounds: Tolerances) -> Iterator[GateFinding]:
+    """What the gates of a write and those of plans refuse about one table's days, ascending; nothing: all passed."""
+    for day in sorted(evidence.after):
+        refused = [(gate.name, text) for gate in PLAN_GATES for text in gate.evaluate(evidence, day, bounds)]
+        refused += [(f.check, f.message) for f in gates.judge(evidence.to_judge(day, bounds)) if f.refuses]
+        yield from (GateFinding(evidence.contract.name, day, name, text) for name, text in refused)
 
 
 def described(bounds: Tolerances) -> list[str]:
     """The gates of a plan with these tolerances, a few words each."""
-    return [text for gate in PLAN_GATES if (text := gate.description(bounds))]
+    found = [gate.description(bounds) for gate in PLAN_GATES]
+    found += ["keys unique", "required columns filled", "rules kept"]
+    found += [_unless_none(bounds.nulls, "NULL shares within {:.0%} of usual")]
+    found += [_unless_none(bounds.drift, "drift within {:g} (population stability index)")]
+    return [text for text in found if text]
 
 
 def _evidence(lake: Lake, contract: Contract, chunk: PlanChunk, now: Progress) -> TableEvidence | None:
@@ -189,52 +214,27 @@ def _counted(
         return {day: (came, gone) for day, came, gone in counted}
 
 
-def _read_back(evidence: TableEvidence, day: date, _: Tolerances) -> Iterator[GateFinding]:
-    """The files hold what the receipt says, and what the contract asks."""
+def _null_shares(entry: DayEntry) -> dict[str, float]:
+    return {c: n / entry.rows for c, n in counted_nulls(entry.counts).items()} if entry.rows else {}
+
+
+def _read_back(evidence: TableEvidence, day: date, _: Tolerances) -> Iterator[str]:
     entry, read = evidence.after[day], evidence.read.get(day, DayProfile())
     if not entry.agrees_with(read):
-        figures = f"{entry.rows} rows ({entry.fingerprint}), the files {read.rows} ({read.fingerprint})"
-        yield evidence.finding(day, "read-back", f"the receipt says {figures}")
-    if read.duplicates:
-        key = ", ".join(evidence.contract.key)
-        yield evidence.finding(day, "keys", f"{read.duplicates} row(s) repeat a key", key)
-    for column in evidence.contract.required_columns:
-        if read.nulls.get(column):
-            yield evidence.finding(day, "NULLs", f"{read.nulls[column]} NULL(s) in {column}", column)
+        files = f"the files {read.rows} ({read.fingerprint})"
+        yield f"the receipt says {entry.rows} rows ({entry.fingerprint}), {files}"
 
 
-def _rows(evidence: TableEvidence, day: date, bounds: Tolerances) -> Iterator[GateFinding]:
+def _rows(evidence: TableEvidence, day: date, bounds: Tolerances) -> Iterator[str]:
     before, after = evidence.before.get(day), evidence.after[day]
     if bounds.rows is None or before is None or Built.PENDING in (before.built, after.built):
         return
-    if max(before.rows, after.rows) < FEWEST_ROWS:
-        return
     change = abs(after.rows - before.rows) / max(before.rows, 1)
-    if change > bounds.rows:
-        figures = f"{before.rows} rows before, {after.rows} now ({change:.0%}, allowed {bounds.rows:.0%})"
-        yield evidence.finding(day, "rows", figures)
+    if change > bounds.rows and max(before.rows, after.rows) >= FEWEST_ROWS:
+        yield f"{before.rows} rows before, {after.rows} now ({change:.0%}, allowed {bounds.rows:.0%})"
 
 
-def _nulls(evidence: TableEvidence, day: date, bounds: Tolerances) -> Iterator[GateFinding]:
-    after, own = evidence.after[day], evidence.before.get(day)
-    if bounds.nulls is None or not after.rows:
-        return
-    usual = usual_null_shares([_null_shares(e) for e in evidence.trailing(day)])
-    known = _null_shares(own) if own is not None and own.rows else {}
-    read = evidence.read.get(day, DayProfile())
-    for column in evidence.contract.nullable_columns:
-        expected = max(usual.get(column, -1.0), known.get(column, -1.0))
-        share = read.nulls.get(column, 0) / after.rows
-        if expected >= 0 and share - expected > bounds.nulls:
-            figures = f"{share:.0%} of {column} is NULL, usually {expected:.0%} (allowed {bounds.nulls:.0%} more)"
-            yield evidence.finding(day, "NULL share", figures, column)
-
-
-def _null_shares(entry: DayEntry) -> dict[str, float]:
-    return {c: n / entry.rows for c, n in counted_nulls(entry.counts).items()}
-
-
-def _means(evidence: TableEvidence, day: date, bounds: Tolerances) -> Iterator[GateFinding]:
+def _means(evidence: TableEvidence, day: date, bounds: Tolerances) -> Iterator[str]:
     """A day whose mean moved is found also where the total over the chunk is what it was."""
     read, before = evidence.read.get(day), evidence.read_before.get(day)
     if bounds.means is None or read is None or before is None or min(read.rows, before.rows) < FEWEST_ROWS:
@@ -244,22 +244,7 @@ def _means(evidence: TableEvidence, day: date, bounds: Tolerances) -> Iterator[G
         change = abs(now - was) / abs(was) if was else float(bool(now))
         if change > bounds.means:
             figures = f"was {was:.4g}, is {now:.4g} ({change:.0%}, allowed {bounds.means:.0%})"
-            yield evidence.finding(day, "distribution", f"the mean of {column} {figures}", column)
-
-
-def _drift(evidence: TableEvidence, day: date, bounds: Tolerances) -> Iterator[GateFinding]:
-    """Values that moved are found also where rows, sums and means are what they were. Judged against the trailing
-    history; where that is too short, against what the day itself held before."""
-    read, own = evidence.read.get(day), evidence.before.get(day)
-    if bounds.drift is None or read is None:
-        return
-    usual = counted_histograms(own.counts) if own is not None else {}
-    usual |= usual_histograms([counted_histograms(e.counts) for e in evidence.trailing(day)])
-    for column, before in usual.items():
-        found = drift(read.histograms.get(column, {}), before)
-        if found.exceeds(bounds.drift):
-            figures = f"population stability index {found.index:.2f} (allowed {bounds.drift:g})"
-            yield evidence.finding(day, "distribution", f"the values of {column} drifted: {figures}", column)
+            yield f"the mean of {column} {figures}"
 
 
 def _unless_none(bound: float | None, text: str) -> str:
@@ -267,9 +252,7 @@ def _unless_none(bound: float | None, text: str) -> str:
 
 
 PLAN_GATES = (
-    PlanGate(lambda _: "files read back equal receipts, keys unique", _read_back),
-    PlanGate(lambda bounds: _unless_none(bounds.rows, "rows within {:.0%}"), _rows),
-    PlanGate(lambda bounds: _unless_none(bounds.nulls, "NULL shares within {:.0%} of usual"), _nulls),
-    PlanGate(lambda bounds: _unless_none(bounds.means, "means within {:.0%}"), _means),
-    PlanGate(lambda bounds: _unless_none(bounds.drift, "drift within {:g} (population stability index)"), _drift),
+    PlanGate("read-back", lambda _: "files read back equal receipts", _read_back),
+    PlanGate("rows", lambda bounds: _unless_none(bounds.rows, "rows within {:.0%}"), _rows),
+    PlanGate("means", lambda bounds: _unless_none(bounds.means, "means within {:.0%}"), _means),
 )

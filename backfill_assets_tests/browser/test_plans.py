@@ -83,7 +83,7 @@ def test_a_gate_that_stops_is_red_with_its_reason_and_the_chunk_goes_back_from_t
         facts = (
             "Failure",
             "the gate of chunk 1",
-            f"raw {chosen} NULL share: 100% of entity is NULL",
+            f"raw {chosen} profile: 100% of entity is NULL",
             "no later one was",
         )
         said = ui.says(*facts)

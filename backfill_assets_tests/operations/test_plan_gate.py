@@ -63,10 +63,10 @@ def _spread(rows: Rows) -> Rows:
 @pytest.mark.parametrize(
     ("fault", "figures"),
     [
-        (_doubled, "staging 2024-03-03 keys: 30 row(s) repeat a key"),
-        (_without_entity, "staging 2024-03-03 NULL share: 100% of entity is NULL, usually 0%"),
-        (_more, "staging 2024-03-03 distribution: the mean of value was 14.5, is 24.5 (69%, allowed 30%)"),
-        (_spread, "staging 2024-03-03 distribution: the values of value drifted: population stability index"),
+        (_doubled, "staging 2024-03-03 unique_key: 30 row(s) repeat a key"),
+        (_without_entity, "staging 2024-03-03 profile: 100% of entity is NULL, usually 0%"),
+        (_more, "staging 2024-03-03 means: the mean of value was 14.5, is 24.5 (69%, allowed 30%)"),
+        (_spread, "staging 2024-03-03 profile: the values of value drifted: population stability index"),
     ],
     ids=["duplicates", "a NULL spike", "a shift of a day", "a shift whose totals match"],
 )
@@ -133,7 +133,7 @@ def test_a_day_that_another_write_rebuilt_since_is_not_held_against_the_chunk(tm
 
 def test_a_refusal_says_where_and_what_to_type_next(tmp_path: Path) -> None:
     plan = planned(*synthetic_lake(tmp_path, 10))
-    found = [GateFinding("staging", START, "rows", "3 rows before, 9 now", "")] * 7
+    found = [GateFinding("staging", START, "rows", "3 rows before, 9 now")] * 7
     stands, gone = (str(refusal(plan, plan.chunk(2), found, put_back)) for put_back in (False, True))
     assert "7 finding(s) on staging 2024-02-26: staging 2024-02-26 rows: 3 rows before, 9 now" in stands
     assert "2 more" in stands

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from backfill_assets.core.profiles import MEDIAN_NEEDS_DAYS, NULL_COUNT, SCHEME, DayProfile, kept_counts
 from backfill_assets.core.receipts import DayEntry
-from backfill_assets.operations.plan_gate import TableEvidence, judge_chunk
+from backfill_assets.operations.plan_gate import GateFinding, TableEvidence, judge_chunk
 from backfill_assets.operations.plan_model import Tolerances
 from backfill_assets_tests.builders import STAGING, day
 
@@ -22,6 +22,11 @@ USUAL = DayProfile(1000, "F", sums={"value": 5000}, histograms={"value": {3: 100
 def entry(rows: int, nulls: int = 0, fingerprint: str = "F") -> DayEntry:
     """A day of a receipt."""
     return DayEntry(rows, fingerprint, "digest", counts={NULL_COUNT + "value": nulls})
+
+
+def judged(evidence: TableEvidence, bounds: Tolerances) -> list[GateFinding]:
+    """All findings."""
+    return list(judge_chunk(evidence, bounds))
 
 
 def evidence(
@@ -37,51 +42,45 @@ def evidence(
 def test_a_day_that_is_as_it_was_passes_the_strictest_gate(rows: int, nulls: int, total: int) -> None:
     read = DayProfile(rows, "F", {"value": min(nulls, rows)}, 0, {"value": total})
     same = entry(rows, min(nulls, rows))
-    assert judge_chunk(evidence(same, same, read, read), STRICT) == []
+    assert judged(evidence(same, same, read, read), STRICT) == []
 
 
 @pytest.mark.parametrize(
     ("before", "after", "read", "rule", "told"),
     [
         (entry(100), entry(100), DayProfile(99, "F"), "read-back", "the files 99"),
-        (entry(100), entry(100), DayProfile(100, "F", {}, 7), "keys", "7 row(s) repeat a key"),
-        (entry(100), entry(100), DayProfile(100, "F", {"entity": 2}), "NULLs", "2 NULL(s) in entity"),
+        (entry(100), entry(100), DayProfile(100, "F", {}, 7), "unique_key", "7 row(s) repeat a key"),
+        (entry(100), entry(100), DayProfile(100, "F", {"entity": 2}), "not_null", "2 NULL(s) in entity"),
         (entry(100), entry(40), DayProfile(40, "F"), "rows", "100 rows before, 40 now (60%, allowed 50%)"),
-        (None, entry(100), DayProfile(100, "F", {"value": 60}), "NULL share", "60% of value is NULL, usually 5%"),
+        (None, entry(100), DayProfile(100, "F", {"value": 60}), "profile", "60% of value is NULL, usually 5%"),
     ],
 )
 def test_a_gate_names_rule_and_figures(
     before: DayEntry | None, after: DayEntry, read: DayProfile, rule: str, told: str
 ) -> None:
-    (found,) = judge_chunk(evidence(before, after, read), Tolerances())
+    (found,) = judged(evidence(before, after, read), Tolerances())
     assert (found.day, found.rule) == (day(20), rule)
     assert told in found.told
 
 
 def test_a_mean_that_moved_is_found_where_rows_and_nulls_stayed() -> None:
     was, now = DayProfile(100, "A", {}, 0, {"value": 1000}), DayProfile(100, "B", {}, 0, {"value": 1500})
-    judged = judge_chunk(
-        evidence(entry(100, fingerprint="A"), entry(100, fingerprint="B"), now, was), Tolerances(means=0.4)
-    )
-    assert [(f.rule, f.column, f.told) for f in judged] == [
-        ("distribution", "value", "the mean of value was 10, is 15 (50%, allowed 40%)")
-    ]
+    found = judged(evidence(entry(100, fingerprint="A"), entry(100, fingerprint="B"), now, was), Tolerances(means=0.4))
+    assert [(f.rule, f.told) for f in found] == [("means", "the mean of value was 10, is 15 (50%, allowed 40%)")]
 
 
 def test_means_of_decimals_are_compared_and_a_column_without_a_sum_has_the_mean_zero() -> None:
     was = DayProfile(100, "A", {}, 0, {"total": Decimal("1000.50"), "gone": Decimal(7)})
     now = DayProfile(100, "B", {}, 0, {"total": Decimal("1500.75")})
-    judged = judge_chunk(
-        evidence(entry(100, fingerprint="A"), entry(100, fingerprint="B"), now, was), Tolerances(means=0.4)
-    )
-    assert [f.told for f in judged] == [
+    found = judged(evidence(entry(100, fingerprint="A"), entry(100, fingerprint="B"), now, was), Tolerances(means=0.4))
+    assert [f.told for f in found] == [
         "the mean of total was 10.01, is 15.01 (50%, allowed 40%)",
         "the mean of gone was 0.07, is 0 (100%, allowed 40%)",
     ]
 
 
 def test_few_rows_are_no_reason_to_stop() -> None:
-    assert judge_chunk(evidence(entry(4), entry(19), DayProfile(19, "F")), Tolerances()) == []
+    assert judged(evidence(entry(4), entry(19), DayProfile(19, "F")), Tolerances()) == []
 
 
 @pytest.mark.parametrize(
@@ -97,19 +96,19 @@ def test_values_that_moved_while_their_sum_did_not_are_named_with_column_and_ind
     now: dict[int, int], bound: float | None, finds: bool
 ) -> None:
     known = DayEntry(1000, "F", "digest", counts=kept_counts(USUAL, STAGING.nullable_columns))
-    judged = day(MEDIAN_NEEDS_DAYS)
+    last = day(MEDIAN_NEEDS_DAYS)
     earlier = {day(n): known for n in range(MEDIAN_NEEDS_DAYS)}
     read = DayProfile(1000, "F", sums={"value": 5000}, histograms={"value": now})
-    evidence = TableEvidence(STAGING, {judged: known}, {judged: known}, earlier, {judged: read}, {judged: USUAL})
-    found = judge_chunk(evidence, Tolerances(means=0.01, drift=bound))
-    assert [(f.day, f.rule, f.column) for f in found] == ([(judged, "distribution", "value")] if finds else [])
-    assert not found or "population stability index" in found[0].told
+    evidence = TableEvidence(STAGING, {last: known}, {last: known}, earlier, {last: read}, {last: USUAL})
+    found = judged(evidence, Tolerances(means=0.01, drift=bound))
+    assert [(f.day, f.rule) for f in found] == ([(last, "profile")] if finds else [])
+    assert not found or "the values of value drifted: population stability index" in found[0].told
 
 
 def test_a_receipt_whose_fingerprint_is_of_another_kind_is_read_back_by_its_rows() -> None:
     older = DayEntry(1000, "other kind", "digest", scheme=SCHEME - 1)
-    assert judge_chunk(evidence(None, older, USUAL), Tolerances()) == []
-    (found,) = judge_chunk(evidence(None, older, DayProfile(999, "F")), Tolerances())
+    assert judged(evidence(None, older, USUAL), Tolerances()) == []
+    (found,) = judged(evidence(None, older, DayProfile(999, "F")), Tolerances())
     assert found.rule == "read-back"
 
 
@@ -117,5 +116,6 @@ def test_values_that_moved_are_found_against_the_day_itself_where_the_history_is
     known = DayEntry(1000, "F", "digest", counts=kept_counts(USUAL, STAGING.nullable_columns))
     read = DayProfile(1000, "F", sums={"value": 5000}, histograms={"value": {0: 500, 4: 500}})
     evidence = TableEvidence(STAGING, {day(0): known}, {day(0): known}, {}, {day(0): read})
-    (found,) = judge_chunk(evidence, Tolerances(drift=0.25))
-    assert (found.rule, found.column) == ("distribution", "value")
+    (found,) = judged(evidence, Tolerances(drift=0.25))
+    assert found.rule == "profile"
+    assert "the values of value drifted" in found.told
