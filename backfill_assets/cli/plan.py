@@ -16,7 +16,7 @@ from backfill_assets.core.days import DayRange
 from backfill_assets.core.plans import MOST_CHUNK_DAYS
 
 if TYPE_CHECKING:
-    from backfill_assets.operations.plan_model import Plan, Policy
+    from backfill_assets.operations.plan_model import Policy
 
 WATCH_SECONDS = 2.0  # between two looks of `plan show --watch`; a look reads logs only
 POLICY_OPTIONS = ("chunk", "canary", "order", "max_parallel", "retries", "force", "write_mode", "keep_removed")
@@ -64,16 +64,17 @@ def plan(as_json: bool, **asked: Any) -> None:
     _refuse_mode(asked["write_mode"])
     code = pin_code(opened()[0], asked["code"], reached) if asked["code"] else None
     with working_by(code):
-        made = _made({**asked, "code": code}, as_json)
-    if made.failed_ticks:
+        may_run = _make({**asked, "code": code}, as_json)
+    if not may_run:
         ctx.exit(1)
 
 
-def _made(asked: dict[str, Any], as_json: bool) -> "Plan":
-    """The plan, kept and shown; where there is nothing to do, it is not kept, and JSON has no id."""
+def _make(asked: dict[str, Any], as_json: bool) -> bool:
+    """Make, keep and show the plan; gives whether its preflight passed. A plan without anything to do is not kept, and
+    its JSON has no id."""
     from backfill_assets.cli.plan_page import show_progress
     from backfill_assets.operations.plan import PlanRequest, make_plan
-    from backfill_assets.operations.plan_files import keep_plan, refuse_overlap
+    from backfill_assets.operations.plan_files import keep_plan
     from backfill_assets.operations.plan_progress import progress
 
     lake, pipeline = opened()
@@ -89,11 +90,10 @@ def _made(asked: dict[str, Any], as_json: bool) -> "Plan":
             print_json({"id": None, "state": "nothing to do", "days": span, "tables": tables})
         else:
             click.echo(made.nothing_to_do)
-        return made
-    refuse_overlap(lake, made)
+        return True
     keep_plan(lake, made)
     show_progress(progress(lake, pipeline, made), "json" if as_json else "")
-    return made
+    return not made.failed_ticks
 
 
 def _policy(asked: dict[str, Any]) -> "Policy":

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SHOWN = 3
 TABLE_COLUMNS = ("table", "key", "write", "why", "reads", "follows", "price", "took")
-CHUNK_COLUMNS = ("chunk", "days", "kind", "state", "expected", "took", "rows", "bytes")
+CHUNK_COLUMNS = ("chunk", "days", "kind", "state", "expected", "took")
 LOOK_COLUMNS = ("table", "day", "gains", "loses", "other content", "in the range")
 LISTED_DAYS = 31
 
@@ -80,7 +80,7 @@ def draw_plan(now: "Progress", parts: Iterable[PlanPart]) -> None:
 
 def _parts(now: "Progress") -> list[PlanPart]:
     """What is made, and in which steps."""
-    rows = [[*_table_row(i), whole_cost(now.took(i.table))] for i in now.plan.impacts]
+    rows = [[*_table_row(i), took_text(now.took(i.table))] for i in now.plan.impacts]
     steps = [_chunk_row(c) for c in now.chunks]
     return [
         PlanPart("Window, tables, keys", (), TABLE_COLUMNS, rows),
@@ -164,11 +164,9 @@ def _table_row(impact: TableImpact) -> list[str]:
 
 
 def _chunk_row(found: "ChunkProgress") -> list[str]:
-    chunk, took = found.chunk, found.took
-    price = priced(found.price) if found.price else "-"
-    kept = f" ({number(took.kept)} kept)" if took and took.kept else ""
-    real = [cost(took), number(took.rows) + kept, size(took.bytes)] if took else [cost(None), number(None), size(None)]
-    return [str(chunk.number), str(chunk.days), chunk.kind.value, found.state.value, price, *real]
+    chunk, price = found.chunk, priced(found.price) if found.price else "-"
+    state = [chunk.kind.value, found.state.value]
+    return [str(chunk.number), str(chunk.days), *state, price, took_text(found.took)]
 
 
 def _spans(spans: Sequence[DayRange], most: int = SHOWN) -> str:
@@ -196,28 +194,19 @@ def total(plan: Plan) -> Price:
 def so_far(now: "Progress") -> str:
     """The real figures of the chunks that wrote something, with the price of these; empty where none did."""
     done = [c for c in now.chunks if c.took is not None]
-    took = now.took()
-    if took is None:
-        return ""
     expected = sum(c.price.seconds for c in done if c.price)
-    real = f"{cost(took)} for {_rows_and_bytes(took)}"
-    return f"; {len(done)} of {len(now.chunks)} took {real}, expected {expected:.0f} s"
+    real = f"took {took_text(now.took())}, expected {expected:.0f} s"
+    return f"; {len(done)} of {len(now.chunks)} {real}" if done else ""
 
 
-def whole_cost(took: "Took | None") -> str:
-    """All real figures of writes, e.g. `12.3 s (20.1 s CPU), 1,026 rows, 12 kB`."""
-    return f"{cost(took)}, {_rows_and_bytes(took)}" if took else "-"
-
-
-def _rows_and_bytes(took: "Took") -> str:
-    return f"{number(took.rows)} rows" + (f", {size(took.bytes)}" if took.bytes is not None else "")
-
-
-def cost(took: "Took | None") -> str:
-    """The real seconds, e.g. `12.3 s (20.1 s CPU)`."""
+def took_text(took: "Took | None") -> str:
+    """All real figures of writes, e.g. `12.3 s (20.1 s CPU), 1,026 rows (10 kept), 12 kB`."""
     if took is None:
         return "-"
-    return f"{took.seconds:.1f} s" + (f" ({took.cpu:.1f} s CPU)" if took.cpu is not None else "")
+    cpu = f" ({took.cpu:.1f} s CPU)" if took.cpu is not None else ""
+    kept = f" ({number(took.kept)} kept)" if took.kept else ""
+    written = f", {size(took.bytes)}" if took.bytes is not None else ""
+    return f"{took.seconds:.1f} s{cpu}, {number(took.rows)} rows{kept}{written}"
 
 
 def priced(price: Price | None) -> str:

@@ -82,17 +82,23 @@ def touched(states: States, then: States, contract: Contract, changed: Mapping[s
     table); all days if the frontier moved."""
     if then.frontier(contract.name) != states.frontier(contract.name):
         return set(states.view.table(contract.name).stamps)
-    found: set[date] = set()
+    found = _reached(contract, changed)
     for wanted in contract.inputs:
-        days = changed.get(wanted.table, frozenset())
         if wanted.basis is Basis.ARRIVALS:
-            found |= {
-                d for d, rows in then.view.source(wanted.table).arrivals.items() if any(a in days for a, _ in rows)
-            }
-        else:
-            reach = range(-wanted.after, wanted.before + 1)
-            found |= {day + ONE_DAY * offset for day in days for offset in reach}
+            days, arrivals = changed.get(wanted.table, frozenset()), then.view.source(wanted.table).arrivals
+            found |= {d for d, rows in arrivals.items() if any(a in days for a, _ in rows)}
     return found
+
+
+def _reached(contract: Contract, changed: Mapping[str, Set[date]]) -> set[date]:
+    """The days whose windows over other tables' days reach a `changed` day."""
+    return {
+        day + ONE_DAY * offset
+        for wanted in contract.inputs
+        if wanted.basis not in (Basis.ARRIVALS, Basis.FILES)
+        for day in changed.get(wanted.table, ())
+        for offset in range(-wanted.after, wanted.before + 1)
+    }
 
 
 def _rebuilt(states: States, contract: Contract, days: Set[date]) -> LakeView:
@@ -153,8 +159,12 @@ def with_downstream(
         return list(requests)
     first = requests[0]
     forecast = will_change(states)
-    follow = {name: forecast[name] | set(found.waiting[name]) for name in states.contracts}
-    reached = _reached(states, first, follow)
+    changed: dict[str, set[date]] = {first.table: _days_of(first)}
+    for name, contract in states.contracts.items():
+        follows = _reached(contract, changed) & (forecast[name] | set(found.waiting[name]))
+        if follows and name != first.table:
+            changed[name] = follows
+    reached = {name: days for name, days in changed.items() if name != first.table}
     fresh = {name: [r for r in requests if r.table == name and not r.attempt] for name in states.contracts}
     while reached:
         days = _days_of(first).union(*reached.values())
@@ -176,20 +186,6 @@ def _days_of(request: RunRequest) -> set[date]:
 
 def _is_within(request: RunRequest, covered: DayRange) -> bool:
     return covered.start <= request.days.start and request.days.end <= covered.end
-
-
-def _reached(states: States, first: RunRequest, follow: Mapping[str, Set[date]]) -> dict[str, set[date]]:
-    """Per downstream table, upstream first, the days that the request reaches through the windows of contracts."""
-    changed: dict[str, set[date]] = {first.table: _days_of(first)}
-    for name, contract in states.contracts.items():
-        found = set[date]()
-        for wanted in contract.inputs:
-            if wanted.basis not in (Basis.ARRIVALS, Basis.FILES):
-                reach = [ONE_DAY * n for n in range(-wanted.after, wanted.before + 1)]
-                found |= {day + offset for day in changed.get(wanted.table, ()) for offset in reach}
-        if found & follow[name] and name != first.table:
-            changed[name] = found & follow[name]
-    return {name: days for name, days in changed.items() if name != first.table}
 
 
 def _may_be_covered(

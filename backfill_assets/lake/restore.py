@@ -11,9 +11,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.contracts import Contract
+from backfill_assets.core.days import contiguous
 from backfill_assets.core.digests import PARAMETERS
 from backfill_assets.core.errors import BackfillError, Superseded
 from backfill_assets.core.plans import NO_DIGEST, RELEASE, ROLLBACK, TO_VERSION, target_of, targets_text
@@ -56,7 +57,8 @@ class RestoreRequest:
 @dataclass(frozen=True)
 class PreparedRestore:
     """A restore of one table that passed all checks: partition records `now`, at the targets (`then`) and to be written
-    (`entries`), and the data files to add and remove. Days that are held with that content already are left out."""
+    (`entries`), and the data files to add and remove. Days that are held with that content already are left out.
+    `version` is that of its commit (None: not committed)."""
 
     contract: Contract
     targets: Mapping[date, int]
@@ -65,6 +67,30 @@ class PreparedRestore:
     entries: Mapping[date, DayEntry]
     adds: tuple[LiveFile, ...] = ()
     removes: tuple[LiveFile, ...] = ()
+    version: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The restore as JSON values."""
+        days = [
+            {
+                "day": str(d), "to_version": self.targets[d], "rows": self.now[d].entry.rows,
+                "fingerprint": self.now[d].entry.fingerprint, "rows_then": entry.rows,
+                "fingerprint_then": entry.fingerprint,
+            }
+            for d, entry in self.entries.items()
+        ]  # fmt: skip
+        return {
+            "table": self.contract.name, "version": self.version, "days": days, "files_back": len(self.adds),
+            "files_out": len(self.removes), "bytes_back": sum(f.size for f in self.adds),
+        }  # fmt: skip
+
+    def __str__(self) -> str:
+        now, then = sum(s.entry.rows for s in self.now.values()), sum(e.rows for e in self.entries.values())
+        days = ", ".join(map(str, contiguous(self.entries)))
+        versions = ", ".join(map(str, sorted(set(self.targets.values()))))
+        files = f"{len(self.adds)} file(s) back, {len(self.removes)} out"
+        done = "" if self.version is None else f", by version {self.version}"
+        return f"{self.contract.name}: {days} to version {versions}, {now} row(s) to {then}, {files}{done}"
 
 
 def prepare_restore(lake: Lake, wanted: RestoreRequest) -> PreparedRestore:

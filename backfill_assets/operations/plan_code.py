@@ -27,9 +27,10 @@ from backfill_assets.operations.plan_model import PlanCode
 
 OVERRIDE, OVERRIDE_SQL = "BACKFILL_ASSETS__PIPELINE__TABLES", "BACKFILL_ASSETS__PIPELINE__SQL"
 CODE = "code"  # the folder of frozen files, below that of plans
-PYTHON, SQL = "python", "sql"  # the folders within
+SUFFIXES = (".py", ".sql")
 DIGEST_CHARS = 16
 GIT_SECONDS = 30.0  # of one call; the file system may be slow
+COMMIT_IT = "Commit the file, and name a commit, branch or tag that holds it"
 Reach = Callable[[Path], tuple[Path, ...]]  # a Python file and all that it imports from beside it, itself first
 Files = Mapping[str, bytes]  # content by path below the frozen folder
 
@@ -50,35 +51,36 @@ def pin_code(lake: Lake, ref: str, reached: Reach) -> PlanCode:
             "Install the older version in an environment of its own and plan there, or name a file of yours in "
             "`[pipeline] tables`",
         )  # fmt: skip
-    files: dict[str, bytes] = {}
-    commit = tables = sql = ""
-    if place:
-        path = (lake.root / place).resolve()
-        commit, tables = _commit(path, ref), f"{PYTHON}/{path.name}:{name}"
-        files |= {f"{PYTHON}/{rest}": content for rest, content in _python(path, ref, commit, reached).items()}
-    if pipeline.sql is not None:
-        folder, pattern = _split(lake.root, pipeline.sql)
-        commit, sql = commit or _commit(folder / pattern, ref), f"{SQL}/{pattern}"
-        files |= {f"{SQL}/{rest}": content for rest, content in _sql(folder, pattern, ref, commit).items()}
-    digest = _freeze(lake.root, files)
+    commit, folder = _commit(lake.root, ref), Path(_git(lake.root, "rev-parse", "--show-toplevel").decode().strip())
+    files: set[Path] = set()
+    tables = os.path.relpath(lake.root.resolve() / place, folder) if place else ""
+    sql = os.path.relpath(lake.root.resolve() / pipeline.sql, folder) if pipeline.sql is not None else ""
+    with _exported(folder, commit) as export:
+        if place:
+            files |= _python(export / tables, (lake.root / place).resolve(), ref, reached)
+        if sql:
+            files |= (queries := {*export.glob(sql)})
+            if not queries:
+                raise _refused(f"{lake.root / sql} at {ref}", "git does not know such a file there", COMMIT_IT)
+        digest = _freeze(lake.root, {f.relative_to(export).as_posix(): f.read_bytes() for f in files})
     frozen = f"{FOLDER}/{CODE}/{digest}"
     return PlanCode(
-        ref, commit, f"{frozen}/{tables}" if tables else "", f"{frozen}/{sql}" if sql else "", digest, len(files)
+        ref, commit, f"{frozen}/{tables}:{name}" if place else "", f"{frozen}/{sql}" if sql else "", digest, len(files)
     )
 
 
-def _python(path: Path, ref: str, commit: str, reached: Reach) -> Files:
-    """The pipeline file and what it imports from beside it, by their paths beside it."""
-    _git(path, "cat-file", "-e", f"{commit}:./{path.name}")
-    with _exported(path.parent, commit, "*.py") as folder:
-        try:
-            found = reached(folder / path.name)
-        except SyntaxError as error:
-            where = f"line {error.lineno}: {error.msg}"
-            raise _refused(f"{path} at {ref}", f"it is no Python ({where})", "Name another commit") from None
-        for file in found:
-            _refuse_unknown(file, folder, path.parent, ref)
-        return {file.relative_to(folder).as_posix(): file.read_bytes() for file in found}
+def _python(file: Path, today: Path, ref: str, reached: Reach) -> set[Path]:
+    """The exported pipeline file and what it imports from beside it; `today` is that file now."""
+    if not file.is_file():
+        raise _refused(str(today), f"git does not know it so: it is not in {ref}", COMMIT_IT)
+    try:
+        found = reached(file)
+    except SyntaxError as error:
+        where = f"line {error.lineno}: {error.msg}"
+        raise _refused(f"{today} at {ref}", f"it is no Python ({where})", "Name another commit") from None
+    for each in found:
+        _refuse_unknown(each, file.parent, today.parent, ref)
+    return set(found)
 
 
 def _refuse_unknown(file: Path, folder: Path, today: Path, ref: str) -> None:
@@ -102,27 +104,12 @@ def _imported(file: Path) -> Iterator[str]:
             yield from [node.module.partition(".")[0]] if node.module else [alias.name for alias in node.names]
 
 
-def _sql(folder: Path, pattern: str, ref: str, commit: str) -> Files:
-    """The SQL files of a pattern, by their paths below its folder."""
-    with _exported(folder, commit, "*.sql") as export:
-        found = {f.relative_to(export).as_posix(): f.read_bytes() for f in sorted(export.glob(pattern))}
-    if not found:
-        fix = "Name a commit, branch or tag that holds them"
-        raise _refused(f"{folder / pattern} at {ref}", "git knows no such file there", fix)
-    return found
-
-
-def _split(root: Path, pattern: str) -> tuple[Path, str]:
-    """The folder that a pattern of files begins in, and the pattern below it."""
-    parts = Path(pattern).parts
-    fixed = next((n for n, part in enumerate(parts[:-1]) if set(part) & set("*?[")), len(parts) - 1)
-    return root.joinpath(*parts[:fixed]).resolve(), "/".join(parts[fixed:])
-
-
 @contextlib.contextmanager
-def _exported(folder: Path, commit: str, names: str) -> Iterator[Path]:
-    """The files of a commit below a folder that are named so, in a temporary folder."""
-    packed = _git(folder / names, "archive", "--format=tar", commit, "--", names)
+def _exported(folder: Path, commit: str) -> Iterator[Path]:
+    """The Python and SQL files of a commit in the repository `folder`, in a temporary folder."""
+    names = _git(folder, "ls-tree", "-r", "-z", "--name-only", commit).decode().split("\0")
+    found = [f"*{suffix}" for suffix in SUFFIXES if any(name.endswith(suffix) for name in names)]
+    packed = _git(folder, "archive", "--format=tar", commit, "--", *(found or ["."]))
     with tempfile.TemporaryDirectory() as export, tarfile.open(fileobj=io.BytesIO(packed)) as tar:
         tar.extractall(export, [m for m in tar if m.isfile()], filter="data")
         yield Path(export).resolve()
@@ -161,26 +148,26 @@ def working_by(code: PlanCode | None) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _commit(path: Path, ref: str) -> str:
-    """The commit of `ref` in the repository of the file."""
-    return _git(path, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}").decode().strip()
+def _commit(folder: Path, ref: str) -> str:
+    """The commit of `ref` in the repository of the folder."""
+    return _git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}").decode().strip()
 
 
-def _git(path: Path, *words: str) -> bytes:
-    """The output of git in the repository of the file; raises BackfillError if git fails."""
+def _git(folder: Path, *words: str) -> bytes:
+    """The output of git in a folder; raises BackfillError if git fails."""
+    path = str(folder)
     try:
-        command = ("git", "-C", str(path.parent), *words)
+        command = ("git", "-C", path, *words)
         done = subprocess.run(command, capture_output=True, timeout=GIT_SECONDS, check=False)
     except FileNotFoundError:
-        raise _refused(str(path), "git is not installed here", "Install git, or plan without --code") from None
+        raise _refused(path, "git is not installed here", "Install git, or plan without --code") from None
     except (OSError, subprocess.TimeoutExpired) as error:
         fix = "Try again, or plan with the file as it is"
-        raise _refused(str(path), f"git gave no answer ({error})", fix) from None
+        raise _refused(path, f"git gave no answer ({error})", fix) from None
     if done.returncode:
         lines = done.stderr.decode(errors="replace").strip().splitlines()
         why = lines[0] if lines else f"{words[-1]} is no commit, branch or tag"
-        fix = "Commit the file, and name a commit, branch or tag that holds it"
-        raise _refused(str(path), f"git does not know it so: {why}", fix)
+        raise _refused(path, f"git does not know it so: {why}", COMMIT_IT)
     return done.stdout
 
 

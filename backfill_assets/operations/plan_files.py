@@ -37,7 +37,8 @@ def new_id(now: datetime) -> str:
 
 
 def keep_plan(lake: Lake, plan: Plan) -> None:
-    """Write the plan's file atomically; raises BackfillError if it exists."""
+    """Write the plan's file atomically; raises BackfillError if it exists, or if an active plan has days of it."""
+    refuse_overlap(lake, plan)
     path = _path(lake, plan.id, "json")
     if path.exists():
         raise plan.error("it is there already", "Nothing was written", "Plan again")

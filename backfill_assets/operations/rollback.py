@@ -62,48 +62,11 @@ class RollbackRequest:
 
 
 @dataclass(frozen=True)
-class TableRollback:
-    """One table of a rollback: the prepared restore, and the version of its commit (None: not committed)."""
-
-    prepared: PreparedRestore
-    version: int | None = None
-
-    @property
-    def table(self) -> str:
-        """The table's name."""
-        return self.prepared.contract.name
-
-    def to_dict(self) -> dict[str, Any]:
-        """The table as JSON values."""
-        found = self.prepared
-        days = [
-            {
-                "day": str(d), "to_version": found.targets[d], "rows": found.now[d].entry.rows,
-                "fingerprint": found.now[d].entry.fingerprint, "rows_then": entry.rows,
-                "fingerprint_then": entry.fingerprint,
-            }
-            for d, entry in found.entries.items()
-        ]  # fmt: skip
-        return {
-            "table": self.table, "version": self.version, "days": days, "files_back": len(found.adds),
-            "files_out": len(found.removes), "bytes_back": sum(f.size for f in found.adds),
-        }  # fmt: skip
-
-    def __str__(self) -> str:
-        found = self.prepared
-        now, then = sum(s.entry.rows for s in found.now.values()), sum(e.rows for e in found.entries.values())
-        versions = ", ".join(map(str, sorted(set(found.targets.values()))))
-        files = f"{len(found.adds)} file(s) back, {len(found.removes)} out"
-        done = "" if self.version is None else f", by version {self.version}"
-        return f"{self.table}: {ranges(found.entries)} to version {versions}, {now} row(s) to {then}, {files}{done}"
-
-
-@dataclass(frozen=True)
 class RollbackReport:
     """A rollback, previewed or done. `stale` are other days, per table, that it makes stale; `untouched` are landed
     tables that the plan wrote, which no rollback changes."""
 
-    tables: tuple[TableRollback, ...]
+    tables: tuple[PreparedRestore, ...]
     stale: Mapping[str, frozenset[date]] = field(default_factory=dict)
     untouched: tuple[str, ...] = ()
 
@@ -146,9 +109,9 @@ def preview(lake: Lake, pipeline: Pipeline, asked: RollbackRequest) -> RollbackR
             culprit = f"{ranges(foreign)} written since by a program that leaves no receipt"
             raise _table_error(wanted.contract, culprit, "If that is to be undone too, add --over-newer")
     prepared = [restore.prepare_restore(lake, wanted) for wanted in chosen]
-    moving = [p for p in prepared if p.entries]
+    moving = tuple(p for p in prepared if p.entries)
     stale = stale_after(states, {p.contract.name: p.entries for p in moving}) if moving else {}
-    return RollbackReport(tuple(TableRollback(p) for p in moving), stale, untouched)
+    return RollbackReport(moving, stale, untouched)
 
 
 def roll_back(lake: Lake, pipeline: Pipeline, asked: RollbackRequest, provenance: Provenance) -> RollbackReport:
@@ -157,13 +120,12 @@ def roll_back(lake: Lake, pipeline: Pipeline, asked: RollbackRequest, provenance
     Previews everything before the first commit. After a kill, the same call does the rest.
     """
     found = preview(lake, pipeline, asked)
-    done: dict[str, int | None] = {}
+    done: list[PreparedRestore] = []
     for table in reversed(found.tables):
-        prepared = table.prepared
-        seen = {d: stamp.version for d, stamp in prepared.now.items()}
-        wanted = RestoreRequest(prepared.contract, prepared.targets, seen)
-        done[table.table] = restore.restore_partitions(lake, wanted, asked.signed(provenance))
-    return replace(found, tables=tuple(replace(t, version=done[t.table]) for t in found.tables))
+        wanted = RestoreRequest(table.contract, table.targets, {d: stamp.version for d, stamp in table.now.items()})
+        version = restore.restore_partitions(lake, wanted, asked.signed(provenance))
+        done.insert(0, replace(table, version=version))
+    return replace(found, tables=tuple(done))
 
 
 def release(

@@ -17,8 +17,7 @@ from backfill_assets.lake.session import LakeSession
 from backfill_assets.orchestration.alerts import alert_sensors
 from backfill_assets.orchestration.checks import no_stale_days
 from backfill_assets.orchestration.context import LakeContext, Opened
-from backfill_assets.orchestration.plan_job import backfill_job
-from backfill_assets.orchestration.plan_sensor import plans_sensor
+from backfill_assets.orchestration.plan_job import backfill_job, plans_sensor
 from backfill_assets.orchestration.rollbacks import rollback_jobs
 from backfill_assets.orchestration.schedules import lake_schedules
 from backfill_assets.orchestration.sensors import lake_sensors, scan_job

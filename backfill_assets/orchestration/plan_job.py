@@ -1,7 +1,9 @@
-"""The job `backfill_range`: makes and runs a plan from the browser, with a typed launchpad.
+"""The job `backfill_range`, which makes and runs a plan from the browser, and the sensor `plans`, which requests it for
+each active plan that no process runs.
 
-Elsewhere: making a plan (`operations.plan`), the order of chunks and the gates (`operations.plan_run`), plans without a
-runner (`plan_sensor`).
+Elsewhere: making a plan (`operations.plan`), the order of chunks and the gates (`operations.plan_run`), whose lock lets
+no second runner in. A plan that stopped with a reason, was paused or cancelled has a mark; a plan whose runner was
+killed has none and is taken up.
 """
 
 import uuid
@@ -15,35 +17,44 @@ from pydantic import Field
 
 from backfill_assets.core.clock import utc_today
 from backfill_assets.core.days import ONE_DAY, DayRange, from_inclusive, parse_day
+from backfill_assets.core.digests import digest_of
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.ownership import whoami
 from backfill_assets.core.plans import PLAN_REASON, PLAN_TAG
+from backfill_assets.core.view import LakeView
 from backfill_assets.lake.home import Lake
 from backfill_assets.lake.model import Pipeline
+from backfill_assets.lake.view import read_view
 from backfill_assets.operations.plan import PlanRequest, make_plan, refuse_append
 from backfill_assets.operations.plan_code import working_by
-from backfill_assets.operations.plan_files import find_plan, keep_plan, plans, refuse_overlap, state_of
+from backfill_assets.operations.plan_files import (
+    WAITING,
+    active_plans,
+    find_plan,
+    held_back,
+    is_running,
+    keep_plan,
+    plans,
+    state_of,
+    why_waiting,
+)
 from backfill_assets.operations.plan_model import Plan, Policy
 from backfill_assets.operations.plan_progress import Progress
 from backfill_assets.operations.plan_run import run_plan
 from backfill_assets.operations.plan_work import PARENT, ROOT, ChunkWork, make_all
+from backfill_assets.orchestration import runs
 from backfill_assets.orchestration.alerts import reporting_gates
+from backfill_assets.orchestration.backfill_requests import next_attempt, sensor_tags
+from backfill_assets.orchestration.bootstrap import is_there, no_lake
 from backfill_assets.orchestration.context import LakeContext
 from backfill_assets.orchestration.history import cause_of
 from backfill_assets.orchestration.interrupts import ends_when_interrupted
 from backfill_assets.orchestration.io_manager import as_failures
-from backfill_assets.orchestration.run_liveness import markers_of
-from backfill_assets.orchestration.runs import (
-    BY_TAG,
-    LAKE_TAG,
-    NOTE_TAG,
-    REASON_TAG,
-    SILENCE,
-    op_name,
-    range_tags,
-)
+from backfill_assets.orchestration.run_liveness import end_dead_runs, markers_of
+from backfill_assets.orchestration.sensors import INTERVAL_SECONDS, tick_result
+from backfill_assets.orchestration.ticks import Tick
 
-BACKFILL_RANGE, RUN_CHUNKS = "backfill_range", "run_chunks"
+BACKFILL_RANGE, RUN_CHUNKS, PLANS = "backfill_range", "run_chunks", "plans"
 NO_RETRY = {"dagster/max_retries": "0"}  # the sensor `plans` goes on with a plan whose runner was killed
 POLICY_FIELDS = {"chunk", "canary", "max_parallel", "write_mode", "retries", "force", "keep_removed"}
 JobOf = Callable[[Collection[str]], dg.JobDefinition]
@@ -89,16 +100,16 @@ class ChunkRuns:
     def _make(self, work: ChunkWork) -> str:
         policy, note = work.plan.policy, work.plan.note
         forced = {name: policy.force and name not in work.written for name in work.tables}
-        config = {op_name(name): {"config": {"force": force, "note": note}} for name, force in forced.items()}
+        config = {runs.op_name(name): {"config": {"force": force, "note": note}} for name, force in forced.items()}
         result = self.rebuild_of(work.tables).execute_in_process(
             instance=self.instance,
             run_id=str(uuid.uuid4()),
             tags={
-                **range_tags(work.days), REASON_TAG: PLAN_REASON, BY_TAG: whoami(),
-                LAKE_TAG: str(self.lake_context.root), **({NOTE_TAG: note} if note else {}), **work.tags,
+                **runs.range_tags(work.days), runs.REASON_TAG: PLAN_REASON, runs.BY_TAG: whoami(),
+                runs.LAKE_TAG: str(self.lake_context.root), **({runs.NOTE_TAG: note} if note else {}), **work.tags,
                 PARENT: self.parent, ROOT: self.root,
             },
-            run_config={"loggers": SILENCE, "ops": config},
+            run_config={"loggers": runs.SILENCE, "ops": config},
             raise_on_error=False,
         )  # fmt: skip
         if result.success:
@@ -128,21 +139,21 @@ def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> d
             context.instance.add_run_tags(context.run_id, {PLAN_TAG: plan.id})
             context.log.info(f"plan {plan.id}: {plan.days} in {len(plan.chunks)} chunks")
             root = context.run.root_run_id or context.run_id
-            runs = ChunkRuns(context.instance, lake_context, rebuild_of, context.run_id, root, context.log.info)
+            worker = ChunkRuns(context.instance, lake_context, rebuild_of, context.run_id, root, context.log.info)
             with working_by(plan.code):
-                now = run_plan(lake_context.open, plan, runs)
+                now = run_plan(lake_context.open, plan, worker)
             context.add_output_metadata({"plan": plan.id, "chunks": dg.MetadataValue.md(_table(now))})
 
     yesterday = max(start, utc_today() - ONE_DAY)
     first = BackfillConfig(start_date=str(start), end_date=str(min(start + 6 * ONE_DAY, yesterday)))
 
     @dg.job(
-        name=BACKFILL_RANGE, executor_def=dg.in_process_executor, tags={LAKE_TAG: str(lake_context.root), **NO_RETRY},
-        config=dg.RunConfig(ops={RUN_CHUNKS: first}),
+        name=BACKFILL_RANGE, executor_def=dg.in_process_executor, config=dg.RunConfig(ops={RUN_CHUNKS: first}),
+        tags={runs.LAKE_TAG: str(lake_context.root), **NO_RETRY},
         description="A range of days in chunks: planned, canary first, a gate after each chunk. Each chunk is a run.",
     )  # fmt: skip
     def backfill_range() -> None:
-        """The plan as a job of its own."""
+        """The plan as a job."""
         run_chunks()
 
     return backfill_range
@@ -170,7 +181,6 @@ def _planned(lake: Lake, pipeline: Pipeline, config: BackfillConfig) -> Plan:
             return plan
     plan = make_plan(lake, pipeline, PlanRequest(days, tables, policy, note=config.note))
     if not plan.nothing_to_do:
-        refuse_overlap(lake, plan)
         keep_plan(lake, plan)
     return plan
 
@@ -195,3 +205,75 @@ def _table(now: Progress) -> str:
         real = f"{took.rows} | {took.seconds:.1f}" if took else "- | -"
         lines.append(f"| {chunk.number} | {chunk.days} | {chunk.kind.value} | {found.state.value} | {real} |")
     return "\n".join(lines)
+
+
+def plans_sensor(lake_context: LakeContext, job: dg.JobDefinition) -> dg.SensorDefinition:
+    """`plans`, running unless turned off in the UI; `job` is `backfill_range`."""
+
+    @dg.sensor(
+        name=PLANS, job=job, minimum_interval_seconds=INTERVAL_SECONDS, default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Goes on with plans whose runner was killed, and runs those asked for by `run PLAN --daemon`.",
+    )  # fmt: skip
+    def look_for_runners(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        """One tick."""
+        if not is_there(lake_context.root):
+            return dg.SensorResult(skip_reason=str(no_lake(lake_context.root)))
+        return tick_result(context, lake_context, PLANS, plans_tick(context.instance, lake_context))
+
+    return look_for_runners
+
+
+def plans_tick(instance: dg.DagsterInstance, lake_context: LakeContext) -> Tick:
+    """Request a run of each active plan without a runner, at most `[lateness] attempts` times without a write of its
+    tables in between."""
+    lake, pipeline = lake_context.open()
+    tick, active = Tick(), active_plans(lake)
+    if not active:
+        return Tick(notes=["no plan is under way"])
+    end_dead_runs(instance, lake)
+    view = read_view(lake, pipeline.contracts)
+    for plan in active:
+        _look(tick, instance, lake, view, plan)
+    return tick
+
+
+def _look(tick: Tick, instance: dg.DagsterInstance, lake: Lake, view: LakeView, plan: Plan) -> None:
+    state = state_of(lake, plan)
+    if state == "stopped":
+        tick.alarm(f"plan {plan.id} stopped", held_back(lake).get(plan.id, state))
+    elif state in WAITING:
+        tick.notes.append(f"plan {plan.id} is {state} ({why_waiting(lake, plan, state)}): it waits for a person")
+    elif is_running(lake, plan):
+        tick.notes.append(f"plan {plan.id} is being run")
+    elif _is_queued(instance, lake, plan):
+        tick.notes.append(f"plan {plan.id}: its run is queued or starting")
+    elif state == "active":
+        _ask(tick, instance, lake, view, plan)
+
+
+def _is_queued(instance: dg.DagsterInstance, lake: Lake, plan: Plan) -> bool:
+    mine = dg.RunsFilter(job_name=BACKFILL_RANGE, statuses=runs.ACTIVE, tags={PLAN_TAG: plan.id})
+    return any(run.tags.get(runs.LAKE_TAG) == str(lake.root) for run in instance.get_runs(mine))
+
+
+def _ask(tick: Tick, instance: dg.DagsterInstance, lake: Lake, view: LakeView, plan: Plan) -> None:
+    heads = digest_of([f"{name} {view.tables[name].version}" for name in plan.tables if name in view.tables])
+    base, most = f"plan {plan.id} heads {heads}", lake.settings.lateness.attempts
+    tried = next_attempt(instance, PLANS, base, most)
+    if tried >= most:
+        tick.alarm(
+            f"plan {plan.id}",
+            f"the plan {plan.id} was begun {tried} times, and each time its process was killed before it wrote "
+            f"anything: look at these runs, then `backfill-assets run {plan.id}`",
+        )
+        return
+    config = {"start_date": str(plan.days.start), "end_date": str(plan.days.last), "plan": plan.id}
+    tick.notes.append(f"plan {plan.id} has no runner: requested")
+    tick.requests.append(
+        dg.RunRequest(
+            run_key=f"{base} attempt {tried}",
+            job_name=BACKFILL_RANGE,
+            run_config={"ops": {RUN_CHUNKS: {"config": config}}},
+            tags={**sensor_tags(PLANS, lake), PLAN_TAG: plan.id, runs.REQUEST_TAG: base},
+        )
+    )

@@ -114,7 +114,7 @@ def _roll_back(context: dg.OpExecutionContext, lake_context: LakeContext, config
     report = roll_back(lake, pipeline, asked, _provenance(context)) if config.act else preview(lake, pipeline, asked)
     _tell(context, [*report.lines(), *([] if report.is_done else ["Nothing was done: `act: true` does it"])])
     if report.is_done:
-        _materialize(context, lake_context, {t.table: tuple(t.prepared.entries) for t in report.tables})
+        _materialize(context, lake_context, {t.contract.name: tuple(t.entries) for t in report.tables})
 
 
 def _tell(context: dg.OpExecutionContext, lines: Iterable[str]) -> None:

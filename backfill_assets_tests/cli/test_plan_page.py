@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.cli.drawing import size
-from backfill_assets.cli.plan_page import cost, priced, runbook, show_progress, so_far, total, whole_cost
+from backfill_assets.cli.plan_page import priced, runbook, show_progress, so_far, took_text, total
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.operations.plan_model import Price
 from backfill_assets.operations.plan_progress import ChunkState, Took, progress
@@ -90,9 +90,9 @@ def test_a_price_names_its_interval_and_a_guess() -> None:
 
 
 def test_what_was_spent_is_told_as_far_as_receipts_tell_it() -> None:
-    assert whole_cost(Took(12.31, 20.0, 1026, 81_400)) == "12.3 s (20.0 s CPU), 1,026 rows, 81 kB"
-    assert whole_cost(Took(12.31, None, 1026, None)) == "12.3 s, 1,026 rows"
-    assert (whole_cost(None), cost(None)) == ("-", "-")
+    assert took_text(Took(12.31, 20.0, 1026, 81_400)) == "12.3 s (20.0 s CPU), 1,026 rows, 81 kB"
+    assert took_text(Took(12.31, None, 1026, None, 10)) == "12.3 s, 1,026 rows (10 kept)"
+    assert took_text(None) == "-"
 
 
 def test_what_is_left_costs_its_price_at_the_pace_so_far(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def test_sql_files_are_those_of_the_commit_too_and_may_stand_alone(lake: Any) ->
     alone = pin_code(lake, "HEAD", reached)
     assert (alone.tables, alone.files) == ("", 1)
     lake.settings.pipeline.sql = "other/*.sql"
-    with pytest.raises(BackfillError, match="No such file"):
+    with pytest.raises(BackfillError, match="git does not know such a file there"):
         pin_code(lake, "HEAD", reached)
 
 

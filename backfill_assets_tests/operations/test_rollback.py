@@ -42,7 +42,7 @@ def span(first: int, last: int) -> DayRange:
 
 def test_a_chunk_goes_back_through_all_its_tables_and_nothing_else_moves(made: Planned) -> None:
     report = roll_back(made.lake, made.pipeline, SECOND, SAID)
-    assert [(t.table, t.version) for t in report.tables] == [("staging", 4), ("features", 4)]
+    assert [(t.contract.name, t.version) for t in report.tables] == [("staging", 4), ("features", 4)]
     for table in ("staging", "features"):
         assert made.values(table) == [1, 2, 2, 1, 1, 1, 1, 1]
         assert made.of(table, State.HELD) == [day(3), day(4)]
@@ -145,7 +145,7 @@ def test_a_rollback_cut_off_between_tables_is_finished_by_the_same_call(
             roll_back(made.lake, made.pipeline, SECOND, SAID)
     assert made.values("features")[3:5] == [1, 1], "the last table first"
     assert made.values("staging")[3:5] == [3, 3]
-    assert [t.table for t in roll_back(made.lake, made.pipeline, SECOND, SAID).tables] == ["staging"]
+    assert [t.contract.name for t in roll_back(made.lake, made.pipeline, SECOND, SAID).tables] == ["staging"]
     assert made.values("staging")[3:5] == [1, 1]
 
 
@@ -173,7 +173,7 @@ def test_days_that_the_seams_alone_wrote_go_back_with_the_chunk_they_lie_in(tmp_
     found.chunk(2, (3, 4), 3, plan.id)
     found.chunk(3, (1,), 4, plan.id)  # what was loaded by chunk 2 changed a day of chunk 1, which had been right
     report = roll_back(found.lake, found.pipeline, RollbackRequest(plan.id, "1"), SAID)
-    assert {t.table: tuple(t.prepared.entries) for t in report.tables} == dict.fromkeys(BUILT, (day(1),))
+    assert {t.contract.name: tuple(t.entries) for t in report.tables} == dict.fromkeys(BUILT, (day(1),))
     assert found.values("staging") == [1, 1, 1, 3, 3, 1, 1, 1]
 
 

@@ -17,7 +17,7 @@ from backfill_assets.operations.plan_files import held_back, mark, only_runner, 
 from backfill_assets.operations.plan_model import Plan
 from backfill_assets.operations.plan_run import ask_for, run_plan
 from backfill_assets.orchestration.context import LakeContext
-from backfill_assets.orchestration.plan_sensor import plans_tick
+from backfill_assets.orchestration.plan_job import plans_tick
 from backfill_assets.orchestration.ticks import Tick
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.operations.planning import HandWorker, bare_staging, planned

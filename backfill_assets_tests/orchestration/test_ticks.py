@@ -14,7 +14,7 @@ from backfill_assets.engine.server import server_status
 from backfill_assets.lake.home import Lake, open_lake
 from backfill_assets.lake.model import Pipeline, make_pipeline
 from backfill_assets.orchestration import runs
-from backfill_assets.orchestration.plan_sensor import PLANS
+from backfill_assets.orchestration.plan_job import PLANS
 from backfill_assets.orchestration.ticks import LANDING, LATE_DATA, SCAN
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.orchestration.ticking import (
